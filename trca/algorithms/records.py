@@ -1,0 +1,143 @@
+"""Rollout records: what one episode left behind, and the columns that credit rules read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One interaction step. Token in, token out: the ids are the sampled ones.
+
+    Attributes:
+        prompt_ids: int32 (P,), what the policy read.
+        response_ids: int32 (R,), what it sampled.
+        action_mask: bool (R,), True on the tokens that overlap the ``<action>`` span.
+        logprobs: float32 (R,), the sampler's log-probabilities of the response.
+        observation: The observation before the action.
+        response: The response as text.
+        command: The command handed to the world (blank when none could be parsed).
+        context: Structural key of the state before the action.
+        next_context: Structural key of the state after it.
+        reward: Environment reward r_{i,t}.
+        judgments: uint8 (M,), one 0/1 per rubric operator in library order.
+        parsed: Whether a command could be read from the response.
+        accepted: Whether the world carried it out.
+    """
+
+    prompt_ids: NDArray[np.int32]
+    response_ids: NDArray[np.int32]
+    action_mask: NDArray[np.bool_]
+    logprobs: NDArray[np.float32]
+    observation: str
+    response: str
+    command: str
+    context: str
+    next_context: str
+    reward: float
+    judgments: NDArray[np.uint8]
+    parsed: bool
+    accepted: bool
+
+
+@dataclass(slots=True)
+class Rollout:
+    """One finished episode of one task.
+
+    Attributes:
+        task_id: The task.
+        split: Its split.
+        task_type: Its type, such as ``Heat``.
+        group: Number of the rollout group G(x) within the iteration.
+        index: Number of the rollout within its group, 0 to N - 1.
+        policy_version: Version of the weights that sampled it.
+        steps: The steps in order.
+        won: Whether the task was completed, R(tau) = 1.
+        score: The world's own score.
+        truncated: Whether the step limit ended it.
+    """
+
+    task_id: str
+    split: str
+    task_type: str
+    group: int
+    index: int
+    policy_version: int
+    steps: list[Step] = field(default_factory=list)
+    won: bool = False
+    score: float = 0.0
+    truncated: bool = False
+
+    def env_steps(self) -> int:
+        """Number of interaction steps T_i (RLlib's name)."""
+        return len(self.steps)
+
+    def agent_steps(self) -> int:
+        """The same: one agent acts (RLlib's name)."""
+        return len(self.steps)
+
+
+@dataclass(frozen=True)
+class StepBatch:
+    """The columns a credit rule reads: one row a step, S rows, M operators.
+
+    Rows of a rollout are contiguous and in time order; rollouts of a group need not be contiguous.
+
+    Attributes:
+        group: int64 (S,), the rollout group G(x).
+        rollout: int64 (S,), unique over the batch and constant on a rollout's rows.
+        reward: float64 (S,), environment reward r_{i,t}.
+        context: int64 (S,), code of the structural key before the action.
+        next_context: int64 (S,), code of the key after it, same coding.
+        judgments: uint8 (S, M), rubric judgments.
+        categories: int8 (M,), 0 Evidence, 1 Invalidity, 2 Execution.
+        parsed: bool (S,), whether a command could be read.
+        accepted: bool (S,), whether the world carried it out.
+        terminated: bool (S,), True on the last row of a rollout that the world ended.
+        truncated: bool (S,), True on the last row of a rollout that the step limit ended.
+    """
+
+    group: NDArray[np.int64]
+    rollout: NDArray[np.int64]
+    reward: NDArray[np.float64]
+    context: NDArray[np.int64]
+    next_context: NDArray[np.int64]
+    judgments: NDArray[np.uint8]
+    categories: NDArray[np.int8]
+    parsed: NDArray[np.bool_]
+    accepted: NDArray[np.bool_]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.rollout)
+
+    @classmethod
+    def from_rollouts(cls, rollouts: Sequence[Rollout], categories: NDArray[np.int8]) -> StepBatch:
+        """The columns of finished rollouts, in their order; empty rollouts leave no row."""
+        steps = [step for rollout in rollouts for step in rollout.steps]
+        lengths = np.array([len(r.steps) for r in rollouts], dtype=np.int64)
+        keys = [s.context for s in steps] + [s.next_context for s in steps]
+        codes = np.unique(keys, return_inverse=True)[1].astype(np.int64) if steps else np.empty(0, np.int64)
+        last = np.zeros(len(steps), dtype=bool)
+        last[np.cumsum(lengths[lengths > 0]) - 1] = True
+        truncated = np.repeat(np.array([r.truncated for r in rollouts], dtype=bool), lengths)
+        return cls(
+            group=np.repeat(np.array([r.group for r in rollouts], dtype=np.int64), lengths),
+            rollout=np.repeat(np.arange(len(rollouts)), lengths),
+            reward=np.array([s.reward for s in steps], dtype=np.float64),
+            context=codes[: len(steps)],
+            next_context=codes[len(steps) :],
+            judgments=np.array([s.judgments for s in steps], dtype=np.uint8).reshape(
+                len(steps), len(categories)
+            ),
+            categories=categories,
+            parsed=np.array([s.parsed for s in steps], dtype=bool),
+            accepted=np.array([s.accepted for s in steps], dtype=bool),
+            terminated=last & ~truncated,
+            truncated=last & truncated,
+        )

@@ -1,0 +1,1 @@
+"""Worlds: Gymnasium text environments that judge every transition with rubrics."""
