@@ -1,0 +1,206 @@
+"""What an agent knows of an ALFWorld room, kept up from commands and text alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from trca.envs.alfworld.binding import State
+from trca.envs.alfworld.facts import Command, kind, things
+
+_TRANSFORMED: Final[dict[str, State]] = {"heat": "hot", "clean": "clean", "cool": "cool"}
+_UNDONE: Final[dict[str, State]] = {"heat": "cool", "cool": "hot"}
+_EXAMINED: Final[tuple[tuple[str, State], ...]] = (
+    ("hot", "hot"),
+    ("cool", "cool"),
+    ("cold", "cool"),
+    ("clean", "clean"),
+    ("sliced", "sliced"),
+)
+
+
+class Beliefs:
+    """The room as observed so far.
+
+    Attributes:
+        receptacles: The receptacles of the first listing.
+        place: The receptacle the agent went to last; blank before the first ``go to``.
+        here: All receptacles that stand at the agent's place.
+        held: The object in hand, or blank.
+        visited: Receptacles gone to, in order (values unused).
+        searched: Receptacles whose contents were seen, in order (values unused).
+        closed: Receptacles known to be closed.
+        opened: Receptacles known to be open.
+        where: The receptacle of every object seen and not in hand.
+        first_seen: Where every object was first seen, in order.
+        states: States known of objects; objects with none are absent.
+    """
+
+    __slots__ = (
+        "_located",
+        "_moved",
+        "closed",
+        "first_seen",
+        "held",
+        "here",
+        "opened",
+        "place",
+        "receptacles",
+        "searched",
+        "states",
+        "visited",
+        "where",
+    )
+
+    def __init__(self, receptacles: Iterable[str] = ()) -> None:
+        self.receptacles = frozenset(receptacles)
+        self.place = ""
+        self.here: frozenset[str] = frozenset()
+        self.held = ""
+        self.visited: dict[str, None] = {}
+        self.searched: dict[str, None] = {}
+        self.closed: set[str] = set()
+        self.opened: set[str] = set()
+        self.where: dict[str, str] = {}
+        self.first_seen: dict[str, str] = {}
+        self.states: dict[str, tuple[State, ...]] = {}
+        self._moved: dict[str, str] = {}
+        self._located: tuple[str, ...] | None = ()
+
+    def update(self, order: Command, text: str, admissible: Sequence[str]) -> None:
+        """Takes in an accepted command, the answer to it and the commands offered next."""
+        match order.verb:
+            case "goto":
+                self.place = order.receptacle
+                self.visited.setdefault(order.receptacle)
+                self._stand(admissible)
+                self._look_inside(order.receptacle, text)
+                self._read_offers(admissible)
+            case "open":
+                self._look_inside(order.receptacle, text)
+                self._read_offers(admissible)
+            case "close":
+                self.opened.discard(order.receptacle)
+                self.closed.add(order.receptacle)
+            case "take":
+                self._see(order.object, order.receptacle)
+                self._leave(order.object)
+                self.held = order.object
+            case "move":
+                self.held = ""
+                self._put(order.object, order.receptacle)
+                self._read_offers(admissible)
+            case "heat" | "clean" | "cool":
+                self._gain(order.object, _TRANSFORMED[order.verb], _UNDONE.get(order.verb, ""))
+            case "slice":
+                self._gain(order.object, "sliced")
+            case "use":
+                if text.startswith("You turn on"):
+                    self._gain(order.object, "on")
+            case "examine" if order.object in self.receptacles:
+                self._look_inside(order.object, text)
+            case "examine":
+                self._examine(order.object, text)
+            case "look" if self.place:
+                for thing in things(text):
+                    self._see(thing, self.place)
+
+    def snapshot(self) -> object:
+        """A hashable value, equal at two times exactly when all that is observed is the same."""
+        return (
+            len(self.first_seen) + len(self.visited) + len(self.searched),
+            self.place,
+            self.held,
+            frozenset(self.opened),
+            frozenset(self._moved.items()),
+            frozenset(self.states.items()),
+        )
+
+    def located(self) -> tuple[str, ...]:
+        """Types of the objects whose receptacle is known, in alphabetical order."""
+        if self._located is None:
+            self._located = tuple(sorted({kind(thing) for thing in self.where}))
+        return self._located
+
+    def at_hand(self) -> tuple[str, ...]:
+        """The objects known to be in or on the receptacles at the agent's place."""
+        here = self.here
+        return tuple(thing for thing, spot in self.where.items() if spot in here)
+
+    def within_reach(self, order: Command) -> bool:
+        """Whether all that a command names is there to act on, as far as was observed."""
+        match order.verb:
+            case "goto":
+                return order.receptacle in self.receptacles
+            case "open" | "close":
+                return order.receptacle in self.here
+            case "take":
+                return order.receptacle in self.here and self._at(order.object, order.receptacle)
+            case "move" | "heat" | "clean" | "cool":
+                return order.object == self.held and order.receptacle in self.here
+            case "slice":
+                return order.tool == self.held and self.where.get(order.object) in self.here
+            case "use":
+                return self.where.get(order.object) in self.here
+            case "examine":
+                return (
+                    order.object == self.held
+                    or order.object in self.here
+                    or self.where.get(order.object) in self.here
+                )
+            case verb:
+                return verb != ""
+
+    def _at(self, thing: str, receptacle: str) -> bool:
+        return self.where.get(thing) == receptacle
+
+    def _stand(self, admissible: Sequence[str]) -> None:
+        offered = {c[8:] for c in admissible if c.startswith("examine ")}
+        self.here = (self.receptacles & offered) | {self.place}
+
+    def _look_inside(self, receptacle: str, text: str) -> None:
+        _, seen, listing = text.partition(f"the {receptacle}, you see ")
+        if not seen:
+            _, seen, listing = text.partition(f"The {receptacle} is open. In it, you see ")
+            if not seen:
+                self.closed.add(receptacle)
+                return
+            self.closed.discard(receptacle)
+            self.opened.add(receptacle)
+        self.searched.setdefault(receptacle)
+        for thing in things(listing):
+            self._see(thing, receptacle)
+
+    def _read_offers(self, admissible: Sequence[str]) -> None:
+        for offer in admissible:
+            if offer.startswith("take "):
+                thing, _, receptacle = offer[5:].partition(" from ")
+                self._see(thing, receptacle)
+
+    def _see(self, thing: str, receptacle: str) -> None:
+        if thing not in self.first_seen:
+            self.first_seen[thing] = self.where[thing] = receptacle
+            self._located = None
+
+    def _leave(self, thing: str) -> None:
+        self.where.pop(thing, None)
+        self._moved.pop(thing, None)
+        self._located = None
+
+    def _put(self, thing: str, receptacle: str) -> None:
+        self.where[thing] = receptacle
+        self._located = None
+        if self.first_seen.setdefault(thing, receptacle) != receptacle:
+            self._moved[thing] = receptacle
+
+    def _gain(self, thing: str, state: State, lost: str = "") -> None:
+        kept = {s for s in self.states.get(thing, ()) if s != lost}
+        self.states[thing] = tuple(sorted(kept | {state}))
+
+    def _examine(self, thing: str, text: str) -> None:
+        words = text.split()
+        for word, state in _EXAMINED:
+            if word in words:
+                self._gain(thing, state)
+        if text.startswith(f"This {thing} is on"):
+            self._gain(thing, "on")

@@ -1,0 +1,95 @@
+"""The structural context key s~ and the memory line of ALFWorld, both from what was observed.
+
+The key joins the fields of the paper's table of context information: interaction stage and object
+location (``place``), inventory (``held``), object state, and the task predicates met so far. It is
+coarse on purpose: contexts are compared among the few rollouts of one task, and the normalisation
+of a small group amplifies noise. Rooms are compared by what they mean for the task, not by name.
+"""
+
+from __future__ import annotations
+
+from trca.envs.alfworld.beliefs import Beliefs
+from trca.envs.alfworld.binding import ALFWorldBinding
+from trca.envs.alfworld.facts import kind
+
+
+def context_key(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
+    """The key of the present state, such as ``goal closed|target raw|found 0|placed 0``.
+
+    Fields:
+        place: ``start``; ``source`` where a target waits; ``goal`` at a destination or by the
+            lamp; ``appliance`` where the required state is given; else ``other``; then ``closed``
+            if the receptacle is.
+        held: ``nothing``, ``other``, or ``target`` with ``ready`` or ``raw`` for its state.
+        found: Whether a target still to be dealt with has been seen (1 or 0).
+        placed: Targets placed as asked; for a lamp, whether it is on.
+    """
+    target, goal = binding.target, binding.destination
+    waiting: set[str] = set()
+    placed = 0
+    lamp_here = False
+    for thing, spot in beliefs.where.items():
+        sort = kind(thing)
+        if sort == target:
+            if kind(spot) == goal and _ready(binding, beliefs, thing):
+                placed += 1
+            else:
+                waiting.add(spot)
+        elif sort == binding.lamp:
+            lamp_here = lamp_here or spot in beliefs.here
+            placed += "on" in beliefs.states.get(thing, ())
+    place_type = kind(beliefs.place)
+    if not beliefs.place:
+        place = "start"
+    elif not waiting.isdisjoint(beliefs.here):
+        place = "source"
+    elif place_type == goal or lamp_here:
+        place = "goal"
+    elif place_type == binding.appliance:
+        place = "appliance"
+    else:
+        place = "other"
+    if beliefs.place in beliefs.closed:
+        place += " closed"
+    if not beliefs.held:
+        held = "nothing"
+    elif kind(beliefs.held) != target:
+        held = "other"
+    else:
+        held = "target ready" if _ready(binding, beliefs, beliefs.held) else "target raw"
+    return f"{place}|{held}|found {min(len(waiting), 1)}|placed {placed}"
+
+
+def memory_line(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
+    """What a reader without memory would need, in one short line.
+
+    For instance ``At shelf 1. Holding mug 1 (clean). Seen mug 2 in desk 1. Checked drawer 1 2,
+    desk 1.``: the place, the hand, known targets and lamps, and the receptacles whose contents were
+    seen, by type in order of first sight.
+    """
+    parts = [f"At {beliefs.place}." if beliefs.place else "At start."]
+    parts.append(f"Holding {_named(beliefs, beliefs.held) or 'nothing'}.")
+    seen = [
+        f"{_named(beliefs, thing)} in {spot}"
+        for thing, spot in beliefs.where.items()
+        if kind(thing) in (binding.target, binding.lamp)
+    ]
+    if seen:
+        parts.append(f"Seen {', '.join(seen)}.")
+    if beliefs.searched:
+        numbers: dict[str, list[str]] = {}
+        for name in beliefs.searched:
+            sort, _, number = name.rpartition(" ")
+            numbers.setdefault(sort, []).append(number)
+        checked = ", ".join(f"{sort} {' '.join(ns)}" for sort, ns in numbers.items())
+        parts.append(f"Checked {checked}.")
+    return " ".join(parts)
+
+
+def _ready(binding: ALFWorldBinding, beliefs: Beliefs, thing: str) -> bool:
+    return not binding.state or binding.state in beliefs.states.get(thing, ())
+
+
+def _named(beliefs: Beliefs, thing: str) -> str:
+    states = beliefs.states.get(thing)
+    return f"{thing} ({', '.join(states)})" if states else thing

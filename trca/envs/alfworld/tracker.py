@@ -1,0 +1,121 @@
+"""Follows an ALFWorld episode by its text alone and reports the facts of each transition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import ClassVar, Final
+
+from trca.envs.alfworld.beliefs import Beliefs
+from trca.envs.alfworld.binding import ALFWorldBinding, bind
+from trca.envs.alfworld.context import context_key, memory_line
+from trca.envs.alfworld.facts import ALFWorldFacts, Command, kind, read_command, things
+
+_REJECTED: Final = "Nothing happens."
+_TASK: Final = "Your task is to:"
+
+
+class ALFWorldTracker:
+    """Knows what the agent was shown, offered and did; nothing else reaches it.
+
+    Attributes:
+        binding: What the instruction asks for.
+        facts: The facts of the last transition (the defaults after ``reset``).
+        beliefs: The room as observed so far.
+    """
+
+    facts_type: ClassVar[type[ALFWorldFacts]] = ALFWorldFacts
+    binding_type: ClassVar[type[ALFWorldBinding]] = ALFWorldBinding
+
+    def __init__(self) -> None:
+        self.binding = ALFWorldBinding()
+        self.facts = ALFWorldFacts()
+        self.beliefs = Beliefs()
+        self._past: set[object] = set()
+
+    def reset(self, task: str, observation: str, admissible: Sequence[str]) -> None:
+        """Starts an episode.
+
+        Args:
+            task: The instruction.
+            observation: The first observation, which lists the receptacles of the room.
+            admissible: The commands offered with it.
+        """
+        self.binding = bind(task)
+        self.facts = ALFWorldFacts()
+        self.beliefs = Beliefs(things(observation.partition(_TASK)[0]))
+        self._past = {self.beliefs.snapshot()}
+
+    def step(self, command: str, observation: str, admissible: Sequence[str]) -> ALFWorldFacts:
+        """Takes in one transition and returns its facts.
+
+        Args:
+            command: What the agent asked for; blank when nothing could be read from its response.
+            observation: The world's answer.
+            admissible: The commands offered after it.
+        """
+        beliefs = self.beliefs
+        order = read_command(command)
+        accepted = observation.strip() != _REJECTED
+        available = beliefs.within_reach(order)
+        located = beliefs.located()
+        states_before = beliefs.states.get(order.object, ())
+        seen, visited, searched = (
+            len(beliefs.first_seen),
+            len(beliefs.visited),
+            len(beliefs.searched),
+        )
+        if accepted:
+            beliefs.update(order, observation, admissible)
+        snapshot = beliefs.snapshot()
+        states = beliefs.states.get(order.object, ())
+        at_hand = beliefs.at_hand()
+        there, elsewhere = _alike(beliefs, order) if order.verb == "move" and accepted else (0, 0)
+        self.facts = ALFWorldFacts(
+            parsed=not command.isspace() and command != "",
+            verb=order.verb,
+            available=available,
+            accepted=accepted,
+            repeated=snapshot in self._past,
+            object_type=kind(order.object),
+            receptacle_type=kind(order.receptacle),
+            object_states=states,
+            gained_states=tuple(s for s in states if s not in states_before),
+            new_objects=_kinds(islice(beliefs.first_seen, seen, None)),
+            new_places=(kind(order.receptacle),) if len(beliefs.visited) > visited else (),
+            searched=len(beliefs.searched) > searched,
+            located=located,
+            held_type=kind(beliefs.held),
+            held_states=beliefs.states.get(beliefs.held, ()),
+            place_type=kind(beliefs.place),
+            place_objects=_kinds(at_hand),
+            lit=_kinds(t for t in at_hand if "on" in beliefs.states.get(t, ())),
+            alike_there=there,
+            alike_elsewhere=elsewhere,
+        )
+        self._past.add(snapshot)
+        return self.facts
+
+    @property
+    def context(self) -> str:
+        """Structural key s~ of the present state; see `trca.envs.alfworld.context`."""
+        return context_key(self.binding, self.beliefs)
+
+    @property
+    def memory(self) -> str:
+        """One line of what was observed; see `trca.envs.alfworld.context`."""
+        return memory_line(self.binding, self.beliefs)
+
+
+def _kinds(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({kind(name) for name in names}))
+
+
+def _alike(beliefs: Beliefs, order: Command) -> tuple[int, int]:
+    thing, box = kind(order.object), kind(order.receptacle)
+    counts: dict[str, int] = {}
+    for other, spot in beliefs.where.items():
+        if kind(other) == thing and kind(spot) == box:
+            counts[spot] = counts.get(spot, 0) + 1
+    there = counts.pop(order.receptacle, 0)
+    return there, max(counts.values(), default=0)

@@ -1,0 +1,149 @@
+"""`RubricAnnotation`: puts context, memory and rubric judgments into a text world's ``info``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Protocol, SupportsFloat, cast
+
+import gymnasium
+import numpy as np
+
+from trca.envs.text_env import RubricInfo
+from trca.rubric import Budgets, Judge, RubricError, RubricLibrary, contributions
+
+_TRACKERS: Final = {"alfworld": "trca.envs.alfworld.tracker:ALFWorldTracker"}
+
+
+class Tracker(Protocol):
+    """A world's adapter: follows an episode by what the agent was shown, offered and did.
+
+    Nothing else may reach it: no success, no hidden state, no future, no gold answer.
+    """
+
+    facts_type: type
+    """Frozen dataclass of the facts of a transition; every field has a default."""
+    binding_type: type
+    """Frozen dataclass of the task binding; every field has a default."""
+    binding: Any
+    """The binding of the present task."""
+
+    def reset(self, task: str, observation: str, admissible: Sequence[str]) -> None:
+        """Starts an episode from the instruction, the first observation and the first offers."""
+        ...
+
+    def step(self, command: str, observation: str, admissible: Sequence[str]) -> Any:
+        """Takes in a transition and returns its facts."""
+        ...
+
+    @property
+    def context(self) -> str:
+        """Structural key s~ of the present state."""
+        ...
+
+    @property
+    def memory(self) -> str:
+        """One short line of what was observed so far."""
+        ...
+
+
+def tracker_type(world: str) -> Callable[[], Tracker]:
+    """The tracker class of a world.
+
+    Raises:
+        RubricError: When no world of that name is judged here.
+    """
+    if world not in _TRACKERS:
+        raise RubricError(f"no tracker for world {world!r}: choose from {', '.join(_TRACKERS)}")
+    module, _, name = _TRACKERS[world].partition(":")
+    return cast("Callable[[], Tracker]", getattr(import_module(module), name))
+
+
+def load_judge(library: str | Path) -> tuple[Judge, Tracker]:
+    """Loads a library, checks it against its world, and makes the pair that judges an episode.
+
+    Raises:
+        RubricError: When the library breaks a rule; names the file, the operator and the mend.
+    """
+    loaded = RubricLibrary.load(library)
+    try:
+        tracker = tracker_type(loaded.world)()
+    except RubricError as error:
+        raise RubricError(f"{loaded.source}: {error}") from None
+    return Judge(loaded, tracker.facts_type, tracker.binding_type), tracker
+
+
+class RubricAnnotation(gymnasium.Wrapper[str, str, str, str]):
+    """Judges every transition of a text world and adds what it found to ``info``.
+
+    Adds ``context`` and ``memory`` on ``reset``; ``context`` (before the action), ``next_context``,
+    ``memory`` and ``rubric`` (a `RubricInfo`) on ``step``. Observations, rewards and ends are the
+    world's own.
+
+    Attributes:
+        judge: The judge; its library and its count of errors.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[str, str],
+        library: str | Path = "alfworld",
+        budgets: Budgets | Mapping[str, float] | None = None,
+        lambda_: float = 0.8,
+    ) -> None:
+        """Wraps a world.
+
+        Args:
+            env: A world whose ``info`` has ``task`` and ``admissible_actions`` (see `TextInfo`).
+            library: Name or path of the rubric library.
+            budgets: Category budgets for ``info["rubric"]``; judgments do not depend on them.
+            lambda_: Weight of the breakthrough reward in ``info["rubric"]["reward"]``.
+        """
+        super().__init__(env)
+        if not 0.0 <= lambda_ <= 1.0:
+            raise ValueError(f"lambda is {lambda_}: give a number from 0 to 1")
+        if not isinstance(budgets, Budgets):
+            budgets = Budgets(**(budgets or {}))
+        self.judge, self._tracker = load_judge(library)
+        self._lambda = lambda_
+        categories = self.judge.library.categories
+        self._weights = contributions(categories, budgets)
+        self._positive = np.where(categories == 1, 0.0, self._weights)
+        self._uncovered = np.ones(len(categories))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Starts an episode; nothing is covered."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._tracker.reset(info["task"], observation, info["admissible_actions"])
+        self._uncovered[:] = 1.0
+        info["context"] = self._tracker.context
+        info["memory"] = self._tracker.memory
+        return observation, info
+
+    def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Steps the world and judges the transition."""
+        tracker = self._tracker
+        context = tracker.context
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        facts = tracker.step(action, observation, info["admissible_actions"])
+        info["context"] = context
+        info["next_context"] = tracker.context
+        info["memory"] = tracker.memory
+        info["rubric"] = self._credit(self.judge.judge(tracker.binding, facts))
+        return observation, reward, terminated, truncated, info
+
+    def _credit(self, judgments: np.ndarray[Any, np.dtype[np.uint8]]) -> RubricInfo:
+        foundational = float(judgments @ self._weights)
+        breakthrough = float((judgments * self._uncovered) @ self._positive)
+        self._uncovered[judgments == 1] = 0.0
+        flags = judgments.tolist()
+        return RubricInfo(
+            judgments=tuple(flags),
+            foundational=foundational,
+            breakthrough=breakthrough,
+            reward=(1.0 - self._lambda) * foundational + self._lambda * breakthrough,
+            fired=tuple(i for i, flag in zip(self.judge.library.ids, flags, strict=True) if flag),
+        )

@@ -1,0 +1,36 @@
+"""Transition judges: a library of Boolean operators, the judge that evaluates it, and the rewards.
+
+A library is data (YAML); its conditions are CEL expressions over the ``facts`` of a transition and
+the ``task`` binding of the instruction. The package knows no world: the two dataclasses that a
+library is bound to are handed in::
+
+    library = RubricLibrary.load("alfworld")
+    judge = Judge(library, ALFWorldFacts, ALFWorldBinding)
+    judgments = judge.judge(binding, facts)  # uint8 (15,)
+    foundational_reward(judgments[None], library.categories, Budgets())
+"""
+
+from trca.rubric.conditions import Condition, RubricError
+from trca.rubric.judge import Judge
+from trca.rubric.library import CATEGORIES, Operator, RubricLibrary
+from trca.rubric.rewards import (
+    Budgets,
+    breakthrough_reward,
+    contributions,
+    foundational_reward,
+    trca_reward,
+)
+
+__all__ = [
+    "CATEGORIES",
+    "Budgets",
+    "Condition",
+    "Judge",
+    "Operator",
+    "RubricError",
+    "RubricLibrary",
+    "breakthrough_reward",
+    "contributions",
+    "foundational_reward",
+    "trca_reward",
+]

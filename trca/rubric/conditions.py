@@ -1,0 +1,291 @@
+"""The conditions of rubric operators: a small, typed, total part of CEL.
+
+A condition is a truth value built from ``facts.<name>``, ``task.<name>``, strings, numbers, lists
+of strings, ``&& || ! == != < <= > >= in size()`` and parentheses. There are no macros, no
+arithmetic, no indexing and no other functions, so an expression costs time linear in its length and
+in the facts it reads, and it can neither loop nor raise on well-typed facts. CEL evaluates it; this
+module reads it once, when a library is loaded, to name what it uses and to refuse what is not in
+the language.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+
+MAX_LENGTH: Final = 600
+"""Longest condition, in characters."""
+MAX_DEPTH: Final = 16
+"""Deepest nesting of parentheses, brackets and negations."""
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<name>(?:facts|task)\.[A-Za-z_][A-Za-z0-9_]*)
+      | (?P<string>'[^'\\\n]*'|"[^"\\\n]*")
+      | (?P<number>[0-9]+(?:\.[0-9]+)?)
+      | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
+      | (?P<symbol>\|\||&&|==|!=|<=|>=|[<>!()\[\],])
+    )""",
+    re.VERBOSE,
+)
+_LANGUAGE: Final = (
+    "a condition may use facts.<name>, task.<name>, true, false, strings, numbers, [lists of "
+    "strings], size(), in, && || ! == != < <= > >= and parentheses"
+)
+
+Kind = Literal["truth value", "whole number", "number", "string", "list of strings", "unknown"]
+
+
+class RubricError(ValueError):
+    """A library that cannot be used; says where, what is wrong and what would be right."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Term:
+    """What is known of a part of a condition, or of a field of the facts or the binding.
+
+    Attributes:
+        kind: Its type.
+        allowed: The only values it (or its elements) can have; None where any string will do.
+        constants: The strings it is written as, when it is a constant.
+    """
+
+    kind: Kind
+    allowed: tuple[str, ...] | None = None
+    constants: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """A condition that has been read.
+
+    Attributes:
+        program: The CEL text over flat variables (``facts.verb`` is ``facts_verb``), which CEL
+            converts several times faster than fields of a map.
+        reads: The names used as ``facts.<name>``.
+        binds: The names used as ``task.<name>``.
+    """
+
+    program: str
+    reads: frozenset[str]
+    binds: frozenset[str]
+
+    @classmethod
+    def parse(cls, text: str, terms: Mapping[str, Term] | None = None) -> Condition:
+        """Reads a condition.
+
+        Args:
+            text: The expression.
+            terms: The fields there are, by qualified name (see `field_terms`); None leaves names
+                and types unchecked.
+
+        Raises:
+            RubricError: When the expression is not in the language, or does not fit ``terms``.
+        """
+        if len(text) > MAX_LENGTH:
+            raise RubricError(f"the condition has {len(text)} characters: at most {MAX_LENGTH}")
+        return _Parser(text, terms).condition()
+
+
+def field_terms(prefix: str, record: type) -> dict[str, Term]:
+    """The fields of a dataclass by qualified name, such as ``facts.verb``.
+
+    Args:
+        prefix: ``facts`` or ``task``.
+        record: A dataclass whose fields are bool, int, float, str, a `Literal` of strings, or a
+            tuple of such strings.
+
+    Raises:
+        TypeError: When a field has another type.
+    """
+    hints = get_type_hints(record)
+    return {
+        f"{prefix}.{field.name}": _term(f"{record.__name__}.{field.name}", hints[field.name])
+        for field in dataclasses.fields(record)
+    }
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """What an error adds after an unknown word: the nearest known one and all of them."""
+    known = sorted(words)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}choose from {', '.join(known)}"
+
+
+def _term(name: str, hint: Any) -> Term:
+    plain: dict[Any, Kind] = {
+        bool: "truth value",
+        int: "whole number",
+        float: "number",
+        str: "string",
+    }
+    if hint in plain:
+        return Term(plain[hint])
+    if get_origin(hint) is Literal:
+        return Term("string", tuple(str(value) for value in get_args(hint)))
+    if get_origin(hint) is tuple:
+        return Term("list of strings", _term(name, get_args(hint)[0]).allowed)
+    raise TypeError(f"{name} is {hint}: use bool, int, float, str, Literal or a tuple of strings")
+
+
+class _Parser:
+    """Recursive descent over the tokens; every method returns the term it read."""
+
+    def __init__(self, text: str, terms: Mapping[str, Term] | None) -> None:
+        self.terms = terms
+        self.tokens = self._split(text.rstrip())
+        self.place = 0
+        self.depth = 0
+        self.names: dict[str, None] = {}
+
+    def condition(self) -> Condition:
+        self._want("truth value", self._or(), "the condition")
+        if self.place < len(self.tokens):
+            raise RubricError(f"{self._next()!r} is not expected there: {_LANGUAGE}")
+        return Condition(
+            " ".join(
+                token.replace(".", "_") if kind == "name" else token for kind, token in self.tokens
+            ),
+            frozenset(n.partition(".")[2] for n in self.names if n.startswith("facts.")),
+            frozenset(n.partition(".")[2] for n in self.names if n.startswith("task.")),
+        )
+
+    @staticmethod
+    def _split(text: str) -> list[tuple[str, str]]:
+        tokens, place = [], 0
+        while place < len(text):
+            match = _TOKEN.match(text, place)
+            if match is None:
+                raise RubricError(f"cannot read {text[place : place + 20]!r}: {_LANGUAGE}")
+            tokens.append((str(match.lastgroup), match[match.lastgroup or 0]))
+            place = match.end()
+        return tokens
+
+    def _peek(self) -> str:
+        return self.tokens[self.place][1] if self.place < len(self.tokens) else ""
+
+    def _next(self) -> str:
+        if self.place == len(self.tokens):
+            raise RubricError(f"the condition ends too early: {_LANGUAGE}")
+        self.place += 1
+        return self.tokens[self.place - 1][1]
+
+    def _expect(self, symbol: str) -> None:
+        found = self._next()
+        if found != symbol:
+            raise RubricError(f"{found!r} stands where {symbol!r} should: {_LANGUAGE}")
+
+    @staticmethod
+    def _want(kind: Kind, term: Term, what: str) -> None:
+        if term.kind not in (kind, "unknown"):
+            raise RubricError(f"{what} is a {term.kind}, not a {kind}")
+
+    def _or(self) -> Term:
+        return self._chain("||", lambda: self._chain("&&", self._relation))
+
+    def _chain(self, symbol: str, operand: Any) -> Term:
+        first: Term = operand()
+        while self._peek() == symbol:
+            self._want("truth value", first, f"the left side of {symbol}")
+            self._next()
+            self._want("truth value", operand(), f"the right side of {symbol}")
+            first = Term("truth value")
+        return first
+
+    def _relation(self) -> Term:
+        left = self._unary()
+        symbol = self._peek()
+        if symbol not in ("==", "!=", "<", "<=", ">", ">=", "in"):
+            return left
+        self._next()
+        right = self._unary()
+        if symbol == "in":
+            self._want("string", left, "the left side of 'in'")
+            self._want("list of strings", right, "the right side of 'in'")
+        elif "unknown" not in (left.kind, right.kind):
+            if left.kind != right.kind:
+                raise RubricError(f"a {left.kind} cannot be compared with a {right.kind}")
+            if symbol not in ("==", "!=") and left.kind not in ("whole number", "number"):
+                raise RubricError(f"a {left.kind} has no order: use == or != in place of {symbol}")
+            if left.kind == "list of strings":
+                raise RubricError(f"lists cannot be compared with {symbol}: use 'in' or size()")
+        self._fit(left, right)
+        self._fit(right, left)
+        return Term("truth value")
+
+    @staticmethod
+    def _fit(field: Term, constant: Term) -> None:
+        for value in constant.constants:
+            if field.allowed is not None and value not in field.allowed:
+                raise RubricError(
+                    f"{value!r} can never be there: {nearest(value, map(repr, field.allowed))}"
+                )
+
+    def _unary(self) -> Term:
+        if self._peek() != "!":
+            return self._primary()
+        self._next()
+        self._enter()
+        self._want("truth value", self._unary(), "what ! negates")
+        self.depth -= 1
+        return Term("truth value")
+
+    def _enter(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise RubricError(f"the condition nests deeper than {MAX_DEPTH} levels")
+
+    def _primary(self) -> Term:
+        token = self._next()
+        kind = self.tokens[self.place - 1][0]
+        if kind == "name":
+            return self._name(token)
+        if kind == "string":
+            return Term("string", constants=(token[1:-1],))
+        if kind == "number":
+            if len(token) > 15:
+                raise RubricError(f"the number {token} is too long")
+            return Term("number" if "." in token else "whole number")
+        if token in ("true", "false"):
+            return Term("truth value")
+        if token == "(":
+            self._enter()
+            inner = self._or()
+            self._expect(")")
+            self.depth -= 1
+            return inner
+        if token == "[":
+            return self._list()
+        if token == "size":
+            self._expect("(")
+            self._enter()
+            self._want("list of strings", self._primary(), "what size() counts")
+            self._expect(")")
+            self.depth -= 1
+            return Term("whole number")
+        raise RubricError(f"{token!r} is not expected there: {_LANGUAGE}")
+
+    def _name(self, name: str) -> Term:
+        self.names[name] = None
+        if self.terms is None:
+            return Term("unknown")
+        if name not in self.terms:
+            raise RubricError(f"there is no {name!r}: {nearest(name, self.terms)}")
+        return self.terms[name]
+
+    def _list(self) -> Term:
+        constants: list[str] = []
+        while True:
+            item = self._next()
+            if self.tokens[self.place - 1][0] != "string":
+                raise RubricError(f"{item!r} stands in a list: lists hold strings only")
+            constants.append(item[1:-1])
+            symbol = self._next()
+            if symbol == "]":
+                return Term("list of strings", constants=tuple(constants))
+            if symbol != ",":
+                raise RubricError(f"{symbol!r} stands where ',' or ']' should in a list")

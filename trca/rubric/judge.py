@@ -1,0 +1,115 @@
+"""The judge: every operator of a library on the facts of one transition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+import cel
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.rubric.conditions import Condition, RubricError, Term, field_terms
+from trca.rubric.library import RubricLibrary
+
+_REMEMBERED: Final = 2048
+"""Judgments kept for facts that come again under the same binding."""
+
+
+class Judge:
+    """Evaluates a library on transitions; deterministic, no model, no code from the library runs.
+
+    The conditions are compiled once into one CEL list. Per transition only the variables that
+    changed are converted, and facts already judged under the same binding are looked up. Not to be
+    shared between threads.
+
+    Attributes:
+        library: The library.
+        errors: Times an operator could not be evaluated, by operator id; each counted as 0.
+    """
+
+    def __init__(self, library: RubricLibrary, facts_type: type, binding_type: type) -> None:
+        """Binds a library to the records of a world.
+
+        Args:
+            library: The library.
+            facts_type: Frozen dataclass of the observable facts; every field has a default.
+            binding_type: Dataclass of the task binding; every field has a default.
+
+        Raises:
+            RubricError: When a condition names a field that is not there, or does not fit its type.
+        """
+        self.library = library
+        self.errors: Counter[str] = Counter()
+        terms = field_terms("facts", facts_type) | field_terms("task", binding_type)
+        conditions = [_bound(library, number, terms) for number in range(len(library.operators))]
+        self._programs = [cel.compile(condition.program) for condition in conditions]
+        self._all = cel.compile("[" + ", ".join(c.program for c in conditions) + "]")
+        self._reads = sorted(set().union(*(c.reads for c in conditions)))
+        self._binds = sorted(set().union(*(c.binds for c in conditions)))
+        self._context = cel.Context()
+        self._values: list[Any] = [None] * len(self._reads)
+        self._binding: Any = None
+        self._known: dict[Any, NDArray[np.uint8]] = {}
+        self._try(binding_type(), facts_type())
+
+    def judge(self, binding: Any, facts: Any) -> NDArray[np.uint8]:
+        """The judgments O_{i,t,j} of one transition (Eq. app_rubric_judgment).
+
+        Args:
+            binding: The task binding.
+            facts: The facts of the transition, hashable.
+
+        Returns:
+            uint8 (M,), read-only, one 0/1 per operator in the order of the library.
+        """
+        if binding is not self._binding:
+            self._bind(binding)
+        known = self._known.get(facts)
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = self._known[facts] = self._evaluate(facts)
+        return known
+
+    def _bind(self, binding: Any) -> None:
+        self._binding = binding
+        self._known.clear()
+        for name in self._binds:
+            self._context.add_variable(f"task_{name}", getattr(binding, name))
+
+    def _evaluate(self, facts: Any) -> NDArray[np.uint8]:
+        for place, name in enumerate(self._reads):
+            value = getattr(facts, name)
+            if value != self._values[place] or self._values[place] is None:
+                self._context.add_variable(f"facts_{name}", value)
+                self._values[place] = value
+        try:
+            answers = self._all.execute(self._context)
+        except Exception:
+            answers = [self._one(number) for number in range(len(self._programs))]
+        judgments = np.array(answers, dtype=np.uint8)
+        judgments.flags.writeable = False
+        return judgments
+
+    def _one(self, number: int) -> bool:
+        try:
+            return bool(self._programs[number].execute(self._context))
+        except Exception:
+            self.errors[self.library.ids[number]] += 1
+            return False
+
+    def _try(self, binding: Any, facts: Any) -> None:
+        self._bind(binding)
+        self._evaluate(facts)
+        for name in self.errors:
+            raise RubricError(f"{self.library.source}: operator {name!r}: CEL cannot evaluate it")
+        self._binding = None
+
+
+def _bound(library: RubricLibrary, number: int, terms: dict[str, Term]) -> Condition:
+    operator = library.operators[number]
+    try:
+        return Condition.parse(operator.condition, terms)
+    except RubricError as error:
+        raise RubricError(f"{library.source}: operator {operator.id!r}: {error}") from None

@@ -1,0 +1,169 @@
+"""The library of a world: five operators in each of three categories (Appendix A of the paper)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trca.rubric.conditions import Condition, RubricError, nearest
+
+CATEGORIES: Final = ("evidence", "invalidity", "execution")
+"""The categories; a category's code in arrays is its place here."""
+OPERATORS_PER_CATEGORY: Final = 5
+"""M_c of every library."""
+MAX_BYTES: Final = 64 * 1024
+"""Largest library file."""
+
+_Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Operator(_Record):
+    """One reusable Boolean condition h^c_{b,m}."""
+
+    id: _Name = Field(description="name of the operator, unique in the library")
+    category: Literal["evidence", "invalidity", "execution"]
+    description: str = Field(min_length=1, max_length=400, description="what the operator detects")
+    reads: tuple[_Name, ...] = Field(strict=False, description="the facts its condition uses")
+    binds: tuple[_Name, ...] = Field(
+        strict=False, description="the task binding fields its condition uses"
+    )
+    condition: str = Field(min_length=1, description="CEL truth value over facts and task")
+
+
+class RubricLibrary(_Record):
+    """The operators of one world, in the order of the judgments."""
+
+    world: _Name
+    operators: tuple[Operator, ...] = Field(strict=False)
+    source: str = Field(default="", exclude=True, description="where it was read; errors name it")
+
+    @classmethod
+    def load(cls, name_or_path: str | Path) -> RubricLibrary:
+        """Reads a library that comes with the package, or one from a YAML file.
+
+        Args:
+            name_or_path: The name of a packaged library, such as ``alfworld``, or a path.
+
+        Raises:
+            RubricError: When there is no such library, or it breaks a rule; names the file, the
+                operator and the mend.
+        """
+        shipped = {
+            Path(entry.name).stem: entry
+            for entry in (resources.files(__package__) / "libraries").iterdir()
+            if entry.name.endswith(".yaml")
+        }
+        if isinstance(name_or_path, str) and name_or_path in shipped:
+            return cls.parse(shipped[name_or_path].read_text("utf-8"), f"{name_or_path}.yaml")
+        path = Path(name_or_path)
+        if not path.is_file():
+            raise RubricError(
+                f"no rubric library {str(name_or_path)!r}: give the path of a YAML file, or "
+                f"{nearest(str(name_or_path), shipped)}"
+            )
+        if path.stat().st_size > MAX_BYTES:
+            raise RubricError(f"{path}: larger than {MAX_BYTES} bytes")
+        try:
+            return cls.parse(path.read_text("utf-8"), str(path))
+        except UnicodeDecodeError as error:
+            raise RubricError(f"{path}: not UTF-8 text ({error.reason})") from None
+
+    @classmethod
+    def parse(cls, text: str, source: str = "library") -> RubricLibrary:
+        """Reads a library from YAML text; ``source`` is what errors call it."""
+        try:
+            data = yaml.load(text, _PlainLoader)
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise RubricError(f"{source}: not a YAML file: {reason}") from None
+        if not isinstance(data, dict):
+            raise RubricError(f"{source}: a library is a mapping with 'world' and 'operators'")
+        try:
+            library = cls.model_validate({**data, "source": source})
+        except ValidationError as error:
+            raise RubricError(_schema_message(source, data, error)) from None
+        library._check()
+        return library
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """The operators' ids, in order."""
+        return tuple(operator.id for operator in self.operators)
+
+    @cached_property
+    def categories(self) -> NDArray[np.int8]:
+        """int8 (M,): 0 Evidence, 1 Invalidity, 2 Execution."""
+        codes = np.array([CATEGORIES.index(o.category) for o in self.operators], dtype=np.int8)
+        codes.flags.writeable = False
+        return codes
+
+    def _check(self) -> None:
+        for operator_id, count in Counter(self.ids).items():
+            if count > 1:
+                raise RubricError(f"{self.source}: {count} operators have the id {operator_id!r}")
+        counts = Counter(operator.category for operator in self.operators)
+        for category in CATEGORIES:
+            if counts[category] != OPERATORS_PER_CATEGORY:
+                raise RubricError(
+                    f"{self.source}: {counts[category]} {category} operators: a library has "
+                    f"{OPERATORS_PER_CATEGORY} in each of {', '.join(CATEGORIES)}"
+                )
+        for operator in self.operators:
+            where = f"{self.source}: operator {operator.id!r}"
+            try:
+                condition = Condition.parse(operator.condition)
+            except RubricError as error:
+                raise RubricError(f"{where}: {error}") from None
+            _same_names(where, "reads", operator.reads, condition.reads)
+            _same_names(where, "binds", operator.binds, condition.binds)
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Plain YAML: no aliases, which could make a small file huge."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases (*name) are not allowed")
+        return super().compose_node(parent, index)
+
+
+def _same_names(where: str, field: str, listed: tuple[str, ...], used: frozenset[str]) -> None:
+    if len(set(listed)) != len(listed):
+        raise RubricError(f"{where}: {field} repeats a name")
+    for name in sorted(used - set(listed)):
+        raise RubricError(f"{where}: the condition uses {name!r}: add it to {field}")
+    for name in sorted(set(listed) - used):
+        raise RubricError(
+            f"{where}: {field} lists {name!r}, which the condition does not use: remove it"
+        )
+
+
+def _schema_message(source: str, data: dict[str, Any], error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    place = list(first["loc"])
+    where = source
+    operators = data.get("operators")
+    if len(place) > 1 and isinstance(place[1], int) and isinstance(operators, list):
+        operator = operators[place[1]]
+        name = operator.get("id") if isinstance(operator, dict) else None
+        where += f": operator {name!r}" if name else f": operator number {place[1] + 1}"
+        place = place[2:]
+    what = ".".join(str(part) for part in place) or "operator"
+    if first["type"] == "extra_forbidden":
+        fields = (RubricLibrary if where == source else Operator).model_fields
+        return f"{where}: unknown field {what!r}: {nearest(what, set(fields) - {'source'})}"
+    value = str(first["input"])[:60] if first["type"] != "missing" else ""
+    shown = f" is {value!r}" if value else ""
+    return f"{where}: {what}{shown}: {first['msg'][:200]}"
