@@ -111,6 +111,7 @@ class RubricAnnotation(gymnasium.Wrapper[str, str, str, str]):
         self._weights = contributions(categories, budgets)
         self._positive = np.where(categories == 1, 0.0, self._weights)
         self._uncovered = np.ones(len(categories))
+        self._context = ""
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -119,18 +120,17 @@ class RubricAnnotation(gymnasium.Wrapper[str, str, str, str]):
         observation, info = self.env.reset(seed=seed, options=options)
         self._tracker.reset(info["task"], observation, info["admissible_actions"])
         self._uncovered[:] = 1.0
-        info["context"] = self._tracker.context
+        self._context = info["context"] = self._tracker.context
         info["memory"] = self._tracker.memory
         return observation, info
 
     def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Steps the world and judges the transition."""
         tracker = self._tracker
-        context = tracker.context
         observation, reward, terminated, truncated, info = self.env.step(action)
         facts = tracker.step(action, observation, info["admissible_actions"])
-        info["context"] = context
-        info["next_context"] = tracker.context
+        info["context"] = self._context
+        self._context = info["next_context"] = tracker.context
         info["memory"] = tracker.memory
         info["rubric"] = self._credit(self.judge.judge(tracker.binding, facts))
         return observation, reward, terminated, truncated, info

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from trca.rubric.conditions import Condition, RubricError, Term, field_terms
 from trca.rubric.library import RubricLibrary
 
+_UNSET: Final = object()
 _REMEMBERED: Final = 2048
 """Judgments kept for facts that come again under the same binding."""
 
@@ -48,7 +49,7 @@ class Judge:
         self._reads = sorted(set().union(*(c.reads for c in conditions)))
         self._binds = sorted(set().union(*(c.binds for c in conditions)))
         self._context = cel.Context()
-        self._values: list[Any] = [None] * len(self._reads)
+        self._values: list[object] = [_UNSET] * len(self._reads)
         self._binding: Any = None
         self._known: dict[Any, NDArray[np.uint8]] = {}
         self._try(binding_type(), facts_type())
@@ -63,7 +64,7 @@ class Judge:
         Returns:
             uint8 (M,), read-only, one 0/1 per operator in the order of the library.
         """
-        if binding is not self._binding:
+        if binding is not self._binding and binding != self._binding:
             self._bind(binding)
         known = self._known.get(facts)
         if known is None:
@@ -79,11 +80,11 @@ class Judge:
             self._context.add_variable(f"task_{name}", getattr(binding, name))
 
     def _evaluate(self, facts: Any) -> NDArray[np.uint8]:
-        for place, name in enumerate(self._reads):
-            value = getattr(facts, name)
-            if value != self._values[place] or self._values[place] is None:
+        values = [getattr(facts, name) for name in self._reads]
+        for name, value, last in zip(self._reads, values, self._values, strict=True):
+            if value != last:
                 self._context.add_variable(f"facts_{name}", value)
-                self._values[place] = value
+        self._values = values
         try:
             answers = self._all.execute(self._context)
         except Exception:

@@ -37,6 +37,7 @@ class Beliefs:
     """
 
     __slots__ = (
+        "_lamps",
         "_located",
         "_moved",
         "closed",
@@ -66,6 +67,7 @@ class Beliefs:
         self.states: dict[str, tuple[State, ...]] = {}
         self._moved: dict[str, str] = {}
         self._located: tuple[str, ...] | None = ()
+        self._lamps: list[str] = []
 
     def update(self, order: Command, text: str, admissible: Sequence[str]) -> None:
         """Takes in an accepted command, the answer to it and the commands offered next."""
@@ -122,10 +124,9 @@ class Beliefs:
             self._located = tuple(sorted({kind(thing) for thing in self.where}))
         return self._located
 
-    def at_hand(self) -> tuple[str, ...]:
-        """The objects known to be in or on the receptacles at the agent's place."""
-        here = self.here
-        return tuple(thing for thing, spot in self.where.items() if spot in here)
+    def lamps_here(self) -> list[str]:
+        """The lamps known to be at the agent's place."""
+        return [lamp for lamp in self._lamps if self.where.get(lamp) in self.here]
 
     def within_reach(self, order: Command) -> bool:
         """Whether all that a command names is there to act on, as far as was observed."""
@@ -181,6 +182,8 @@ class Beliefs:
         if thing not in self.first_seen:
             self.first_seen[thing] = self.where[thing] = receptacle
             self._located = None
+            if kind(thing).endswith("lamp"):
+                self._lamps.append(thing)
 
     def _leave(self, thing: str) -> None:
         self.where.pop(thing, None)

@@ -56,8 +56,8 @@ class ALFWorldFacts:
         held_type: Type of the object in hand afterwards.
         held_states: States it is known to have.
         place_type: Type of the receptacle the agent is at afterwards.
-        place_objects: Types of the objects known to be there.
-        lit: Types of the lamps that are on there.
+        lamps: Types of the lamps known to be there.
+        lit: Types of those that are on.
         alike_there: After a ``move``, objects of that type known in the receptacle.
         alike_elsewhere: After a ``move``, the most objects of that type known in another receptacle
             of that receptacle's type.
@@ -79,7 +79,7 @@ class ALFWorldFacts:
     held_type: str = ""
     held_states: tuple[State, ...] = ()
     place_type: str = ""
-    place_objects: tuple[str, ...] = ()
+    lamps: tuple[str, ...] = ()
     lit: tuple[str, ...] = ()
     alike_there: int = 0
     alike_elsewhere: int = 0

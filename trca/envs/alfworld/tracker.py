@@ -69,7 +69,7 @@ class ALFWorldTracker:
             beliefs.update(order, observation, admissible)
         snapshot = beliefs.snapshot()
         states = beliefs.states.get(order.object, ())
-        at_hand = beliefs.at_hand()
+        lamps = beliefs.lamps_here()
         there, elsewhere = _alike(beliefs, order) if order.verb == "move" and accepted else (0, 0)
         self.facts = ALFWorldFacts(
             parsed=not command.isspace() and command != "",
@@ -88,8 +88,8 @@ class ALFWorldTracker:
             held_type=kind(beliefs.held),
             held_states=beliefs.states.get(beliefs.held, ()),
             place_type=kind(beliefs.place),
-            place_objects=_kinds(at_hand),
-            lit=_kinds(t for t in at_hand if "on" in beliefs.states.get(t, ())),
+            lamps=_kinds(lamps),
+            lit=_kinds(lamp for lamp in lamps if "on" in beliefs.states.get(lamp, ())),
             alike_there=there,
             alike_elsewhere=elsewhere,
         )
