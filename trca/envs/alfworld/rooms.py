@@ -56,23 +56,27 @@ _KITCHEN_TASKS: Final = ("Pick", "Clean", "Heat", "Cool", "Pick2")
 _LIVING_TASKS: Final = ("Pick", "Look", "Pick2")
 _BATH_TASKS: Final = ("Pick", "Clean", "Pick2")
 
-_SMALL_OBJECTS: Final = tuple("Apple Bowl Cup Egg Mug Plate Potato Tomato".split())
-_KITCHEN_OBJECTS: Final = tuple(
-    "Apple Bowl Bread ButterKnife Cup DishSponge Egg Fork Glassbottle Kettle Knife Ladle Lettuce"
-    " Mug Pan PepperShaker Plate Pot Potato SaltShaker SoapBottle Spatula Spoon Tomato"
-    " WineBottle".split()
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_SMALL_OBJECTS: Final = _names("Apple Bowl Cup Egg Mug Plate Potato Tomato")
+_KITCHEN_OBJECTS: Final = _names(
+    "Apple Bowl Bread ButterKnife Cup DishSponge Egg Fork Glassbottle Kettle Knife Ladle"
+    " Lettuce Mug Pan PepperShaker Plate Pot Potato SaltShaker SoapBottle Spatula Spoon Tomato"
+    " WineBottle"
 )
-_LIVING_OBJECTS: Final = tuple(
-    "Book Bowl Box Candle CellPhone CreditCard KeyChain Laptop Newspaper Pen Pencil Pillow Plate"
-    " RemoteControl Statue TissueBox Vase Watch WateringCan".split()
+_LIVING_OBJECTS: Final = _names(
+    "Book Bowl Box Candle CellPhone CreditCard KeyChain Laptop Newspaper Pen Pencil Pillow"
+    " Plate RemoteControl Statue TissueBox Vase Watch WateringCan"
 )
-_BED_OBJECTS: Final = tuple(
+_BED_OBJECTS: Final = _names(
     "AlarmClock Book Bowl Box CD CellPhone CreditCard KeyChain Laptop Mug Pen Pencil Pillow"
-    " RemoteControl Statue TissueBox Vase Watch".split()
+    " RemoteControl Statue TissueBox Vase Watch"
 )
-_BATH_OBJECTS: Final = tuple(
-    "Candle Cloth DishSponge HandTowel SoapBar SoapBottle SprayBottle TissueBox ToiletPaper"
-    " Towel".split()
+_BATH_OBJECTS: Final = _names(
+    "Candle Cloth DishSponge HandTowel SoapBar SoapBottle SprayBottle TissueBox ToiletPaper Towel"
 )
 
 
@@ -172,8 +176,8 @@ LARGE: Final = Size(
         "livingroom": Room(
             _furniture(
                 "Sofa 1-2, ArmChair 1-3, CoffeeTable 1-2, SideTable 1-3, Drawer 2-9, Shelf 0-8,"
-                " GarbageCan 1, DiningTable 0-1, Dresser 0-1, Cabinet 0-4, TVStand 0-1, Ottoman 0-2,"
-                " Safe 0-1"
+                " GarbageCan 1, DiningTable 0-1, Dresser 0-1, Cabinet 0-4, TVStand 0-1,"
+                " Ottoman 0-2, Safe 0-1"
             ),
             (14, 24),
             _LIVING_OBJECTS,

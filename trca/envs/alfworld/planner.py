@@ -1,0 +1,184 @@
+"""The way to success from what is known of a room, whether all of it or only what was observed.
+
+The oracle plans with the whole truth, the heuristic with the agent's beliefs: one planner, two views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from trca.envs.alfworld import resources
+from trca.envs.alfworld.binding import ALFWorldBinding
+from trca.envs.alfworld.facts import kind
+
+
+@dataclass(frozen=True)
+class View:
+    """What is known of a room, in the names that commands use.
+
+    Attributes:
+        receptacles: Those of the room.
+        here: Those within reach.
+        held: The object in hand, or blank.
+        closed: The receptacles known to be closed.
+        where: The receptacle of each object known of and not in hand.
+        states: The states known of objects (a lamp's is ``on``).
+    """
+
+    receptacles: Collection[str]
+    here: Collection[str]
+    held: str
+    closed: Collection[str]
+    where: Mapping[str, str]
+    states: Mapping[str, Collection[str]]
+
+
+@dataclass(frozen=True)
+class Way:
+    """Commands, and how much of the task they leave undone.
+
+    Attributes:
+        commands: In order.
+        missing: Objects or lamps of the task for which no way is known yet.
+    """
+
+    commands: tuple[str, ...]
+    missing: int
+
+
+def best_way(task: ALFWorldBinding, view: View) -> Way | None:
+    """The way that leaves least undone, and of those a shortest; None when there is nothing to do.
+
+    Args:
+        task: What is asked for.
+        view: What is known.
+    """
+    ways = _look_ways(task, view) if task.lamp else _place_ways(task, view)
+    return min(
+        (way for way in ways if way.commands),
+        key=lambda way: (way.missing, len(way.commands)),
+        default=None,
+    )
+
+
+def may_hold(receptacle: str, thing: str) -> bool:
+    """Whether a receptacle of this type may hold an object of this type, as in every home."""
+    names = resources.type_names()
+    receptacle, thing = kind(receptacle), kind(thing)
+    return names.get(thing, thing) in resources.can_contain(names.get(receptacle, receptacle))
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names sorted by type and number."""
+    return sorted(names, key=lambda name: (kind(name), int(name.rpartition(" ")[2])))
+
+
+def _of(wanted: str, names: Iterable[str]) -> list[str]:
+    return in_order(name for name in names if kind(name) == wanted)
+
+
+def _look_ways(task: ALFWorldBinding, view: View) -> Iterable[Way]:
+    lamps = _of(task.lamp, view.where)
+    for thing in _of(task.target, [*view.where, *filter(None, [view.held])]):
+        walk = _Walk(view)
+        if not walk.take(thing):
+            continue
+        if not lamps:
+            yield Way(tuple(walk.commands), 1)
+        for lamp in lamps:
+            last = walk.copy()
+            last.reach(view.where[lamp])
+            if "on" not in view.states.get(lamp, ()):
+                last.commands.append(f"use {lamp}")
+            yield Way(tuple(last.commands), 0)
+
+
+def _place_ways(task: ALFWorldBinding, view: View) -> Iterable[Way]:
+    def fit(thing: str) -> bool:
+        return not task.state or task.state in view.states.get(thing, ())
+
+    for destination in _of(task.destination, view.receptacles):
+        things = _of(task.target, [*view.where, *filter(None, [view.held])])
+        left = [t for t in things if view.where.get(t) != destination or not fit(t)]
+        missing = task.quantity - (len(things) - len(left))
+        walk = _Walk(view)
+        while left and missing > 0:
+            trips = []
+            for thing in left:
+                trip = walk.copy()
+                if trip.take(thing) and (fit(thing) or trip.treat(task)):
+                    trip.put(destination)
+                    trips.append((len(trip.commands), thing, trip))
+            if not trips:
+                break
+            _, done, walk = min(trips, key=lambda trip: trip[0])
+            left.remove(done)
+            missing -= 1
+        yield Way(tuple(walk.commands), missing)
+
+
+class _Walk:
+    """A walk through a room that only remembers what it changes."""
+
+    def __init__(self, view: View) -> None:
+        self.commands: list[str] = []
+        self._view = view
+        self._here = set(view.here)
+        self._held = view.held
+        self._closed = set(view.closed)
+        self._moved: dict[str, str] = {}
+
+    def copy(self) -> _Walk:
+        walk = _Walk(self._view)
+        walk.commands = list(self.commands)
+        walk._here, walk._held, walk._closed = set(self._here), self._held, set(self._closed)
+        walk._moved = dict(self._moved)
+        return walk
+
+    def reach(self, receptacle: str, *, inside: bool = False) -> None:
+        if receptacle not in self._here:
+            self.commands.append(f"go to {receptacle}")
+            self._here = {receptacle}
+        if inside and receptacle in self._closed:
+            self.commands.append(f"open {receptacle}")
+            self._closed.discard(receptacle)
+
+    def take(self, thing: str) -> bool:
+        """Gets a thing in hand; False when what is in hand can be put nowhere."""
+        if self._held == thing:
+            return True
+        source = self._moved.get(thing) or self._view.where[thing]
+        if self._held:
+            spots = [
+                spot
+                for spot in (*in_order(self._here), source, *in_order(self._view.receptacles))
+                if may_hold(spot, self._held)
+            ]
+            if not spots:
+                return False
+            self.put(min(spots, key=self._trouble))
+        self.reach(source, inside=True)
+        self.commands.append(f"take {thing} from {source}")
+        self._held = thing
+        return True
+
+    def treat(self, task: ALFWorldBinding) -> bool:
+        """Brings what is in hand into the state asked for; False without the appliance."""
+        appliances = _of(task.appliance, self._view.receptacles)
+        if not appliances:
+            return False
+        appliance = next((a for a in appliances if a in self._here), appliances[0])
+        self.reach(appliance)
+        verb = {"hot": "heat", "cool": "cool", "clean": "clean"}[task.state]
+        self.commands.append(f"{verb} {self._held} with {appliance}")
+        return True
+
+    def put(self, receptacle: str) -> None:
+        self.reach(receptacle, inside=True)
+        self.commands.append(f"move {self._held} to {receptacle}")
+        self._moved[self._held] = receptacle
+        self._held = ""
+
+    def _trouble(self, receptacle: str) -> int:
+        return 2 * (receptacle not in self._here) + (receptacle in self._closed)
