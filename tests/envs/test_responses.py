@@ -1,0 +1,95 @@
+"""Reading commands out of responses: any string is legal and costs linear time."""
+
+import gymnasium
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from trca.envs.responses import TaggedResponse, parse_response
+from trca.envs.text_env import AnyText
+
+PIECES = [
+    "<action>",
+    "</action>",
+    "<think>",
+    "</think>",
+    "<action",
+    "action>",
+    "<",
+    "go",
+    " ",
+    "\n",
+]
+
+
+@pytest.mark.parametrize(
+    ("response", "command"),
+    [
+        ("<think>ok</think><action>go to desk 1</action>", "go to desk 1"),
+        ("<action>\n look \t</action> and more", "look"),
+        ("<action>look</action><action>help</action>", "help"),
+        ("<action>look</action><action>help", "look"),
+        ("<action>look</action> </action>", "look"),
+        ("<action>go <action>look</action>", "look"),
+        ("<think><action>look</action></think>", "look"),
+        ("<action></action>", ""),
+        ("<action>look", ""),
+        ("look</action>", ""),
+        ("</action><action>", ""),
+        ("<ACTION>look</ACTION>", ""),
+        ("<action >look</action>", ""),
+        ("look", ""),
+        ("", ""),
+        ("<action>a\x00b</action>", "a\x00b"),
+    ],
+)
+def test_the_command_is_the_last_complete_pair(response, command):
+    assert parse_response(response) == command
+
+
+def by_definition(response):
+    """Every opening tag with the first closing tag after it; the last such pair."""
+    pairs, start = [], response.find("<action>")
+    while start >= 0:
+        end = response.find("</action>", start)
+        if end >= 0:
+            pairs.append(response[start + len("<action>") : end])
+        start = response.find("<action>", start + 1)
+    return pairs[-1].strip() if pairs else ""
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
+@settings(max_examples=8_000, deadline=None, phases=[Phase.generate])
+def test_any_mixture_of_tags_is_read_as_defined(response):
+    assert parse_response(response) == by_definition(response)
+
+
+@given(st.text())
+@settings(max_examples=2_000, deadline=None, phases=[Phase.generate])
+def test_any_string_is_read_as_defined(response):
+    assert parse_response(response) == by_definition(response)
+
+
+@pytest.mark.parametrize("piece", [*PIECES, "<action></action>", "</action><action>", "\x00", "é"])
+def test_a_megabyte_of_anything_is_read(piece):
+    response = piece * (1_000_000 // len(piece))
+    assert parse_response(response) == by_definition(response[-100:])
+
+
+class Echo(gymnasium.Env):
+    observation_space = action_space = AnyText()
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return "", {}
+
+    def step(self, action):
+        return action, 0.0, False, False, {}
+
+
+def test_the_wrapper_hands_the_command_on():
+    env = TaggedResponse(Echo())
+    env.reset()
+    assert env.step("<think>?</think><action>look</action>")[0] == "look"
+    assert env.step("no tags")[0] == ""
+    assert env.action_space.contains("x" * 1000)

@@ -1,0 +1,104 @@
+"""Loading a library: what one must be, and errors that say where and what would be right."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+from trca.rubric import CATEGORIES, RubricError, RubricLibrary
+
+
+def plain():
+    """A library of fifteen operators that all read one fact."""
+    return {
+        "world": "alfworld",
+        "operators": [
+            {
+                "id": f"{category}_{number}",
+                "category": category,
+                "description": "Something was accepted.",
+                "reads": ["accepted"],
+                "binds": [],
+                "condition": "facts.accepted",
+            }
+            for category in CATEGORIES
+            for number in range(5)
+        ],
+    }
+
+
+def load(tmp_path, data):
+    path = tmp_path / "mine.yaml"
+    path.write_text(data if isinstance(data, str) else json.dumps(data))
+    return RubricLibrary.load(path)
+
+
+def test_a_library_keeps_the_order_of_its_operators(tmp_path):
+    library = load(tmp_path, plain())
+    assert library.ids[:2] == ("evidence_0", "evidence_1")
+    np.testing.assert_array_equal(library.categories, np.repeat([0, 1, 2], 5))
+    assert library.categories.dtype == np.int8
+
+
+def changed(**fields):
+    data = copy.deepcopy(plain())
+    data["operators"][2].update(fields)
+    return data
+
+
+def without(field):
+    data = copy.deepcopy(plain())
+    del data["operators"][2][field]
+    return data
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (changed(category="progress"), "'evidence_2': category is 'progress'.*'evidence', 'inv"),
+        (changed(category="invalidity"), "4 evidence operators: a library has 5 in each of"),
+        (changed(id="evidence_1"), "2 operators have the id 'evidence_1'"),
+        (changed(id="no spaces"), "id is 'no spaces'"),
+        (changed(condition="facts.accepted && "), "'evidence_2': the condition ends too early"),
+        (changed(condition="facts.verb == ''"), "uses 'verb': add it to reads"),
+        (changed(reads=["accepted", "verb"]), "reads lists 'verb', which the condition does not"),
+        (changed(reads=["accepted", "accepted"]), "reads repeats a name"),
+        (changed(binds=["target"]), "binds lists 'target'"),
+        (changed(reads="accepted"), "'evidence_2': reads"),
+        (changed(description=3), "'evidence_2': description is '3'"),
+        (changed(conditon="true"), "unknown field 'conditon': did you mean 'condition'"),
+        (without("condition"), "'evidence_2': condition: Field required"),
+        (changed(condition="facts.accepted" + " " * 1000), "at most 600"),
+        ({**plain(), "operators": plain()["operators"][:-1]}, "4 execution operators"),
+        ({**plain(), "operators": []}, "0 evidence operators"),
+        ({**plain(), "operators": 7}, "operators is '7'"),
+        ({**plain(), "wrld": 1}, "unknown field 'wrld': did you mean 'world'"),
+        ({"operators": plain()["operators"]}, "world: Field required"),
+        ("[1, 2]", "a library is a mapping"),
+        ("world: [", "not a YAML file"),
+        ("world: !!python/object/apply:os.getcwd []", "not a YAML file"),
+        ("a: &a [1, 1]\nb: [*a, *a]", "aliases"),
+        ("[" * 5000, "not a YAML file"),
+        ("", "a library is a mapping"),
+        ("world: \x00", "not a YAML file"),
+        ("#" * 70_000, "larger than 65536 bytes"),
+    ],
+)
+def test_a_broken_library_is_refused_with_the_place_and_the_mend(tmp_path, data, message):
+    with pytest.raises(RubricError, match=message) as refusal:
+        load(tmp_path, data)
+    assert "mine.yaml" in str(refusal.value)
+    assert len(str(refusal.value)) < 1000
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(b"world: \xff\xfe")
+    with pytest.raises(RubricError, match="not UTF-8"):
+        RubricLibrary.load(path)
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(RubricError, match="did you mean 'alfworld'"):
+        RubricLibrary.load("alfwrld")
