@@ -32,7 +32,8 @@ class Budgets:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not math.isfinite(value) or value < 0:
                 raise ValueError(
                     f"the {field.name} budget is {value!r}: give a finite number of at least 0"
                     " (the sign of invalidity is the formula's)"
