@@ -49,6 +49,8 @@ class TextInfo(TypedDict, total=False):
     """Structural key s~ of the state *before* the action (after ``reset``: of the first state)."""
     next_context: str
     """Structural key of the state after the action."""
+    memory: str
+    """One short line of what the agent has observed so far."""
     parsed: bool
     """False when the command is `UNPARSED` (blank)."""
     accepted: bool
@@ -75,8 +77,8 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     ``reset(seed=..., options={"task": task_id})`` starts a named task; without the option the next
     task is drawn from the split with the environment's own generator. ``step(command)`` takes *any*
     string: garbage is answered by the world, never by an exception. ``terminated`` is the world's
-    end, ``truncated`` the step limit. ``reward`` is the sparse r_{i,t}: 1 on success, else 0. ``info``
-    holds the keys of `TextInfo`.
+    end, ``truncated`` the step limit. ``reward`` is the sparse r_{i,t}: 1 on success, else 0.
+    ``info`` holds the keys of `TextInfo`.
 
     Attributes:
         split: Name of the split the tasks come from.
@@ -96,3 +98,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     @abstractmethod
     def task_ids(self) -> tuple[str, ...]:
         """The tasks of the split, in panel order."""
+
+    def oracle_action(self) -> str:
+        """The next command on a way to success, by the world's hidden truth: for checks alone."""
+        raise NotImplementedError(f"{type(self).__name__} has no oracle")

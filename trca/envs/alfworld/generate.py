@@ -1,5 +1,7 @@
 """Draws scenes: from a size, a split, a task type and a number to one game, always the same.
 
+For example::
+
     scene = draw("small", "train", "Heat", 12)
     game = scene.game()  # what a game.tw-pddl file holds
 

@@ -1,4 +1,4 @@
-"""A sensible next command from what an agent could have observed: the demonstrator of warm starts."""
+"""A sensible next command from what an agent could have observed: the warm start's demonstrator."""
 
 from __future__ import annotations
 

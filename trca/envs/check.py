@@ -1,0 +1,124 @@
+"""The self-check of a world: its oracle wins, its random player does not, and nothing is by chance.
+
+report = self_check(gymnasium.make("trca/ALFWorld-v0", split="valid_seen"))
+assert report.ok, report.problems
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+
+from trca.envs.text_env import TextEnv
+
+Player = Callable[[Mapping[str, Any]], str]
+"""Chooses the next command from the last ``info``."""
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What a self-check found.
+
+    Attributes:
+        tasks: Number of tasks played.
+        unsolved: Tasks that the oracle did not complete.
+        oracle_steps: Mean length of the oracle's episodes.
+        random_wins: Tasks that the random player completed.
+        unlike: Tasks whose transcript was another the second time, the commands being the same.
+        steps: Steps played by the oracle and by the random player together.
+        firing: Steps on which each rubric operator fired, in library order; empty when unjudged.
+    """
+
+    tasks: int
+    unsolved: tuple[str, ...]
+    oracle_steps: float
+    random_wins: int
+    unlike: tuple[str, ...]
+    steps: int
+    firing: Mapping[str, int]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong, in words; empty when the world is sound."""
+        found = []
+        if self.unsolved:
+            found.append(f"the oracle fails on {len(self.unsolved)} tasks: {_some(self.unsolved)}")
+        if 2 * self.random_wins > self.tasks:
+            found.append(f"a random player wins {self.random_wins} of {self.tasks} tasks")
+        if self.unlike:
+            found.append(f"{len(self.unlike)} tasks do not repeat: {_some(self.unlike)}")
+        return tuple(found)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+def self_check(
+    env: gymnasium.Env[str, str], tasks: Sequence[str] | None = None, seed: int = 0
+) -> CheckReport:
+    """Plays every task by the oracle once and at random twice.
+
+    Args:
+        env: A text world, wrapped or not; with rubric judgments, their firing is counted.
+        tasks: The tasks to play; None for all of the split.
+        seed: Seed of the random player.
+    """
+    world = env.unwrapped
+    if not isinstance(world, TextEnv):
+        raise TypeError(f"{type(world).__name__} is no TextEnv: only text worlds can be checked")
+    tasks = world.task_ids if tasks is None else tasks
+    judged = env.has_wrapper_attr("judge")
+    operators = env.get_wrapper_attr("judge").library.ids if judged else ()
+    firing = Counter(dict.fromkeys(operators, 0))
+    unsolved, unlike = [], []
+    oracle_steps = random_steps = random_wins = 0
+    for task in tasks:
+        episode = _play(env, task, lambda _: world.oracle_action(), firing)
+        oracle_steps += len(episode) - 1
+        if not episode[-1][2]:
+            unsolved.append(task)
+        once = _play(env, task, _random_player(f"{seed}/{task}"), firing)
+        random_steps += len(once) - 1
+        random_wins += once[-1][2]
+        if once != _play(env, task, _random_player(f"{seed}/{task}"), Counter()):
+            unlike.append(task)
+    return CheckReport(
+        tasks=len(tasks),
+        unsolved=tuple(unsolved),
+        oracle_steps=oracle_steps / max(1, len(tasks)),
+        random_wins=random_wins,
+        unlike=tuple(unlike),
+        steps=oracle_steps + random_steps,
+        firing=dict(firing),
+    )
+
+
+def _random_player(seed: str) -> Player:
+    rng = random.Random(seed)
+    return lambda info: rng.choice(info["admissible_actions"])
+
+
+def _play(
+    env: gymnasium.Env[str, str], task: str, player: Player, firing: Counter[str]
+) -> list[tuple[str, tuple[str, ...], bool]]:
+    """The transcript of one episode: observation, commands offered, won; firing is counted in."""
+    observation, info = env.reset(options={"task": task})
+    transcript = [(observation, tuple(info["admissible_actions"]), False)]
+    over = False
+    while not over:
+        observation, _, terminated, truncated, info = env.step(player(info))
+        transcript.append((observation, tuple(info["admissible_actions"]), info["won"]))
+        firing.update(info["rubric"]["fired"] if "rubric" in info else ())
+        over = terminated or truncated
+    return transcript
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
