@@ -223,14 +223,14 @@ def test_the_context_is_what_the_place_and_the_hand_mean_for_the_task(episode):
     note(episode.go("shelf 2", on("shelf 2", "nothing")))
     note(episode.move("mug 1", "shelf 2"))
     assert contexts == [
-        "start|nothing|found 0|placed 0",
-        "other closed|nothing|found 0|placed 0",
-        "source|nothing|found 1|placed 0",
-        "other|target raw|found 0|placed 0",
-        "appliance|target raw|found 0|placed 0",
-        "appliance|target ready|found 0|placed 0",
-        "goal|target ready|found 0|placed 0",
-        "goal|nothing|found 0|placed 1",
+        "start|nothing|found 0|placed 0|known 0",
+        "other closed|nothing|found 0|placed 0|known 0",
+        "source|nothing|found 1|placed 0|known 0",
+        "other|target raw|found 0|placed 0|known 0",
+        "appliance|target raw|found 0|placed 0|known 1",
+        "appliance|target ready|found 0|placed 0|known 1",
+        "goal|target ready|found 0|placed 0|known 2",
+        "goal|nothing|found 0|placed 1|known 2",
     ]
 
 

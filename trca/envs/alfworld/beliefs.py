@@ -37,9 +37,9 @@ class Beliefs:
     """
 
     __slots__ = (
-        "_lamps",
         "_located",
         "_moved",
+        "_seen",
         "closed",
         "first_seen",
         "held",
@@ -67,7 +67,7 @@ class Beliefs:
         self.states: dict[str, tuple[State, ...]] = {}
         self._moved: dict[str, str] = {}
         self._located: tuple[str, ...] | None = ()
-        self._lamps: list[str] = []
+        self._seen: dict[str, list[str]] = {}
 
     def update(self, order: Command, text: str, admissible: Sequence[str]) -> None:
         """Takes in an accepted command, the answer to it and the commands offered next."""
@@ -118,7 +118,12 @@ class Beliefs:
             frozenset(self.states.items()),
         )
 
-    def located(self) -> tuple[str, ...]:
+    def located(self, sort: str) -> list[tuple[str, str]]:
+        """The objects of a type whose receptacle is known, with it."""
+        where = self.where
+        return [(thing, where[thing]) for thing in self._seen.get(sort, ()) if thing in where]
+
+    def located_types(self) -> tuple[str, ...]:
         """Types of the objects whose receptacle is known, in alphabetical order."""
         if self._located is None:
             self._located = tuple(sorted({kind(thing) for thing in self.where}))
@@ -126,7 +131,13 @@ class Beliefs:
 
     def lamps_here(self) -> list[str]:
         """The lamps known to be at the agent's place."""
-        return [lamp for lamp in self._lamps if self.where.get(lamp) in self.here]
+        return [
+            lamp
+            for sort in self._seen
+            if sort.endswith("lamp")
+            for lamp, spot in self.located(sort)
+            if spot in self.here
+        ]
 
     def within_reach(self, order: Command) -> bool:
         """Whether all that a command names is there to act on, as far as was observed."""
@@ -182,8 +193,7 @@ class Beliefs:
         if thing not in self.first_seen:
             self.first_seen[thing] = self.where[thing] = receptacle
             self._located = None
-            if kind(thing).endswith("lamp"):
-                self._lamps.append(thing)
+            self._seen.setdefault(kind(thing), []).append(thing)
 
     def _leave(self, thing: str) -> None:
         self.where.pop(thing, None)

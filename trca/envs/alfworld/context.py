@@ -1,9 +1,10 @@
 """The structural context key s~ and the memory line of ALFWorld, both from what was observed.
 
-The key joins the fields of the paper's table of context information: interaction stage and object
-location (``place``), inventory (``held``), object state, and the task predicates met so far. It is
-coarse on purpose: contexts are compared among the few rollouts of one task, and the normalisation
-of a small group amplifies noise. Rooms are compared by what they mean for the task, not by name.
+The key has the fields of the paper's table of context information: object location (``place``,
+``found``), inventory and object state (``held``), task predicates met (``placed``), interaction
+stage (``known``). It is coarse on purpose: contexts are compared among the few rollouts of one
+task, and the normalisation of a small group amplifies noise. So a place counts by what it means
+for the task, not by its name; ``benchmarks/rubric_quality.py`` measures what a finer key would buy.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from trca.envs.alfworld.facts import kind
 
 
 def context_key(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
-    """The key of the present state, such as ``goal closed|target raw|found 0|placed 0``.
+    """The key of the present state, such as ``other closed|nothing|found 0|placed 0|known 1``.
 
     Fields:
         place: ``start``; ``source`` where a target waits; ``goal`` at a destination or by the
@@ -23,21 +24,21 @@ def context_key(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
         held: ``nothing``, ``other``, or ``target`` with ``ready`` or ``raw`` for its state.
         found: Whether a target still to be dealt with has been seen (1 or 0).
         placed: Targets placed as asked; for a lamp, whether it is on.
+        known: How many of the places the task needs (destination or lamp, appliance) were seen.
     """
     target, goal = binding.target, binding.destination
     waiting: set[str] = set()
     placed = 0
-    lamp_here = False
-    for thing, spot in beliefs.where.items():
-        sort = kind(thing)
-        if sort == target:
-            if kind(spot) == goal and _ready(binding, beliefs, thing):
-                placed += 1
-            else:
-                waiting.add(spot)
-        elif sort == binding.lamp:
-            lamp_here = lamp_here or spot in beliefs.here
-            placed += "on" in beliefs.states.get(thing, ())
+    lamp_seen = lamp_here = False
+    for thing, spot in beliefs.located(target):
+        if kind(spot) == goal and _ready(binding, beliefs, thing):
+            placed += 1
+        else:
+            waiting.add(spot)
+    for lamp, spot in beliefs.located(binding.lamp):
+        lamp_seen = True
+        lamp_here = lamp_here or spot in beliefs.here
+        placed += "on" in beliefs.states.get(lamp, ())
     place_type = kind(beliefs.place)
     if not beliefs.place:
         place = "start"
@@ -57,7 +58,9 @@ def context_key(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
         held = "other"
     else:
         held = "target ready" if _ready(binding, beliefs, beliefs.held) else "target raw"
-    return f"{place}|{held}|found {min(len(waiting), 1)}|placed {placed}"
+    sorts = {kind(visited) for visited in beliefs.visited}
+    known = (goal in sorts or lamp_seen) + (binding.appliance in sorts)
+    return f"{place}|{held}|found {min(len(waiting), 1)}|placed {placed}|known {known}"
 
 
 def memory_line(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
@@ -71,8 +74,8 @@ def memory_line(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
     parts.append(f"Holding {_named(beliefs, beliefs.held) or 'nothing'}.")
     seen = [
         f"{_named(beliefs, thing)} in {spot}"
-        for thing, spot in beliefs.where.items()
-        if kind(thing) in (binding.target, binding.lamp)
+        for sort in (binding.target, binding.lamp)
+        for thing, spot in beliefs.located(sort)
     ]
     if seen:
         parts.append(f"Seen {', '.join(seen)}.")

@@ -58,7 +58,7 @@ class ALFWorldTracker:
         order = read_command(command)
         accepted = observation.strip() != _REJECTED
         available = beliefs.within_reach(order)
-        located = beliefs.located()
+        located = beliefs.located_types()
         states_before = beliefs.states.get(order.object, ())
         seen, visited, searched = (
             len(beliefs.first_seen),
@@ -112,10 +112,10 @@ def _kinds(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _alike(beliefs: Beliefs, order: Command) -> tuple[int, int]:
-    thing, box = kind(order.object), kind(order.receptacle)
+    box = kind(order.receptacle)
     counts: dict[str, int] = {}
-    for other, spot in beliefs.where.items():
-        if kind(other) == thing and kind(spot) == box:
+    for _, spot in beliefs.located(kind(order.object)):
+        if kind(spot) == box:
             counts[spot] = counts.get(spot, 0) + 1
     there = counts.pop(order.receptacle, 0)
     return there, max(counts.values(), default=0)

@@ -1,0 +1,242 @@
+"""What the ALFWorld rubric says of good, weak and blind agents, and what it costs to ask.
+
+    python benchmarks/rubric_quality.py --games small --tasks 60
+    python benchmarks/rubric_quality.py --games path/to/json_2.1.1.tar.xz --split valid_seen
+
+Agents: the oracle (sees all), the heuristic (sees what an agent sees), a weak one (the heuristic's
+command with probability 0.4, else any admissible one) and a blind one (admissible commands, stale
+commands, nonsense and silence). Prints how often each operator fires per step, the coverage of the
+positive operators at the end of a rollout and its correlation with success, how contexts group the
+steps of eight weak rollouts, and microseconds per transition; ends with the claims it checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trca.envs.annotate import load_judge
+from trca.envs.registration import make_alfworld
+from trca.rubric import CATEGORIES, RubricLibrary
+
+AGENTS = ("oracle", "heuristic", "weak", "blind")
+GAMMA, LAMBDA = 0.95, 0.8
+ROLLOUTS = 8
+
+
+@dataclass
+class Rollout:
+    """One episode: what passed between agent and world, and what the rubric made of it."""
+
+    task: str
+    task_type: str
+    first: tuple[str, list[str]]
+    won: bool = False
+    steps: list[tuple[str, str, list[str]]] = field(default_factory=list)
+    contexts: list[str] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    judgments: list[tuple[int, ...]] = field(default_factory=list)
+    memories: list[str] = field(default_factory=list)
+
+
+def command_of(
+    agent: str, env: Any, info: dict[str, Any], rng: random.Random, past: list[str]
+) -> str:
+    """The agent's next command."""
+    if agent == "oracle":
+        return str(env.unwrapped.oracle_action())
+    if agent == "heuristic" or (agent == "weak" and rng.random() < 0.4):
+        return str(env.unwrapped.heuristic_action())
+    if agent == "blind" and rng.random() < 0.4:
+        return rng.choice(["", "go to the kitchen", "take spoon 9 from table 9", rng.choice(past)])
+    return str(rng.choice(info["admissible_actions"]))
+
+
+def play(env: Any, task: str, agent: str, rng: random.Random) -> Rollout:
+    """One episode of an agent on a task."""
+    observation, info = env.reset(options={"task": task})
+    rollout = Rollout(info["task"], info["task_type"], (observation, info["admissible_actions"]))
+    over = False
+    past = list(info["admissible_actions"])
+    while not over:
+        command = command_of(agent, env, info, rng, past)
+        observation, reward, terminated, truncated, info = env.step(command)
+        past += info["admissible_actions"]
+        rollout.steps.append((command, observation, info["admissible_actions"]))
+        rollout.contexts.append(info["context"])
+        rollout.rewards.append(float(reward) + info["rubric"]["reward"])
+        rollout.judgments.append(info["rubric"]["judgments"])
+        rollout.memories.append(info["memory"])
+        rollout.won = rollout.won or bool(info["won"])
+        over = terminated or truncated
+    return rollout
+
+
+def coverage(rollout: Rollout, positive: np.ndarray) -> float:
+    """Share of the positive operators that fired in a rollout."""
+    return float(np.array(rollout.judgments).max(axis=0)[positive].mean())
+
+
+def print_firing(rollouts: dict[str, list[Rollout]], library: RubricLibrary) -> None:
+    """Share of steps on which each operator fires, per agent."""
+    print(f"\n{'share of steps an operator fires on':42}" + "".join(f"{a:>11}" for a in AGENTS))
+    rates = {
+        agent: np.concatenate([r.judgments for r in rollouts[agent]]).mean(axis=0)
+        for agent in AGENTS
+    }
+    for number, operator in enumerate(library.operators):
+        shares = "".join(f"{rates[agent][number]:11.3f}" for agent in AGENTS)
+        print(f"{operator.category:12}{operator.id:30}{shares}")
+
+
+def print_coverage(rollouts: dict[str, list[Rollout]], positive: np.ndarray) -> None:
+    """Final coverage and success per agent, and how they go together."""
+    print(
+        f"\n{'':20}{'episodes':>10}{'steps':>8}{'success':>9}{'coverage':>10}{'won':>7}{'lost':>7}"
+    )
+    for agent in AGENTS:
+        group = rollouts[agent]
+        cover = np.array([coverage(r, positive) for r in group])
+        won = np.array([r.won for r in group])
+        of_won, of_lost = (f"{cover[m].mean():7.3f}" if m.any() else "      -" for m in (won, ~won))
+        steps = np.mean([len(r.steps) for r in group])
+        print(
+            f"{agent:20}{len(group):10}{steps:8.1f}{won.mean():9.3f}{cover.mean():10.3f}"
+            f"{of_won}{of_lost}"
+        )
+    everyone = list(itertools.chain(*rollouts.values()))
+    print("correlation of final coverage with success:")
+    for name, group in [("all", everyone), *((a, rollouts[a]) for a in ("weak", "blind"))]:
+        print(f"  {name:8}{correlation(group, positive):6.3f}")
+    for task_type in sorted({r.task_type for r in everyone}):
+        group = [r for r in everyone if r.task_type == task_type]
+        print(f"  {task_type:8}{correlation(group, positive):6.3f}")
+
+
+def correlation(rollouts: list[Rollout], positive: np.ndarray) -> float:
+    """Pearson's correlation of final coverage and success; nan where one is constant."""
+    cover = np.array([coverage(r, positive) for r in rollouts])
+    won = np.array([r.won for r in rollouts], dtype=float)
+    if cover.std() == 0 or won.std() == 0:
+        return float("nan")
+    return float(np.corrcoef(cover, won)[0, 1])
+
+
+def print_contexts(groups: list[list[Rollout]]) -> None:
+    """Sizes of context groups, and the share of return variance that contexts explain.
+
+    The share is adjusted for the number of groups (1 - within / total mean squares), so that
+    splitting at random explains nothing.
+    """
+    sizes: list[int] = []
+    within = total = 0.0
+    freedom_within = freedom_total = 0
+    for group in groups:
+        returns: dict[str, list[float]] = defaultdict(list)
+        for rollout in group:
+            discounted = 0.0
+            pairs = zip(reversed(rollout.rewards), reversed(rollout.contexts), strict=True)
+            for reward, context in pairs:
+                discounted = reward + GAMMA * discounted
+                returns[context].append(discounted)
+        everything = np.concatenate(list(returns.values()))
+        sizes += [len(r) for r in returns.values() for _ in r]
+        total += float(((everything - everything.mean()) ** 2).sum())
+        freedom_total += len(everything) - 1
+        within += sum(float(((np.array(r) - np.mean(r)) ** 2).sum()) for r in returns.values())
+        freedom_within += len(everything) - len(returns)
+    alone = np.mean(np.array(sizes) == 1)
+    explained = 1 - (within / freedom_within) / (total / freedom_total)
+    print(
+        f"\ncontexts of {ROLLOUTS} weak rollouts of a task: a step shares its group with "
+        f"{np.mean(sizes) - 1:.1f} others (median {np.median(sizes) - 1:.0f}), {alone:.1%} are "
+        f"alone; contexts explain {explained:.1%} of the variance of returns"
+    )
+
+
+def print_costs(rollouts: list[Rollout]) -> None:
+    """Microseconds per transition of tracker, judge, and context with memory line."""
+    judge, tracker = load_judge("alfworld")
+    clock = time.perf_counter
+    tracking = judging = telling = 0.0
+    count = 0
+    for rollout in rollouts:
+        tracker.reset(rollout.task, *rollout.first)
+        for step in rollout.steps:
+            began = clock()
+            facts = tracker.step(*step)
+            tracked = clock()
+            judge.judge(tracker.binding, facts)
+            judged = clock()
+            _ = tracker.context, tracker.memory
+            tracking += tracked - began
+            judging += judged - tracked
+            telling += clock() - judged
+            count += 1
+    parts = [("tracker", tracking), ("judge", judging), ("context and memory", telling)]
+    print(f"\nmicroseconds per transition ({count} transitions):")
+    for name, seconds in [*parts, ("together", tracking + judging + telling)]:
+        print(f"  {name:20}{seconds / count * 1e6:7.1f}")
+    lengths = [len(memory) for r in rollouts for memory in r.memories]
+    print(f"memory line: {np.mean(lengths):.0f} characters, at most {max(lengths)}")
+
+
+def print_claims(rollouts: dict[str, list[Rollout]], library: RubricLibrary) -> bool:
+    """Checks what a rubric must do; whether all of it holds."""
+    positive = library.categories != CATEGORIES.index("invalidity")
+    fired = {a: np.concatenate([r.judgments for r in rollouts[a]]) for a in AGENTS}
+    mean = {a: float(np.mean([coverage(r, positive) for r in rollouts[a]])) for a in AGENTS}
+    everyone = list(itertools.chain(*rollouts.values()))
+    oracle = np.asarray(fired["oracle"].any(axis=0))
+    ever = np.any([f.any(axis=0) for f in fired.values()], axis=0)
+    always = np.any([f.all(axis=0) for f in fired.values()], axis=0)
+    claims: list[tuple[str, bool]] = [
+        ("every positive operator fires on oracle rollouts", bool(oracle[positive].all())),
+        ("no Invalidity operator fires on oracle rollouts", not oracle[~positive].any()),
+        ("every operator fires for some agent", bool(ever.all())),
+        ("no operator fires on every step of an agent", not always.any()),
+        ("coverage: oracle > weak > blind", mean["oracle"] > mean["weak"] > mean["blind"]),
+        ("coverage goes with success (r > 0.3)", correlation(everyone, positive) > 0.3),
+    ]
+    print()
+    for claim, holds in claims:
+        print(f"{'holds' if holds else 'FAILS'}  {claim}")
+    return all(holds for _, holds in claims)
+
+
+def main() -> int:
+    """Runs the agents and prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--games", default="small")
+    parser.add_argument("--split", default="train")
+    parser.add_argument("--tasks", type=int, default=60)
+    options = parser.parse_args()
+    env: Any = make_alfworld(games=options.games, split=options.split)
+    everything = env.unwrapped.task_ids
+    tasks = everything[:: max(1, len(everything) // options.tasks)][: options.tasks]
+    rng = random.Random(0)
+    weak = [[play(env, task, "weak", rng) for _ in range(ROLLOUTS)] for task in tasks]
+    rollouts = {
+        agent: list(itertools.chain(*weak))
+        if agent == "weak"
+        else [play(env, task, agent, rng) for task in tasks]
+        for agent in AGENTS
+    }
+    library = RubricLibrary.load("alfworld")
+    print(f"{options.games} {options.split}: {len(tasks)} tasks")
+    print_firing(rollouts, library)
+    print_coverage(rollouts, library.categories != CATEGORIES.index("invalidity"))
+    print_contexts(weak)
+    print_costs(rollouts["weak"])
+    return 0 if print_claims(rollouts, library) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
