@@ -1,0 +1,22 @@
+"""The ``trca`` command; one file of `trca.cli.commands` for each of its commands."""
+
+from __future__ import annotations
+
+import typer
+
+from trca.cli.commands.data import app as data
+from trca.cli.commands.play import play
+from trca.cli.commands.rubric import app as rubric
+
+app = typer.Typer(
+    name="trca",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Train language-model agents on long text tasks with transition-wise rubric credit.\n\n"
+    "`trca train` trains a small policy on this machine, with no download, in minutes.",
+)
+app.command()(play)
+app.add_typer(rubric, name="rubric")
+app.add_typer(data, name="data")

@@ -1,0 +1,84 @@
+"""The console the commands share, errors for users, and quiet for everybody else."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+
+console = Console(highlight=False, soft_wrap=True)
+errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """Says what is wrong on standard error and ends the command."""
+    errors.print("[bold red]error:[/] ", end="")
+    errors.print(message, markup=False)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def refusing(*kinds: type[Exception]) -> Iterator[None]:
+    """Turns errors a user can mend into one line and exit code 2, without a traceback."""
+    try:
+        yield
+    except kinds as error:
+        fail(str(error), code=2)
+
+
+def use_one_thread() -> None:
+    """Keeps numerical libraries to one thread each, unless the user said otherwise.
+
+    Call it before torch is imported: a process with more threads than free cores is many times
+    slower than with one.
+    """
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+@contextmanager
+def noise_to(folder: Path) -> Iterator[Console]:
+    """Sends what libraries print, log and warn to files; yields the one way to the terminal.
+
+    Both file descriptors are redirected, so that what C++ code and child processes write goes to
+    the files too.
+
+    Args:
+        folder: Where ``output.log`` (all of it) goes.
+    """
+    if not _is_descriptor(sys.stdout, 1):
+        yield console
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    log = os.open(folder / "output.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    kept = os.dup(1), os.dup(2)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    logging.captureWarnings(True)
+    try:
+        with os.fdopen(os.dup(kept[0]), "w", encoding="utf-8") as terminal:
+            yield Console(file=terminal, highlight=False, soft_wrap=True)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for descriptor, number in zip(kept, (1, 2), strict=True):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        logging.captureWarnings(False)
+
+
+def _is_descriptor(stream: object, number: int) -> bool:
+    try:
+        return bool(stream.fileno() == number)  # type: ignore[attr-defined]
+    except (AttributeError, OSError, ValueError):
+        return False

@@ -1,0 +1,241 @@
+"""`RunFolder`: what a run leaves on disk, written so that a crash at any moment loses little.
+
+outputs/quickstart/
+    config.yaml           every setting, as resolved
+    versions.json         this package, its git commit, Python, and what it runs on
+    panels.json           the tasks of each split, by hash and in full
+    status.json           state, iteration, process
+    metrics.jsonl         one line an iteration
+    tensorboard/          the same as event files
+    rollouts/iteration_000012/{train,eval}.jsonl
+    checkpoints/iteration_000012/, and the links best and last
+    logs/                 what the libraries had to say
+    curve.png             the learning curve
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import yaml
+
+from trca.tune_configs.files import ConfigError, nearest, parse
+
+DEFAULT_ROOT: Final = Path("outputs")
+_ITERATION: Final = re.compile(r"iteration_(\d{6,})")
+
+State = Literal["running", "finished", "interrupted", "failed"]
+
+
+class RunFolder:
+    """One run's folder.
+
+    Attributes:
+        path: Where it is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, root: Path, name: str, numbered: bool = True) -> RunFolder:
+        """Makes a new folder; never touches one that exists.
+
+        Args:
+            root: The folder that holds runs.
+            name: The run's name.
+            numbered: Whether a name that is taken gets a number; else it is an error.
+
+        Raises:
+            ConfigError: When the name is no name for a folder, or is taken.
+        """
+        if not re.fullmatch(r"[\w.+=@-]+", name) or name.strip(".") == "":
+            raise ConfigError(f"the name {name!r}: use letters, digits and . _ - + = @")
+        root.mkdir(parents=True, exist_ok=True)
+        number = 1
+        while True:
+            path = root / (name if number == 1 else f"{name}-{number}")
+            try:
+                path.mkdir()
+            except FileExistsError:
+                if not numbered:
+                    raise ConfigError(
+                        f"{path} exists: choose another --name, or go on with it: --resume {path}"
+                    ) from None
+                number += 1
+                continue
+            for part in ("checkpoints", "logs", "rollouts"):
+                (path / part).mkdir()
+            return cls(path)
+
+    @classmethod
+    def open(cls, name_or_path: str | Path, root: Path = DEFAULT_ROOT) -> RunFolder:
+        """Finds a run by path, or by its name in ``root``.
+
+        Raises:
+            ConfigError: When there is no such run; names the nearest ones.
+        """
+        for path in (Path(name_or_path).expanduser(), root / name_or_path):
+            if (path / "config.yaml").is_file():
+                return cls(path)
+        runs = [p.parent.name for p in root.glob("*/config.yaml")] if root.is_dir() else []
+        known = nearest(str(name_or_path), runs) if runs else f"there are no runs in {root}/"
+        raise ConfigError(f"no run {str(name_or_path)!r}: {known}")
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.path.name
+
+    def write_config(self, settings: Mapping[str, Any]) -> None:
+        """Writes the resolved settings."""
+        write_text(self.path / "config.yaml", yaml.safe_dump(dict(settings), sort_keys=False))
+
+    def read_config(self) -> dict[str, Any]:
+        """The settings the run was started with."""
+        return parse((self.path / "config.yaml").read_text("utf-8"), str(self.path / "config.yaml"))
+
+    def write_json(self, file_name: str, value: Any) -> None:
+        """Writes a JSON file of the folder, whole or not at all."""
+        write_text(self.path / file_name, json.dumps(value, indent=2, default=float) + "\n")
+
+    def read_json(self, file_name: str) -> Any:
+        """A JSON file of the folder; None where there is none."""
+        path = self.path / file_name
+        return json.loads(path.read_text("utf-8")) if path.exists() else None
+
+    def set_status(self, state: State, iteration: int, message: str = "") -> None:
+        """Says how the run stands."""
+        status = {"state": state, "iteration": iteration, "pid": os.getpid(), "message": message}
+        self.write_json("status.json", status)
+
+    # Metrics
+
+    def append_metrics(self, row: Mapping[str, Any]) -> None:
+        """Adds one iteration's line; it is on disk when this returns."""
+        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row, default=float) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics so far; a last line that was cut off is left out."""
+        path = self.path / "metrics.jsonl"
+        rows = []
+        for line in path.read_text("utf-8").splitlines() if path.exists() else []:
+            with suppress(json.JSONDecodeError):
+                rows.append(json.loads(line))
+        return rows
+
+    def rewind(self, iteration: int) -> None:
+        """Forgets metrics and rollouts of iterations after ``iteration``."""
+        rows = [row for row in self.metrics() if row["iteration"] <= iteration]
+        write_text(self.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        for folder in (self.path / "rollouts").glob("iteration_*"):
+            if _number(folder) > iteration:
+                shutil.rmtree(folder)
+
+    def rollouts(self, iteration: int) -> Path:
+        """The folder for the rollouts of an iteration; made when it is not there."""
+        folder = self.path / "rollouts" / f"iteration_{iteration:06d}"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    # Checkpoints
+
+    def checkpoint(self, which: Literal["best", "last"] = "last") -> Path:
+        """The folder of the best or the last whole checkpoint.
+
+        Raises:
+            ConfigError: When the run has none.
+        """
+        link = self.path / "checkpoints" / which
+        if not link.exists():
+            raise ConfigError(f"{self.path} has no checkpoint yet: start it again")
+        return link.resolve()
+
+    def checkpoint_iteration(self, which: Literal["best", "last"] = "last") -> int:
+        """The iteration of a checkpoint."""
+        return _number(self.checkpoint(which))
+
+    def save_checkpoint(self, iteration: int, write: Callable[[Path], object], best: bool) -> Path:
+        """Writes a checkpoint beside the old ones; only a whole one takes their place.
+
+        Args:
+            iteration: The iteration it belongs to.
+            write: Writes the checkpoint into the folder it is given.
+            best: Whether it is the best so far.
+
+        Raises:
+            OSError: When it cannot be written; the checkpoints there were are untouched.
+        """
+        folder = self.path / "checkpoints"
+        target = folder / f"iteration_{iteration:06d}"
+        with _whole_folder(target) as draft:
+            write(draft)
+        for which in ("last", "best") if best else ("last",):
+            _point(folder / which, target.name)
+        kept = {(folder / which).resolve().name for which in ("best", "last")}
+        for old in folder.glob("iteration_*"):
+            if old.name not in kept:
+                shutil.rmtree(old)
+        return target
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file, whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _number(folder: Path) -> int:
+    match = _ITERATION.fullmatch(folder.name)
+    if match is None:
+        raise ConfigError(f"{folder}: expected a folder named like iteration_000012")
+    return int(match[1])
+
+
+@contextmanager
+def _whole_folder(target: Path) -> Iterator[Path]:
+    """Yields a folder beside ``target`` that takes its name once all of it is on disk."""
+    draft = target.with_name(f".{target.name}.part")
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        draft.mkdir()
+        yield draft
+        for path in [*draft.rglob("*"), draft]:
+            _flush(path)
+        shutil.rmtree(target, ignore_errors=True)
+        draft.rename(target)
+        _flush(target.parent)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _point(link: Path, name: str) -> None:
+    draft = link.with_name(f".{link.name}.link")
+    draft.unlink(missing_ok=True)
+    draft.symlink_to(name, target_is_directory=True)
+    draft.replace(link)

@@ -1,0 +1,140 @@
+"""Tables of success by task type: counts, means and 95% intervals, for the eye and for files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+ALL: Final = "All"
+"""Name of the row over every task type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One episode of an evaluation.
+
+    Attributes:
+        task_id: The task.
+        task_type: Its type.
+        seed: The seed it was sampled with.
+        won: Whether it succeeded; None when it is missing for a technical reason.
+        steps: Its length.
+        failure: What went wrong, when it is missing.
+    """
+
+    task_id: str
+    task_type: str
+    seed: int
+    won: bool | None
+    steps: int = 0
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Success of one task type.
+
+    Attributes:
+        task_type: The type, or `ALL`.
+        n: Episodes that were played.
+        won: How many of them succeeded.
+        mean: ``won / n``; NaN without episodes.
+        low: Lower end of the 95% Wilson interval.
+        high: Upper end.
+        steps: Mean length of an episode.
+        missing: Episodes that are missing for a technical reason; in neither ``n`` nor ``won``.
+    """
+
+    task_type: str
+    n: int
+    won: int
+    mean: float
+    low: float
+    high: float
+    steps: float
+    missing: int
+
+
+def by_task_type(outcomes: Sequence[Outcome]) -> list[Row]:
+    """One row a task type, in the order they appear, and one over all."""
+    types = list(dict.fromkeys(outcome.task_type for outcome in outcomes))
+    rows = [_row(name, [o for o in outcomes if o.task_type == name]) for name in types]
+    return [*rows, _row(ALL, outcomes)]
+
+
+def wilson(won: int, n: int) -> tuple[float, float]:
+    """The 95% Wilson score interval of ``won`` successes in ``n``; (0, 1) for none."""
+    if n == 0:
+        return 0.0, 1.0
+    from scipy.stats import binomtest
+
+    interval = binomtest(won, n).proportion_ci(0.95, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def failures(outcomes: Iterable[Outcome]) -> dict[str, int]:
+    """How often each technical failure came up, the most frequent first."""
+    return dict(Counter(o.failure for o in outcomes if o.won is None).most_common())
+
+
+def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The rows as plain mappings."""
+    return [asdict(row) for row in rows]
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """The rows as a Markdown table."""
+    lines = [
+        "| task type | n | success | 95% interval | steps | missing |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    lines += ["| " + " | ".join(cells) + " |" for cells in map(_cells, rows)]
+    return "\n".join(lines) + "\n"
+
+
+def as_rich(rows: Sequence[Row], title: str) -> Table:
+    """The rows as a table for the terminal."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    table.add_column("task type")
+    for name in ("n", "success", "95% interval", "steps", "missing"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        if row.task_type == ALL and len(rows) > 1:
+            table.add_section()
+        table.add_row(*_cells(row), style="bold" if row.task_type == ALL else "")
+    return table
+
+
+def _row(name: str, outcomes: Sequence[Outcome]) -> Row:
+    played = [outcome for outcome in outcomes if outcome.won is not None]
+    n, won = len(played), sum(outcome.won is True for outcome in played)
+    low, high = wilson(won, n)
+    return Row(
+        task_type=name,
+        n=n,
+        won=won,
+        mean=won / n if n else float("nan"),
+        low=low,
+        high=high,
+        steps=sum(outcome.steps for outcome in played) / n if n else float("nan"),
+        missing=len(outcomes) - n,
+    )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.task_type,
+        str(row.n),
+        f"{row.mean:.1%}" if row.n else "-",
+        f"{row.low:.1%} - {row.high:.1%}" if row.n else "-",
+        f"{row.steps:.1f}" if row.n else "-",
+        str(row.missing),
+    )
