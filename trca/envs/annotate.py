@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final, Protocol, SupportsFloat, cast
 
 import gymnasium
-import numpy as np
 
 from trca.envs.text_env import RubricInfo
 from trca.rubric import Budgets, Judge, RubricError, RubricLibrary, contributions
@@ -107,10 +106,8 @@ class RubricAnnotation(gymnasium.Wrapper[str, str, str, str]):
             budgets = Budgets(**(budgets or {}))
         self.judge, self._tracker = load_judge(library)
         self._lambda = lambda_
-        categories = self.judge.library.categories
-        self._weights = contributions(categories, budgets)
-        self._positive = np.where(categories == 1, 0.0, self._weights)
-        self._uncovered = np.ones(len(categories))
+        self._weights = contributions(self.judge.library.categories, budgets).tolist()
+        self._covered: set[int] = set()
         self._context = ""
 
     def reset(
@@ -119,7 +116,7 @@ class RubricAnnotation(gymnasium.Wrapper[str, str, str, str]):
         """Starts an episode; nothing is covered."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._tracker.reset(info["task"], observation, info["admissible_actions"])
-        self._uncovered[:] = 1.0
+        self._covered.clear()
         self._context = info["context"] = self._tracker.context
         info["memory"] = self._tracker.memory
         return observation, info
@@ -132,18 +129,19 @@ class RubricAnnotation(gymnasium.Wrapper[str, str, str, str]):
         info["context"] = self._context
         self._context = info["next_context"] = tracker.context
         info["memory"] = tracker.memory
-        info["rubric"] = self._credit(self.judge.judge(tracker.binding, facts))
+        info["rubric"] = self._credit(tuple(self.judge.judge(tracker.binding, facts).tolist()))
         return observation, reward, terminated, truncated, info
 
-    def _credit(self, judgments: np.ndarray[Any, np.dtype[np.uint8]]) -> RubricInfo:
-        foundational = float(judgments @ self._weights)
-        breakthrough = float((judgments * self._uncovered) @ self._positive)
-        self._uncovered[judgments == 1] = 0.0
-        flags = judgments.tolist()
+    def _credit(self, judgments: tuple[int, ...]) -> RubricInfo:
+        fired = [number for number, flag in enumerate(judgments) if flag]
+        foundational = sum(self._weights[number] for number in fired)
+        fresh = [n for n in fired if n not in self._covered and self._weights[n] > 0]
+        breakthrough = sum(self._weights[number] for number in fresh)
+        self._covered.update(fired)
         return RubricInfo(
-            judgments=tuple(flags),
+            judgments=judgments,
             foundational=foundational,
             breakthrough=breakthrough,
             reward=(1.0 - self._lambda) * foundational + self._lambda * breakthrough,
-            fired=tuple(i for i, flag in zip(self.judge.library.ids, flags, strict=True) if flag),
+            fired=tuple(self.judge.library.ids[number] for number in fired),
         )

@@ -13,16 +13,15 @@ from trca.rubric.conditions import Condition, RubricError, Term, field_terms
 from trca.rubric.library import RubricLibrary
 
 _UNSET: Final = object()
-_REMEMBERED: Final = 2048
-"""Judgments kept for facts that come again under the same binding."""
+_REMEMBERED: Final = 4096
+"""Judgments kept for a binding and facts that come again."""
 
 
 class Judge:
     """Evaluates a library on transitions; deterministic, no model, no code from the library runs.
 
-    The conditions are compiled once into one CEL list. Per transition only the variables that
-    changed are converted, and facts already judged under the same binding are looked up. Not to be
-    shared between threads.
+    The conditions are compiled once into one CEL list. What was judged before is looked up; else
+    only the variables that changed are converted. Not to be shared between threads.
 
     Attributes:
         library: The library.
@@ -49,41 +48,38 @@ class Judge:
         self._reads = sorted(set().union(*(c.reads for c in conditions)))
         self._binds = sorted(set().union(*(c.binds for c in conditions)))
         self._context = cel.Context()
-        self._values: list[object] = [_UNSET] * len(self._reads)
-        self._binding: Any = None
+        self._variables = [f"facts_{name}" for name in self._reads]
+        self._variables += [f"task_{name}" for name in self._binds]
+        self._values: list[object] = [_UNSET] * len(self._variables)
         self._known: dict[Any, NDArray[np.uint8]] = {}
-        self._try(binding_type(), facts_type())
+        self._evaluate(binding_type(), facts_type())
+        for name in self.errors:
+            raise RubricError(f"{library.source}: operator {name!r}: CEL cannot evaluate it")
 
     def judge(self, binding: Any, facts: Any) -> NDArray[np.uint8]:
         """The judgments O_{i,t,j} of one transition (Eq. app_rubric_judgment).
 
         Args:
-            binding: The task binding.
+            binding: The task binding, hashable.
             facts: The facts of the transition, hashable.
 
         Returns:
             uint8 (M,), read-only, one 0/1 per operator in the order of the library.
         """
-        if binding is not self._binding and binding != self._binding:
-            self._bind(binding)
-        known = self._known.get(facts)
+        key = (binding, facts)
+        known = self._known.get(key)
         if known is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            known = self._known[facts] = self._evaluate(facts)
+            known = self._known[key] = self._evaluate(binding, facts)
         return known
 
-    def _bind(self, binding: Any) -> None:
-        self._binding = binding
-        self._known.clear()
-        for name in self._binds:
-            self._context.add_variable(f"task_{name}", getattr(binding, name))
-
-    def _evaluate(self, facts: Any) -> NDArray[np.uint8]:
+    def _evaluate(self, binding: Any, facts: Any) -> NDArray[np.uint8]:
         values = [getattr(facts, name) for name in self._reads]
-        for name, value, last in zip(self._reads, values, self._values, strict=True):
+        values += [getattr(binding, name) for name in self._binds]
+        for name, value, last in zip(self._variables, values, self._values, strict=True):
             if value != last:
-                self._context.add_variable(f"facts_{name}", value)
+                self._context.add_variable(name, value)
         self._values = values
         try:
             answers = self._all.execute(self._context)
@@ -99,13 +95,6 @@ class Judge:
         except Exception:
             self.errors[self.library.ids[number]] += 1
             return False
-
-    def _try(self, binding: Any, facts: Any) -> None:
-        self._bind(binding)
-        self._evaluate(facts)
-        for name in self.errors:
-            raise RubricError(f"{self.library.source}: operator {name!r}: CEL cannot evaluate it")
-        self._binding = None
 
 
 def _bound(library: RubricLibrary, number: int, terms: dict[str, Term]) -> Condition:

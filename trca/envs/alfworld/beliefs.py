@@ -37,7 +37,6 @@ class Beliefs:
     """
 
     __slots__ = (
-        "_located",
         "_moved",
         "_seen",
         "closed",
@@ -66,7 +65,6 @@ class Beliefs:
         self.first_seen: dict[str, str] = {}
         self.states: dict[str, tuple[State, ...]] = {}
         self._moved: dict[str, str] = {}
-        self._located: tuple[str, ...] | None = ()
         self._seen: dict[str, list[str]] = {}
 
     def update(self, order: Command, text: str, admissible: Sequence[str]) -> None:
@@ -123,22 +121,6 @@ class Beliefs:
         where = self.where
         return [(thing, where[thing]) for thing in self._seen.get(sort, ()) if thing in where]
 
-    def located_types(self) -> tuple[str, ...]:
-        """Types of the objects whose receptacle is known, in alphabetical order."""
-        if self._located is None:
-            self._located = tuple(sorted({kind(thing) for thing in self.where}))
-        return self._located
-
-    def lamps_here(self) -> list[str]:
-        """The lamps known to be at the agent's place."""
-        return [
-            lamp
-            for sort in self._seen
-            if sort.endswith("lamp")
-            for lamp, spot in self.located(sort)
-            if spot in self.here
-        ]
-
     def within_reach(self, order: Command) -> bool:
         """Whether all that a command names is there to act on, as far as was observed."""
         match order.verb:
@@ -192,17 +174,14 @@ class Beliefs:
     def _see(self, thing: str, receptacle: str) -> None:
         if thing not in self.first_seen:
             self.first_seen[thing] = self.where[thing] = receptacle
-            self._located = None
             self._seen.setdefault(kind(thing), []).append(thing)
 
     def _leave(self, thing: str) -> None:
         self.where.pop(thing, None)
         self._moved.pop(thing, None)
-        self._located = None
 
     def _put(self, thing: str, receptacle: str) -> None:
         self.where[thing] = receptacle
-        self._located = None
         if self.first_seen.setdefault(thing, receptacle) != receptacle:
             self._moved[thing] = receptacle
 

@@ -9,6 +9,8 @@ for the task, not by its name; ``benchmarks/rubric_quality.py`` measures what a 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from trca.envs.alfworld.beliefs import Beliefs
 from trca.envs.alfworld.binding import ALFWorldBinding
 from trca.envs.alfworld.facts import kind
@@ -80,13 +82,17 @@ def memory_line(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
     if seen:
         parts.append(f"Seen {', '.join(seen)}.")
     if beliefs.searched:
-        numbers: dict[str, list[str]] = {}
-        for name in beliefs.searched:
-            sort, _, number = name.rpartition(" ")
-            numbers.setdefault(sort, []).append(number)
-        checked = ", ".join(f"{sort} {' '.join(ns)}" for sort, ns in numbers.items())
-        parts.append(f"Checked {checked}.")
+        parts.append(f"Checked {_by_type(tuple(beliefs.searched))}.")
     return " ".join(parts)
+
+
+@lru_cache(maxsize=4096)
+def _by_type(names: tuple[str, ...]) -> str:
+    numbers: dict[str, list[str]] = {}
+    for name in names:
+        sort, _, number = name.rpartition(" ")
+        numbers.setdefault(sort, []).append(number)
+    return ", ".join(f"{sort} {' '.join(ns)}" for sort, ns in numbers.items())
 
 
 def _ready(binding: ALFWorldBinding, beliefs: Beliefs, thing: str) -> bool:

@@ -35,7 +35,11 @@ Verb = Literal[
 
 @dataclass(frozen=True)
 class ALFWorldFacts:
-    """Facts of one transition. Types are words such as ``mug``, not instances such as ``mug 1``.
+    """Facts of one transition.
+
+    Types are words such as ``mug``, not instances such as ``mug 1``. A type that the task does not
+    name is ``other`` where one is asked for, and absent from lists: no operator can need it, and
+    transitions that mean the same for the task have equal facts.
 
     Attributes:
         parsed: Whether a command could be read from the response.
@@ -140,11 +144,13 @@ def _read_command(text: str) -> Command:
     return Command()
 
 
-def things(text: str) -> list[str]:
+@lru_cache(maxsize=8192)
+def things(text: str) -> tuple[str, ...]:
     """The names listed in an observation ("you see a mug 1, and a pen 2"), in its order."""
-    return _THING.findall(text)
+    return tuple(_THING.findall(text))
 
 
+@lru_cache(maxsize=8192)
 def kind(name: str) -> str:
     """The type of a named thing: ``mug`` for ``mug 1``, blank for a blank name."""
     return name.rpartition(" ")[0]

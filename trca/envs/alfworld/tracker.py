@@ -32,6 +32,7 @@ class ALFWorldTracker:
         self.facts = ALFWorldFacts()
         self.beliefs = Beliefs()
         self._past: set[object] = set()
+        self._words = _words(self.binding)
 
     def reset(self, task: str, observation: str, admissible: Sequence[str]) -> None:
         """Starts an episode.
@@ -42,6 +43,7 @@ class ALFWorldTracker:
             admissible: The commands offered with it.
         """
         self.binding = bind(task)
+        self._words = _words(self.binding)
         self.facts = ALFWorldFacts()
         self.beliefs = Beliefs(things(observation.partition(_TASK)[0]))
         self._past = {self.beliefs.snapshot()}
@@ -58,18 +60,17 @@ class ALFWorldTracker:
         order = read_command(command)
         accepted = observation.strip() != _REJECTED
         available = beliefs.within_reach(order)
-        located = beliefs.located_types()
+        located = self._located()
         states_before = beliefs.states.get(order.object, ())
-        seen, visited, searched = (
-            len(beliefs.first_seen),
-            len(beliefs.visited),
-            len(beliefs.searched),
-        )
+        seen, visited = len(beliefs.first_seen), len(beliefs.visited)
+        searched = len(beliefs.searched)
         if accepted:
             beliefs.update(order, observation, admissible)
         snapshot = beliefs.snapshot()
         states = beliefs.states.get(order.object, ())
-        lamps = beliefs.lamps_here()
+        receptacle_type = self._type(order.receptacle)
+        lamps = [lamp for lamp, at in beliefs.located(self.binding.lamp) if at in beliefs.here]
+        lit = any("on" in beliefs.states.get(lamp, ()) for lamp in lamps)
         there, elsewhere = _alike(beliefs, order) if order.verb == "move" and accepted else (0, 0)
         self.facts = ALFWorldFacts(
             parsed=not command.isspace() and command != "",
@@ -77,19 +78,19 @@ class ALFWorldTracker:
             available=available,
             accepted=accepted,
             repeated=snapshot in self._past,
-            object_type=kind(order.object),
-            receptacle_type=kind(order.receptacle),
+            object_type=self._type(order.object),
+            receptacle_type=receptacle_type,
             object_states=states,
             gained_states=tuple(s for s in states if s not in states_before),
-            new_objects=_kinds(islice(beliefs.first_seen, seen, None)),
-            new_places=(kind(order.receptacle),) if len(beliefs.visited) > visited else (),
+            new_objects=self._types(islice(beliefs.first_seen, seen, None)),
+            new_places=self._types(islice(beliefs.visited, visited, None)),
             searched=len(beliefs.searched) > searched,
             located=located,
-            held_type=kind(beliefs.held),
+            held_type=self._type(beliefs.held),
             held_states=beliefs.states.get(beliefs.held, ()),
-            place_type=kind(beliefs.place),
-            lamps=_kinds(lamps),
-            lit=_kinds(lamp for lamp in lamps if "on" in beliefs.states.get(lamp, ())),
+            place_type=self._type(beliefs.place),
+            lamps=(self.binding.lamp,) if lamps else (),
+            lit=(self.binding.lamp,) if lit else (),
             alike_there=there,
             alike_elsewhere=elsewhere,
         )
@@ -106,9 +107,23 @@ class ALFWorldTracker:
         """One line of what was observed; see `trca.envs.alfworld.context`."""
         return memory_line(self.binding, self.beliefs)
 
+    def _type(self, name: str) -> str:
+        """The type of a named thing: blank for none, ``other`` where the task does not name it."""
+        sort = kind(name)
+        return sort if sort in self._words else "other"
 
-def _kinds(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted({kind(name) for name in names}))
+    def _types(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted({kind(name) for name in names} & self._words - {""}))
+
+    def _located(self) -> tuple[str, ...]:
+        return tuple(
+            sort for sort in (self.binding.target, self.binding.lamp) if self.beliefs.located(sort)
+        )
+
+
+def _words(binding: ALFWorldBinding) -> frozenset[str]:
+    """The types a task names, and blank."""
+    return frozenset({binding.target, binding.appliance, binding.destination, binding.lamp, ""})
 
 
 def _alike(beliefs: Beliefs, order: Command) -> tuple[int, int]:
