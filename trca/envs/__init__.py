@@ -1,1 +1,5 @@
 """Worlds: Gymnasium text environments that judge every transition with rubrics."""
+
+from trca.envs.registration import register
+
+register()

@@ -14,7 +14,7 @@ from typing import Any
 
 import gymnasium
 
-from trca.envs.text_env import TextEnv
+from trca.envs.text_env import UNPARSED, TextEnv
 
 Player = Callable[[Mapping[str, Any]], str]
 """Chooses the next command from the last ``info``."""
@@ -101,8 +101,18 @@ def self_check(
 
 
 def _random_player(seed: str) -> Player:
+    """Mostly does what is offered; at times what was offered before, garbage, or nothing."""
     rng = random.Random(seed)
-    return lambda info: rng.choice(info["admissible_actions"])
+    offered: list[str] = []
+
+    def choose(info: Mapping[str, Any]) -> str:
+        now: list[str] = info["admissible_actions"]
+        offered.extend(now)
+        if rng.random() < 0.8:
+            return rng.choice(now)
+        return rng.choice([rng.choice(offered), rng.choice(offered), "abracadabra", UNPARSED])
+
+    return choose
 
 
 def _play(

@@ -1,28 +1,34 @@
-"""Registers the worlds with Gymnasium, which calls `register` when it is imported.
+"""Registers the worlds with Gymnasium.
 
-The ``gymnasium.envs`` entry point of the package leads here, so ``gymnasium.make`` knows the worlds
-without an import of ours.
+``import trca.envs`` calls `register`. Without that import, the module goes before the name, and
+Gymnasium imports it: ``gymnasium.make("trca.envs:trca/ALFWorld-v0")``. (Gymnasium 1.0 dropped the
+entry points by which packages registered themselves.)
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-import gymnasium
+from gymnasium.envs.registration import register as register_env
+from gymnasium.envs.registration import registry
+
+if TYPE_CHECKING:
+    from gymnasium import Env
+
+WORLDS: Final = {"trca/ALFWorld-v0": f"{__name__}:make_alfworld"}
+"""Gymnasium id of each world -> what makes it."""
 
 
 def register() -> None:
-    """Registers every world; does nothing the second time."""
-    if "trca/ALFWorld-v0" not in gymnasium.registry:
-        gymnasium.register(id="trca/ALFWorld-v0", entry_point=f"{__name__}:make_alfworld")
+    """Registers every world that is not registered yet."""
+    for world, maker in WORLDS.items():
+        if world not in registry:
+            register_env(id=world, entry_point=maker)
 
 
 def make_alfworld(
-    library: str = "alfworld",
-    budgets: Any = None,
-    lambda_: float = 0.8,
-    **kwargs: Any,
-) -> gymnasium.Env[str, str]:
+    library: str = "alfworld", budgets: Any = None, lambda_: float = 0.8, **kwargs: Any
+) -> Env[str, str]:
     """ALFWorld with rubric judgments in ``info``.
 
     Args:

@@ -2,7 +2,7 @@
 
 A world is a plain Gymnasium environment whose observations and actions are strings::
 
-    env = gymnasium.make("trca/ALFWorld-v0", split="train")
+    env = gymnasium.make("trca.envs:trca/ALFWorld-v0", split="train")
     observation, info = env.reset(seed=0)
     observation, reward, terminated, truncated, info = env.step(info["admissible_actions"][0])
     info["rubric"]["fired"]  # the rubric operators this transition satisfied

@@ -17,11 +17,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
 from filelock import FileLock
+from platformdirs import user_cache_path
 
-from trca.envs.alfworld.cache import cache_folder
 from trca.envs.alfworld.engine import GameFileError
 from trca.envs.alfworld.tasks import GOALS, SPLITS
 
+GAME_FILE = "game.tw-pddl"
+LAYOUT = f"<split>/<task>/<trial>/{GAME_FILE} with splits {', '.join(SPLITS)}"
 _RECEIPT = "unpacked.json"
 _BROKEN = (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 
@@ -41,7 +43,7 @@ def unpacked(archive: Path) -> Path:
     Raises:
         GameFileError: When the archive is broken or holds no games.
     """
-    folder = cache_folder() / "alfworld" / "games" / sha256(archive)[:16]
+    folder = user_cache_path("trca") / "alfworld" / "games" / sha256(archive)[:16]
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not _complete(folder):
@@ -69,15 +71,9 @@ def unpack(archive: Path, folder: Path) -> int:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             reason = " ".join(str(error).split())
-            raise GameFileError(
-                archive, f"the archive is broken ({reason})", "fetch it again: trca data alfworld"
-            ) from None
+            raise GameFileError(archive, f"the archive is broken ({reason})") from None
         if not files:
-            raise GameFileError(
-                archive,
-                "there are no games in this archive",
-                f"expected <split>/<task>/<trial>/game.tw-pddl with splits {', '.join(SPLITS)}",
-            )
+            raise GameFileError(archive, f"there are no games in this archive: expected {LAYOUT}")
         (work / _RECEIPT).write_text(json.dumps({"archive": archive.name, "files": files}))
         work.chmod(0o755)
         os.rename(work, folder)
@@ -137,7 +133,7 @@ def _members(archive: Path, raw: BinaryIO) -> Iterator[tuple[str, IO[bytes]]]:
 def _game_path(name: str) -> PurePosixPath | None:
     """Where a member goes in the folder; None for what is no game. Cannot lead out of it."""
     parts = PurePosixPath(name).parts[-4:]
-    if len(parts) < 4 or ".." in parts or parts[3] != "game.tw-pddl":
+    if len(parts) < 4 or ".." in parts or parts[3] != GAME_FILE:
         return None
     if parts[0] not in SPLITS or parts[1].partition("-")[0] not in GOALS.values():
         return None

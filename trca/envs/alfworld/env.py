@@ -2,7 +2,7 @@
 
 For example::
 
-    env = gymnasium.make("trca/ALFWorld-v0", games="small", split="train")
+    env = gymnasium.make("trca.envs:trca/ALFWorld-v0", games="small", split="train")
     observation, info = env.reset(options={"task": "small/train/heat-0012"})
 """
 
@@ -185,5 +185,5 @@ class ALFWorldEnv(TextEnv):
             split=self.split,
             task_type=self.source.task_type(self._task_id),
             task=session.game.task,
-            admissible_actions=session.admissible_commands,
+            admissible_actions=list(session.admissible_commands),
         )

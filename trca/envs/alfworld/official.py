@@ -9,13 +9,10 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
-from trca.envs.alfworld.archive import unpacked
+from trca.envs.alfworld.archive import GAME_FILE, LAYOUT, unpacked
 from trca.envs.alfworld.engine import Game, GameFileError
 from trca.envs.alfworld.games import GameSource
 from trca.envs.alfworld.tasks import GOALS, SPLITS, check_task_types, unknown
-
-GAME_FILE = "game.tw-pddl"
-_LAYOUT = f"<split>/<task>/<trial>/{GAME_FILE} with splits {', '.join(SPLITS)}"
 
 
 def data_folder() -> Path:
@@ -36,8 +33,7 @@ def official_folder() -> Path:
     if not folder.exists():
         raise GameFileError(
             folder,
-            "there are no official games here",
-            "fetch them with 'trca data alfworld', or set ALFWORLD_DATA to a folder that has them",
+            "there are no official games here, where ALFWORLD_DATA or the default points to",
         )
     return folder
 
@@ -99,11 +95,11 @@ def task_type_of(folder: str) -> str | None:
 def _root(path: Path) -> Path:
     """The folder that holds the splits: the path or one of its sub-folders."""
     if not path.is_dir():
-        raise GameFileError(path, "there is no such folder", f"expected {_LAYOUT}")
+        raise GameFileError(path, f"there is no such folder: expected {LAYOUT}")
     for folder in (path, *sorted(p for p in path.iterdir() if p.is_dir())):
         if any((folder / split).is_dir() for split in SPLITS):
             return folder
-    raise GameFileError(path, "there are no games in this folder", f"expected {_LAYOUT}")
+    raise GameFileError(path, f"there are no games in this folder: expected {LAYOUT}")
 
 
 @cache
@@ -114,7 +110,7 @@ def _index(folder: Path) -> dict[str, dict[str, str]]:
     }
     index = {split: tasks for split, tasks in index.items() if tasks}
     if not index:
-        raise GameFileError(folder, "there are no games in this folder", f"expected {_LAYOUT}")
+        raise GameFileError(folder, f"there are no games in this folder: expected {LAYOUT}")
     return index
 
 

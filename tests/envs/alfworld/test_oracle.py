@@ -1,0 +1,128 @@
+"""The oracle wins every generated game of every size and type, from wherever it takes over."""
+
+import random
+
+import pytest
+
+from trca.envs.alfworld.binding import bind
+from trca.envs.alfworld.engine import Game, Session
+from trca.envs.alfworld.env import ALFWorldEnv
+from trca.envs.alfworld.oracle import OracleError, oracle_command, true_view
+from trca.envs.alfworld.planner import View, best_way
+from trca.envs.alfworld.scene import Scene
+from trca.envs.alfworld.tasks import TASK_TYPES
+
+
+def oracle_steps(env, task):
+    env.reset(options={"task": task})
+    for step in range(1, env.max_steps + 1):
+        _, _, won, _, info = env.step(env.oracle_action())
+        assert info["accepted"]
+        if won:
+            return step
+    return None
+
+
+@pytest.mark.parametrize(("size", "count"), [("small", 48), ("medium", 24), ("large", 6)])
+def test_every_generated_game_is_won(size, count):
+    for split in ("train", "valid_unseen"):
+        env = ALFWorldEnv(size, split, task_types=TASK_TYPES)
+        lengths = [oracle_steps(env, task) for task in env.task_ids[:count]]
+        assert None not in lengths
+        assert max(lengths) <= 12
+
+
+def test_it_takes_over_from_any_state():
+    env = ALFWorldEnv(max_steps=60, task_types=TASK_TYPES)
+    rng = random.Random(0)
+    for task in env.task_ids[:18]:
+        _, info = env.reset(options={"task": task})
+        for _ in range(30):
+            _, _, over, _, info = env.step(rng.choice(info["admissible_actions"]))
+            if over:
+                break
+        spent = 0
+        while not over:
+            _, _, over, _, info = env.step(env.oracle_action())
+            assert info["accepted"]
+            spent += 1
+        assert spent <= 16
+
+
+def test_it_sees_what_is_hidden():
+    scene = Scene(
+        "hidden", ("Cabinet", "CounterTop"), (("Mug", 0),), "Pick", "Mug", "CounterTop", 0
+    )
+    session = Session(Game.from_dict(scene.game()))
+    session.reset()
+    view = true_view(session)
+    assert view.where == {"mug 1": "cabinet 1"}
+    assert view.closed == {"cabinet 1"}
+    assert not view.here
+    commands = []
+    while not session.won:
+        commands.append(oracle_command(bind(session.game.task), session))
+        session.step(commands[-1])
+    assert commands == [
+        "go to cabinet 1",
+        "open cabinet 1",
+        "take mug 1 from cabinet 1",
+        "go to countertop 1",
+        "move mug 1 to countertop 1",
+    ]
+
+
+def test_a_game_without_a_way_is_named():
+    scene = Scene("stuck", ("CounterTop", "Shelf"), (("Mug", 0),), "Heat", "Mug", "Shelf", 0)
+    session = Session(Game.from_dict(scene.game()))
+    session.reset()
+    with pytest.raises(OracleError, match="mug"):
+        oracle_command(bind(session.game.task), session)
+
+
+def view(**known):
+    room = {
+        "receptacles": ["countertop 1", "countertop 2", "fridge 1", "cabinet 1"],
+        "here": set(),
+        "held": "",
+        "closed": {"fridge 1", "cabinet 1"},
+        "where": {},
+        "states": {},
+    }
+    return View(**{**room, **known})
+
+
+def test_the_nearer_of_two_things_is_used():
+    way = best_way(
+        bind("put a mug in cabinet."),
+        view(here={"countertop 1"}, where={"mug 1": "fridge 1", "mug 2": "countertop 1"}),
+    )
+    assert way.commands[0] == "take mug 2 from countertop 1"
+
+
+def test_a_thing_already_in_the_right_state_is_not_treated_again():
+    way = best_way(
+        bind("put a cool mug in cabinet."),
+        view(where={"mug 1": "countertop 1"}, states={"mug 1": {"cool"}}),
+    )
+    assert not any(command.startswith("cool") for command in way.commands)
+
+
+def test_two_things_go_to_the_same_receptacle():
+    way = best_way(
+        bind("put two mug in countertop."),
+        view(where={"mug 1": "countertop 2", "mug 2": "fridge 1", "mug 3": "cabinet 1"}),
+    )
+    assert way.commands == (
+        "go to fridge 1",
+        "open fridge 1",
+        "take mug 2 from fridge 1",
+        "go to countertop 2",
+        "move mug 2 to countertop 2",
+    )
+
+
+def test_what_is_unknown_is_counted_as_missing():
+    assert best_way(bind("put a mug in cabinet."), view()) is None
+    way = best_way(bind("look at mug under the desklamp."), view(where={"mug 1": "countertop 1"}))
+    assert (way.commands[-1], way.missing) == ("take mug 1 from countertop 1", 1)

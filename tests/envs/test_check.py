@@ -1,0 +1,59 @@
+"""The self-check passes the world as it is and names what is wrong with a spoiled one."""
+
+import gymnasium
+import pytest
+
+from trca.envs.alfworld.env import ALFWorldEnv
+from trca.envs.check import self_check
+
+
+def test_the_generated_games_are_sound():
+    env = gymnasium.make("trca/ALFWorld-v0", split="valid_unseen")
+    report = self_check(env, env.unwrapped.task_ids[:16])
+    assert report.ok, report.problems
+    assert report.tasks == 16
+    assert report.random_wins <= 4
+    assert 4 <= report.oracle_steps <= 8
+
+
+def test_every_operator_fires_sometimes_and_none_always():
+    env = gymnasium.make("trca/ALFWorld-v0", task_types=["Pick", "Look", "Clean", "Heat", "Pick2"])
+    report = self_check(env, env.unwrapped.task_ids[:25])
+    assert len(report.firing) == 15
+    assert min(report.firing.values()) > 0, report.firing
+    assert max(report.firing.values()) < report.steps
+
+
+def test_a_world_without_judgments_has_no_firing():
+    env = ALFWorldEnv()
+    assert self_check(env, env.task_ids[:1]).firing == {}
+
+
+class Spoiled(gymnasium.Wrapper):
+    """Never wins, and its text depends on how often it was played."""
+
+    plays = 0
+
+    def reset(self, **kwargs):
+        self.plays += 1
+        observation, info = self.env.reset(**kwargs)
+        return f"{observation} {self.plays}", info
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return observation, reward, terminated, truncated, {**info, "won": False}
+
+
+def test_a_spoiled_world_is_found_out():
+    env = Spoiled(ALFWorldEnv(max_steps=8))
+    tasks = env.unwrapped.task_ids[:3]
+    report = self_check(env, tasks)
+    assert not report.ok
+    assert report.unsolved == report.unlike == tasks
+    assert any("oracle fails on 3 tasks: small/train/pick-0000" in p for p in report.problems)
+    assert any("do not repeat" in p for p in report.problems)
+
+
+def test_only_text_worlds_can_be_checked():
+    with pytest.raises(TypeError, match="TextEnv"):
+        self_check(gymnasium.make("CartPole-v1"))
