@@ -220,8 +220,8 @@ def main() -> int:
     options = parser.parse_args()
     env: Any = make_alfworld(games=options.games, split=options.split)
     everything = env.unwrapped.task_ids
-    tasks = everything[:: max(1, len(everything) // options.tasks)][: options.tasks]
     rng = random.Random(0)
+    tasks = rng.sample(everything, min(options.tasks, len(everything)))
     weak = [[play(env, task, "weak", rng) for _ in range(ROLLOUTS)] for task in tasks]
     rollouts = {
         agent: list(itertools.chain(*weak))

@@ -13,7 +13,7 @@ from trca.rubric.conditions import Condition, RubricError, Term, field_terms
 from trca.rubric.library import RubricLibrary
 
 _UNSET: Final = object()
-_REMEMBERED: Final = 4096
+_REMEMBERED: Final = 512
 """Judgments kept for a binding and facts that come again."""
 
 

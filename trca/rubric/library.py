@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -60,18 +60,14 @@ class RubricLibrary(_Record):
             RubricError: When there is no such library, or it breaks a rule; names the file, the
                 operator and the mend.
         """
-        shipped = {
-            Path(entry.name).stem: entry
-            for entry in (resources.files(__package__) / "libraries").iterdir()
-            if entry.name.endswith(".yaml")
-        }
-        if isinstance(name_or_path, str) and name_or_path in shipped:
-            return cls.parse(shipped[name_or_path].read_text("utf-8"), f"{name_or_path}.yaml")
+        shipped = _shipped()
+        if name_or_path in shipped:
+            return shipped[str(name_or_path)]
         path = Path(name_or_path)
         if not path.is_file():
             raise RubricError(
                 f"no rubric library {str(name_or_path)!r}: give the path of a YAML file, or "
-                f"{nearest(str(name_or_path), shipped)}"
+                f"{nearest(str(name_or_path), map(str, shipped))}"
             )
         if path.stat().st_size > MAX_BYTES:
             raise RubricError(f"{path}: larger than {MAX_BYTES} bytes")
@@ -128,6 +124,13 @@ class RubricLibrary(_Record):
                 raise RubricError(f"{where}: {error}") from None
             _same_names(where, "reads", operator.reads, condition.reads)
             _same_names(where, "binds", operator.binds, condition.binds)
+
+
+@cache
+def _shipped() -> dict[str | Path, RubricLibrary]:
+    folder = resources.files(__package__) / "libraries"
+    texts = {e.name: e.read_text("utf-8") for e in folder.iterdir() if e.name.endswith(".yaml")}
+    return {Path(name).stem: RubricLibrary.parse(text, name) for name, text in texts.items()}
 
 
 class _PlainLoader(yaml.SafeLoader):

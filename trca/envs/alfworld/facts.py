@@ -33,7 +33,7 @@ Verb = Literal[
 """What a command asks for; blank when it has the form of no command."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ALFWorldFacts:
     """Facts of one transition.
 

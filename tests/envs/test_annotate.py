@@ -1,0 +1,139 @@
+"""The annotation wrapper on the real world: what it adds to info, and that rewards agree."""
+
+import random
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trca.envs.alfworld.env import ALFWorldEnv
+from trca.envs.annotate import RubricAnnotation, load_judge, tracker_type
+from trca.rubric import (
+    Budgets,
+    RubricError,
+    RubricLibrary,
+    breakthrough_reward,
+    foundational_reward,
+    trca_reward,
+)
+
+BUDGETS = Budgets(evidence=0.5, invalidity=2.5, execution=1.5)
+
+
+def wandering(env, episodes, rng):
+    """Infos of random episodes, half of whose commands are nonsense or stale."""
+    for number in range(episodes):
+        _, info = env.reset(options={"task": env.unwrapped.task_ids[number]})
+        infos, over = [info], False
+        while not over:
+            offered = [*info["admissible_actions"], *infos[0]["admissible_actions"], "", "dance"]
+            good = env.unwrapped.heuristic_action()
+            command = rng.choice([good, rng.choice(offered)])
+            _, _, terminated, truncated, info = env.step(command)
+            infos.append(info)
+            over = terminated or truncated
+        yield infos
+
+
+@pytest.fixture(scope="module")
+def episodes():
+    env = RubricAnnotation(ALFWorldEnv(), budgets=BUDGETS, lambda_=0.7)
+    return list(wandering(env, 12, random.Random(0)))
+
+
+@pytest.fixture(scope="module")
+def one_env():
+    return RubricAnnotation(ALFWorldEnv())
+
+
+def test_rewards_in_info_equal_the_vectorised_functions(episodes):
+    steps = [info["rubric"] for infos in episodes for info in infos[1:]]
+    rollout = np.repeat(np.arange(len(episodes)), [len(infos) - 1 for infos in episodes])
+    judgments = np.array([step["judgments"] for step in steps], dtype=np.uint8)
+    categories = RubricLibrary.load("alfworld").categories
+    r_f = foundational_reward(judgments, categories, BUDGETS)
+    r_b = breakthrough_reward(judgments, rollout, categories, BUDGETS)
+    np.testing.assert_allclose([s["foundational"] for s in steps], r_f, atol=1e-12)
+    np.testing.assert_allclose([s["breakthrough"] for s in steps], r_b, atol=1e-12)
+    np.testing.assert_allclose([s["reward"] for s in steps], trca_reward(r_f, r_b, 0.7), atol=1e-12)
+    assert r_f.min() < 0 < r_b.max()
+
+
+def test_fired_names_the_operators_whose_judgment_is_one(episodes):
+    ids = RubricLibrary.load("alfworld").ids
+    for infos in episodes:
+        for info in infos[1:]:
+            rubric = info["rubric"]
+            assert len(rubric["judgments"]) == 15
+            assert rubric["fired"] == tuple(
+                name for name, flag in zip(ids, rubric["judgments"], strict=True) if flag
+            )
+
+
+def test_contexts_chain(episodes):
+    for infos in episodes:
+        assert infos[1]["context"] == infos[0]["context"]
+        assert "next_context" not in infos[0]
+        assert "rubric" not in infos[0]
+        for before, after in pairwise(infos[1:]):
+            assert after["context"] == before["next_context"]
+
+
+def test_a_rejected_command_leaves_the_context_and_the_memory(episodes):
+    for infos in episodes:
+        for before, after in pairwise(infos):
+            if not after["accepted"]:
+                assert after["next_context"] == after["context"]
+                assert after["memory"] == before["memory"]
+
+
+def test_the_world_itself_is_left_as_it_is():
+    plain, annotated = ALFWorldEnv(), RubricAnnotation(ALFWorldEnv())
+    first = plain.reset(seed=3)
+    again = annotated.reset(seed=3)
+    assert again[0] == first[0]
+    assert again[1] | first[1] == again[1]
+    for command in ("look", "", first[1]["admissible_actions"][0]):
+        stepped, judged = plain.step(command), annotated.step(command)
+        assert judged[:4] == stepped[:4]
+        assert judged[4] | stepped[4] == judged[4]
+
+
+@given(st.text())
+@settings(max_examples=500, deadline=None)
+def test_any_command_is_judged(one_env, command):
+    one_env.reset(seed=0)
+    for text in (command, f"go to {command}", f"take {command} from desk 1"):
+        *_, info = one_env.step(text)
+        assert set(info["rubric"]["judgments"]) <= {0, 1}
+    assert not one_env.judge.errors
+
+
+def test_a_megabyte_of_command_is_judged():
+    env = RubricAnnotation(ALFWorldEnv())
+    env.reset(seed=0)
+    for command in ("x" * 1_000_000, "\0" * 1_000_000, "go to " * 200_000):
+        assert env.step(command)[4]["rubric"]["fired"] == ("malformed",)
+
+
+def test_settings_that_make_no_sense_are_refused():
+    with pytest.raises(ValueError, match="lambda is 2"):
+        RubricAnnotation(ALFWorldEnv(), lambda_=2)
+    with pytest.raises(ValueError, match="execution budget"):
+        RubricAnnotation(ALFWorldEnv(), budgets={"execution": -1})
+    with pytest.raises(RubricError, match="did you mean 'alfworld'"):
+        RubricAnnotation(ALFWorldEnv(), library="alfword")
+    with pytest.raises(RubricError, match="choose from alfworld"):
+        tracker_type("chess")
+
+
+def test_a_library_is_checked_against_its_world(tmp_path):
+    text = (RubricLibrary.load("alfworld").operators[0]).condition
+    assert text == "task.target in facts.new_objects"
+    path = tmp_path / "mine.yaml"
+    source = RubricLibrary.load("alfworld").model_dump_json()
+    path.write_text(source.replace("new_objects", "fresh_objects"))
+    with pytest.raises(RubricError, match=r"mine\.yaml: operator 'target_seen'.*new_objects"):
+        load_judge(path)
