@@ -55,7 +55,9 @@ def command_of(
     if agent == "heuristic" or (agent == "weak" and rng.random() < 0.4):
         return str(env.unwrapped.heuristic_action())
     if agent == "blind" and rng.random() < 0.4:
-        return rng.choice(["", "go to the kitchen", "take spoon 9 from table 9", rng.choice(past)])
+        here = next((c for c in info["admissible_actions"] if c.startswith("examine")), "look")
+        nonsense = ["", "go to the kitchen", "take spoon 9 from table 9", rng.choice(past)]
+        return rng.choice([*nonsense, here.replace("examine", "open")])
     return str(rng.choice(info["admissible_actions"]))
 
 
