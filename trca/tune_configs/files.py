@@ -68,7 +68,7 @@ def read(name_or_path: str | Path) -> dict[str, Any]:
     path = names.get(name) or names.get(name.removesuffix(".yaml")) or Path(name).expanduser()
     if not path.is_file():
         raise ConfigError(
-            f"no config {name!r}: give the path of a YAML file, or {nearest(name, names)}"
+            f"no config {name!r}: give the path of a YAML file, or a name. {nearest(name, names)}"
         )
     if path.stat().st_size > MAX_BYTES:
         raise ConfigError(f"{path}: larger than {MAX_BYTES} bytes: that is no config")

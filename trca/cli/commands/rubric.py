@@ -33,8 +33,9 @@ def show(library: Library = "alfworld") -> None:
         title_justify="left",
         title_style="bold",
     )
-    for name in ("category", "id", "detects"):
-        table.add_column(name)
+    for name in ("category", "id"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("detects")
     table.add_column("condition", style="cyan")
     category = ""
     for operator in loaded.operators:

@@ -1,0 +1,56 @@
+import pytest
+from typer.testing import CliRunner
+
+from trca.cli import app
+
+
+def trca(*arguments, stdin=""):
+    return CliRunner().invoke(app, arguments, input=stdin)
+
+
+def test_the_oracle_plays_a_task_and_every_step_shows_its_judgments():
+    result = trca("play", "--policy", "oracle", "--task", "3")
+    assert result.exit_code == 0
+    assert "success after" in result.output
+    for part in ("target_taken", "goal_operation", "r^F", "r^B", "Your task is to"):
+        assert part in result.output
+
+
+def test_a_person_plays_by_name_or_number_and_leaves_at_the_end_of_input():
+    result = trca("play", "--task", "0", stdin="look\n0\nfly to the moon\n\n")
+    assert result.exit_code == 0
+    assert "Nothing happens." in result.output
+    assert "malformed" in result.output
+    assert "unparsed" in result.output
+    assert "left the game" in result.output
+
+
+def test_the_random_player_repeats_with_its_seed():
+    once = trca("play", "--policy", "random", "--task", "1", "--seed", "5").output
+    assert once == trca("play", "--policy", "random", "--task", "1", "--seed", "5").output
+    assert once != trca("play", "--policy", "random", "--task", "1", "--seed", "6").output
+
+
+def test_a_world_checks_itself():
+    result = trca("play", "alfworld", "--check", "--task", "2")
+    assert result.exit_code == 0
+    assert "1 tasks: the oracle solves 1" in result.output
+    assert "goal_operation" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["alfwurld"], "did you mean 'alfworld'"),
+        (["--split", "valid"], "unknown split"),
+        (["--games", "smal"], "did you mean 'small'"),
+        (["--games", "/no/such/folder"], "no folder or archive of games"),
+        (["--task", "99999"], "from 0 on"),
+        (["--task", "small/valid_seen/heat-9999"], "unknown task"),
+    ],
+)
+def test_what_is_not_there_is_named_with_what_is(arguments, message):
+    result = trca("play", *arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output

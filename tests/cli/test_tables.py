@@ -1,0 +1,38 @@
+import math
+
+import pytest
+
+from trca.cli.tables import Outcome, as_json, as_markdown, by_task_type, failures, wilson
+
+OUTCOMES = [
+    *(Outcome(f"heat-{i}", "Heat", 0, won=i < 3, steps=10) for i in range(4)),
+    *(Outcome(f"pick-{i}", "Pick", 0, won=i < 1, steps=4) for i in range(2)),
+    Outcome("pick-2", "Pick", 0, won=None, failure="runner 1 died"),
+]
+
+
+def test_success_is_counted_by_task_type_and_over_all():
+    heat, pick, whole = by_task_type(OUTCOMES)
+    assert (heat.task_type, heat.n, heat.won, heat.mean) == ("Heat", 4, 3, 0.75)
+    assert (pick.n, pick.mean, pick.missing) == (2, 0.5, 1)
+    assert (whole.task_type, whole.n, whole.won, whole.steps) == ("All", 6, 4, 8.0)
+
+
+def test_what_is_missing_is_counted_and_named_and_never_a_zero():
+    assert failures(OUTCOMES) == {"runner 1 died": 1}
+    (row, _) = by_task_type([OUTCOMES[-1]])
+    assert row.n == 0
+    assert math.isnan(row.mean)
+    assert "| Pick | 0 | - | - | - | 1 |" in as_markdown([row])
+
+
+def test_intervals_are_wilsons():
+    assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
+    assert wilson(0, 20) == pytest.approx((0.0, 0.1611), abs=1e-4)
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_markdown_and_json_hold_the_same_rows():
+    rows = by_task_type(OUTCOMES)
+    assert "| Heat | 4 | 75.0% | 30.1% - 95.4% | 10.0 | 0 |" in as_markdown(rows)
+    assert [row["task_type"] for row in as_json(rows)] == ["Heat", "Pick", "All"]

@@ -1,0 +1,185 @@
+"""`RunSettings`: everything a run is told, checked, and turned into an RLlib algorithm config.
+
+A setting is a field of `RunParameters` (what a run needs, and RLlib's own names) or of the
+algorithm's parameter model (`trca.algorithms.parameters`). There is no third place.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trca.tune_configs.files import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from trca.algorithms.parameters import TextParameters
+    from trca.algorithms.text_config import TextAlgorithmConfig
+
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+
+_CONFIGS: Final = {
+    "TRCA": "trca.algorithms.trca:TRCAConfig",
+    "GRPO": "trca.algorithms.grpo:GRPOConfig",
+    "GiGPO": "trca.algorithms.gigpo:GiGPOConfig",
+}
+ALGORITHMS: Final = tuple(_CONFIGS)
+"""The algorithms that a file may name."""
+
+
+class RunParameters(BaseModel):
+    """What a run needs beside its algorithm's parameters; the second part keeps RLlib's names."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    algorithm: Literal["TRCA", "GRPO", "GiGPO"] = Field("TRCA", description="The algorithm.")
+    iterations: Positive = Field(25, description="Training iterations.")
+    checkpoint_interval: Positive = Field(1, description="Iterations between checkpoints.")
+
+    env: str = Field("trca/ALFWorld-v0", description="Gymnasium id of the world.")
+    env_config: dict[str, Any] = Field(
+        default_factory=dict, description="Arguments of the world, such as games and max_steps."
+    )
+    seed: Count = Field(0, description="Seed of the run.")
+    num_env_runners: Count = Field(0, description="Processes that roll out; 0: the driver does.")
+    num_cpus_per_env_runner: float = Field(1, ge=0, description="CPUs of each.")
+    num_gpus_per_env_runner: float = Field(0, ge=0, description="GPUs of each.")
+    num_learners: Count = Field(0, description="Processes that learn; 0: the driver does.")
+    num_cpus_per_learner: float = Field(1, ge=0, description="CPUs of each.")
+    num_gpus_per_learner: float = Field(0, ge=0, description="GPUs of each.")
+    evaluation_interval: Positive | None = Field(
+        None, description="Iterations between evaluations; none: only at the end."
+    )
+    sample_timeout_s: float = Field(3600, gt=0, description="Seconds one iteration may roll out.")
+    restart_failed_env_runners: bool = Field(True, description="Restart runners that died.")
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Checked settings of one run.
+
+    Attributes:
+        run: What the run needs, and RLlib's own names.
+        parameters: The algorithm's parameters, defaults included.
+    """
+
+    run: RunParameters
+    parameters: TextParameters
+
+    @classmethod
+    def resolve(cls, settings: Mapping[str, Any], source: str = "config") -> RunSettings:
+        """Checks settings and fills in the defaults.
+
+        Args:
+            settings: Flat settings, as `files.read` and `files.assign` give them.
+            source: What errors call them.
+
+        Raises:
+            ConfigError: Names every wrong key with its value, what is allowed, and the nearest
+                match of an unknown one.
+        """
+        name = settings.get("algorithm", RunParameters.model_fields["algorithm"].default)
+        if name not in ALGORITHMS:
+            raise ConfigError(f"{source}: algorithm is {name!r}: {nearest(str(name), ALGORITHMS)}")
+        model = config_class(name).parameters_class
+        known = {**RunParameters.model_fields, **model.model_fields}
+        wrong = [
+            f"unknown key {key!r}: {nearest(key, known)}" for key in settings if key not in known
+        ]
+        own = {k: v for k, v in settings.items() if k in RunParameters.model_fields}
+        rest = {k: v for k, v in settings.items() if k in model.model_fields}
+        run = _checked(RunParameters, own, wrong)
+        parameters = _checked(model, rest, wrong)
+        if not wrong:
+            wrong += _world_errors(run.env, run.env_config, parameters)
+        if wrong:
+            raise ConfigError("\n".join(f"{source}: {message}" for message in wrong))
+        return cls(run, parameters)
+
+    def flat(self) -> dict[str, Any]:
+        """Every setting by name, defaults included, in plain types."""
+        return self.run.model_dump(mode="json") | self.parameters.model_dump(mode="json")
+
+    def algorithm_config(self) -> TextAlgorithmConfig:
+        """The RLlib config that these settings stand for."""
+        settings = self.flat()
+        for name in ("algorithm", "iterations", "checkpoint_interval"):
+            del settings[name]
+        return config_class(self.run.algorithm)().update_from_dict(settings)
+
+    @property
+    def trajectories_per_iteration(self) -> int:
+        """Rollouts of an iteration."""
+        return self.parameters.tasks_per_iteration * self.parameters.group_size
+
+
+def config_class(algorithm: str) -> type[TextAlgorithmConfig]:
+    """The config class of an algorithm of `ALGORITHMS`."""
+    module, _, name = _CONFIGS[algorithm].partition(":")
+    loaded: type[TextAlgorithmConfig] = getattr(import_module(module), name)
+    return loaded
+
+
+def _checked(model: type[Any], values: Mapping[str, Any], wrong: list[str]) -> Any:
+    """The model of the values; what is wrong with them is appended to ``wrong``."""
+    try:
+        return model(**values)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            name = ".".join(map(str, detail["loc"]))
+            field = model.model_fields[str(detail["loc"][0])]
+            if detail["type"] == "extra_forbidden":
+                parts = getattr(field.annotation, "model_fields", {})
+                wrong.append(f"unknown key {name!r}: {nearest(str(detail['loc'][-1]), parts)}")
+                continue
+            shown = repr(detail["input"])[:80]
+            wrong.append(f"{name} is {shown}: {detail['msg']} ({field.description})")
+        return None
+
+
+def _world_errors(env: str, env_config: Mapping[str, Any], parameters: TextParameters) -> list[str]:
+    """What is wrong with the world's id and arguments and the splits named for it."""
+    import gymnasium
+
+    from trca.envs.registration import register
+
+    register()
+    worlds = [name for name in gymnasium.registry if name.startswith("trca/")]
+    if env not in worlds:
+        return [f"env is {env!r}: {nearest(env, worlds)}"]
+    if "split" in env_config:
+        return ["env_config.split: give train_split and evaluation_split in its place"]
+    known = world_arguments(env)
+    unknown = [
+        f"unknown key 'env_config.{key}': {nearest(key, known)}"
+        for key in env_config
+        if key not in known
+    ]
+    if unknown:
+        return unknown
+    wrong = []
+    for split in ("train_split", "evaluation_split"):
+        try:
+            gymnasium.make(env, **env_config, split=getattr(parameters, split)).close()
+        except (ValueError, TypeError, OSError, RuntimeError) as error:
+            message = f"env_config or {split}: {error}"
+            if message.partition(": ")[2] not in {w.partition(": ")[2] for w in wrong}:
+                wrong.append(message)
+    return wrong
+
+
+def world_arguments(env: str) -> tuple[str, ...]:
+    """The names that ``env_config`` may hold for a world of this package."""
+    import gymnasium
+    from gymnasium.envs.registration import load_env_creator
+
+    entry_point = gymnasium.spec(env).entry_point
+    maker = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    world = type(gymnasium.make(env).unwrapped)
+    names = [*inspect.signature(world).parameters, *inspect.signature(maker).parameters]  # type: ignore[arg-type]
+    return tuple(n for n in dict.fromkeys(names) if n not in ("kwargs", "split", "render_mode"))
