@@ -2,10 +2,11 @@
 
     python benchmarks/rubric_quality.py --games small --tasks 60
     python benchmarks/rubric_quality.py --games path/to/json_2.1.1.tar.xz --split valid_seen
+    python benchmarks/rubric_quality.py --recorded RUN/rollouts/iteration_000120/train.jsonl
 
 Agents: the oracle (sees all), the heuristic (sees what an agent sees), a weak one (the heuristic's
 command with probability 0.4, else any admissible one) and a blind one (admissible commands, stale
-commands, nonsense and silence). Prints how often each operator fires per step, the coverage of the
+commands, nonsense and silence); recorded rollouts of a policy join them as ``recorded``. Prints how often each operator fires per step, the coverage of the
 positive operators at the end of a rollout and its correlation with success, how contexts group the
 steps of eight weak rollouts, and microseconds per transition; ends with the claims it checked.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import random
 import time
 from collections import defaultdict
@@ -37,7 +39,7 @@ class Rollout:
 
     task: str
     task_type: str
-    first: tuple[str, list[str]]
+    first: tuple[str, list[str]] = ("", [])
     won: bool = False
     steps: list[tuple[str, str, list[str]]] = field(default_factory=list)
     contexts: list[str] = field(default_factory=list)
@@ -81,6 +83,18 @@ def play(env: Any, task: str, agent: str, rng: random.Random) -> Rollout:
     return rollout
 
 
+def read_recorded(path: str) -> list[Rollout]:
+    """The rollouts of a run's JSON lines: one object a line, with task type, won and steps."""
+    rollouts = []
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            data = json.loads(line)
+            rollout = Rollout(data["task_id"], data["task_type"], won=data["won"])
+            rollout.judgments = [tuple(step["judgments"]) for step in data["steps"]]
+            rollouts += [rollout] if rollout.judgments else []
+    return rollouts
+
+
 def coverage(rollout: Rollout, positive: np.ndarray) -> float:
     """Share of the positive operators that fired in a rollout."""
     return float(np.array(rollout.judgments).max(axis=0)[positive].mean())
@@ -88,13 +102,13 @@ def coverage(rollout: Rollout, positive: np.ndarray) -> float:
 
 def print_firing(rollouts: dict[str, list[Rollout]], library: RubricLibrary) -> None:
     """Share of steps on which each operator fires, per agent."""
-    print(f"\n{'share of steps an operator fires on':42}" + "".join(f"{a:>11}" for a in AGENTS))
+    print(f"\n{'share of steps an operator fires on':42}" + "".join(f"{a:>11}" for a in rollouts))
     rates = {
-        agent: np.concatenate([r.judgments for r in rollouts[agent]]).mean(axis=0)
-        for agent in AGENTS
+        agent: np.concatenate([r.judgments for r in group]).mean(axis=0)
+        for agent, group in rollouts.items()
     }
     for number, operator in enumerate(library.operators):
-        shares = "".join(f"{rates[agent][number]:11.3f}" for agent in AGENTS)
+        shares = "".join(f"{rates[agent][number]:11.3f}" for agent in rollouts)
         print(f"{operator.category:12}{operator.id:30}{shares}")
 
 
@@ -103,8 +117,7 @@ def print_coverage(rollouts: dict[str, list[Rollout]], positive: np.ndarray) -> 
     print(
         f"\n{'':20}{'episodes':>10}{'steps':>8}{'success':>9}{'coverage':>10}{'won':>7}{'lost':>7}"
     )
-    for agent in AGENTS:
-        group = rollouts[agent]
+    for agent, group in rollouts.items():
         cover = np.array([coverage(r, positive) for r in group])
         won = np.array([r.won for r in group])
         of_won, of_lost = (f"{cover[m].mean():7.3f}" if m.any() else "      -" for m in (won, ~won))
@@ -115,11 +128,11 @@ def print_coverage(rollouts: dict[str, list[Rollout]], positive: np.ndarray) -> 
         )
     everyone = list(itertools.chain(*rollouts.values()))
     print("correlation of final coverage with success:")
-    for name, group in [("all", everyone), *((a, rollouts[a]) for a in ("weak", "blind"))]:
-        print(f"  {name:8}{correlation(group, positive):6.3f}")
+    for name, group in [("all", everyone), *rollouts.items()]:
+        print(f"  {name:10}{correlation(group, positive):6.3f}")
     for task_type in sorted({r.task_type for r in everyone}):
         group = [r for r in everyone if r.task_type == task_type]
-        print(f"  {task_type:8}{correlation(group, positive):6.3f}")
+        print(f"  {task_type:10}{correlation(group, positive):6.3f}")
 
 
 def correlation(rollouts: list[Rollout], positive: np.ndarray) -> float:
@@ -219,6 +232,7 @@ def main() -> int:
     parser.add_argument("--games", default="small")
     parser.add_argument("--split", default="train")
     parser.add_argument("--tasks", type=int, default=60)
+    parser.add_argument("--recorded", metavar="JSONL")
     options = parser.parse_args()
     env: Any = make_alfworld(games=options.games, split=options.split)
     everything = env.unwrapped.task_ids
@@ -231,6 +245,8 @@ def main() -> int:
         else [play(env, task, agent, rng) for task in tasks]
         for agent in AGENTS
     }
+    if options.recorded:
+        rollouts["recorded"] = read_recorded(options.recorded)
     library = RubricLibrary.load("alfworld")
     print(f"{options.games} {options.split}: {len(tasks)} tasks")
     print_firing(rollouts, library)
