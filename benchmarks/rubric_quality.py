@@ -6,9 +6,10 @@
 
 Agents: the oracle (sees all), the heuristic (sees what an agent sees), a weak one (the heuristic's
 command with probability 0.4, else any admissible one) and a blind one (admissible commands, stale
-commands, nonsense and silence); recorded rollouts of a policy join them as ``recorded``. Prints how often each operator fires per step, the coverage of the
-positive operators at the end of a rollout and its correlation with success, how contexts group the
-steps of eight weak rollouts, and microseconds per transition; ends with the claims it checked.
+commands, nonsense and silence); recorded rollouts of a policy join them as ``recorded``. Prints how
+often each operator fires per step, the coverage of the positive operators at the end of a rollout
+and its correlation with success, how contexts group the steps of eight weak rollouts, and
+microseconds per transition; ends with the claims it checked.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def print_coverage(rollouts: dict[str, list[Rollout]], positive: np.ndarray) -> 
         cover = np.array([coverage(r, positive) for r in group])
         won = np.array([r.won for r in group])
         of_won, of_lost = (f"{cover[m].mean():7.3f}" if m.any() else "      -" for m in (won, ~won))
-        steps = np.mean([len(r.steps) for r in group])
+        steps = np.mean([len(r.judgments) for r in group])
         print(
             f"{agent:20}{len(group):10}{steps:8.1f}{won.mean():9.3f}{cover.mean():10.3f}"
             f"{of_won}{of_lost}"
