@@ -90,6 +90,21 @@ def test_it_puts_down_what_is_in_the_way(beliefs):
     assert choose("put a mug in cabinet.", beliefs) == "move apple 1 to countertop 1"
 
 
+def test_it_leaves_the_first_of_two_where_it_belongs_and_searches_on():
+    known = Beliefs((*ROOM, "cabinet 2"))
+    known.update(
+        read_command("go to cabinet 1"),
+        "You arrive at cabinet 1. The cabinet 1 is closed.",
+        ["examine cabinet 1"],
+    )
+    known.update(
+        read_command("open cabinet 1"),
+        "You open the cabinet 1. The cabinet 1 is open. In it, you see a cup 1.",
+        ["examine cabinet 1", "take cup 1 from cabinet 1"],
+    )
+    assert choose("put two cup in cabinet.", known) == "go to countertop 1"
+
+
 @pytest.mark.parametrize("split", ["train", "valid_unseen"])
 def test_it_wins_small_games_of_every_type(split):
     env = ALFWorldEnv(split=split, task_types=["Pick", "Look", "Clean", "Heat", "Cool", "Pick2"])

@@ -113,6 +113,12 @@ def _homes(layout: tuple[str, ...], kind: str) -> list[int]:
     return [at for at, receptacle in enumerate(layout) if kind in resources.can_contain(receptacle)]
 
 
+def _spot(rng: random.Random, layout: tuple[str, ...], homes: list[int]) -> int:
+    """One of the positions; twice as often an open one, as in the official rooms."""
+    weights = [1 if layout[at] in resources.openable() else 2 for at in homes]
+    return rng.choices(homes, weights)[0]
+
+
 def _furnish(
     rng: random.Random,
     room: Room,
@@ -125,13 +131,13 @@ def _furnish(
     """Places the targets (never at the destination), the other objects and the lamp."""
     copies = (2 if task_type == "Pick2" else 1) + (rng.random() < 0.25)
     homes = [at for at in _homes(layout, target) if layout[at] != destination]
-    objects = [(target, rng.choice(homes)) for _ in range(copies)]
+    objects = [(target, _spot(rng, layout, homes)) for _ in range(copies)]
     others = {
         kind: found for kind in room.kinds if kind != target and (found := _homes(layout, kind))
     }
     for _ in range(count - copies):
         kind = rng.choice(sorted(others))
-        objects.append((kind, rng.choice(others[kind])))
+        objects.append((kind, _spot(rng, layout, others[kind])))
         if sum(placed == kind for placed, _ in objects) == _MOST_OF_A_KIND:
             del others[kind]
     if room.lamp or task_type == "Look":

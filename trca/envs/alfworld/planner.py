@@ -48,18 +48,15 @@ class Way:
 
 
 def best_way(task: ALFWorldBinding, view: View) -> Way | None:
-    """The way that leaves least undone, and of those a shortest; None when there is nothing to do.
+    """The way that leaves least undone, and of those a shortest; None for lack of knowledge.
 
     Args:
         task: What is asked for.
         view: What is known.
     """
     ways = _look_ways(task, view) if task.lamp else _place_ways(task, view)
-    return min(
-        (way for way in ways if way.commands),
-        key=lambda way: (way.missing, len(way.commands)),
-        default=None,
-    )
+    best = min(ways, key=lambda way: (way.missing, len(way.commands)), default=None)
+    return best if best is not None and best.commands else None
 
 
 def may_hold(receptacle: str, thing: str) -> bool:

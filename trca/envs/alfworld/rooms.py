@@ -175,24 +175,24 @@ LARGE: Final = Size(
         ),
         "livingroom": Room(
             _furniture(
-                "Sofa 1-2, ArmChair 1-3, CoffeeTable 1-2, SideTable 1-3, Drawer 2-9, Shelf 0-8,"
+                "Sofa 1-2, ArmChair 1-3, CoffeeTable 1-2, SideTable 1-3, Drawer 1-7, Shelf 0-5,"
                 " GarbageCan 1, DiningTable 0-1, Dresser 0-1, Cabinet 0-4, TVStand 0-1,"
                 " Ottoman 0-2, Safe 0-1"
             ),
-            (14, 24),
+            (12, 20),
             _LIVING_OBJECTS,
-            (18, 32),
+            (14, 28),
             _LIVING_TASKS,
             lamp=True,
         ),
         "bedroom": Room(
             _furniture(
-                "Bed 1-2, Desk 1-2, SideTable 0-3, Dresser 0-1, Drawer 3-10, Shelf 1-7,"
+                "Bed 1-2, Desk 1-2, SideTable 0-3, Dresser 0-1, Drawer 2-8, Shelf 1-5,"
                 " GarbageCan 1, ArmChair 0-2, LaundryHamper 0-1, Safe 0-1, Cabinet 0-3"
             ),
-            (13, 24),
+            (12, 20),
             _BED_OBJECTS,
-            (18, 32),
+            (14, 28),
             _LIVING_TASKS,
             lamp=True,
         ),
@@ -202,7 +202,7 @@ LARGE: Final = Size(
                 " HandTowelHolder 1-2, TowelHolder 1-2, ToiletPaperHanger 1-2, BathtubBasin 0-1,"
                 " GarbageCan 1-2, Cart 0-1"
             ),
-            (14, 22),
+            (13, 19),
             _BATH_OBJECTS,
             (14, 22),
             _BATH_TASKS,
