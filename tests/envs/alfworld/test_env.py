@@ -5,6 +5,7 @@ import gc
 import random
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import gymnasium
 import pytest
@@ -126,6 +127,14 @@ def test_environments_that_share_a_game_do_not_disturb_each_other(env):
             other.reset(options={"task": TASK})
 
     assert transcript(ALFWorldEnv(), TASK, 0, play_the_other) == transcript(env, TASK, 0)
+
+
+def test_environments_in_threads_play_as_they_do_alone(env):
+    tasks = env.task_ids[:16]
+    alone = [transcript(env, task, 0) for task in tasks]
+    with ThreadPoolExecutor(8) as threads:
+        together = threads.map(lambda task: transcript(ALFWorldEnv(), task, 0), tasks)
+        assert list(together) == alone
 
 
 def test_a_seed_draws_the_same_tasks(env):
