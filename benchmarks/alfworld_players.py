@@ -35,8 +35,8 @@ def play(env: ALFWorldEnv, task: str, player: Player) -> tuple[bool, int]:
     for steps in range(1, env.max_steps + 1):
         _, _, won, _, info = env.step(player(env, info["admissible_actions"]))
         if won:
-            break
-    return won, steps
+            return True, steps
+    return False, env.max_steps
 
 
 def main() -> None:
