@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,7 @@ class Rollout:
         won: Whether the task was completed, R(tau) = 1.
         score: The world's own score.
         truncated: Whether the step limit ended it.
+        advantages: float64 (T,), the credit of each step, once a rule has given it.
     """
 
     task_id: str
@@ -71,6 +72,7 @@ class Rollout:
     won: bool = False
     score: float = 0.0
     truncated: bool = False
+    advantages: NDArray[np.float64] | None = None
 
     def env_steps(self) -> int:
         """Number of interaction steps T_i (RLlib's name)."""
@@ -91,6 +93,7 @@ class StepBatch:
         group: int64 (S,), the rollout group G(x).
         rollout: int64 (S,), unique over the batch and constant on a rollout's rows.
         reward: float64 (S,), environment reward r_{i,t}.
+        observation: int64 (S,), code of the observation's text before the action.
         context: int64 (S,), code of the structural key before the action.
         next_context: int64 (S,), code of the key after it, same coding.
         judgments: uint8 (S, M), rubric judgments.
@@ -99,11 +102,15 @@ class StepBatch:
         accepted: bool (S,), whether the world carried it out.
         terminated: bool (S,), True on the last row of a rollout that the world ended.
         truncated: bool (S,), True on the last row of a rollout that the step limit ended.
+
+    Raises:
+        ValueError: For a column of another length, or rows of a rollout that are scattered.
     """
 
     group: NDArray[np.int64]
     rollout: NDArray[np.int64]
     reward: NDArray[np.float64]
+    observation: NDArray[np.int64]
     context: NDArray[np.int64]
     next_context: NDArray[np.int64]
     judgments: NDArray[np.uint8]
@@ -113,31 +120,55 @@ class StepBatch:
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
 
+    def __post_init__(self) -> None:
+        for name in (f.name for f in fields(self)):
+            shape = getattr(self, name).shape
+            wanted: tuple[int, ...] = (len(self),)
+            if name == "judgments":
+                wanted = (len(self), len(self.categories))
+            if name != "categories" and shape != wanted:
+                raise ValueError(f"column {name!r} has shape {shape}: give {wanted}")
+        new = np.flatnonzero(np.diff(self.rollout)) + 1
+        if len(np.unique(self.rollout[new])) < len(new) or self.rollout[:1] in self.rollout[new]:
+            raise ValueError(
+                "the rows of a rollout are scattered: keep them together, in time order"
+            )
+
     def __len__(self) -> int:
         return len(self.rollout)
 
     @classmethod
     def from_rollouts(cls, rollouts: Sequence[Rollout], categories: NDArray[np.int8]) -> StepBatch:
-        """The columns of finished rollouts, in their order; empty rollouts leave no row."""
+        """The columns of finished rollouts, in their order; empty rollouts leave no row.
+
+        Args:
+            rollouts: The rollouts.
+            categories: int8 (M,), the categories of the library that judged them.
+        """
         steps = [step for rollout in rollouts for step in rollout.steps]
         lengths = np.array([len(r.steps) for r in rollouts], dtype=np.int64)
-        keys = [s.context for s in steps] + [s.next_context for s in steps]
-        codes = np.unique(keys, return_inverse=True)[1].astype(np.int64) if steps else np.empty(0, np.int64)
+        contexts = _codes([s.context for s in steps] + [s.next_context for s in steps])
         last = np.zeros(len(steps), dtype=bool)
         last[np.cumsum(lengths[lengths > 0]) - 1] = True
         truncated = np.repeat(np.array([r.truncated for r in rollouts], dtype=bool), lengths)
+        judgments = [s.judgments for s in steps]
         return cls(
             group=np.repeat(np.array([r.group for r in rollouts], dtype=np.int64), lengths),
             rollout=np.repeat(np.arange(len(rollouts)), lengths),
             reward=np.array([s.reward for s in steps], dtype=np.float64),
-            context=codes[: len(steps)],
-            next_context=codes[len(steps) :],
-            judgments=np.array([s.judgments for s in steps], dtype=np.uint8).reshape(
-                len(steps), len(categories)
-            ),
+            observation=_codes([s.observation for s in steps]),
+            context=contexts[: len(steps)],
+            next_context=contexts[len(steps) :],
+            judgments=np.array(judgments, dtype=np.uint8).reshape(len(steps), len(categories)),
             categories=categories,
             parsed=np.array([s.parsed for s in steps], dtype=bool),
             accepted=np.array([s.accepted for s in steps], dtype=bool),
             terminated=last & ~truncated,
             truncated=last & truncated,
         )
+
+
+def _codes(keys: Iterable[str]) -> NDArray[np.int64]:
+    """Numbers in order of first appearance; equal exactly for equal keys."""
+    seen: dict[str, int] = {}
+    return np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.int64)

@@ -1,0 +1,60 @@
+"""GRPO: the outcome of a rollout against the other rollouts of its group, on every step.
+
+::
+
+    A_{i,t} = (R_i - mean_j R_j) / (std_j R_j + 1e-6),   R_i = sum_t r_{i,t}
+
+Where this differs from the public code:
+
+=======================  ===========================================================================
+Statistics               Over rollouts, one value each; multi-turn forks of the public code take
+                         them over step rows, so that long rollouts weigh more.
+Group of one             0; the public code leaves the raw reward.
+Zero variance            Exactly 0; the public code divides a rounding error by 1e-6.
+Truncated episode        An episode like any other.
+=======================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.algorithms.credit.arithmetic import joint_codes, normalize, rollout_spans
+from trca.algorithms.credit.registry import register_credit
+from trca.algorithms.records import StepBatch
+
+
+@register_credit("grpo")
+def grpo(batch: StepBatch, *, epsilon: float = 1e-6) -> NDArray[np.float64]:
+    """The group-relative outcome of its rollout for every step.
+
+    Args:
+        batch: S steps.
+        epsilon: Added to the standard deviation (ddof 1).
+
+    Returns:
+        float64 (S,).
+    """
+    return trajectory_advantage(batch, ddof=1, epsilon=epsilon)
+
+
+def trajectory_advantage(
+    batch: StepBatch, *, ddof: int, epsilon: float, divide: bool = True
+) -> NDArray[np.float64]:
+    """A^E: the outcomes R(tau_i) normalised over the rollouts of each group, spread over steps.
+
+    Args:
+        batch: S steps.
+        ddof: Degrees of freedom taken off in the standard deviation.
+        epsilon: Added to the standard deviation.
+        divide: Whether to divide by the standard deviation.
+
+    Returns:
+        float64 (S,), constant within a rollout.
+    """
+    starts, lengths = rollout_spans(batch.rollout)
+    outcomes = np.add.reduceat(batch.reward, starts)
+    groups = joint_codes(batch.group[starts])
+    advantages = normalize(outcomes, groups, ddof=ddof, epsilon=epsilon, divide=divide)
+    return np.repeat(advantages, lengths)

@@ -1,0 +1,373 @@
+"""The clipped objective on flat tokens, as pure functions of PyTorch (Eq. final_objective).
+
+A micro-batch is B rows, one interaction step each, and K tokens of their responses laid flat; the
+tokens of a row carry its number, and ``action`` marks those that overlap its ``<action>`` span.
+With one advantage A and one weight w a row,
+
+::
+
+    loss = sum_rows w (max(-rho A, -clip(rho, 1 - low, 1 + high) A)
+                       + beta mean_action KL + beta_format mean_others KL - eta mean_action H)
+
+    rho = exp sum_action (log pi - log pi_old)      ratio_level "action", the paper's
+    rho = exp mean_action (log pi - log pi_old)     "action_mean", GSPO's over an action
+    rho = exp (log pi - log pi_old) of a token      "token", PPO's; its row takes the mean of tokens
+
+Every term is a sum over rows of a fixed weight times what the row alone decides. The weights come
+once, from the whole batch (`row_weights`), so mini-batches, micro-batches of any size and the
+learners' shards add up to the same gradient.
+
+Where this differs from the paper, or the paper is silent:
+
+=======================  ===========================================================================
+Clip                     1 - 0.2 and 1 + 0.28 (its table of hyperparameters; Eq. final_objective
+                         writes one epsilon).
+Log ratio                Clamped to +-20 before the exponential, as public trainers do.
+KL                       Per token, k3, mean over the action's tokens of a row, with the row's
+                         weight; the paper leaves estimator and average open.
+KL on think and format   ``kl_coeff_format``, 0 in the paper: its loss sees action tokens alone.
+Entropy                  Mean over the action's tokens of a row; in the table, not in the equation.
+Rows without an action   Nothing but KL on their other tokens (mark the whole response as the action
+                         to train them).
+=======================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+RatioLevel = Literal["action", "action_mean", "token"]
+KLKind = Literal["k1", "k2", "k3", "k3+"]
+Aggregation = Literal["rollout_mean", "step_mean", "token_mean"]
+
+_LOG_RATIO_LIMIT = 20.0
+
+
+@dataclass(frozen=True)
+class LossSettings:
+    """The constants of the objective; defaults are the paper's.
+
+    Attributes:
+        ratio_level: What an importance ratio covers.
+        clip_low: The ratio is clipped below at 1 - clip_low.
+        clip_high: And above at 1 + clip_high.
+        kl_coeff: beta_KL, on action tokens.
+        kl_coeff_format: The same on the response's other tokens.
+        kl_kind: Estimator of the KL.
+        entropy_coeff: eta, on action tokens.
+    """
+
+    ratio_level: RatioLevel = "action"
+    clip_low: float = 0.2
+    clip_high: float = 0.28
+    kl_coeff: float = 0.012
+    kl_coeff_format: float = 0.0
+    kl_kind: KLKind = "k3"
+    entropy_coeff: float = 0.001
+
+
+@dataclass(frozen=True)
+class LossInputs:
+    """What is known of a micro-batch before its forward pass: K tokens, B rows.
+
+    Attributes:
+        row: int64 (K,), the row of each token, 0 to B - 1, in any order.
+        action: bool (K,), whether the token is of its row's action.
+        old_logprobs: float (K,), log pi_old.
+        advantage: float (B,).
+        weight: float (B,), from `row_weights`.
+        reference_logprobs: float (K,), log pi_ref; None without a reference.
+    """
+
+    row: Tensor
+    action: Tensor
+    old_logprobs: Tensor
+    advantage: Tensor
+    weight: Tensor
+    reference_logprobs: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class LossTerms:
+    """The loss of a micro-batch and its parts, scalars; all but ``loss`` are detached.
+
+    Every field but ``ratio_max`` is a sum over rows by weight: add them up over the micro-batches
+    of an update and they are weighted means.
+
+    Attributes:
+        loss: The scalar to differentiate.
+        policy: The clipped surrogate's part of it.
+        kl: KL to the reference on action tokens, before its coefficient.
+        kl_format: KL to the reference on the other tokens, before its coefficient.
+        entropy: Entropy on action tokens.
+        clip_ratio: Share of ratios at which the clip stops the gradient.
+        ratio_mean: Mean ratio.
+        ratio_max: Largest ratio, 0 without any.
+        approx_kl: k3 estimate of KL(pi_old, pi) on action tokens.
+    """
+
+    loss: Tensor
+    policy: Tensor
+    kl: Tensor
+    kl_format: Tensor
+    entropy: Tensor
+    clip_ratio: Tensor
+    ratio_mean: Tensor
+    ratio_max: Tensor
+    approx_kl: Tensor
+
+
+def row_weights(
+    group: NDArray[np.int64],
+    rollout: NDArray[np.int64],
+    action_tokens: NDArray[np.int64],
+    aggregation: Aggregation = "rollout_mean",
+) -> NDArray[np.float64]:
+    """The weight of each row of a whole batch; they add up to 1.
+
+    An update on part of the rows has a loss of about its share of them. To spread the batch over U
+    updates of usual size, multiply by U; where learners average their gradients, multiply by their
+    number.
+
+    Args:
+        group: int64 (S,), the rollout group of each row.
+        rollout: int64 (S,), the rollout of each row, unique over the batch.
+        action_tokens: int64 (S,), tokens of each row's action.
+        aggregation: ``rollout_mean`` is the paper's, 1 / (groups x N x T_i): the mean over a
+            rollout's steps, a group's rollouts, and groups. ``step_mean`` gives every row the same,
+            ``token_mean`` every action token.
+
+    Returns:
+        float64 (S,).
+
+    Raises:
+        ValueError: For an unknown aggregation.
+    """
+    if len(rollout) == 0:
+        return np.empty(0)
+    if aggregation == "rollout_mean":
+        _, first, of_row, length = np.unique(
+            rollout, return_index=True, return_inverse=True, return_counts=True
+        )
+        groups, of_rollout, size = np.unique(group[first], return_inverse=True, return_counts=True)
+        return np.asarray(1.0 / (len(groups) * size[of_rollout] * length)[of_row])
+    if aggregation == "step_mean":
+        return np.full(len(rollout), 1.0 / len(rollout))
+    if aggregation == "token_mean":
+        return np.asarray(action_tokens / max(int(action_tokens.sum()), 1), dtype=np.float64)
+    raise ValueError(
+        f"aggregation is {aggregation!r}: choose rollout_mean, step_mean or token_mean"
+    )
+
+
+def objective(
+    inputs: LossInputs, logprobs: Tensor, entropy: Tensor, settings: LossSettings
+) -> LossTerms:
+    """The loss of a micro-batch.
+
+    Args:
+        inputs: The micro-batch.
+        logprobs: float (K,), log pi of each token, with gradient.
+        entropy: float (K,), entropy of the distribution each token was drawn from.
+        settings: The constants.
+
+    Raises:
+        ValueError: For an unknown ratio level or KL kind, or a KL weight without a reference.
+    """
+    row, action, weight = inputs.row, inputs.action, inputs.weight
+    on_action, on_others = _shares(row, action, weight), _shares(row, ~action, weight)
+    ratio = importance_ratio(
+        logprobs, inputs.old_logprobs, row, action, len(weight), settings.ratio_level
+    )
+    if settings.ratio_level == "token":
+        advantage, share = inputs.advantage[row], on_action
+    else:
+        advantage = inputs.advantage
+        share = torch.zeros_like(weight).index_add(0, row, on_action)
+    surrogate = clipped_surrogate(ratio, advantage, settings.clip_low, settings.clip_high)
+    policy = (share * surrogate).sum()
+    mean_entropy = (on_action * entropy).sum()
+    loss = policy - settings.entropy_coeff * mean_entropy
+    kl = kl_format = torch.zeros_like(policy)
+    if inputs.reference_logprobs is not None:
+        divergence = kl_estimate(logprobs, inputs.reference_logprobs, settings.kl_kind)
+        kl, kl_format = (on_action * divergence).sum(), (on_others * divergence).sum()
+        loss = loss + settings.kl_coeff * kl + settings.kl_coeff_format * kl_format
+    elif settings.kl_coeff or settings.kl_coeff_format:
+        raise ValueError(
+            "a KL weight is set but reference_logprobs is None: give them, or weight 0"
+        )
+
+    with torch.no_grad():
+        above, below = ratio > 1 + settings.clip_high, ratio < 1 - settings.clip_low
+        stopped = ((advantage > 0) & above) | ((advantage < 0) & below)
+        drift = kl_estimate(inputs.old_logprobs, logprobs, "k3")
+        return LossTerms(
+            loss=loss,
+            policy=policy.detach(),
+            kl=kl.detach(),
+            kl_format=kl_format.detach(),
+            entropy=mean_entropy.detach(),
+            clip_ratio=(share * stopped).sum(),
+            ratio_mean=(share * ratio).sum(),
+            ratio_max=(ratio * (share > 0)).max() if len(ratio) else torch.zeros_like(policy),
+            approx_kl=(on_action * drift).sum(),
+        )
+
+
+def importance_ratio(
+    logprobs: Tensor,
+    old_logprobs: Tensor,
+    row: Tensor,
+    action: Tensor,
+    rows: int,
+    level: RatioLevel = "action",
+) -> Tensor:
+    """The importance ratio rho of each action or token, its logarithm clamped to +-20.
+
+    Args:
+        logprobs: float (K,), log pi.
+        old_logprobs: float (K,), log pi_old.
+        row: int64 (K,), the row of each token.
+        action: bool (K,), whether the token is of its row's action.
+        rows: Number of rows B.
+        level: ``action``, ``action_mean`` or ``token``.
+
+    Returns:
+        float (B,), or (K,) for tokens; 1 where there is no action.
+
+    Raises:
+        ValueError: For an unknown level.
+    """
+    if level not in ("action", "action_mean", "token"):
+        raise ValueError(f"ratio level is {level!r}: choose action, action_mean or token")
+    log_ratio = torch.where(action, logprobs - old_logprobs, 0.0)
+    if level != "token":
+        log_ratio = log_ratio.new_zeros(rows).index_add(0, row, log_ratio)
+    if level == "action_mean":
+        log_ratio = log_ratio / torch.bincount(row[action], minlength=rows).clamp(min=1)
+    return log_ratio.clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()
+
+
+def clipped_surrogate(
+    ratio: Tensor, advantage: Tensor, clip_low: float = 0.2, clip_high: float = 0.28
+) -> Tensor:
+    """max(-rho A, -clip(rho, 1 - low, 1 + high) A): the objective's min, as a loss.
+
+    Args:
+        ratio: float (n,).
+        advantage: float (n,).
+        clip_low: The ratio is clipped below at 1 - clip_low.
+        clip_high: And above at 1 + clip_high.
+
+    Returns:
+        float (n,).
+    """
+    clipped = ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
+    return torch.maximum(-ratio * advantage, -clipped * advantage)
+
+
+def kl_estimate(logprobs: Tensor, other: Tensor, kind: KLKind = "k3") -> Tensor:
+    """Estimates of KL(p, q) at samples of p, from d = log p - log q clamped to +-20.
+
+    k1 = d, k2 = d^2 / 2, k3 = exp(-d) + d - 1; "k3+" has the value of k3 and the gradient of k2,
+    the only one of them whose gradient on samples of p is that of the divergence on average.
+
+    Args:
+        logprobs: float (K,), log p.
+        other: float (K,), log q.
+        kind: Which.
+
+    Returns:
+        float (K,).
+
+    Raises:
+        ValueError: For an unknown kind.
+    """
+    d = (logprobs - other).clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT)
+    if kind == "k1":
+        return d
+    if kind == "k2":
+        return d.square() / 2
+    if kind == "k3":
+        return torch.expm1(-d) + d
+    if kind == "k3+":
+        k2 = d.square() / 2
+        return k2 + (torch.expm1(-d) + d - k2).detach()
+    raise ValueError(f"KL kind is {kind!r}: choose k1, k2, k3 or k3+")
+
+
+def mismatch_kl(sampler: Tensor, trainer: Tensor) -> Tensor:
+    """k3 estimate of KL(sampler, trainer), per token: how far engine and trainer disagree.
+
+    Args:
+        sampler: float (K,), log-probabilities as sampled.
+        trainer: float (K,), the same tokens under the same weights in the trainer.
+
+    Returns:
+        A detached scalar, the mean over tokens; 0 without any.
+    """
+    return kl_estimate(sampler.detach(), trainer.detach()).sum() / max(len(sampler), 1)
+
+
+def token_logprobs(
+    hidden: Tensor,
+    head: Callable[[Tensor], Tensor],
+    targets: Tensor,
+    *,
+    temperature: float = 1.0,
+    max_logits: int = 1 << 26,
+) -> tuple[Tensor, Tensor]:
+    """Log-probability of each wanted token and the entropy there, from hidden states.
+
+    Only the wanted positions are projected to the vocabulary. Where K x vocabulary passes
+    ``max_logits``, that happens by chunks whose logits are computed again in the backward pass.
+
+    Args:
+        hidden: float (K, d), the last hidden state before each wanted token.
+        head: The output head, (n, d) to logits (n, V).
+        targets: int64 (K,), the wanted tokens.
+        temperature: Divides the logits, as in sampling.
+        max_logits: Limit on the logits held at once; 2^26 are 256 MB in float32.
+
+    Returns:
+        Log-probabilities and entropies, (K,) each, in float32 or the head's type if wider.
+
+    Raises:
+        ValueError: For a temperature that is not positive.
+    """
+    if temperature <= 0:
+        raise ValueError(f"temperature is {temperature}: a distribution to train needs more than 0")
+
+    def project(hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        logits = head(hidden)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
+        log_p = logits.log_softmax(dim=-1)
+        entropy = -(log_p.exp() * log_p).sum(dim=-1)
+        return log_p.gather(-1, targets[:, None]).squeeze(-1), entropy
+
+    with torch.no_grad():
+        vocabulary = head(hidden[:1]).shape[-1]
+    chunk = max(max_logits // vocabulary, 1)
+    if len(hidden) <= chunk:
+        return project(hidden, targets)
+    parts = [
+        checkpoint(project, h, t, use_reentrant=False)
+        for h, t in zip(torch.split(hidden, chunk), torch.split(targets, chunk), strict=True)
+    ]
+    logprobs, entropy = zip(*parts, strict=True)
+    return torch.cat(logprobs), torch.cat(entropy)
+
+
+def _shares(row: Tensor, mask: Tensor, weight: Tensor) -> Tensor:
+    """The row's weight spread evenly over its tokens under the mask, 0 on the others: (K,)."""
+    count = torch.bincount(row[mask], minlength=len(weight)).clamp(min=1)
+    return (weight / count)[row] * mask
