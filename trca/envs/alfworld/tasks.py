@@ -24,7 +24,7 @@ def unknown(what: str, name: object, known: Iterable[str]) -> ValueError:
     """An error that names the thing, the value, the nearest match and what is known."""
     names = list(known)
     near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = f"; did you mean {near[0]!r}?" if near else "."
     shown = ", ".join(names[:8]) + (f", ... ({len(names)} in all)" if len(names) > 8 else "")
     return ValueError(f"unknown {what} {str(name)[:200]!r}{hint} Known: {shown}")
 
