@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Final, TypeAlias
 
 Fact: TypeAlias = tuple[str, ...]
 """A ground atom: predicate, then arguments, all in lower case."""
+Signatures: TypeAlias = Mapping[str, tuple[str, ...]]
+"""Predicate -> the types of its arguments."""
 Node: TypeAlias = "str | list[Node]"
 
 _TOKEN: Final = re.compile(r"[()]|[^\s()]+")
+_MOST_CASES: Final = 100_000
 _COMMENT: Final = re.compile(r";[^\n]*")
 
 
@@ -46,35 +51,41 @@ class Problem:
     goal: tuple[Query, ...]
 
 
-def parse_problem(text: str, fluents: frozenset[str]) -> Problem:
+def parse_problem(text: str, signatures: Signatures, changing: Signatures) -> Problem:
     """Parses a problem.
 
     Args:
         text: The PDDL.
-        fluents: Predicates that actions change; all others are evaluated here and now.
+        signatures: The predicates that may hold at the start.
+        changing: The predicates that actions change; a goal's others are evaluated here and now.
 
     Raises:
         PddlError: Says what is wrong.
     """
-    sections = {node[0]: node for node in _tree(text) if isinstance(node, list) and node}
+    sections = {node[0]: node[1:] for node in _tree(text) if node and isinstance(node[0], str)}
     for name in (":objects", ":init", ":goal"):
         if name not in sections:
             raise PddlError(f"it has no {name} section")
-    types = dict(_typed(sections[":objects"][1:]))
+    declared = _typed(sections[":objects"])
+    types = dict(declared)
+    if len(types) != len(declared):
+        raise PddlError("it declares an object twice")
     facts: defaultdict[str, list[Fact]] = defaultdict(list)
-    for node in dict.fromkeys(_atom(node) for node in sections[":init"][1:] if _is_fact(node)):
-        for name in node[1:]:
-            if name not in types:
-                raise PddlError(f"{name!r} is in a fact and not among the objects")
-        facts[node[0]].append(node)
-    if len(sections[":goal"]) != 2:
+    for fact in dict.fromkeys(_atom(node) for node in sections[":init"] if not _is_cost(node)):
+        _check(fact, signatures, types)
+        facts[fact[0]].append(fact)
+    if len(sections[":goal"]) != 1:
         raise PddlError("its :goal is not one condition")
-    goal = sections[":goal"][1]
+    goal = sections[":goal"][0]
     blocks = goal[1:] if isinstance(goal, list) and goal[:1] == ["and"] else [goal]
-    return Problem(types, dict(facts), tuple(_query(b, types, facts, fluents) for b in blocks))
+    known = {**signatures, **changing}
+    return Problem(
+        types, dict(facts), tuple(_query(b, types, facts, known, changing) for b in blocks)
+    )
 
 
-def _tree(text: str) -> list[Node]:
+def _tree(text: str) -> list[list[Node]]:
+    """The sections of the text."""
     root: list[Node] = []
     stack = [root]
     for token in _TOKEN.findall(_COMMENT.sub("", text).lower()):
@@ -92,7 +103,7 @@ def _tree(text: str) -> list[Node]:
         raise PddlError("it ends in the middle: a parenthesis is not closed")
     if len(root) != 1 or not isinstance(root[0], list) or root[0][:1] != ["define"]:
         raise PddlError("it does not open with (define")
-    return root[0][1:]
+    return [node for node in root[0][1:] if isinstance(node, list)]
 
 
 def _typed(nodes: list[Node]) -> list[tuple[str, str]]:
@@ -115,8 +126,18 @@ def _typed(nodes: list[Node]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _is_fact(node: Node) -> bool:
-    return not (isinstance(node, list) and node[:1] == ["="])
+def _is_cost(node: Node) -> bool:
+    return isinstance(node, list) and node[:1] == ["="]
+
+
+def _check(fact: Fact, signatures: Signatures, types: Mapping[str, str]) -> None:
+    """Refuses a fact of an unknown kind, or about things that are unknown or of the wrong type."""
+    if fact[0] not in signatures:
+        raise PddlError(f"it speaks of {fact[0]!r}, where ALFWorld has: {', '.join(signatures)}")
+    given = tuple(types.get(name, "nothing declared") for name in fact[1:])
+    if given != signatures[fact[0]]:
+        wanted = ", ".join(signatures[fact[0]])
+        raise PddlError(f"({' '.join(fact)[:200]}) is about {', '.join(given)}, not about {wanted}")
 
 
 def _atom(node: Node) -> Fact:
@@ -126,35 +147,53 @@ def _atom(node: Node) -> Fact:
 
 
 def _query(
-    block: Node, types: dict[str, str], facts: dict[str, list[Fact]], fluents: frozenset[str]
+    block: Node,
+    types: Mapping[str, str],
+    facts: Mapping[str, list[Fact]],
+    known: Signatures,
+    changing: Signatures,
 ) -> Query:
     variables: list[tuple[str, str]] = []
     atoms: list[Fact] = []
     unequal: list[tuple[str, str]] = []
     _flatten(block, variables, atoms, unequal)
-    static = [atom for atom in atoms if atom[0] not in fluents]
-    changing = [atom for atom in atoms if atom[0] in fluents]
+    kinds = dict(variables)
+    if len(kinds) != len(variables):
+        raise PddlError("its goal declares a variable twice in one block")
+    for atom in atoms:
+        _check(atom, known, {**types, **kinds})
     bindings: list[dict[str, str]] = [{}]
-    for atom in static:
-        bindings = [
-            {**binding, **dict(zip(atom[1:], fact[1:], strict=True))}
-            for binding in bindings
-            for fact in facts.get(atom[0], ())
-            if len(fact) == len(atom)
-            and all(binding.get(a, f) == f for a, f in zip(atom[1:], fact[1:], strict=True))
-            and all(a.startswith("?") or a == f for a, f in zip(atom[1:], fact[1:], strict=True))
-        ]
+    for atom in atoms:
+        if atom[0] not in changing:
+            bindings = [
+                {**binding, **dict(zip(atom[1:], fact[1:], strict=True))}
+                for binding in bindings
+                for fact in facts.get(atom[0], ())
+                if all(
+                    binding.get(a, f if a in kinds else a) == f
+                    for a, f in zip(atom[1:], fact[1:], strict=True)
+                )
+            ]
+            _limit(len(bindings))
+    bound = bindings[0] if bindings else kinds
+    free = [name for name in kinds if name not in bound]
+    pools = [[name for name, kind in types.items() if kind == kinds[wanted]] for wanted in free]
+    _limit(len(bindings) * prod(len(pool) for pool in pools))
+    asked = [atom for atom in atoms if atom[0] in changing]
     cases: dict[tuple[Fact, ...], None] = {}
-    for binding in bindings:
-        free = [(name, kind) for name, kind in variables if name not in binding]
-        pools = [[name for name, kind in types.items() if kind == wanted] for _, wanted in free]
-        for values in product(*pools):
-            full = binding | {name: value for (name, _), value in zip(free, values, strict=True)}
-            if any(full.get(a, a) == full.get(b, b) for a, b in unequal):
-                continue
-            case = tuple((c[0], *(full.get(word, word) for word in c[1:])) for c in changing)
-            cases[case] = None
+    for binding, values in product(bindings, product(*pools)):
+        full = {**binding, **dict(zip(free, values, strict=True))}
+        if any(full.get(a, a) == full.get(b, b) for a, b in unequal):
+            continue
+        cases[tuple((c[0], *(full.get(word, word) for word in c[1:])) for c in asked)] = None
+    if not cases:
+        raise PddlError("its goal can never be met: nothing in the room fits it")
     return Query(tuple(cases))
+
+
+def _limit(cases: int) -> None:
+    if cases > _MOST_CASES:
+        raise PddlError(f"its goal has over {_MOST_CASES} cases")
 
 
 def _flatten(

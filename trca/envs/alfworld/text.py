@@ -1,0 +1,119 @@
+"""ALFWorld's sentences: its text grammar and its way to name things, written out as functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import Final
+
+REJECTED: Final = "Nothing happens."
+HELP: Final = """\
+Available commands:
+  look:                             look around your current location
+  inventory:                        check your current inventory
+  go to (receptacle):               move to a receptacle
+  open (receptacle):                open a receptacle
+  close (receptacle):               close a receptacle
+  take (object) from (receptacle):  take an object from a receptacle
+  move (object) to (receptacle):  place an object in or on a receptacle
+  examine (something):              examine a receptacle or an object
+  use (object):                     use an object
+  heat (object) with (receptacle):  heat an object using a receptacle
+  clean (object) with (receptacle): clean an object using a receptacle
+  cool (object) with (receptacle):  cool an object using a receptacle
+  slice (object) with (object):     slice an object using a sharp object
+"""
+_ADJECTIVES: Final = (
+    (("isclean", "ishot", "issliced"), "hot and clean sliced "),
+    (("isclean", "iscool", "issliced"), "cool and clean sliced "),
+    (("isclean", "issliced"), "clean sliced "),
+    (("ishot", "issliced"), "hot sliced "),
+    (("iscool", "issliced"), "cool sliced "),
+    (("isclean", "ishot"), "hot and clean "),
+    (("isclean", "iscool"), "cool and clean "),
+    (("ishot",), "hot "),
+    (("isclean",), "clean "),
+    (("iscool",), "cold "),
+)
+
+
+def joined(words: list[str]) -> str:
+    """The words as ALFWorld lists them: commas, and an ``, and`` before the last."""
+    if not words:
+        return "nothing"
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])}, and {words[-1]}"
+
+
+def listing(names: Iterable[str]) -> str:
+    """Names with their articles, as ALFWorld lists them."""
+    return joined([f"a {name}" for name in names])
+
+
+def intro(surroundings: str, task: str) -> str:
+    """The first observation."""
+    return f"-= Welcome to TextWorld, ALFRED! =-\n\n{surroundings}\n\nYour task is to: {task}"
+
+
+def middle_of_room(receptacles: Iterable[str]) -> str:
+    """What is seen where no receptacle is within reach."""
+    seen = listing(receptacles)
+    return f"You are in the middle of a room. Looking quickly around you, you see {seen}."
+
+
+def facing(receptacles: list[str], beside: Iterable[str]) -> str:
+    """What is seen before receptacles."""
+    return f"You are facing the {joined(receptacles)}. Next to it, you see {listing(beside)}."
+
+
+def contents(receptacle: str, things: Iterable[str], *, openable: bool, opened: bool) -> str:
+    """What is seen on or in a receptacle."""
+    if not openable:
+        return f"On the {receptacle}, you see {listing(things)}."
+    if opened:
+        return f"The {receptacle} is open. In it, you see {listing(things)}."
+    return f"The {receptacle} is closed."
+
+
+def vessel(thing: str, inside: Iterable[str]) -> str:
+    """What is seen on an object that can hold others."""
+    return f"This is a normal {thing}. In it, you see {listing(inside)}."
+
+
+def inspected(thing: str, states: Collection[str], *, toggleable: bool, sliceable: bool) -> str:
+    """What is seen on an object that can hold nothing.
+
+    Args:
+        thing: Its name.
+        states: The predicates that hold of it, such as ``ishot``.
+        toggleable: Whether it has a switch.
+        sliceable: Whether it can be sliced.
+    """
+    for needed, adjective in _ADJECTIVES:
+        if all(state in states for state in needed):
+            return f"This is a {adjective}{thing}."
+    if toggleable and "istoggled" in states:
+        return f"This {thing} is on."
+    if sliceable and "issliced" in states:
+        return f"This is a sliced {thing}."
+    return f"There's nothing special about {thing}."
+
+
+def display_names(ids: Collection[str]) -> dict[str, str]:
+    """The name of each id, as in ``mug 1``.
+
+    Of each type the first id in order gets the highest number. An id without ``_bar_`` is its own
+    name with a space behind, as ALFWorld has it.
+    """
+    left = Counter(_type(name) for name in ids if "_bar_" in name)
+    names = {}
+    for name in sorted(ids):
+        if "_bar_" in name:
+            names[name] = f"{_type(name)} {left[_type(name)]}"
+            left[_type(name)] -= 1
+        else:
+            names[name] = f"{name} "
+    return names
+
+
+def _type(name: str) -> str:
+    return name.split("_bar_", 1)[0] + ("basin" if "basin" in name else "")
