@@ -34,7 +34,6 @@ Rows without an action   Nothing but KL on their other tokens (mark the whole re
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -42,7 +41,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 RatioLevel = Literal["action", "action_mean", "token"]
 KLKind = Literal["k1", "k2", "k3", "k3+"]
@@ -111,7 +109,8 @@ class LossTerms:
         clip_ratio: Share of ratios at which the clip stops the gradient.
         ratio_mean: Mean ratio.
         ratio_max: Largest ratio, 0 without any.
-        approx_kl: k3 estimate of KL(pi_old, pi) on action tokens.
+        approx_kl: k3 estimate of KL(pi_old, pi) on action tokens; before the first update, how far
+            sampler and trainer disagree.
     """
 
     loss: Tensor
@@ -303,68 +302,6 @@ def kl_estimate(logprobs: Tensor, other: Tensor, kind: KLKind = "k3") -> Tensor:
         k2 = d.square() / 2
         return k2 + (torch.expm1(-d) + d - k2).detach()
     raise ValueError(f"KL kind is {kind!r}: choose k1, k2, k3 or k3+")
-
-
-def mismatch_kl(sampler: Tensor, trainer: Tensor) -> Tensor:
-    """k3 estimate of KL(sampler, trainer), per token: how far engine and trainer disagree.
-
-    Args:
-        sampler: float (K,), log-probabilities as sampled.
-        trainer: float (K,), the same tokens under the same weights in the trainer.
-
-    Returns:
-        A detached scalar, the mean over tokens; 0 without any.
-    """
-    return kl_estimate(sampler.detach(), trainer.detach()).sum() / max(len(sampler), 1)
-
-
-def token_logprobs(
-    hidden: Tensor,
-    head: Callable[[Tensor], Tensor],
-    targets: Tensor,
-    *,
-    temperature: float = 1.0,
-    max_logits: int = 1 << 26,
-) -> tuple[Tensor, Tensor]:
-    """Log-probability of each wanted token and the entropy there, from hidden states.
-
-    Only the wanted positions are projected to the vocabulary. Where K x vocabulary passes
-    ``max_logits``, that happens by chunks whose logits are computed again in the backward pass.
-
-    Args:
-        hidden: float (K, d), the last hidden state before each wanted token.
-        head: The output head, (n, d) to logits (n, V).
-        targets: int64 (K,), the wanted tokens.
-        temperature: Divides the logits, as in sampling.
-        max_logits: Limit on the logits held at once; 2^26 are 256 MB in float32.
-
-    Returns:
-        Log-probabilities and entropies, (K,) each, in float32 or the head's type if wider.
-
-    Raises:
-        ValueError: For a temperature that is not positive.
-    """
-    if temperature <= 0:
-        raise ValueError(f"temperature is {temperature}: a distribution to train needs more than 0")
-
-    def project(hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        logits = head(hidden)
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
-        log_p = logits.log_softmax(dim=-1)
-        entropy = -(log_p.exp() * log_p).sum(dim=-1)
-        return log_p.gather(-1, targets[:, None]).squeeze(-1), entropy
-
-    with torch.no_grad():
-        vocabulary = head(hidden[:1]).shape[-1]
-    chunk = max(max_logits // vocabulary, 1)
-    if len(hidden) <= chunk:
-        return project(hidden, targets)
-    parts = [
-        checkpoint(project, h, t, use_reentrant=False)
-        for h, t in zip(torch.split(hidden, chunk), torch.split(targets, chunk), strict=True)
-    ]
-    logprobs, entropy = zip(*parts, strict=True)
-    return torch.cat(logprobs), torch.cat(entropy)
 
 
 def _shares(row: Tensor, mask: Tensor, weight: Tensor) -> Tensor:

@@ -1,9 +1,20 @@
-"""Rollout records: what one episode left behind, and the columns that credit rules read."""
+"""Rollout records: what one episode left behind, and the columns that credit rules read.
+
+A rollout is written as one line of JSON and read back whole, so that a recorded run can be credited
+again, under another rule or lambda, with no new rollout::
+
+    for rollout in rollouts:
+        print(to_json(rollout), file=file)
+    batch = StepBatch.from_rollouts(list(read_rollouts(path)), library.categories)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,6 +177,86 @@ class StepBatch:
             terminated=last & ~truncated,
             truncated=last & truncated,
         )
+
+
+def to_json(rollout: Rollout) -> str:
+    """The rollout as one line of ASCII JSON, without the line's end.
+
+    The keys are the fields of `Rollout`; ``steps`` holds the fields of `Step`, and ``advantage``
+    where a rule has given one.
+    """
+    record = {f.name: getattr(rollout, f.name) for f in fields(Rollout) if f.name != "advantages"}
+    record["steps"] = [
+        {f.name: _plain(getattr(step, f.name)) for f in fields(Step)} for step in rollout.steps
+    ]
+    if rollout.advantages is not None:
+        for step, advantage in zip(record["steps"], rollout.advantages, strict=True):
+            step["advantage"] = float(advantage)
+    return json.dumps(record, separators=(",", ":"))
+
+
+def from_json(line: str) -> Rollout:
+    """The rollout of a line of `to_json`; keys it does not know are passed over.
+
+    Raises:
+        ValueError: For a line that is no JSON object, or lacks a field.
+    """
+    record = json.loads(line)
+    if not isinstance(record, dict):
+        raise ValueError(f"a rollout is a JSON object, not {type(record).__name__}")
+    try:
+        steps = record["steps"]
+        scalars = {
+            f.name: record[f.name] for f in fields(Rollout) if f.name not in ("steps", "advantages")
+        }
+        rollout = Rollout(**scalars, steps=[Step(**_fields_of_step(step)) for step in steps])
+    except KeyError as error:
+        raise ValueError(f"the rollout lacks the field {error}") from None
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"a field of the rollout has the wrong type: {error}") from None
+    if steps and all("advantage" in step for step in steps):
+        rollout.advantages = np.array([step["advantage"] for step in steps], dtype=np.float64)
+    return rollout
+
+
+def read_rollouts(path: Path) -> Iterator[Rollout]:
+    """The rollouts of a file of `to_json` lines, one at a time.
+
+    Raises:
+        ValueError: For a line that cannot be read; it names the file and the line.
+    """
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield from_json(line.rstrip("\n"))
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number}: {error}") from error
+
+
+_ARRAYS = {
+    "prompt_ids": np.int32,
+    "response_ids": np.int32,
+    "action_mask": np.bool_,
+    "logprobs": np.float32,
+    "judgments": np.uint8,
+}
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype == np.bool_:
+        return value.astype(np.uint8).tolist()
+    if value.dtype == np.float32:  # the shortest digits that read back as the same float32
+        return [float(str(number)) for number in value]
+    return value.tolist()
+
+
+def _fields_of_step(step: dict[str, Any]) -> dict[str, Any]:
+    return {
+        f.name: np.array(step[f.name], dtype=_ARRAYS[f.name]) if f.name in _ARRAYS else step[f.name]
+        for f in fields(Step)
+    }
 
 
 def _codes(keys: Iterable[str]) -> NDArray[np.int64]:
