@@ -1,0 +1,77 @@
+"""Keys and values of rows that stand at different positions, for Hugging Face models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import Cache, DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+
+class RowCache(Cache):
+    """A cache of tensors of one size, into which every row writes at its own position.
+
+    Attributes:
+        size: Positions there is room for.
+    """
+
+    def __init__(self, rows: int, size: int) -> None:
+        """Makes an empty cache; the first `write` tells it the sizes of the heads."""
+        super().__init__(layers=[])
+        self._own: list[_RowLayer] = []
+        self.size = size
+        self._rows = rows
+
+    def write(self, read: DynamicCache, lines: Tensor, places: Tensor) -> None:
+        """Takes over ``lines`` of a finished prefill as the rows ``places``."""
+        for number, layer in enumerate(read.layers):
+            if number == len(self._own):
+                self._own.append(_RowLayer(layer, self._rows, self.size))
+                self.layers.append(self._own[-1])
+            self._own[number].write(layer, lines, places)
+
+    def aim(self, positions: Tensor) -> None:
+        """Sets where the next token of each row goes, int64 (rows,)."""
+        for layer in self._own:
+            layer.positions = positions
+
+    def keep(self, rows: Tensor) -> None:
+        """Keeps these rows, in this order."""
+        for layer in self._own:
+            layer.keys, layer.values = layer.keys[rows], layer.values[rows]
+
+    def grow(self, by: int) -> None:
+        """Makes room for more positions."""
+        self.size += by
+        for layer in self._own:
+            layer.keys = nn.functional.pad(layer.keys, (0, 0, 0, by))
+            layer.values = nn.functional.pad(layer.values, (0, 0, 0, by))
+
+
+class _RowLayer(DynamicLayer):
+    """One layer: keys and values (rows, heads, size, d)."""
+
+    keys: Tensor
+    values: Tensor
+    positions: Tensor
+
+    def __init__(self, like: Any, rows: int, size: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.keys = like.keys.new_zeros(rows, like.keys.shape[1], size, like.keys.shape[3])
+        self.values = like.values.new_zeros(rows, like.values.shape[1], size, like.values.shape[3])
+        self.is_initialized = True
+
+    def write(self, read: Any, lines: Tensor, places: Tensor) -> None:
+        width = read.keys.shape[2]
+        self.keys[places, :, :width] = read.keys[lines]
+        self.values[places, :, :width] = read.values[lines]
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        rows = torch.arange(len(self.positions), device=self.positions.device)
+        self.keys[rows, :, self.positions] = key_states[:, :, 0]
+        self.values[rows, :, self.positions] = value_states[:, :, 0]
+        return self.keys, self.values

@@ -1,0 +1,264 @@
+"""The default engine: batched sampling from a Hugging Face causal LM in this process.
+
+A request's completion does not depend on what else is in the batch, bit for bit on CPU:
+
+* Chance: each request draws from its own counter-based stream, one uniform number a token, and the
+  token is found by inverse CDF in the order of the ids.
+* Arithmetic: the kernels below round a row alike whatever its neighbours when the number of rows is
+  a multiple of eight and the other sizes are the same. So rows only share a forward pass with rows
+  of the same padded sizes, which are functions of the prompt's own length, and a pass is filled up
+  to a multiple of eight with copies. Prompts are padded on the right, where causal attention keeps
+  the padding out, and each row writes keys and values at its own positions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from trca.policies.engine import Completion, Request, Sampling
+from trca.policies.engines.row_cache import RowCache
+from trca.policies.spans import token_bytes
+from trca.policies.weights import import_weights
+
+_ROWS: Final = 8
+_PREFILL_GRID: Final = 16
+_CACHE_GRID: Final = 64
+_CACHE_SLACK: Final = 32
+_PREFILL_TOKENS: Final = 4096
+
+
+class TransformersEngine:
+    """Samples completions with a causal LM; see the module for what makes them reproducible.
+
+    Attributes:
+        version: Version of the weights, as given to `load_weights`.
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: Any, *, version: int = 0, max_batch_rows: int = 512
+    ) -> None:
+        """Takes a model; it is used where it lies (device, precision) and not copied.
+
+        Args:
+            model: A Hugging Face causal LM.
+            tokenizer: Its tokenizer; ids outside of it are never sampled.
+            version: Version of the weights in the model.
+            max_batch_rows: The most requests decoded together; bounds the memory for keys and
+                values and changes no result.
+        """
+        self.version = version
+        self._model = model
+        self._tokenizer = tokenizer
+        self._vocabulary = len(tokenizer)
+        self._max_rows = max(_ROWS, max_batch_rows // _ROWS * _ROWS)
+        self._ends = _end_ids(model, tokenizer)
+        config = model.config.get_text_config()
+        windows = "sliding_attention" in (getattr(config, "layer_types", None) or ())
+        self._window = config.sliding_window if windows else None
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Completion]:
+        """Completions in the order of the requests.
+
+        Args:
+            requests: Prompts of one token or more, each with its seed.
+            sampling: How to sample; the same for all.
+
+        Raises:
+            ValueError: When a prompt is empty or outgrows the model.
+        """
+        groups: dict[int, list[int]] = defaultdict(list)
+        for number, request in enumerate(requests):
+            size = self._checked_length(request, sampling)
+            groups[_round_up(size + _CACHE_SLACK, _CACHE_GRID)].append(number)
+        completions: dict[int, Completion] = {}
+        training = self._model.training
+        self._model.eval()
+        try:
+            with torch.inference_mode():
+                for cached, numbers in sorted(groups.items()):
+                    for first in range(0, len(numbers), self._max_rows):
+                        some = numbers[first : first + self._max_rows]
+                        batch = self._decode([requests[n] for n in some], sampling, cached)
+                        completions.update(zip(some, batch, strict=True))
+        finally:
+            self._model.train(training)
+        return [completions[number] for number in range(len(requests))]
+
+    def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
+        """Takes new weights by the names of the model's state dict, tied ones once or twice.
+
+        Raises:
+            ValueError: When names or shapes are not those of the model; the weights and the
+                version stay then.
+        """
+        import_weights(self._model, weights)
+        self.version = version
+
+    def close(self) -> None:
+        """Lets go of the model."""
+        self._model = None
+
+    def _checked_length(self, request: Request, sampling: Sampling) -> int:
+        size = len(request.prompt_ids)
+        if not size:
+            raise ValueError("a prompt is empty: give one token or more")
+        if self._window is not None and size + sampling.max_new_tokens > self._window:
+            raise ValueError(
+                f"a prompt of {size} tokens and {sampling.max_new_tokens} new ones pass the model's"
+                f" sliding window of {self._window}: lower max_prompt_tokens or max_new_tokens"
+            )
+        return size
+
+    def _decode(
+        self, requests: Sequence[Request], sampling: Sampling, cached: int
+    ) -> list[Completion]:
+        """Completes requests whose keys and values take the size ``cached`` at first."""
+        device = self._model.device
+        rows = [_Row(request, sampling) for request in requests]
+        places = _filled(list(range(len(rows))))
+        cache = self._prefill([rows[r].prompt for r in places], cached)
+        tokens = torch.tensor([[rows[r].prompt[-1]] for r in places], device=device)
+        positions = torch.tensor([[len(rows[r].prompt) - 1] for r in places], device=device)
+        uniform = torch.tensor(np.stack([rows[r].uniform for r in places]), device=device)
+        live = dict(enumerate(rows))
+        stops = tuple(stop.encode() for stop in sampling.stop)
+        pieces = token_bytes(self._tokenizer)
+        for turn in range(sampling.max_new_tokens):
+            if turn >= _CACHE_SLACK and (turn - _CACHE_SLACK) % _CACHE_GRID == 0:
+                cache.grow(_CACHE_GRID)
+            logits = self._next_logits(tokens, positions, cache)
+            chosen, logprobs = _sample(logits, uniform[:, turn], sampling.temperature)
+            ids, scores = chosen.tolist(), logprobs.tolist()
+            for place, row in list(live.items()):
+                row.add(ids[place], scores[place])
+                if ids[place] in self._ends or row.stopped(pieces[ids[place]], stops):
+                    row.finish = "stop"
+                    del live[place]
+            if not live:
+                break
+            tokens, positions = chosen[:, None], positions + 1
+            kept = _filled(list(live))
+            if len(kept) <= 0.75 * len(tokens):
+                keep = torch.tensor(kept, device=device)
+                tokens, positions, uniform = tokens[keep], positions[keep], uniform[keep]
+                cache.keep(keep)
+                live = dict(enumerate(live.values()))
+        return [row.completion() for row in rows]
+
+    def _prefill(self, prompts: Sequence[list[int]], cached: int) -> RowCache:
+        """Keys and values of all but the last token of each prompt; equal prompts are read once."""
+        device = self._model.device
+        owners: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for place, prompt in enumerate(prompts):
+            owners[tuple(prompt[:-1])].append(place)
+        by_width: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+        for prefix in owners:
+            by_width[_round_up(max(len(prefix), 1), _PREFILL_GRID)].append(prefix)
+        cache = RowCache(len(prompts), cached)
+        for width, prefixes in by_width.items():
+            count = max(_PREFILL_TOKENS // width // _ROWS * _ROWS, _ROWS)
+            for first in range(0, len(prefixes), count):
+                some = prefixes[first : first + count]
+                ids = np.zeros((_round_up(len(some), _ROWS), width), dtype=np.int64)
+                for line, prefix in enumerate(some):
+                    ids[line, : len(prefix)] = prefix
+                read = DynamicCache(config=self._model.config)
+                self._model(
+                    input_ids=torch.from_numpy(ids).to(device),
+                    position_ids=torch.arange(width, device=device)[None],
+                    past_key_values=read,
+                    use_cache=True,
+                    logits_to_keep=1,
+                )
+                pairs = [(line, p) for line, prefix in enumerate(some) for p in owners[prefix]]
+                lines, places = torch.tensor(pairs, device=device).T
+                cache.write(read, lines, places)
+        return cache
+
+    def _next_logits(self, tokens: Tensor, positions: Tensor, cache: RowCache) -> Tensor:
+        """float32 logits (rows, vocabulary) after one more token in each row."""
+        columns = torch.arange(cache.size, device=tokens.device)
+        mask = torch.zeros(
+            len(tokens), 1, 1, cache.size, dtype=self._model.dtype, device=tokens.device
+        )
+        mask.masked_fill_((columns > positions)[:, None, None], -torch.inf)
+        cache.aim(positions[:, 0])
+        logits: Tensor = self._model(
+            input_ids=tokens,
+            position_ids=positions,
+            attention_mask=mask,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        ).logits
+        return logits[:, -1, : self._vocabulary].float()
+
+
+class _Row:
+    """One request on its way."""
+
+    def __init__(self, request: Request, sampling: Sampling) -> None:
+        self.prompt: list[int] = request.prompt_ids.tolist()
+        stream = np.random.Generator(np.random.Philox(key=request.seed))
+        self.uniform = stream.random(sampling.max_new_tokens)
+        self.finish: Literal["stop", "length"] = "length"
+        self._ids: list[int] = []
+        self._logprobs: list[float] = []
+        self._tail = b""
+
+    def add(self, token: int, logprob: float) -> None:
+        self._ids.append(token)
+        self._logprobs.append(logprob)
+
+    def stopped(self, piece: bytes, stops: tuple[bytes, ...]) -> bool:
+        """Whether the bytes of the last token complete a stop string."""
+        text = self._tail + piece
+        self._tail = text[-max(map(len, stops), default=0) :]
+        return any(stop in text for stop in stops)
+
+    def completion(self) -> Completion:
+        return Completion(
+            ids=np.array(self._ids, dtype=np.int32),
+            logprobs=np.array(self._logprobs, dtype=np.float32),
+            finish_reason=self.finish,
+        )
+
+
+def _sample(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """Tokens int64 (rows,) and their log-probabilities float32 (rows,).
+
+    At temperature 0 the likeliest token, with its log-probability at temperature 1.
+    """
+    if temperature != 0 and temperature != 1:
+        logits = logits / temperature
+    logprobs = logits.log_softmax(-1)
+    if temperature == 0:
+        chosen = logits.argmax(-1)
+    else:
+        reached = logprobs.exp().double().cumsum(-1)
+        wanted = uniform[:, None] * reached[:, -1:]
+        chosen = torch.searchsorted(reached, wanted, right=True)[:, 0]
+    return chosen, logprobs.gather(-1, chosen[:, None])[:, 0]
+
+
+def _filled(places: list[int]) -> list[int]:
+    """The places, and copies of the first up to a multiple of eight."""
+    return places + [places[0]] * (-len(places) % _ROWS)
+
+
+def _round_up(size: int, grid: int) -> int:
+    return -(-size // grid) * grid
+
+
+def _end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    config = getattr(model, "generation_config", None)
+    ends = getattr(config, "eos_token_id", None)
+    known = ends if isinstance(ends, list) else [ends]
+    return frozenset(i for i in [*known, tokenizer.eos_token_id] if i is not None)

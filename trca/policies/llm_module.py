@@ -1,0 +1,106 @@
+"""`LLMModule`: any Hugging Face causal language model as an RLlib module."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, cast
+
+from ray.rllib.core.rl_module.apis import InferenceOnlyAPI
+from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
+from torch import Tensor
+
+from trca.policies.logits import token_logprobs
+from trca.policies.models import load_model, load_tokenizer
+from trca.policies.weights import export_weights, import_weights
+
+
+class LLMModule(TorchRLModule, InferenceOnlyAPI):
+    """A policy, and where asked the frozen reference that it is kept close to.
+
+    ``model_config``:
+        model: Folder or Hugging Face name of the model and its tokenizer.
+        dtype: ``float32``, ``bfloat16`` or ``auto`` (as the model was saved; the default).
+        reference: Whether to keep a frozen copy of the first weights; False by default, and never
+            on env runners.
+        gradient_checkpointing: Whether to compute activations again in the backward pass, which
+            saves memory and costs a forward pass; False by default.
+
+    Attributes:
+        model: The causal LM.
+        reference: Its frozen copy; absent without ``reference`` and on env runners.
+        vocabulary: Number of ids that can be sampled.
+    """
+
+    def setup(self) -> None:
+        """Builds the model from ``model_config``."""
+        config = dict(cast("Mapping[str, Any]", self.model_config))
+        name, dtype = config["model"], config.get("dtype", "auto")
+        self.vocabulary = len(load_tokenizer(name))
+        self.model = load_model(name, dtype)
+        if config.get("gradient_checkpointing", False):
+            self.model.gradient_checkpointing_enable({"use_reentrant": False})
+        if config.get("reference", False) and not self.inference_only:
+            self.reference = load_model(name, dtype).eval().requires_grad_(False)
+
+    def get_non_inference_attributes(self) -> list[str]:
+        """The reference: env runners do without."""
+        return ["reference"]
+
+    def score(
+        self,
+        *,
+        input_ids: Tensor,
+        row: Tensor,
+        position: Tensor,
+        targets: Tensor,
+        temperature: float = 1.0,
+        reference: bool = False,
+    ) -> dict[str, Tensor]:
+        """Log-probabilities of chosen tokens; only their positions meet the vocabulary.
+
+        Args:
+            input_ids: int64 (B, L), padded on the right, where causal attention never looks.
+            row: int64 (K,), the row of each token to score.
+            position: int64 (K,), the place before it, whose hidden state predicts it.
+            targets: int64 (K,), its id.
+            temperature: Temperature of the sampling distribution.
+            reference: Whether the reference scores, instead of the policy.
+
+        Returns:
+            ``logprobs`` and ``entropy``, float32 (K,) each.
+        """
+        model = self.reference if reference else self.model
+        hidden = model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+        logprobs, entropy = token_logprobs(
+            model,
+            hidden[row, position],
+            targets,
+            vocabulary=self.vocabulary,
+            temperature=temperature,
+        )
+        return {"logprobs": logprobs, "entropy": entropy}
+
+    def _forward_train(self, batch: Mapping[str, Any], **kwargs: Any) -> dict[str, Tensor]:
+        return self.score(**batch)
+
+    def get_state(
+        self,
+        components: str | Collection[str] | None = None,
+        *,
+        not_components: str | Collection[str] | None = None,
+        inference_only: bool = False,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """The policy's weights by the names of its own state dict, tied ones once.
+
+        The reference is no part of the state: ``setup`` reads it from the same place again.
+        """
+        return export_weights(self.model)
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Takes the policy's weights.
+
+        Raises:
+            ValueError: When names or shapes are not those of the model.
+        """
+        import_weights(self.model, state)

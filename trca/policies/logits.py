@@ -1,0 +1,76 @@
+"""From hidden states to the log-probabilities of chosen tokens, at the wanted positions alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+
+def head_logits(model: Any, hidden: Tensor) -> Tensor:
+    """The logits of a causal LM for hidden states of its last layer.
+
+    Does what the models' own ``forward`` does after the head: scaling (Granite, Cohere) and
+    soft-capping (Gemma).
+
+    Args:
+        model: A Hugging Face causal LM.
+        hidden: Shape (..., d), the last hidden states.
+
+    Returns:
+        Shape (..., V), in the head's precision.
+    """
+    logits: Tensor = model.get_output_embeddings()(hidden)
+    config = model.config.get_text_config()
+    if scale := getattr(config, "logit_scale", None):
+        logits = logits * scale
+    if scale := getattr(config, "logits_scaling", None):
+        logits = logits / scale
+    if cap := getattr(config, "final_logit_softcapping", None):
+        logits = torch.tanh(logits / cap) * cap
+    return logits
+
+
+def token_logprobs(
+    model: Any,
+    hidden: Tensor,
+    targets: Tensor,
+    *,
+    vocabulary: int,
+    temperature: float = 1.0,
+    chunk: int = 1024,
+) -> tuple[Tensor, Tensor]:
+    """Log-probability of each target and entropy of each distribution, as the sampler has them.
+
+    Long inputs go through the head in chunks that are computed again in the backward pass, so at
+    most ``chunk`` x V logits are alive.
+
+    Args:
+        model: A Hugging Face causal LM.
+        hidden: Shape (K, d): the last hidden states at the positions before the targets.
+        targets: int64 (K,): the token ids to score.
+        vocabulary: Number of ids that can be sampled; logits from there on are left out.
+        temperature: Temperature of the sampling distribution.
+        chunk: Rows projected at once.
+
+    Returns:
+        float32 log-probabilities (K,) and float32 entropies (K,) in nats.
+    """
+
+    def score(hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        logits = head_logits(model, hidden)[:, :vocabulary].float()
+        if temperature != 1.0:
+            logits = logits / temperature
+        logprobs = logits.log_softmax(-1)
+        entropy = -(logprobs.exp() * logprobs).sum(-1)
+        return logprobs.gather(-1, targets[:, None])[:, 0], entropy
+
+    if len(targets) <= chunk:
+        return score(hidden, targets)
+    parts = [
+        checkpoint(score, h, t, use_reentrant=False)
+        for h, t in zip(hidden.split(chunk), targets.split(chunk), strict=True)
+    ]
+    return torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts])

@@ -1,0 +1,222 @@
+"""From what an agent knows at one step to the token ids that its language model reads.
+
+For example::
+
+    prompter = Prompter(tokenizer, template="paper", max_prompt_tokens=2048)
+    ids = prompter.encode(
+        task="put a clean mug in shelf.", step=0, max_steps=25, history=[],
+        observation=observation, admissible=info["admissible_actions"],
+    )
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, takewhile
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Template = Literal["paper", "compact"]
+History = Sequence[tuple[str, str]]
+
+_ALWAYS_OFFERED: Final = frozenset({"help", "inventory", "look"})
+_CUT: Final = "..."
+
+
+class Prompter:
+    """Writes prompts of one template and keeps them within a budget of tokens.
+
+    ``paper`` is the prompt of the paper and of verl-agent in words that fit any text world: task,
+    step count, the last observations and actions, the current observation, the admissible commands
+    and how to answer. It goes through the tokenizer's chat template where there is one.
+    ``compact`` says the same in as few tokens as a tiny policy needs, as plain text: task, memory,
+    last actions, observation, commands. Commands that are always offered and change nothing
+    (``help``, ``inventory``, ``look``) are left out, and words that neighbouring commands share are
+    written once: ``go to bed 1, desk 1``.
+
+    A prompt over the budget is shortened in a fixed order: the oldest pairs of the history, then
+    the memory, then the end of the observation, at last the end of the list of commands. The task
+    and the instructions are never touched.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        template: Template = "paper",
+        history_length: int = 2,
+        max_prompt_tokens: int = 2048,
+        memory: bool = False,
+    ) -> None:
+        """Chooses template and budget.
+
+        Args:
+            tokenizer: A Hugging Face tokenizer.
+            template: ``paper`` or ``compact``.
+            history_length: Number of past steps shown: observations with actions by ``paper``,
+                actions alone by ``compact``.
+            max_prompt_tokens: The most tokens that `encode` returns.
+            memory: Whether the line of what was observed so far is shown. It comes from a tracker
+                outside the model, so it enriches the observation of the paper.
+        """
+        if template not in ("paper", "compact"):
+            raise ValueError(f"unknown prompt template {template!r}: choose paper or compact")
+        if history_length < 0:
+            raise ValueError(f"history_length is {history_length}: give 0 or more")
+        self.template = template
+        self.history_length = history_length
+        self.max_prompt_tokens = max_prompt_tokens
+        self.memory = memory
+        self._write = _paper if template == "paper" else _compact
+        self._tokenizer = tokenizer
+        self._chat = template == "paper" and bool(getattr(tokenizer, "chat_template", None))
+
+    def encode(
+        self,
+        *,
+        task: str,
+        step: int,
+        max_steps: int,
+        history: History,
+        observation: str,
+        admissible: Sequence[str],
+        memory: str | None = None,
+    ) -> NDArray[np.int32]:
+        """The token ids of the prompt of one step.
+
+        Args:
+            task: The instruction.
+            step: Number of actions taken before this one.
+            max_steps: The step limit.
+            history: Pairs of an observation and the command that answered it, oldest first.
+            observation: The current observation.
+            admissible: The commands that the world would accept; empty where it does not say.
+            memory: What was observed so far; shown only by a prompter with ``memory``.
+
+        Returns:
+            int32 of shape (P,), P at most ``max_prompt_tokens``.
+
+        Raises:
+            ValueError: When task and instructions alone are over the budget.
+        """
+        recent = list(history[-self.history_length :]) if self.history_length else []
+        shown = memory or "" if self.memory else ""
+
+        def ids(past: History, memory: str, page: str, offered: Sequence[str]) -> list[int]:
+            return self._ids(self._write(task, step, max_steps, past, memory, page, offered))
+
+        def fits(tokens: list[int]) -> bool:
+            return len(tokens) <= self.max_prompt_tokens
+
+        for dropped in range(len(recent) + 1):
+            tokens = ids(recent[dropped:], shown, observation, admissible)
+            if fits(tokens):
+                return np.array(tokens, dtype=np.int32)
+        words = observation.split(" ")
+        commands = list(admissible)
+        cuts: tuple[tuple[Sequence[str], Callable[[int], list[int]]], ...] = (
+            (words, lambda kept: ids([], "", _head(words, kept), commands)),
+            (commands, lambda kept: ids([], "", _CUT, [*commands[:kept], _CUT])),
+        )
+        for parts, shortened in cuts:
+            kept = bisect_right(range(len(parts)), 0, key=lambda k: 0 if fits(shortened(k)) else 1)
+            if kept:
+                return np.array(shortened(kept - 1), dtype=np.int32)
+        raise ValueError(
+            f"the task and the instructions alone take over {self.max_prompt_tokens} tokens:"
+            " raise max_prompt_tokens"
+        )
+
+    def _ids(self, text: str) -> list[int]:
+        if self._chat:
+            ids = self._tokenizer.apply_chat_template(
+                [{"role": "user", "content": text}], add_generation_prompt=True, return_dict=False
+            )
+            return [int(i) for i in ids]
+        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        if backend is not None:
+            return list(backend.encode(text).ids)
+        return list(self._tokenizer(text)["input_ids"])
+
+
+def _head(words: Sequence[str], kept: int) -> str:
+    return " ".join([*words[:kept], _CUT]) if kept < len(words) else " ".join(words)
+
+
+_ANSWER: Final = """\
+Now it's your turn to take an action.
+You should first reason step-by-step about the current situation. This reasoning process MUST be \
+enclosed within <think> </think> tags.
+Once you've finished your reasoning, you should choose {choice} for the current step and present \
+it within <action> </action> tags."""
+
+
+def _paper(
+    task: str,
+    step: int,
+    max_steps: int,
+    history: History,
+    memory: str,
+    observation: str,
+    admissible: Sequence[str],
+) -> str:
+    lines = [f"You are an expert agent operating in a text environment. Your task is to: {task}"]
+    lines.append(f"You have {max_steps} steps in all and have already taken {step} step(s).")
+    if history:
+        lines.append(
+            f"Below are the most recent {len(history)} observations and the corresponding actions"
+            " you took:"
+        )
+        first = step - len(history) + 1
+        for number, (seen, command) in enumerate(history, first):
+            lines.append(f"[Observation {number}: '{seen}', Action {number}: '{command}']")
+    if memory:
+        lines.append(f"What you have observed so far: {memory}")
+    lines.append(f"You are now at step {step + 1} and your current observation is: {observation}")
+    if admissible:
+        offers = ",\n ".join(f"'{command}'" for command in admissible)
+        lines.append(f"Your admissible actions of the current situation are: [{offers}].")
+    choice = "an admissible action" if admissible else "an action"
+    return "\n".join([*lines, _ANSWER.format(choice=choice)])
+
+
+def _compact(
+    task: str,
+    step: int,
+    max_steps: int,
+    history: History,
+    memory: str,
+    observation: str,
+    admissible: Sequence[str],
+) -> str:
+    lines = [task]
+    if memory:
+        lines.append(memory)
+    if history:
+        lines.append(">" + ">".join(command for _, command in history))
+    lines.append(" ".join(observation.split()))
+    lines.extend(_shared(command for command in admissible if command not in _ALWAYS_OFFERED))
+    return "\n".join(lines) + "\n"
+
+
+def _shared(commands: Iterable[str]) -> list[str]:
+    """One line for neighbours that begin alike: ``go to bed 1, desk 1``.
+
+    A number stays with the word before it.
+    """
+    lines = []
+    for _, group in groupby((command.split(" ") for command in commands), key=lambda w: w[0]):
+        neighbours = list(group)
+        columns = zip(*neighbours, strict=False) if len(neighbours) > 1 else ()
+        shared = len(list(takewhile(lambda column: len(set(column)) == 1, columns)))
+        while shared and any(len(w) == shared or w[shared].isdigit() for w in neighbours):
+            shared -= 1
+        rests = ", ".join(" ".join(words[shared:]) for words in neighbours)
+        lines.append(" ".join([*neighbours[0][:shared], rests]))
+    return lines
+
+
+PAPER_TEXT: Final = _paper("{task}", 0, 0, [("", "")], "", "", ["", ""]) + "<think></think><action>"
+"""The words of the paper's prompt, for making a tokenizer."""

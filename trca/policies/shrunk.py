@@ -1,0 +1,130 @@
+"""Small random models of the paper's architectures: dry runs of its presets with no download."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers.pre_tokenizers import ByteLevel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+
+from trca.policies.building import build_once, cache_folder, digest
+from trca.policies.prompts import PAPER_TEXT
+
+_VERSION: Final = 1
+_QWEN_CHAT: Final = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+_QWEN_SPLIT: Final = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_QWEN: Final[dict[str, Any]] = {
+    "model_type": "qwen2",
+    "rope_theta": 1_000_000.0,
+    "rms_norm_eps": 1e-6,
+    "max_position_embeddings": 32_768,
+    "vocab_size": 151_936,
+}
+ARCHITECTURES: Final[dict[str, dict[str, Any]]] = {
+    "Qwen/Qwen2.5-1.5B-Instruct": _QWEN
+    | {
+        "hidden_size": 1536,
+        "intermediate_size": 8960,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 2,
+        "tie_word_embeddings": True,
+    },
+    "Qwen/Qwen2.5-7B-Instruct": _QWEN
+    | {
+        "hidden_size": 3584,
+        "intermediate_size": 18_944,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 28,
+        "num_key_value_heads": 4,
+        "vocab_size": 152_064,
+        "tie_word_embeddings": False,
+    },
+}
+"""The paper's models, as their own configurations say."""
+
+_SMALL: Final = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
+
+
+def shrunk_model(name: str) -> Path:
+    """Folder of a random model of an architecture, made small, with a tokenizer of its kind.
+
+    Heads, key-value groups, biases, tied weights, rotary base and chat format are the
+    architecture's; width, depth and vocabulary are small.
+
+    Args:
+        name: One of `ARCHITECTURES`.
+
+    Raises:
+        ValueError: For another name.
+    """
+    if name not in ARCHITECTURES:
+        raise ValueError(
+            f"unknown architecture {name!r} to shrink: choose from {', '.join(ARCHITECTURES)}"
+        )
+    settings = ARCHITECTURES[name]
+    folder = cache_folder() / "shrunk" / f"{name.split('/')[-1]}-{digest(_VERSION, settings)}"
+
+    def build(target: Path) -> None:
+        tokenizer = _qwen_tokenizer()
+        groups = settings["num_attention_heads"] // settings["num_key_value_heads"]
+        config = AutoConfig.for_model(
+            **settings
+            | _SMALL
+            | {
+                "num_attention_heads": groups * 2,
+                "num_key_value_heads": 2,
+                "hidden_size": groups * 2 * 8,
+                "vocab_size": len(tokenizer),
+                "eos_token_id": tokenizer.eos_token_id,
+            }
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            AutoModelForCausalLM.from_config(config).save_pretrained(target)
+        tokenizer.save_pretrained(target)
+
+    return build_once(folder, build)
+
+
+def _qwen_tokenizer() -> PreTrainedTokenizerFast:
+    """A byte-level BPE with Qwen's way of splitting and chat tokens, trained on the prompt."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(_regex(_QWEN_SPLIT), "isolated"),
+            ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    backend.decoder = decoders.ByteLevel()
+    specials = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    backend.train_from_iterator(
+        [PAPER_TEXT] * 2,
+        trainers.BpeTrainer(
+            vocab_size=512,
+            initial_alphabet=sorted(ByteLevel.alphabet()),
+            special_tokens=specials,
+            show_progress=False,
+        ),
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        chat_template=_QWEN_CHAT,
+    )
+
+
+def _regex(pattern: str) -> Any:
+    from tokenizers import Regex
+
+    return Regex(pattern)

@@ -1,0 +1,89 @@
+"""Weights on their way between learner, engine and disk: named, tied ones once, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+State = dict[str, Any]
+
+
+def export_weights(model: nn.Module) -> State:
+    """The parameters and persistent buffers of a model as arrays, each tied tensor once.
+
+    NumPy has no bfloat16: such a tensor becomes the uint16 array of its bits. The arrays are
+    copies, so later updates of the model do not reach them.
+    """
+    return {name: _to_array(tensor) for name, tensor in _named(model).items()}
+
+
+def import_weights(model: nn.Module, state: Mapping[str, Any]) -> None:
+    """Copies weights into a model in place.
+
+    Args:
+        model: The model.
+        state: Arrays of `export_weights`, or tensors by the names of the model's ``state_dict``.
+
+    Raises:
+        ValueError: When names or shapes are not those of the model; nothing is changed then.
+    """
+    whole = model.state_dict(keep_vars=True)
+    own = _named(model)
+    missing = [name for name in own if name not in state]
+    unknown = [name for name in state if name not in whole]
+    if missing or unknown:
+        raise ValueError(
+            f"the weights do not fit {type(model).__name__}:"
+            f" missing {_some(missing)}; unknown {_some(unknown)}"
+        )
+    given = {name: _to_tensor(state[name], own[name]) for name in own}
+    wrong = [
+        f"{name} {tuple(given[name].shape)} for {tuple(tensor.shape)}"
+        for name, tensor in own.items()
+        if given[name].shape != tensor.shape
+    ]
+    if wrong:
+        raise ValueError(
+            f"the weights do not fit {type(model).__name__}: wrong shapes {_some(wrong)}"
+        )
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(given[name])
+
+
+def _named(model: nn.Module) -> dict[str, Tensor]:
+    seen: set[int] = set()
+    named: dict[str, Tensor] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            named[name] = tensor
+    return named
+
+
+def _to_array(tensor: Tensor) -> np.ndarray[Any, Any]:
+    tensor = tensor.detach().cpu()
+    if tensor.dtype == torch.bfloat16:
+        tensor = tensor.view(torch.int16)
+        return tensor.numpy().view(np.uint16).copy()
+    return tensor.numpy().copy()
+
+
+def _to_tensor(value: Any, like: Tensor) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    array = np.asarray(value)
+    if array.dtype == np.uint16 and like.dtype.is_floating_point:
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def _some(names: list[str]) -> str:
+    if not names:
+        return "none"
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
