@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+
+from trca.algorithms.records import Rollout, Step, StepBatch
+from trca.algorithms.rows import Rows, make_rows, padded
+from trca.algorithms.tensors import token_batch
+
+
+def step(prompt: list[int], response: list[int], action: list[bool], parsed: bool = True) -> Step:
+    return Step(
+        prompt_ids=np.array(prompt, dtype=np.int32),
+        response_ids=np.array(response, dtype=np.int32),
+        action_mask=np.array(action),
+        logprobs=-np.array(response, dtype=np.float32) / 10,
+        observation="o",
+        response="r",
+        command="c" if parsed else "",
+        context="a",
+        next_context="b",
+        reward=0.0,
+        judgments=np.zeros(3, dtype=np.uint8),
+        parsed=parsed,
+        accepted=parsed,
+    )
+
+
+def rows_of(steps: list[Step], train_malformed: bool = True) -> Rows:
+    rollout = Rollout("t", "train", "Any", 0, 0, 0, steps)
+    batch = StepBatch.from_rollouts([rollout], np.array([0, 1, 2], dtype=np.int8))
+    advantages = np.arange(len(steps), dtype=np.float64)
+    return make_rows([rollout], batch, advantages, "rollout_mean", train_malformed)
+
+
+THREE = [
+    step([1, 2, 3], [4, 5], [False, True]),
+    step([6], [7, 8, 9], [False, True, True]),
+    step([10, 11], [12], [False], parsed=False),
+]
+
+
+def random_rows(count: int) -> Rows:
+    rng = np.random.default_rng(0)
+    return rows_of(
+        [
+            step(list(range(rng.integers(1, 40))), list(range(n)), [True] * n)
+            for n in rng.integers(1, 12, count)
+        ]
+    )
+
+
+def test_a_response_without_an_action_is_trained_whole_or_not_at_all():
+    assert rows_of(THREE).action.tolist() == [False, True, False, True, True, True]
+    assert rows_of(THREE, train_malformed=False).action.tolist()[-1] is False
+
+
+def test_taking_rows_keeps_their_segments_together():
+    rows = rows_of(THREE).take(np.array([2, 0]))
+    assert rows.tokens.tolist() == [10, 11, 12, 1, 2, 3, 4, 5]
+    assert rows.logprobs.tolist() == pytest.approx([-1.2, -0.4, -0.5])
+    assert rows.number.tolist() == [2, 0]
+
+
+def test_a_token_batch_points_at_the_place_that_predicts_each_counted_token():
+    rows = rows_of(THREE)
+    batch = token_batch(rows, rows.action, "cpu")
+    assert batch.input_ids.shape == (3, padded(5))
+    assert batch.input_ids[0, :6].tolist() == [1, 2, 3, 4, 5, 0]
+    assert batch.targets.tolist() == [5, 8, 9, 12]
+    assert batch.row.tolist() == [0, 1, 1, 2]
+    assert batch.position.tolist() == [3, 1, 2, 1]
+
+
+@pytest.mark.parametrize("learners", [1, 2, 3])
+def test_every_way_of_cutting_visits_every_row_once_with_its_weight(learners):
+    rows = random_rows(50)
+    seen, weight = [], 0.0
+    updates = set()
+    for shard in rows.shards(learners):
+        for number, (minibatch, factor) in enumerate(shard.minibatches(16, (7, 0))):
+            updates.add(number)
+            for micro in minibatch.microbatches(128):
+                assert len(micro) == 1 or len(micro) * padded(int(micro.lengths.max())) <= 128
+                seen += micro.number.tolist()
+                weight += micro.weights.sum()
+            assert factor == pytest.approx(4, abs=0.2)
+    assert sorted(seen) == list(range(50))
+    assert updates == {0, 1, 2, 3}
+    assert weight == pytest.approx(1.0)
+
+
+def test_learners_draw_the_same_minibatches():
+    rows = random_rows(40)
+    alone = [set(m.number) for m, _ in rows.minibatches(10, (1, 2))]
+    parts = [[set(m.number) for m, _ in s.minibatches(10, (1, 2))] for s in rows.shards(2)]
+    assert [a | b for a, b in zip(*parts, strict=True)] == alone
+
+
+def test_another_epoch_has_other_minibatches():
+    rows = random_rows(40)
+    first, second = ([set(m.number) for m, _ in rows.minibatches(10, (1, e))] for e in (0, 1))
+    assert first != second

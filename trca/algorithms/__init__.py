@@ -1,0 +1,43 @@
+"""Algorithms for language models on text worlds; importing this registers them with Ray Tune.
+
+::
+
+    import trca.algorithms
+    from ray import tune
+
+    tune.Tuner("TRCA", param_space={"env": "trca/ALFWorld-v0", "lr": 4e-4}).fit()
+"""
+
+from ray.tune.registry import register_trainable
+
+from trca.algorithms.evaluation import Evaluation, evaluate_panel, local_runner
+from trca.algorithms.export import export
+from trca.algorithms.gigpo import GiGPO, GiGPOConfig
+from trca.algorithms.grpo import GRPO, GRPOConfig
+from trca.algorithms.text_algorithm import TextAlgorithm
+from trca.algorithms.text_config import TextAlgorithmConfig
+from trca.algorithms.trca import TRCA, TRCAConfig
+from trca.envs.registration import register
+
+__all__ = [
+    "ALGORITHMS",
+    "GRPO",
+    "TRCA",
+    "Evaluation",
+    "GRPOConfig",
+    "GiGPO",
+    "GiGPOConfig",
+    "TRCAConfig",
+    "TextAlgorithm",
+    "TextAlgorithmConfig",
+    "evaluate_panel",
+    "export",
+    "local_runner",
+]
+
+ALGORITHMS: dict[str, type[TextAlgorithm]] = {"TRCA": TRCA, "GRPO": GRPO, "GiGPO": GiGPO}
+"""The algorithms by the names they are registered under."""
+
+for _name, _algorithm in ALGORITHMS.items():
+    register_trainable(_name, _algorithm)
+register()

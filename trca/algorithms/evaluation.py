@@ -1,0 +1,154 @@
+"""Evaluation on a frozen panel: every task, every rollout, nothing dropped.
+
+::
+
+    runner = local_runner(TRCAConfig().environment("trca/ALFWorld-v0").training(model=folder))
+    evaluation = evaluate_panel(runner, runner.panel("valid_unseen").head(64), rollouts=3)
+    evaluation.summary()["success_rate"]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.env.env_runner_group import EnvRunnerGroup
+from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, EVALUATION_RESULTS
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+
+from trca.algorithms.metrics import rollout_metrics
+from trca.algorithms.player import Failure, GroupRequest, Played
+from trca.algorithms.records import Rollout
+from trca.algorithms.sampling import sample_groups
+from trca.algorithms.text_config import TextAlgorithmConfig
+from trca.algorithms.text_env_runner import TextEnvRunner
+from trca.envs.panel import Panel
+from trca.policies.engine import Sampling
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a panel showed.
+
+    Attributes:
+        panel: The panel.
+        rollouts: The finished rollouts, by task and index.
+        failures: The tasks whose rollouts are missing for a technical reason, with the reason.
+    """
+
+    panel: Panel
+    rollouts: list[Rollout]
+    failures: list[Failure]
+
+    def summary(self) -> dict[str, Any]:
+        """Figures by name; ``task_types`` has the success rate and n of each type.
+
+        Rates are over the finished rollouts; ``missing_rollouts`` says how many are not in them.
+        """
+        by_type: dict[str, list[bool]] = {}
+        for rollout in self.rollouts:
+            by_type.setdefault(rollout.task_type, []).append(rollout.won)
+        return {
+            **rollout_metrics(self.rollouts),
+            "n": len(self.rollouts),
+            "missing_rollouts": sum(f.rollouts for f in self.failures),
+            "task_types": {
+                name: {"success_rate": float(np.mean(wins)), "n": len(wins)}
+                for name, wins in sorted(by_type.items())
+            },
+        }
+
+
+def local_runner(config: TextAlgorithmConfig) -> TextEnvRunner:
+    """A runner in this process, without Ray and without an algorithm: for a plain model folder.
+
+    Args:
+        config: Any text algorithm's config; its model is what is evaluated.
+    """
+    config = config.copy(copy_frozen=False)
+    config.validate()
+    _, env_creator = Algorithm._get_env_id_and_creator(config.env, config)
+    return TextEnvRunner(config=config, env_creator=env_creator, worker_index=0, num_workers=0)
+
+
+def evaluate_panel(
+    source: TextEnvRunner | EnvRunnerGroup,
+    panel: Panel,
+    *,
+    rollouts: int = 1,
+    seed: int = 0,
+    temperature: float | None = None,
+    max_new_tokens: int | None = None,
+    live: int = 128,
+    timeout_s: float | None = None,
+) -> Evaluation:
+    """Plays every task of a panel.
+
+    Args:
+        source: A local runner, or the runners of an algorithm (``algorithm.env_runner_group``).
+        panel: The tasks.
+        rollouts: Rollouts of each task.
+        seed: Seed of the random streams; the same seed, weights and panel give the same rollouts.
+        temperature: Sampling temperature, 0 for greedy; the source's evaluation setting for None.
+        max_new_tokens: Limit on a response; the source's setting for None.
+        live: Episodes in play at a time, about; they share the engine's batches.
+        timeout_s: Seconds after which a remote runner counts as lost.
+    """
+    config = source.config if isinstance(source, TextEnvRunner) else source._remote_config
+    sampling = Sampling(
+        config.evaluation_temperature if temperature is None else temperature,
+        max_new_tokens or config.max_new_tokens,
+    )
+    groups = [
+        GroupRequest(k, task, panel.split, rollouts, ("evaluation", seed))
+        for k, task in enumerate(panel.task_ids)
+    ]
+    finished: list[Rollout] = []
+    failures: list[Failure] = []
+    together = max(1, live // rollouts)
+    for start in range(0, len(groups), together):
+        hand = groups[start : start + together]
+        played: Played
+        if isinstance(source, TextEnvRunner):
+            played = source.sample(groups=hand, sampling=sampling)
+        else:
+            played, _ = sample_groups(source, hand, sampling, timeout_s)
+        finished += played.rollouts
+        failures += played.failures
+    return Evaluation(panel, finished, failures)
+
+
+def evaluate_algorithm(
+    algorithm: Any, eval_env_runner_group: EnvRunnerGroup | None
+) -> tuple[dict[str, Any], int, int]:
+    """RLlib's ``custom_evaluation_function``: the head of the evaluation panel.
+
+    Plays on the evaluation runners where there are some, else on the training runners. The result
+    stands under ``evaluation`` in RLlib's results, and the rollouts in
+    ``algorithm.evaluation``.
+
+    Args:
+        algorithm: The `TextAlgorithm`.
+        eval_env_runner_group: RLlib's evaluation runners.
+    """
+    config = algorithm.config
+    panel = algorithm.panel(config.evaluation_split).head(config.evaluation_tasks)
+    evaluation = evaluate_panel(
+        eval_env_runner_group or algorithm.env_runner_group,
+        panel,
+        rollouts=config.evaluation_rollouts,
+        seed=config.seed or 0,
+        live=config.tasks_per_iteration * config.group_size,
+        timeout_s=config.evaluation_sample_timeout_s,
+    )
+    algorithm.evaluation = evaluation
+    summary = evaluation.summary()
+    logger = MetricsLogger()
+    logger.log_dict(summary, reduce="mean", window=1)
+    logger.log_value("panel_hash", panel.hash, reduce="item")
+    steps = sum(r.env_steps() for r in evaluation.rollouts)
+    logger.log_value((ENV_RUNNER_RESULTS, "num_episodes"), summary["n"], reduce="sum")
+    algorithm.metrics.aggregate([logger.reduce()], key=EVALUATION_RESULTS)
+    return summary, steps, steps

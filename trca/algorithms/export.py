@@ -1,0 +1,48 @@
+"""Writes a trained policy as a Hugging Face folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ray.rllib.core import (
+    COMPONENT_LEARNER,
+    COMPONENT_LEARNER_GROUP,
+    COMPONENT_RL_MODULE,
+    DEFAULT_MODULE_ID,
+)
+from ray.rllib.core.rl_module.rl_module import RLModule
+
+from trca.algorithms.text_algorithm import TextAlgorithm
+
+
+def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
+    """Writes config, weights (safetensors) and tokenizer where ``from_pretrained`` opens them.
+
+    Args:
+        source: An algorithm, or a checkpoint that one wrote.
+        directory: The folder, made where it does not exist.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: When the path holds no checkpoint of a text algorithm.
+    """
+    from trca.policies.models import load_tokenizer
+
+    module: Any
+    if isinstance(source, TextAlgorithm):
+        spec = source.config.get_rl_module_spec(inference_only=True)
+        module = spec.build()
+        module.set_state(source.learner_group.get_weights()[DEFAULT_MODULE_ID])
+    else:
+        path = Path(source, COMPONENT_LEARNER_GROUP, COMPONENT_LEARNER, COMPONENT_RL_MODULE)
+        path = path / DEFAULT_MODULE_ID
+        if not path.is_dir():
+            raise ValueError(f"{source} is no checkpoint: it has no {path.relative_to(source)}")
+        module = RLModule.from_checkpoint(path.absolute())
+    folder = Path(directory)
+    module.model.save_pretrained(folder)
+    load_tokenizer(module.model_config["model"]).save_pretrained(folder)
+    return folder

@@ -1,0 +1,87 @@
+"""Figures of an iteration, under the names that stand in RLlib's results.
+
+========================= =========================================================================
+name                      meaning
+========================= =========================================================================
+success_rate              share of rollouts that completed their task
+score                     mean of the world's own score
+parsed_ratio              share of steps whose response held a command
+valid_action_ratio        share of steps whose command the world carried out
+response_length           mean tokens of a response
+frac_success_free_groups  share of groups without a single success
+frac_zero_advantage       share of steps with advantage 0
+foundational_reward       mean r^F of a step
+breakthrough_reward       mean r^B of a step
+operators/<id>            share of steps on which the operator fires
+context_group_size        mean, over steps, of the size of the step's context group
+========================= =========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.algorithms.records import Rollout, StepBatch
+from trca.rubric import Budgets, breakthrough_reward, foundational_reward
+
+
+def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """What the rollouts alone show; nothing (nan) where there are none."""
+    steps = [step for rollout in rollouts for step in rollout.steps]
+    return {
+        "success_rate": _mean([r.won for r in rollouts]),
+        "score": _mean([r.score for r in rollouts]),
+        "episode_length": _mean([r.env_steps() for r in rollouts]),
+        "parsed_ratio": _mean([s.parsed for s in steps]),
+        "valid_action_ratio": _mean([s.accepted for s in steps]),
+        "response_length": _mean([len(s.response_ids) for s in steps]),
+    }
+
+
+def credit_metrics(
+    rollouts: Sequence[Rollout],
+    batch: StepBatch,
+    advantages: NDArray[np.float64],
+    budgets: Budgets,
+    operator_ids: Sequence[str],
+) -> dict[str, Any]:
+    """What the rubric and the credit rule made of the rollouts.
+
+    Args:
+        rollouts: The rollouts.
+        batch: Their columns.
+        advantages: float64 (S,).
+        budgets: Category budgets of r^F and r^B.
+        operator_ids: Names of the operators, in library order.
+    """
+    wins: dict[int, bool] = {}
+    for rollout in rollouts:
+        wins[rollout.group] = wins.get(rollout.group, False) or rollout.won
+    _, code, size = np.unique(
+        np.stack([batch.group, batch.context], axis=1),
+        axis=0,
+        return_inverse=True,
+        return_counts=True,
+    )
+    figures: dict[str, Any] = {
+        "frac_success_free_groups": _mean([not won for won in wins.values()]),
+        "frac_zero_advantage": _mean(advantages == 0.0),
+        "context_group_size": _mean(size[code]),
+    }
+    if operator_ids:
+        judgments, categories = batch.judgments, batch.categories
+        figures["foundational_reward"] = _mean(foundational_reward(judgments, categories, budgets))
+        figures["breakthrough_reward"] = _mean(
+            breakthrough_reward(judgments, batch.rollout, categories, budgets)
+        )
+        rates = judgments.mean(axis=0)
+        figures["operators"] = dict(zip(operator_ids, map(float, rates), strict=True))
+    return figures
+
+
+def _mean(values: Any) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")

@@ -1,0 +1,177 @@
+"""Training rows: what the learners need of every step, as flat arrays without padding.
+
+A batch is cut three ways: over learners (`Rows.shards`), into mini-batches of one optimizer update
+(`Rows.minibatches`), and into micro-batches of one forward pass (`Rows.microbatches`). Weights and
+global row numbers travel with the rows, so that any way of cutting gives the same gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.algorithms.losses import Aggregation, row_weights
+from trca.algorithms.records import Rollout, StepBatch
+
+PAD_MULTIPLE = 8
+
+
+@dataclass(frozen=True)
+class Rows:
+    """S steps as flat columns; tokens of a row are its prompt followed by its response.
+
+    Attributes:
+        number: int64 (S,), number of the row in the whole batch.
+        total: Rows in the whole batch, over all learners.
+        tokens: int32 (sum of P + R,).
+        prompt_lengths: int64 (S,), P of each row.
+        response_lengths: int64 (S,), R of each row.
+        action: bool (sum of R,), True where a response token belongs to the action.
+        logprobs: float32 (sum of R,), the old policy's log-probabilities.
+        reference: float32 (sum of R,), the reference's; 0 until the learner fills them in.
+        advantages: float32 (S,).
+        weights: float64 (S,), weight in the aggregation; 1 in all over the whole batch.
+    """
+
+    number: NDArray[np.int64]
+    total: int
+    tokens: NDArray[np.int32]
+    prompt_lengths: NDArray[np.int64]
+    response_lengths: NDArray[np.int64]
+    action: NDArray[np.bool_]
+    logprobs: NDArray[np.float32]
+    reference: NDArray[np.float32]
+    advantages: NDArray[np.float32]
+    weights: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """int64 (S,), P + R of each row."""
+        return self.prompt_lengths + self.response_lengths
+
+    def take(self, rows: NDArray[np.int64]) -> Rows:
+        """The rows at these places, in this order."""
+        tokens = segments(self.lengths, rows)
+        responses = segments(self.response_lengths, rows)
+        return Rows(
+            number=self.number[rows],
+            total=self.total,
+            tokens=self.tokens[tokens],
+            prompt_lengths=self.prompt_lengths[rows],
+            response_lengths=self.response_lengths[rows],
+            action=self.action[responses],
+            logprobs=self.logprobs[responses],
+            reference=self.reference[responses],
+            advantages=self.advantages[rows],
+            weights=self.weights[rows],
+        )
+
+    def shards(self, count: int) -> list[Rows]:
+        """The rows dealt to learners by length, so that each gets about as many tokens."""
+        order = np.argsort(-self.lengths, kind="stable")
+        return [self.take(np.sort(order[k::count])) for k in range(count)]
+
+    def minibatches(self, size: int, key: Sequence[int]) -> Iterator[tuple[Rows, float]]:
+        """One epoch of mini-batches of at most ``size`` rows of the whole batch.
+
+        Every learner draws the same shuffle and takes its own rows of each mini-batch, none
+        sometimes, so that all take part in the same number of updates.
+
+        Args:
+            size: Largest mini-batch, over all learners.
+            key: Seed of the shuffle.
+
+        Yields:
+            The own rows of the mini-batch, and the factor that brings its weights to those of the
+            whole batch.
+        """
+        count = -(-self.total // size)
+        place = np.full(self.total, -1, dtype=np.int64)
+        place[self.number] = np.arange(len(self))
+        for chunk in np.array_split(np.random.default_rng(key).permutation(self.total), count):
+            own = place[np.sort(chunk)]
+            yield self.take(own[own >= 0]), self.total / len(chunk)
+
+    def microbatches(self, token_budget: int) -> Iterator[Rows]:
+        """Rows of similar length, as many as fit the budget of padded tokens (at least one)."""
+        for _, micro in self.numbered_microbatches(token_budget):
+            yield micro
+
+    def numbered_microbatches(self, token_budget: int) -> Iterator[tuple[NDArray[np.int64], Rows]]:
+        """The same, each with the places its rows have here."""
+        order = np.argsort(-self.lengths, kind="stable")
+        start = 0
+        while start < len(order):
+            fit = max(1, token_budget // padded(int(self.lengths[order[start]])))
+            places = order[start : start + fit]
+            yield places, self.take(places)
+            start += fit
+
+
+def padded(length: int) -> int:
+    """The length rounded up to what forward passes are padded to."""
+    return -(-length // PAD_MULTIPLE) * PAD_MULTIPLE
+
+
+def make_rows(
+    rollouts: Sequence[Rollout],
+    batch: StepBatch,
+    advantages: NDArray[np.float64],
+    aggregation: Aggregation,
+    train_malformed: bool,
+) -> Rows:
+    """Rows of an iteration.
+
+    Args:
+        rollouts: The rollouts.
+        batch: Their columns.
+        advantages: float64 (S,), one a step.
+        aggregation: How rows are weighted; see `row_weights`.
+        train_malformed: Whether the whole response is the action where none could be read; else
+            such a response has no action token.
+    """
+    steps = [step for rollout in rollouts for step in rollout.steps]
+    masks = [
+        np.ones_like(s.action_mask)
+        if train_malformed and not s.action_mask.any()
+        else s.action_mask
+        for s in steps
+    ]
+    counts = np.array([mask.sum() for mask in masks], dtype=np.int64)
+    logprobs = _flat([s.logprobs for s in steps], np.float32)
+    return Rows(
+        number=np.arange(len(steps)),
+        total=len(steps),
+        tokens=_flat([ids for s in steps for ids in (s.prompt_ids, s.response_ids)], np.int32),
+        prompt_lengths=np.array([len(s.prompt_ids) for s in steps], dtype=np.int64),
+        response_lengths=np.array([len(s.response_ids) for s in steps], dtype=np.int64),
+        action=_flat(masks, np.bool_),
+        logprobs=logprobs,
+        reference=np.zeros_like(logprobs),
+        advantages=advantages.astype(np.float32),
+        weights=row_weights(batch.group, batch.rollout, counts, aggregation),
+    )
+
+
+def _flat(arrays: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
+    return np.concatenate(arrays).astype(dtype) if arrays else np.empty(0, dtype)
+
+
+def segments(lengths: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Places, in a flat column, of the segments of these rows, one after the other.
+
+    Args:
+        lengths: int64 (S,), length of every row's segment.
+        rows: The rows.
+    """
+    starts = np.cumsum(lengths) - lengths
+    taken = lengths[rows]
+    offsets = np.repeat(starts[rows] - (np.cumsum(taken) - taken), taken)
+    return np.asarray(offsets + np.arange(len(offsets)), dtype=np.int64)

@@ -1,0 +1,59 @@
+"""From ragged rows to the padded tensors of one forward pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trca.algorithms.rows import Rows, padded
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """B rows padded on the right to L tokens, and the K response tokens that count.
+
+    Padding stands behind the tokens, where causal attention never looks; no mask is needed.
+
+    Attributes:
+        input_ids: int64 (B, L).
+        row: int64 (K,), the row of each counted token.
+        position: int64 (K,), the place before it, whose hidden state predicts it.
+        targets: int64 (K,), its id.
+        counted: bool (sum of R,), which response tokens count.
+    """
+
+    input_ids: Tensor
+    row: Tensor
+    position: Tensor
+    targets: Tensor
+    counted: NDArray[np.bool_]
+
+
+def token_batch(rows: Rows, counted: NDArray[np.bool_], device: Any) -> TokenBatch:
+    """The tensors of some rows.
+
+    Args:
+        rows: The rows, B at least 1.
+        counted: bool (sum of R,), which response tokens count.
+        device: Where the tensors go.
+    """
+    lengths, responses = rows.lengths, rows.response_lengths
+    width = padded(int(lengths.max()))
+    ids = np.zeros((len(rows), width), dtype=np.int64)
+    ids[np.arange(width) < lengths[:, None]] = rows.tokens
+    row = np.repeat(np.arange(len(rows)), responses)
+    first = np.repeat(rows.prompt_lengths - (np.cumsum(responses) - responses), responses)
+    place = first + np.arange(len(row))
+    row, place = row[counted], place[counted]
+    return TokenBatch(
+        input_ids=torch.from_numpy(ids).to(device),
+        row=torch.from_numpy(row).to(device),
+        position=torch.from_numpy(place - 1).to(device),
+        targets=torch.from_numpy(ids[row, place]).to(device),
+        counted=counted,
+    )

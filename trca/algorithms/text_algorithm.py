@@ -1,0 +1,191 @@
+"""`TextAlgorithm`: one iteration of critic-free RL on text worlds, in RLlib's anatomy.
+
+panel -> rollout groups on the env runners -> columns -> credit rule -> rows -> learners -> weights
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.utils.metrics import (
+    ENV_RUNNER_RESULTS,
+    LEARNER_RESULTS,
+    NUM_ENV_STEPS_SAMPLED_LIFETIME,
+)
+
+from trca.algorithms.credit import bind_credit
+from trca.algorithms.evaluation import Evaluation
+from trca.algorithms.metrics import credit_metrics, rollout_metrics
+from trca.algorithms.player import Failure, GroupRequest, Played
+from trca.algorithms.records import Rollout, StepBatch
+from trca.algorithms.rows import Rows, make_rows
+from trca.algorithms.sampling import sample_groups
+from trca.algorithms.text_config import TextAlgorithmConfig
+from trca.algorithms.text_env_runner import Operators
+from trca.algorithms.text_learner import STATISTICS
+from trca.envs.panel import Panel
+from trca.policies.engine import Sampling
+from trca.rubric import Budgets
+
+logger = logging.getLogger(__name__)
+
+_TRAINING_STEPS = "training_steps"
+
+
+class TextAlgorithm(Algorithm):  # type: ignore[misc]
+    """Trains a language model on a text world; the credit rule is what algorithms differ in.
+
+    Attributes:
+        rollouts: The rollouts of the last iteration.
+        advantages: float64 (S,), one a step of those rollouts, in their order.
+        failures: The groups that were missing in it.
+        evaluation: The last evaluation, None before the first.
+        training_steps: Training iterations begun, over all restarts.
+    """
+
+    def setup(self, config: AlgorithmConfig) -> None:
+        """Sets up RLlib's parts and the training panel."""
+        torch.set_num_threads(self.config.torch_threads)
+        self.rollouts: list[Rollout] = []
+        self.advantages: NDArray[np.float64] = np.empty(0)
+        self.failures: list[Failure] = []
+        self.evaluation: Evaluation | None = None
+        self.training_steps = 0
+        self._failed_in_a_row = 0
+        self._panels: dict[str, Panel] = {}
+        self._credit = bind_credit(self.config.credit, self.config.parameters())
+        super().setup(config)
+        self._operators: Operators = self._ask_runner("operators")
+
+    @classmethod
+    def get_default_config(cls) -> AlgorithmConfig:
+        """The config with the paper's hyperparameters."""
+        return TextAlgorithmConfig(algo_class=cls)
+
+    def panel(self, split: str) -> Panel:
+        """The whole panel of a split of this algorithm's world."""
+        if split not in self._panels:
+            self._panels[split] = self._ask_runner("panel", split)
+        return self._panels[split]
+
+    def training_step(self) -> None:
+        """Plays the iteration's groups, credits every step, updates the learners, syncs weights.
+
+        Raises:
+            RuntimeError: When several iterations in a row bring no rollout at all.
+        """
+        played = self._sample()
+        self.rollouts, self.failures = played.rollouts, played.failures
+        self.advantages = np.empty(0)
+        missing = sum(f.rollouts for f in played.failures)
+        self._log({"missing_rollouts": missing, "timing": played.seconds})
+        self._log({"panel_hash": self.panel(self.config.train_split).hash}, reduce="item")
+        if not played.rollouts:
+            self._skip(played.failures)
+            return
+        self._failed_in_a_row = 0
+        rows = self._assign_credit(played)
+        self._update(rows)
+
+    def get_state(self, components: Any = None, **kwargs: Any) -> dict[str, Any]:
+        """RLlib's state and the number of training steps."""
+        state: dict[str, Any] = super().get_state(components, **kwargs)
+        state[_TRAINING_STEPS] = self.training_steps
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Restores the state."""
+        super().set_state(state)
+        self.training_steps = state.get(_TRAINING_STEPS, self.training_steps)
+
+    @classmethod
+    def _should_create_evaluation_env_runners(cls, eval_config: AlgorithmConfig) -> bool:
+        return bool(eval_config.evaluation_num_env_runners > 0)
+
+    def _sample(self) -> Played:
+        config = self.config
+        number = self.training_steps
+        self.training_steps += 1
+        split = config.train_split
+        seed = config.seed or 0
+        tasks = self.panel(split).batch(number, config.tasks_per_iteration, seed)
+        groups = [
+            GroupRequest(k, task, split, config.group_size, ("training", seed, number))
+            for k, task in enumerate(tasks)
+        ]
+        sampling = Sampling(config.temperature, config.max_new_tokens)
+        played, metrics = sample_groups(
+            self.env_runner_group, groups, sampling, config.sample_timeout_s
+        )
+        self.metrics.aggregate(metrics, key=ENV_RUNNER_RESULTS)
+        return played
+
+    def _assign_credit(self, played: Played) -> Rows:
+        start = time.perf_counter()
+        batch = StepBatch.from_rollouts(played.rollouts, self._operators.categories)
+        self.advantages = self._credit(batch)
+        rows = make_rows(
+            played.rollouts,
+            batch,
+            self.advantages,
+            self.config.aggregation,
+            self.config.train_malformed,
+        )
+        self._log({"timing": {"credit": time.perf_counter() - start}})
+        budgets = Budgets(**self.config.budgets)
+        self._log(rollout_metrics(played.rollouts))
+        self._log(
+            credit_metrics(played.rollouts, batch, self.advantages, budgets, self._operators.ids)
+        )
+        generated = int(rows.response_lengths.sum())
+        self._log({"tokens_per_second": generated / max(played.seconds["generation"], 1e-9)})
+        return rows
+
+    def _update(self, rows: Rows) -> None:
+        start = time.perf_counter()
+        shards = rows.shards(max(1, self.config.num_learners))
+        data = {"batches": shards} if self.learner_group.is_remote else {"batch": shards[0]}
+        results = self.learner_group.update(
+            **data,
+            timesteps={
+                NUM_ENV_STEPS_SAMPLED_LIFETIME: self.metrics.peek(
+                    (ENV_RUNNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFETIME), default=0
+                )
+            },
+            shuffle_key=(self.config.seed or 0, self.training_steps),
+        )
+        self.metrics.aggregate(results, key=LEARNER_RESULTS)
+        learned_figures = self.metrics.peek((LEARNER_RESULTS, DEFAULT_MODULE_ID))
+        self._log({name: learned_figures[name] for name in STATISTICS})
+        learned = time.perf_counter()
+        self.env_runner_group.sync_weights(
+            from_worker_or_learner_group=self.learner_group, inference_only=True
+        )
+        seconds = {"learning": learned - start, "sync": time.perf_counter() - learned}
+        self._log({"timing": seconds})
+
+    def _skip(self, failures: list[Failure]) -> None:
+        self._failed_in_a_row += 1
+        self.metrics.log_value("skipped_iterations", 1, reduce="lifetime_sum")
+        reason = failures[0].reason if failures else "no group was played"
+        logger.error("iteration %d brought no rollout: %s", self.training_steps, reason)
+        if self._failed_in_a_row >= self.config.max_failed_iterations:
+            raise RuntimeError(
+                f"{self._failed_in_a_row} iterations in a row brought no rollout; the first group"
+                f" of the last one says: {reason}"
+            )
+
+    def _ask_runner(self, method: str, *args: Any) -> Any:
+        return getattr(self.env_runner_group.local_env_runner, method)(*args)
+
+    def _log(self, figures: dict[str, Any], reduce: str = "mean") -> None:
+        window = 1 if reduce == "mean" else None
+        self.metrics.log_dict(figures, reduce=reduce, window=window)

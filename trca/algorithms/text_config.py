@@ -1,0 +1,189 @@
+"""`TextAlgorithmConfig`: RLlib's fluent config, with checked hyperparameters of its own.
+
+::
+
+    config = (
+        TRCAConfig()
+        .environment("trca/ALFWorld-v0", env_config={"games": "small"})
+        .env_runners(num_env_runners=2)
+        .training(lr=4e-4, lambda_=0.8)
+        .evaluation(evaluation_interval=10, evaluation_tasks=32)
+    )
+    algorithm = config.build_algo()
+
+The hyperparameters are the fields of `parameters_class`. They are checked when they are set and
+again by `validate`, so that a plain ``param_space`` of Ray Tune is checked too.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from functools import cache
+from typing import Any, ClassVar
+
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.models.catalog import MODEL_DEFAULTS
+from ray.tune.search.sample import Domain
+
+from trca.algorithms.parameters import TextParameters, check, nearest
+from trca.envs.text_env import AnyText
+
+_DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda", "input"})
+"""Keys of RLlib's dictionaries that are no attribute of a config."""
+
+
+class TextAlgorithmConfig(AlgorithmConfig):  # type: ignore[misc]
+    """The settings that algorithms on text worlds share; an algorithm sets its `parameters_class`.
+
+    Attributes:
+        parameters_class: Model of the hyperparameters; each field is an attribute of the config.
+    """
+
+    parameters_class: ClassVar[type[TextParameters]] = TextParameters
+
+    def __init__(self, algo_class: type | None = None) -> None:
+        from trca.algorithms.evaluation import evaluate_algorithm
+        from trca.algorithms.text_env_runner import TextEnvRunner
+
+        super().__init__(algo_class=algo_class)
+        self.exploration_config = {}
+        self.env_runner_cls = TextEnvRunner
+        self.observation_space = AnyText()
+        self.action_space = AnyText()
+        self.add_default_connectors_to_learner_pipeline = False
+        self._dont_auto_sync_env_runner_states = True
+        self.sample_timeout_s = 3600.0
+        self.evaluation_sample_timeout_s = 3600.0
+        self.delay_between_env_runner_restarts_s = 1.0
+        self.custom_evaluation_function = evaluate_algorithm
+        for name, value in self.parameters_class().model_dump().items():
+            setattr(self, name, value)
+
+    def training(self, **kwargs: Any) -> TextAlgorithmConfig:
+        """Sets hyperparameters, and what RLlib's own ``training`` takes.
+
+        Args:
+            kwargs: Fields of `parameters_class`, or arguments of `AlgorithmConfig.training`.
+
+        Raises:
+            ValueError: For an unknown name (with the nearest known one) or a value out of bounds.
+        """
+        rest = self._take(kwargs)
+        self._refuse_unknown(rest)
+        super().training(**rest)
+        return self
+
+    def evaluation(self, **kwargs: Any) -> TextAlgorithmConfig:
+        """Sets evaluation: the ``evaluation_*`` hyperparameters and RLlib's own arguments."""
+        rest = self._take(kwargs)
+        self._refuse_unknown(rest)
+        super().evaluation(**rest)
+        return self
+
+    def update_from_dict(self, config_dict: dict[str, Any]) -> TextAlgorithmConfig:
+        """Sets from a flat dictionary, such as a YAML file or a ``param_space``.
+
+        Raises:
+            ValueError: For an unknown name or a value out of bounds.
+        """
+        rest = self._take(
+            {self._translate_special_keys(k, False): v for k, v in config_dict.items()}
+        )
+        self._refuse_unknown(rest)
+        super().update_from_dict(rest)
+        return self
+
+    def validate(self) -> None:
+        """Checks every setting.
+
+        Raises:
+            ValueError: Names what is wrong and what is allowed.
+        """
+        from trca.algorithms.credit import bind_credit
+
+        check(self.parameters_class, self.parameters())
+        bind_credit(self.credit, self.parameters())
+        if self.env is None:
+            raise ValueError("no world is set: give env, such as 'trca/ALFWorld-v0'")
+        # RLlib still looks into the old stack's dictionary where our model's name is kept.
+        attributes = vars(self)
+        model, attributes["model"] = attributes["model"], copy.deepcopy(MODEL_DEFAULTS)
+        try:
+            super().validate()
+        finally:
+            attributes["model"] = model
+
+    def parameters(self) -> dict[str, Any]:
+        """The hyperparameters as they stand, by name."""
+        return {name: getattr(self, name) for name in self.parameters_class.model_fields}
+
+    @property
+    def train_split(self) -> str:
+        """The split of the training panel: ``split`` of env_config, else ``train``."""
+        return str(self.env_config.get("split", "train"))
+
+    def resolved_model(self) -> str:
+        """Folder or Hugging Face name of the model; builds the embedded policy on first use."""
+        world = self.env if isinstance(self.env, str) else getattr(self.env, "__name__", "")
+        return _resolve(self.model, world, json.dumps(self.env_config, sort_keys=True, default=str))
+
+    def get_default_rl_module_spec(self) -> RLModuleSpec:
+        """The spec of the language-model module."""
+        from trca.policies.llm_module import LLMModule
+
+        return RLModuleSpec(module_class=LLMModule)
+
+    def get_default_learner_class(self) -> type:
+        """The learner of the clipped action-level objective."""
+        from trca.algorithms.text_learner import TextLearner
+
+        return TextLearner
+
+    @property
+    def _model_config_auto_includes(self) -> dict[str, Any]:
+        return {
+            "model": self.resolved_model(),
+            "dtype": self.dtype,
+            "gradient_checkpointing": self.gradient_checkpointing,
+            "reference": self.kl_coeff > 0 or self.kl_coeff_format > 0,
+        }
+
+    def _take(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Sets the hyperparameters among the values and returns the others."""
+        own = {k: v for k, v in values.items() if k in self.parameters_class.model_fields}
+        for name, value in own.items():
+            setattr(self, name, self._checked(name, value))
+        return {k: v for k, v in values.items() if k not in own}
+
+    def _checked(self, name: str, value: Any) -> Any:
+        if isinstance(value, Domain):
+            return value
+        if isinstance(value, dict) and set(value) == {"grid_search"}:
+            return {"grid_search": [self._checked(name, v) for v in value["grid_search"]]}
+        return check(self.parameters_class, {name: value})[name]
+
+    def _refuse_unknown(self, values: dict[str, Any]) -> None:
+        known = set(vars(self)) | _DICT_KEYS
+        known |= {
+            n for c in type(self).__mro__ for n, v in vars(c).items() if isinstance(v, property)
+        }
+        known |= {
+            "learner_class",
+            "train_batch_size_per_learner",
+            "num_aggregator_actors_per_learner",
+        }
+        for name in values:
+            if name not in known and not name.startswith("__"):  # Tune's own bookkeeping
+                raise ValueError(
+                    f"unknown setting {name!r}: "
+                    + nearest(name, self.parameters_class.model_fields, known)
+                )
+
+
+@cache
+def _resolve(model: str, world: str, env_config: str) -> str:
+    from trca.policies.models import resolve_model
+
+    return str(resolve_model(model, env_id=world, env_config=json.loads(env_config)))

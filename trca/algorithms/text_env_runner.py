@@ -1,0 +1,216 @@
+"""`TextEnvRunner`: RLlib's env runner for text worlds; plays whole rollout groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import gymnasium
+import numpy as np
+import ray
+import torch
+from numpy.typing import NDArray
+from ray.rllib.core import (
+    COMPONENT_RL_MODULE,
+    DEFAULT_AGENT_ID,
+    DEFAULT_MODULE_ID,
+)
+from ray.rllib.env import INPUT_ENV_SPACES
+from ray.rllib.env.env_context import EnvContext
+from ray.rllib.env.env_runner import EnvRunner
+from ray.rllib.utils.checkpoints import Checkpointable
+from ray.rllib.utils.metrics import (
+    EPISODE_LEN_MEAN,
+    EPISODE_RETURN_MEAN,
+    NUM_AGENT_STEPS_SAMPLED,
+    NUM_AGENT_STEPS_SAMPLED_LIFETIME,
+    NUM_ENV_STEPS_SAMPLED,
+    NUM_ENV_STEPS_SAMPLED_LIFETIME,
+    NUM_EPISODES,
+    NUM_EPISODES_LIFETIME,
+    WEIGHTS_SEQ_NO,
+)
+
+from trca.algorithms.engines import make_engine
+from trca.algorithms.player import GroupRequest, Played, Player
+from trca.algorithms.text_config import TextAlgorithmConfig
+from trca.envs.panel import Panel
+from trca.policies.engine import Sampling
+from trca.policies.prompts import Prompter
+
+
+@dataclass(frozen=True)
+class Operators:
+    """The rubric operators of a world.
+
+    Attributes:
+        ids: Their names, in library order.
+        categories: int8 (M,), 0 Evidence, 1 Invalidity, 2 Execution.
+    """
+
+    ids: tuple[str, ...]
+    categories: NDArray[np.int8]
+
+
+class TextEnvRunner(EnvRunner, Checkpointable):  # type: ignore[misc]
+    """Plays rollout groups with the newest weights it was given.
+
+    Everything heavy (worlds, model, engine) is made on first use, so that the local runner of an
+    algorithm with remote ones holds nothing but the weights to pass on.
+
+    Attributes:
+        weights_version: RLlib's sequence number of the weights in use.
+    """
+
+    def __init__(self, *, config: TextAlgorithmConfig, **kwargs: Any) -> None:
+        """Takes RLlib's arguments.
+
+        Args:
+            config: The algorithm's config.
+            kwargs: ``env_creator``, ``worker_index`` and what else RLlib passes.
+        """
+        super().__init__(config=config, **kwargs)
+        torch.set_num_threads(config.torch_threads)
+        self._env_creator = kwargs["env_creator"]
+        self._weights: dict[str, Any] | None = None
+        self.weights_version = -1
+
+    @cached_property
+    def player(self) -> Player:
+        """The player, with the engine and the weights loaded."""
+        from trca.policies.models import load_tokenizer
+
+        config = self.config
+        spec = config.get_rl_module_spec(inference_only=True)
+        tokenizer = load_tokenizer(spec.model_config["model"])
+        prompter = Prompter(
+            tokenizer,
+            template=config.template,
+            history_length=config.history_length,
+            max_prompt_tokens=config.max_prompt_tokens,
+            memory=config.memory,
+        )
+        engine = make_engine(config.engine, spec.build(), tokenizer)
+        if self._weights is not None:
+            engine.load_weights(self._weights, self.weights_version)
+        return Player(self._make_world, engine, prompter, tokenizer)
+
+    def sample(
+        self,
+        *,
+        groups: Sequence[GroupRequest] = (),
+        sampling: Sampling | None = None,
+        **kwargs: Any,
+    ) -> Played:
+        """Plays rollout groups to the end.
+
+        Args:
+            groups: The groups.
+            sampling: How to sample; by default as in training.
+            kwargs: Ignored arguments of RLlib's own loops.
+        """
+        config = self.config
+        played = self.player.play(
+            groups, sampling or Sampling(config.temperature, config.max_new_tokens)
+        )
+        self._log(played)
+        return played
+
+    def panel(self, split: str) -> Panel:
+        """The tasks of a split, in order."""
+        env = self._make_world(split)
+        try:
+            return Panel(str(self.config.env), split, tuple(env.get_wrapper_attr("task_ids")))
+        finally:
+            env.close()
+
+    def operators(self) -> Operators:
+        """The rubric operators that judge this world; none where nothing judges."""
+        env = self._make_world(self.config.train_split)
+        try:
+            if not env.has_wrapper_attr("judge"):
+                return Operators((), np.empty(0, np.int8))
+            library = env.get_wrapper_attr("judge").library
+            return Operators(tuple(library.ids), library.categories)
+        finally:
+            env.close()
+
+    def get_metrics(self) -> Any:
+        """RLlib's counters of what was sampled since the last call."""
+        return self.metrics.reduce()
+
+    def get_spaces(self) -> dict[str, Any]:
+        """Text in, text out."""
+        spaces = (self.config.observation_space, self.config.action_space)
+        return {INPUT_ENV_SPACES: spaces, DEFAULT_MODULE_ID: spaces}
+
+    def assert_healthy(self) -> None:
+        """Checks that the runner was set up."""
+        assert self._env_creator is not None
+
+    def stop(self) -> None:
+        """Closes the worlds and the engine."""
+        if "player" in self.__dict__:
+            self.player.close()
+            del self.player
+
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """The weights and their version."""
+        state: dict[str, Any] = {}
+        if self._weights is not None and self._check_component(
+            COMPONENT_RL_MODULE, components, not_components
+        ):
+            state[COMPONENT_RL_MODULE] = {DEFAULT_MODULE_ID: self._weights}
+            state[WEIGHTS_SEQ_NO] = self.weights_version
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Takes new weights, unless they are the ones in use."""
+        if COMPONENT_RL_MODULE not in state:
+            return
+        version = state.get(WEIGHTS_SEQ_NO, 0)
+        if version == self.weights_version:
+            return
+        weights = state[COMPONENT_RL_MODULE]
+        if isinstance(weights, ray.ObjectRef):
+            weights = ray.get(weights)
+        self._weights, self.weights_version = weights[DEFAULT_MODULE_ID], version
+        if "player" in self.__dict__:
+            self.player.engine.load_weights(self._weights, version)
+
+    def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What builds this runner again."""
+        return (), {"config": self.config, "env_creator": self._env_creator}
+
+    def get_checkpointable_components(self) -> list[tuple[str, Any]]:
+        """None: the weights are the learner's to save."""
+        return []
+
+    def _make_world(self, split: str) -> gymnasium.Env[str, str]:
+        context = EnvContext(
+            {**self.config.env_config, "split": split},
+            worker_index=self.worker_index or 0,
+            num_workers=self.num_workers or 0,
+        )
+        env: gymnasium.Env[str, str] = self._env_creator(context)
+        return env
+
+    def _log(self, played: Played) -> None:
+        rollouts = played.rollouts
+        steps = sum(r.env_steps() for r in rollouts)
+        log = self.metrics.log_value
+        log(NUM_ENV_STEPS_SAMPLED, steps, reduce="sum")
+        log(NUM_ENV_STEPS_SAMPLED_LIFETIME, steps, reduce="lifetime_sum", with_throughput=True)
+        log((NUM_AGENT_STEPS_SAMPLED, DEFAULT_AGENT_ID), steps, reduce="sum")
+        log((NUM_AGENT_STEPS_SAMPLED_LIFETIME, DEFAULT_AGENT_ID), steps, reduce="lifetime_sum")
+        log(NUM_EPISODES, len(rollouts), reduce="sum")
+        log(NUM_EPISODES_LIFETIME, len(rollouts), reduce="lifetime_sum")
+        window = self.config.metrics_num_episodes_for_smoothing
+        for rollout in rollouts:
+            episode_return = sum(step.reward for step in rollout.steps)
+            log(EPISODE_RETURN_MEAN, episode_return, reduce="mean", window=window)
+            log(EPISODE_LEN_MEAN, rollout.env_steps(), reduce="mean", window=window)

@@ -1,0 +1,5 @@
+"""TRCA: transition-wise rubric credit, the algorithm of the paper."""
+
+from trca.algorithms.trca.trca import TRCA, TRCAConfig, TRCAParameters
+
+__all__ = ["TRCA", "TRCAConfig", "TRCAParameters"]
