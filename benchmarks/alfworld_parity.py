@@ -1,136 +1,200 @@
 """Plays the same commands in stock ALFWorld and in ours, and compares every step.
 
-    python benchmarks/alfworld_parity.py --games PATH --splits valid_seen valid_unseen
+    python benchmarks/alfworld_parity.py --games path/to/json_2.1.1 --jobs 2
+    python benchmarks/alfworld_parity.py --games medium --limit 60 --steps 80
 
-Each game is played through its walkthrough and through random walks, half of whose commands are
-admissible and half malformed. Observation, admissible commands, done and won must be equal at every
-step. Stock's caches below leave its outputs as they are and spare its repeated parsing; ``--plain``
-plays stock untouched, about ten times slower.
+Each game is played by its walkthrough and in random walks, half of whose commands are admissible
+(first a verb is drawn, then a command with it) and half malformed. Observation, admissible commands
+and their order, won and done must be equal at every step, and for two more steps once a game is
+over. Stock remembers translations and parsed grammars here, which leaves its outputs as they are;
+``--plain`` plays it untouched, several times slower. Exits with 1 when anything differs.
 """
 
 from __future__ import annotations
 
 import argparse
-import functools
+import json
 import random
 import sys
+import tempfile
 import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
 
-import fast_downward
-import textworld
-import textworld.envs.pddl.logic as pddl_logic
-from alfworld.agents.environment.alfred_tw_env import AlfredDemangler
+from rich.console import Console
 from rich.progress import track
-from textworld.envs.pddl.pddl import PddlEnv
-from textworld.logic import Rule
+from stock_alfworld import Shown, Stock, remember
 
+from trca.envs.alfworld import generate
+from trca.envs.alfworld.archive import GAME_FILE
 from trca.envs.alfworld.engine import Game, Session
+from trca.envs.alfworld.games import GeneratedGames
+from trca.envs.alfworld.official import OfficialGames
+from trca.envs.alfworld.rooms import SIZES
 
-MALFORMED = (
-    "", " ", "go", "go to", "Go To Fridge 1", "go to  fridge 1", "go to fridge 99", "put it there",
-    "take mug 1", "open", "examine", "look around", "HELP", "inventory please", "\x00", "é✓", "use",
-    "go to fridge 1; look", "<action>look</action>", "None", "0", "slice", "heat mug 1", "nothing",
+GARBAGE = (
+    "", " ", "\n", "\t\x0b", "\x00", "look\x00", "é✓", "ｌｏｏｋ", "go", "go to", "open", "examine",
+    "use", "slice", "take", "None", "0", "nothing", "Nothing happens.", "look around", "HELP",
+    "Look", "inventory please", "put it there", "go to fridge 99", "go to fridge", "take mug 1",
+    "take mug 99 from desk 1", "heat mug 1", "put mug 1 in/on desk 1", "go to loc_bar_1",
+    "<action>look</action>", "look; inventory", "look\ninventory", "admissible", "{o}", "#intro#",
+    "[{r.name}]", "go to cabinet 1 ; DROP TABLE", "a" * 10_000, "open fridge 1 and close fridge 1",
 )  # fmt: skip
 
 
-def cache_stock() -> None:
-    """Memoises stock's pure functions: translation, grammar parsing, query parsing."""
-    plain = fast_downward.pddl2sas
-    cached = functools.lru_cache(maxsize=4)(
-        lambda domain, problem, optimize: plain(domain, problem, optimize=optimize)
-    )
+@dataclass(frozen=True)
+class Plan:
+    """How each game is played.
 
-    def pddl2sas(domain: str, problem: str, verbose: bool = False, optimize: bool = False) -> Any:
-        return cached(domain, problem, optimize)
+    Attributes:
+        walks: Number of random walks.
+        steps: Steps of each.
+        seed: Of the walks.
+        plain: Whether stock is left untouched.
+    """
 
-    fast_downward.pddl2sas = pddl2sas
-    pddl_logic.fast_downward.pddl2sas = pddl2sas
-    Rule.parse_conjunctive_query = functools.lru_cache(maxsize=None)(Rule.parse_conjunctive_query)
-    import copy
-
-    from textworld.envs.pddl import textgen
-
-    parse = functools.lru_cache(maxsize=None)(textgen._parse_and_convert)
-    textgen._parse_and_convert = lambda *args, **kwargs: copy.deepcopy(parse(*args, **kwargs))
+    walks: int = 3
+    steps: int = 30
+    seed: int = 0
+    plain: bool = False
 
 
-def stock_env() -> Any:
-    """Stock's environment as ALFWorld's agents see it, for one game at a time."""
-    infos = textworld.EnvInfos(won=True, admissible_commands=True)
-    return AlfredDemangler(PddlEnv(infos), shuffle=False)
+@dataclass
+class Outcome:
+    """What came of comparing a game.
+
+    Attributes:
+        steps: Steps compared.
+        wins: Plays that ended in success.
+        carried_out: How often each verb was carried out.
+        differences: What differed, in words.
+    """
+
+    steps: int = 0
+    wins: int = 0
+    carried_out: Counter[str] = field(default_factory=Counter)
+    differences: list[str] = field(default_factory=list)
 
 
-def walk_commands(rng: random.Random, admissible: list[str]) -> str:
-    """A random command: as often malformed as admissible."""
+@cache
+def stock(plain: bool) -> Stock:
+    """The one stock environment of this process."""
+    if not plain:
+        remember()
+    return Stock()
+
+
+def compare(path: Path, plan: Plan) -> Outcome:
+    """Plays a game in both, and stops at the first difference."""
+    outcome = Outcome()
+    theirs, ours = stock(plan.plain), Session(Game.from_file(path))
+    theirs.load(path)
+    for walk in range(plan.walks + 1):
+        script = [""] * plan.steps if walk else [*ours.game.walkthrough, "look", "\x00"]
+        rng = random.Random(f"{plan.seed}/{'/'.join(path.parts[-4:])}/{walk}")
+        commands: list[str] = []
+        first = Shown(ours.reset(), ours.admissible_commands, ours.won, ours.done)
+        if not _same(outcome, path, commands, theirs.reset(), first):
+            return outcome
+        for scripted in script:
+            command = scripted or _random_command(rng, ours.admissible_commands)
+            if not ours.done and command.strip() in ours.admissible_commands:
+                outcome.carried_out[command.split()[0]] += 1
+            commands.append(command)
+            shown = Shown(ours.step(command), ours.admissible_commands, ours.won, ours.done)
+            if not _same(outcome, path, commands, theirs.step(command), shown):
+                return outcome
+        outcome.wins += ours.won
+        if walk == 0 and ours.game.walkthrough and not ours.won:
+            outcome.differences.append(f"{path}: its walkthrough does not win")
+    return outcome
+
+
+def _same(outcome: Outcome, path: Path, commands: list[str], theirs: Shown, ours: Shown) -> bool:
+    outcome.steps += 1
+    for what, a, b in zip(Shown._fields, theirs, ours, strict=True):
+        if a != b:
+            outcome.differences.append(
+                f"{path}: other {what} after {commands}\n  stock {a!r}\n  ours  {b!r}"
+            )
+    return theirs == ours
+
+
+def _random_command(rng: random.Random, admissible: list[str]) -> str:
+    """As often malformed as admissible."""
+    by_verb = defaultdict(list)
+    for command in admissible:
+        verb = command.split()[0]
+        by_verb["look" if verb in ("help", "inventory") else verb].append(command)
+    command = rng.choice(by_verb[rng.choice(sorted(by_verb))])
     if rng.random() < 0.5:
-        return rng.choice(admissible)
-    garbage = rng.choice(MALFORMED)
-    return rng.choice((garbage, rng.choice(admissible).upper(), rng.choice(admissible) + " now"))
+        return command if rng.random() < 0.9 else f" {command}\n"
+    verb, _, rest = command.partition(" ")
+    bent = (command.upper(), command.title(), f"{verb}  {rest}", command[:-1], command + " now")
+    return rng.choice((*bent, rng.choice(GARBAGE), rng.choice(GARBAGE), rng.choice(GARBAGE)))
 
 
-def compare(stock: Any, path: Path, walks: int, steps: int, seed: int) -> tuple[int, list[str]]:
-    """Plays a game in both; returns the steps compared and what differed."""
-    stock.load(str(path))
-    session = Session(Game.from_file(path))
-    differences: list[str] = []
-    compared = 0
-
-    def check(where: str, state: Any, observation: str, done: bool) -> None:
-        nonlocal compared
-        compared += 1
-        ours = (observation, session.admissible_commands, session.won, session.done)
-        theirs = (state.feedback, state["admissible_commands"], state["won"], done)
-        differences.extend(
-            f"{path.parent.name} {where}: {what}\n  stock {b!r}\n  ours  {a!r}"
-            for what, a, b in zip(("text", "admissible", "won", "done"), ours, theirs, strict=True)
-            if a != b
-        )
-
-    for walk in range(walks + 1):
-        rng = random.Random(f"{seed}/{path}/{walk}")
-        check(f"walk {walk} reset", stock.reset(), session.reset(), False)
-        script = list(session.game.walkthrough) if walk == 0 else [""] * steps
-        for turn, scripted in enumerate(script):
-            command = scripted or walk_commands(rng, session.admissible_commands)
-            state, _, done = stock.step(command)
-            check(f"walk {walk} step {turn} {command!r}", state, session.step(command), done)
-            if done or differences:
-                break
-        if walk == 0 and script and not session.won and not differences:
-            differences.append(f"{path.parent.name}: the walkthrough does not win")
-    return compared, differences
+def games(name: str, splits: list[str], folder: Path) -> Iterator[Path]:
+    """The files of official games, or those of generated games written to ``folder``."""
+    if name not in SIZES:
+        source = OfficialGames(name)
+        yield from (source.folder / i / GAME_FILE for s in splits for i in source.task_ids(s))
+        return
+    for task in (task for split in splits for task in GeneratedGames(name).task_ids(split)):
+        _, split, rest = task.split("/")
+        kind, _, number = rest.partition("-")
+        task_type = next(t for t in SIZES[name].task_types if t.lower() == kind)
+        path = folder / split / rest / GAME_FILE
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(generate.draw(name, split, task_type, int(number)).game()))
+        yield path
 
 
 def main() -> int:
     """Compares all games of the chosen splits."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--games", type=Path, required=True, help="folder of official games")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--games", required=True, help="official games, or a generated size")
     parser.add_argument("--splits", nargs="+", default=["valid_seen", "valid_unseen"])
-    parser.add_argument("--limit", type=int, help="only every so many games, evenly spread")
+    parser.add_argument("--limit", type=int, help="only so many games, evenly spread")
     parser.add_argument("--walks", type=int, default=3)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--plain", action="store_true", help="leave stock untouched")
     args = parser.parse_args()
-    paths = sorted(p for s in args.splits for p in args.games.glob(f"**/{s}/**/game.tw-pddl"))
-    if not paths:
-        parser.error(f"no game.tw-pddl under {args.games} in {args.splits}")
-    if args.limit:
-        paths = paths[:: max(1, len(paths) // args.limit)]
-    if not args.plain:
-        cache_stock()
-    stock = stock_env()
-    started, total, bad = time.perf_counter(), 0, 0
-    for path in track(paths, "comparing", disable=not sys.stdout.isatty()):
-        compared, differences = compare(stock, path, args.walks, args.steps, args.seed)
-        total += compared
-        bad += bool(differences)
-        print("\n".join(differences[:2]), end="\n" if differences else "", flush=True)
-    seconds = time.perf_counter() - started
-    print(f"{len(paths)} games, {total} steps compared, {bad} games differ, {seconds:.0f} s")
-    return bool(bad)
+    plan = Plan(args.walks, args.steps, args.seed, args.plain)
+    started, total, bad = time.perf_counter(), Outcome(), 0
+    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(args.jobs) as pool:
+        paths = list(games(args.games, args.splits, Path(folder)))
+        if args.limit:
+            paths = paths[:: max(1, len(paths) // args.limit)][: args.limit]
+        outcomes = pool.map(compare, paths, [plan] * len(paths))
+        console = Console(stderr=True)
+        for done, outcome in enumerate(
+            track(
+                outcomes, "comparing", len(paths), console=console, disable=not console.is_terminal
+            )
+        ):
+            total.steps += outcome.steps
+            total.wins += outcome.wins
+            total.carried_out += outcome.carried_out
+            bad += bool(outcome.differences)
+            print(*outcome.differences, sep="\n", end="\n" if outcome.differences else "")
+            if not console.is_terminal and (done + 1) % 20 == 0:
+                print(f"{done + 1} of {len(paths)} games, {bad} differ", flush=True)
+    verbs = ", ".join(f"{verb} {count}" for verb, count in total.carried_out.most_common())
+    print(f"carried out: {verbs}")
+    print(
+        f"{len(paths)} games, {total.steps} steps compared, {total.wins} plays won,"
+        f" {bad} games differ, {time.perf_counter() - started:.0f} s"
+    )
+    return int(bad > 0)
 
 
 if __name__ == "__main__":
