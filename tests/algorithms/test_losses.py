@@ -232,6 +232,8 @@ def test_rows_without_an_action_and_batches_without_a_token_are_no_trouble(level
     policy, constants = SoftmaxPolicy(), replace(LossSettings(), ratio_level=level)
     bare = replace(policy.inputs, action=torch.zeros_like(policy.inputs.action))
     assert not policy.gradient(bare, constants).any()
+    terms = objective(bare, *policy.score(policy.logits), constants)
+    assert float(terms.policy) == float(terms.ratio_mean) == float(terms.ratio_max) == 0.0
     nothing = double()
     inputs = LossInputs(nothing.long(), nothing.bool(), nothing, nothing, nothing, nothing)
     terms = objective(inputs, nothing.clone().requires_grad_(), nothing, constants)

@@ -155,19 +155,19 @@ def test_columns_of_rollouts():
         won=True,
     )
     empty = make_rollout(index=2)
-    cut = make_rollout([make_step(context="a", observation="one")], group=5, truncated=True)
+    cut = make_rollout([make_step(context="a", observation="one")] * 2, group=5, truncated=True)
     batch = StepBatch.from_rollouts([first, empty, cut], CATEGORIES)
-    assert len(batch) == 3
-    assert batch.group.tolist() == [2, 2, 5]
-    assert batch.rollout.tolist() == [0, 0, 2]
-    assert batch.reward.tolist() == [0.0, 1.0, 0.0]
+    assert len(batch) == 4
+    assert batch.group.tolist() == [2, 2, 5, 5]
+    assert batch.rollout.tolist() == [0, 0, 2, 2]
+    assert batch.reward.tolist() == [0.0, 1.0, 0.0, 0.0]
     assert batch.context[0] == batch.context[2] == batch.next_context[1]
     assert batch.context[1] == batch.next_context[0] != batch.context[0]
     assert batch.observation[0] == batch.observation[2] != batch.observation[1]
-    assert batch.judgments.shape == (3, 3)
-    assert batch.parsed.tolist() == [True, False, True]
-    assert batch.terminated.tolist() == [False, True, False]
-    assert batch.truncated.tolist() == [False, False, True]
+    assert batch.judgments.shape == (4, 3)
+    assert batch.parsed.tolist() == [True, False, True, True]
+    assert batch.terminated.tolist() == [False, True, False, False]
+    assert batch.truncated.tolist() == [False, False, False, True]
 
 
 def test_no_rollouts_give_no_rows():
