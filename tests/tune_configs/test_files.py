@@ -1,6 +1,14 @@
 import pytest
 
-from trca.tune_configs.files import MAX_BYTES, ConfigError, assign, parse, read, shipped
+from trca.tune_configs.files import (
+    MAX_BYTES,
+    ConfigError,
+    assign,
+    assignments,
+    parse,
+    read,
+    shipped,
+)
 
 
 def test_every_shipped_file_is_read_by_its_name():
@@ -51,11 +59,10 @@ def test_huge_and_binary_files_are_refused(tmp_path):
 
 def test_assignments_are_yaml_and_reach_into_mappings():
     settings = {"lr": 1e-3, "env_config": {"games": "small", "split": "train"}}
-    changed = assign(
-        settings,
-        ["lr=4e-4", "env_config.games=large", "env_config.task_types=[Heat, Cool]", "memory=true"],
+    changes = assignments(
+        ["lr=4e-4", "env_config.games=large", "env_config.task_types=[Heat, Cool]", "memory=true"]
     )
-    assert changed == {
+    assert assign(settings, changes) == {
         "lr": 4e-4,
         "env_config": {"games": "large", "split": "train", "task_types": ["Heat", "Cool"]},
         "memory": True,
@@ -64,18 +71,16 @@ def test_assignments_are_yaml_and_reach_into_mappings():
 
 
 def test_an_assignment_may_hold_an_equals_sign_and_may_be_empty():
-    assert assign({}, ["model=a=b", "evaluation_tasks="]) == {
-        "model": "a=b",
-        "evaluation_tasks": None,
-    }
+    values = assignments(["model=a=b", "evaluation_tasks="])
+    assert values == {"model": "a=b", "evaluation_tasks": None}
 
 
-@pytest.mark.parametrize("assignment", ["lr", "=3", "a..b=1", ".lr=1"])
-def test_an_assignment_without_key_or_value_is_refused(assignment):
+@pytest.mark.parametrize("text", ["lr", "=3", "a..b=1", ".lr=1"])
+def test_an_assignment_without_key_or_value_is_refused(text):
     with pytest.raises(ConfigError, match="write key=value"):
-        assign({}, [assignment])
+        assignments([text])
 
 
 def test_an_assignment_into_a_plain_value_is_refused():
     with pytest.raises(ConfigError, match=r"'lr' is 0\.1, which has no parts"):
-        assign({"lr": 0.1}, ["lr.start=1"])
+        assign({"lr": 0.1}, {"lr.start": 1})

@@ -5,8 +5,12 @@ from __future__ import annotations
 import typer
 
 from trca.cli.commands.data import app as data
+from trca.cli.commands.evaluate import evaluate
+from trca.cli.commands.export import export
 from trca.cli.commands.play import play
 from trca.cli.commands.rubric import app as rubric
+from trca.cli.commands.sweep import sweep
+from trca.cli.commands.train import train
 
 app = typer.Typer(
     name="trca",
@@ -17,6 +21,7 @@ app = typer.Typer(
     help="Train language-model agents on long text tasks with transition-wise rubric credit.\n\n"
     "`trca train` trains a small policy on this machine, with no download, in minutes.",
 )
-app.command()(play)
+for command in (train, evaluate, export, sweep, play):
+    app.command()(command)
 app.add_typer(rubric, name="rubric")
 app.add_typer(data, name="data")

@@ -59,10 +59,10 @@ class Progress:
         if self._live is not None:
             self._live.stop()
 
-    def stage(self, text: str) -> None:
-        """Says what is being done now."""
+    def stage(self, text: str, announce: bool = True) -> None:
+        """Says what is being done now; ``announce`` gives it a line of its own off the terminal."""
         self._stage, self._since = text, time.monotonic()
-        if self._live is None:
+        if self._live is None and announce:
             self._console.print(f"{text} ...")
 
     def earlier(self, rows: list[dict[str, Any]]) -> None:

@@ -92,7 +92,7 @@ class RunFolder:
     @property
     def name(self) -> str:
         """The run's name."""
-        return self.path.name
+        return self.path.resolve().name
 
     def write_config(self, settings: Mapping[str, Any]) -> None:
         """Writes the resolved settings."""
@@ -161,6 +161,14 @@ class RunFolder:
             raise ConfigError(f"{self.path} has no checkpoint yet: start it again")
         return link.resolve()
 
+    def has_checkpoint(self) -> bool:
+        """Whether there is a whole checkpoint."""
+        return (self.path / "checkpoints" / "last").exists()
+
+    def last_iteration(self) -> int:
+        """The iteration of the last checkpoint; 0 where there is none."""
+        return self.checkpoint_iteration() if self.has_checkpoint() else 0
+
     def checkpoint_iteration(self, which: Literal["best", "last"] = "last") -> int:
         """The iteration of a checkpoint."""
         return _number(self.checkpoint(which))
@@ -170,13 +178,13 @@ class RunFolder:
 
         Args:
             iteration: The iteration it belongs to.
-            write: Writes the checkpoint into the folder it is given.
+            write: Writes the checkpoint into the folder it is given, an absolute path.
             best: Whether it is the best so far.
 
         Raises:
             OSError: When it cannot be written; the checkpoints there were are untouched.
         """
-        folder = self.path / "checkpoints"
+        folder = self.path.resolve() / "checkpoints"
         target = folder / f"iteration_{iteration:06d}"
         with _whole_folder(target) as draft:
             write(draft)

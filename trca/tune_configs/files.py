@@ -95,40 +95,53 @@ def parse(text: str, source: str = "config") -> dict[str, Any]:
     return data
 
 
-def assign(settings: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
-    """The settings with ``key=value`` and ``key.part=value`` assignments applied in order.
+def assignments(texts: Iterable[str]) -> dict[str, Any]:
+    """Reads ``key=value`` texts; values are YAML.
 
-    Values are read as YAML: ``lr=4e-4``, ``env_config.task_types=[Heat, Cool]``, ``model=tiny``.
+    For example ``lr=4e-4``, ``env_config.task_types=[Heat, Cool]`` or ``model=tiny``.
 
     Raises:
-        ConfigError: When an assignment has no ``=`` or no key, or reaches into a plain value.
+        ConfigError: When a text has no ``=`` or no key.
+    """
+    values = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not all(key.strip().split(".")):
+            raise ConfigError(f"--set {text!r}: write key=value, such as --set lr=4e-4")
+        values[key.strip()] = parse(f"value: {value}", f"--set {text}")["value"]
+    return values
+
+
+def assign(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with new values, in order; a key ``a.b`` reaches into the mapping ``a``.
+
+    Raises:
+        ConfigError: When a key reaches into a plain value.
     """
     result = dict(settings)
-    for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        parts = key.strip().split(".")
-        if not equals or not all(parts):
-            raise ConfigError(f"--set {assignment!r}: write key=value, such as --set lr=4e-4")
-        value = parse(f"value: {text}" if text.strip() else "value:", f"--set {assignment}")[
-            "value"
-        ]
+    for key, value in values.items():
+        *outer, name = key.split(".")
         place = result
-        for part in parts[:-1]:
-            inner = place.get(part) or {}
-            if not isinstance(inner, Mapping):
+        for part in outer:
+            inner = place.get(part)
+            if inner is not None and not isinstance(inner, Mapping):
                 raise ConfigError(
-                    f"--set {assignment}: {part!r} is {inner!r}, which has no parts: "
-                    f"write --set {part}=value"
+                    f"{key}={value}: {part!r} is {inner!r}, which has no parts: set {part} itself"
                 )
-            place[part] = dict(inner)
+            place[part] = dict(inner or {})
             place = place[part]
-        place[parts[-1]] = value
+        place[name] = value
     return result
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """What an error adds after an unknown word: the nearest known one, and all of them."""
+    """What an error adds after an unknown word: the nearest known one, and a list of them.
+
+    The list is left out where it is long and there is a near one.
+    """
     known = sorted(words)
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    if close and len(known) > 20:
+        return f"did you mean {close[0]!r}?"
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}Known: {', '.join(known)}"

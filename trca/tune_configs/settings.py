@@ -9,8 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -23,21 +22,15 @@ if TYPE_CHECKING:
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 
-_CONFIGS: Final = {
-    "TRCA": "trca.algorithms.trca:TRCAConfig",
-    "GRPO": "trca.algorithms.grpo:GRPOConfig",
-    "GiGPO": "trca.algorithms.gigpo:GiGPOConfig",
-}
-ALGORITHMS: Final = tuple(_CONFIGS)
-"""The algorithms that a file may name."""
-
 
 class RunParameters(BaseModel):
     """What a run needs beside its algorithm's parameters; the second part keeps RLlib's names."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    algorithm: Literal["TRCA", "GRPO", "GiGPO"] = Field("TRCA", description="The algorithm.")
+    algorithm: str = Field(
+        "TRCA", description="The algorithm, one of `trca.algorithms.ALGORITHMS`."
+    )
     iterations: Positive = Field(25, description="Training iterations.")
     checkpoint_interval: Positive = Field(1, description="Iterations between checkpoints.")
 
@@ -84,9 +77,10 @@ class RunSettings:
                 match of an unknown one.
         """
         name = settings.get("algorithm", RunParameters.model_fields["algorithm"].default)
-        if name not in ALGORITHMS:
-            raise ConfigError(f"{source}: algorithm is {name!r}: {nearest(str(name), ALGORITHMS)}")
-        model = config_class(name).parameters_class
+        try:
+            model = config_class(name).parameters_class
+        except ConfigError as error:
+            raise ConfigError(f"{source}: {error}") from None
         known = {**RunParameters.model_fields, **model.model_fields}
         wrong = [
             f"unknown key {key!r}: {nearest(key, known)}" for key in settings if key not in known
@@ -96,6 +90,7 @@ class RunSettings:
         run = _checked(RunParameters, own, wrong)
         parameters = _checked(model, rest, wrong)
         if not wrong:
+            wrong += _credit_errors(parameters.credit)
             wrong += _world_errors(run.env, run.env_config, parameters)
         if wrong:
             raise ConfigError("\n".join(f"{source}: {message}" for message in wrong))
@@ -107,10 +102,17 @@ class RunSettings:
 
     def algorithm_config(self) -> TextAlgorithmConfig:
         """The RLlib config that these settings stand for."""
-        settings = self.flat()
-        for name in ("algorithm", "iterations", "checkpoint_interval"):
-            del settings[name]
-        return config_class(self.run.algorithm)().update_from_dict(settings)
+        return config_class(self.run.algorithm)().update_from_dict(self.rllib())
+
+    def rllib(self) -> dict[str, Any]:
+        """The settings that are RLlib's to know: a flat config, as Ray Tune takes it."""
+        own = ("algorithm", "iterations", "checkpoint_interval")
+        return {key: value for key, value in self.flat().items() if key not in own}
+
+    @property
+    def train_split(self) -> str:
+        """Split of the training panel: that of ``env_config``, else ``train``."""
+        return str(self.run.env_config.get("split", "train"))
 
     @property
     def trajectories_per_iteration(self) -> int:
@@ -119,10 +121,30 @@ class RunSettings:
 
 
 def config_class(algorithm: str) -> type[TextAlgorithmConfig]:
-    """The config class of an algorithm of `ALGORITHMS`."""
-    module, _, name = _CONFIGS[algorithm].partition(":")
-    loaded: type[TextAlgorithmConfig] = getattr(import_module(module), name)
-    return loaded
+    """The config class of an algorithm.
+
+    Raises:
+        ConfigError: When there is no such algorithm; names the nearest.
+    """
+    from trca.algorithms import ALGORITHMS
+
+    if algorithm not in ALGORITHMS:
+        raise ConfigError(f"algorithm is {algorithm!r}: {nearest(str(algorithm), ALGORITHMS)}")
+    config: Any = ALGORITHMS[algorithm].get_default_config()
+    return type(config)
+
+
+def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
+    """The settings for another algorithm: what only the one before has is left out.
+
+    Raises:
+        ConfigError: When there is no such algorithm; names the nearest.
+    """
+    name = settings.get("algorithm", RunParameters.model_fields["algorithm"].default)
+    before = config_class(name).parameters_class.model_fields
+    after = config_class(algorithm).parameters_class.model_fields
+    kept = {k: v for k, v in settings.items() if k not in before or k in after}
+    return {**kept, "algorithm": algorithm}
 
 
 def _checked(model: type[Any], values: Mapping[str, Any], wrong: list[str]) -> Any:
@@ -142,6 +164,16 @@ def _checked(model: type[Any], values: Mapping[str, Any], wrong: list[str]) -> A
         return None
 
 
+def _credit_errors(name: str) -> list[str]:
+    from trca.algorithms.credit import get_credit
+
+    try:
+        get_credit(name)
+    except ValueError as error:
+        return [f"credit is {name!r}: {error}"]
+    return []
+
+
 def _world_errors(env: str, env_config: Mapping[str, Any], parameters: TextParameters) -> list[str]:
     """What is wrong with the world's id and arguments and the splits named for it."""
     import gymnasium
@@ -152,8 +184,6 @@ def _world_errors(env: str, env_config: Mapping[str, Any], parameters: TextParam
     worlds = [name for name in gymnasium.registry if name.startswith("trca/")]
     if env not in worlds:
         return [f"env is {env!r}: {nearest(env, worlds)}"]
-    if "split" in env_config:
-        return ["env_config.split: give train_split and evaluation_split in its place"]
     known = world_arguments(env)
     unknown = [
         f"unknown key 'env_config.{key}': {nearest(key, known)}"
@@ -162,15 +192,13 @@ def _world_errors(env: str, env_config: Mapping[str, Any], parameters: TextParam
     ]
     if unknown:
         return unknown
-    wrong = []
-    for split in ("train_split", "evaluation_split"):
-        try:
-            gymnasium.make(env, **env_config, split=getattr(parameters, split)).close()
-        except (ValueError, TypeError, OSError, RuntimeError) as error:
-            message = f"env_config or {split}: {error}"
-            if message.partition(": ")[2] not in {w.partition(": ")[2] for w in wrong}:
-                wrong.append(message)
-    return wrong
+    arguments = {"split": "train", **env_config}
+    try:
+        gymnasium.make(env, **arguments).close()
+        gymnasium.make(env, **{**arguments, "split": parameters.evaluation_split}).close()
+    except (ValueError, TypeError, OSError, RuntimeError) as error:
+        return [f"the world {env} with {arguments}: {error}"]
+    return []
 
 
 def world_arguments(env: str) -> tuple[str, ...]:
@@ -182,4 +210,4 @@ def world_arguments(env: str) -> tuple[str, ...]:
     maker = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
     world = type(gymnasium.make(env).unwrapped)
     names = [*inspect.signature(world).parameters, *inspect.signature(maker).parameters]  # type: ignore[arg-type]
-    return tuple(n for n in dict.fromkeys(names) if n not in ("kwargs", "split", "render_mode"))
+    return tuple(n for n in dict.fromkeys(names) if n not in ("kwargs", "render_mode"))

@@ -1,0 +1,117 @@
+import pytest
+
+from trca.tune_configs.files import ConfigError, assign, read, shipped
+from trca.tune_configs.settings import RunSettings, switch
+from trca.tune_configs.sweeps import SweepSettings
+
+
+def resolve(name="quickstart", **changes):
+    return RunSettings.resolve(assign(read(name), changes), name)
+
+
+RUNS = [name for name in shipped() if not name.startswith("sweeps/")]
+OFFLINE = [name for name in RUNS if not name.startswith("paper/")]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_shipped_run_resolves(name):
+    settings = resolve(name, **({} if name in OFFLINE else {"env_config.games": "small"}))
+    assert settings.flat()["algorithm"] == "TRCA"
+    assert RunSettings.resolve(settings.flat()) == settings
+
+
+@pytest.mark.parametrize("name", [name for name in shipped() if name.startswith("sweeps/")])
+def test_every_shipped_sweep_resolves(name):
+    sweep = SweepSettings.resolve(read(name), name)
+    assert len(sweep.points()) * len(sweep.seeds) > 1
+
+
+def test_the_papers_preset_has_the_papers_table():
+    flat = resolve("paper/alfworld_qwen2.5_1.5b", **{"env_config.games": "small"}).flat()
+    table = {
+        "model": "Qwen/Qwen2.5-1.5B-Instruct",
+        "lr": 8e-7,
+        "group_size": 8,
+        "minibatch_size": 256,
+        "gamma": 0.95,
+        "clip_low": 0.2,
+        "clip_high": 0.28,
+        "kl_coeff": 0.012,
+        "entropy_coeff": 0.001,
+        "temperature": 1.0,
+        "max_new_tokens": 512,
+        "lambda_": 0.8,
+    }
+    assert {key: flat[key] for key in table} == table
+    assert flat["env_config"]["max_steps"] == 25
+    assert flat["iterations"] * flat["tasks_per_iteration"] * flat["group_size"] == 6400
+
+
+def test_settings_become_one_rllib_config():
+    settings = resolve(lr=1e-4, num_env_runners=2, evaluation_tasks=3, **{"budgets.evidence": 0.25})
+    config = settings.algorithm_config()
+    config.validate()
+    assert config.lr == 1e-4
+    assert config.num_env_runners == 2
+    assert config.evaluation_tasks == 3
+    assert config.evaluation_interval == 5
+    assert dict(config.budgets)["evidence"] == 0.25
+    assert config.env_config["max_steps"] == 12
+    assert type(config).__name__ == "TRCAConfig"
+
+
+def test_a_file_for_one_algorithm_serves_another():
+    assert "lambda_" in read("quickstart")
+    other = switch(read("quickstart"), "GRPO")
+    assert "lambda_" not in other
+    assert RunSettings.resolve(other).algorithm_config().algo_class.__name__ == "GRPO"
+    with pytest.raises(ConfigError, match="'lambda_'"):
+        RunSettings.resolve({**other, "lambda_": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lrr": 3}, "quickstart: unknown key 'lrr': did you mean 'lr'"),
+        ({"lr": -1}, r"quickstart: lr is -1: Input should be greater than 0 \(Learning rate"),
+        ({"lr": "fast"}, "lr is 'fast'"),
+        ({"ratio_level": "actoin"}, "'action', 'action_mean' or 'token'"),
+        ({"budgets.evidnce": 3}, "unknown key 'budgets.evidnce': did you mean 'evidence'"),
+        ({"budgets": 3}, "budgets is 3"),
+        ({"env": "trca/ALFWord-v0"}, "did you mean 'trca/ALFWorld-v0'"),
+        ({"env_config.gamess": "small"}, "unknown key 'env_config.gamess': did you mean 'games'"),
+        ({"env_config.games": "smal"}, "did you mean 'small'"),
+        ({"env_config": 3}, "env_config is 3"),
+        ({"algorithm": "TRCO"}, "algorithm is 'TRCO': did you mean 'TRCA'"),
+        ({"credit": "trac"}, "credit is 'trac': .*nearest: trca"),
+        ({"credit": "/no/such/rule.py:mine"}, "credit is"),
+        ({"evaluation_split": "valid"}, "did you mean 'valid_seen'"),
+        ({"seed": -1}, "seed is -1"),
+        ({"iterations": 0}, "iterations is 0"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_value_and_what_is_allowed(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        resolve(**changes)
+
+
+def test_everything_wrong_is_named_at_once():
+    with pytest.raises(ConfigError) as error:
+        resolve(seed=-1, lr=-1, wrong=1)
+    assert len(str(error.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("sweep", "message"),
+    [
+        ({"base": "quickstart", "grid": {"lambda_": [2]}, "seeds": [0]}, "lambda_ is 2"),
+        ({"base": "quickstart", "grid": {"lamda_": [1]}, "seeds": [0]}, "did you mean 'lambda_'"),
+        ({"base": "quikstart", "grid": {"lr": [1]}, "seeds": [0]}, "did you mean 'quickstart'"),
+        ({"base": "quickstart", "grid": {"lr": []}, "seeds": [0]}, "grid.lr"),
+        ({"base": "quickstart", "grid": {"lr": [1]}, "seeds": []}, "seeds"),
+        ({"base": "quickstart", "grd": {}, "seeds": [0]}, "unknown key 'grd': did you mean 'grid'"),
+    ],
+)
+def test_a_sweep_is_checked_with_every_trial_before_it_runs(sweep, message):
+    with pytest.raises(ConfigError, match=message):
+        SweepSettings.resolve(sweep, "mine")

@@ -1,0 +1,140 @@
+"""What a run would do and what it needs: batches, tokens, memory, panels. Nothing is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trca.cli.provenance import panels
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from trca.tune_configs.settings import RunSettings
+
+_BYTES: Final = {"float32": 4, "bfloat16": 2}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What of a model's architecture memory depends on.
+
+    Attributes:
+        parameters: Number of weights, tied ones once.
+        layers: Number of layers.
+        hidden: Width of the residual stream.
+        feed_forward: Width of the feed-forward part.
+        key_values: Width of keys (and of values) of a layer, all heads together.
+        vocabulary: Number of tokens.
+    """
+
+    parameters: int
+    layers: int
+    hidden: int
+    feed_forward: int
+    key_values: int
+    vocabulary: int
+
+    @classmethod
+    def of(cls, model: str | Path) -> Shape:
+        """The shape of a model folder or Hugging Face name; reads no weights.
+
+        The paper's models are known here, so that a plan for them needs no network.
+        """
+        import torch
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        from trca.policies.shrunk import ARCHITECTURES
+
+        if str(model) in ARCHITECTURES:
+            config: Any = AutoConfig.for_model(**ARCHITECTURES[str(model)])
+        else:
+            config = AutoConfig.from_pretrained(model)
+        with torch.device("meta"):
+            network = AutoModelForCausalLM.from_config(config)
+        heads = config.num_attention_heads
+        width = getattr(config, "head_dim", None) or config.hidden_size // heads
+        return cls(
+            parameters=sum(p.numel() for p in network.parameters()),
+            layers=config.num_hidden_layers,
+            hidden=config.hidden_size,
+            feed_forward=config.intermediate_size,
+            key_values=(getattr(config, "num_key_value_heads", None) or heads) * width,
+            vocabulary=config.vocab_size,
+        )
+
+
+def memory(settings: RunSettings, shape: Shape) -> dict[str, float]:
+    """Estimated bytes by what they are for, in one process that learns and rolls out.
+
+    Activations are those of one micro-batch: of every layer, or with gradient checkpointing of one
+    layer and the inputs of the others; and the logits of action tokens, taken as a tenth of all.
+    """
+    parameters = settings.parameters
+    size = _BYTES[parameters.dtype]
+    frozen = parameters.kl_coeff > 0 or parameters.kl_coeff_format > 0
+    tokens = parameters.micro_batch_tokens
+    live = settings.trajectories_per_iteration / max(1, settings.run.num_env_runners)
+    length = parameters.max_prompt_tokens + parameters.max_new_tokens
+    a_layer = (16 * shape.hidden + 4 * shape.feed_forward) * size
+    if parameters.gradient_checkpointing:
+        a_token = a_layer + shape.layers * shape.hidden * size
+    else:
+        a_token = a_layer * shape.layers
+    return {
+        "weights, trained": shape.parameters * size,
+        "gradients": shape.parameters * size,
+        "AdamW state": shape.parameters * 2 * size,
+        "weights, frozen reference": shape.parameters * size if frozen else 0,
+        "weights, engine": shape.parameters * size,
+        "activations, one micro-batch": tokens * (a_token + 0.1 * 3 * 4 * shape.vocabulary),
+        "KV cache, all live rollouts": live * length * 2 * shape.layers * shape.key_values * size,
+    }
+
+
+def plan(settings: RunSettings) -> Table:
+    """The plan as a table for the terminal."""
+    from rich import box
+    from rich.table import Table
+
+    run, parameters = settings.run, settings.parameters
+    rollouts = settings.trajectories_per_iteration
+    steps = rollouts * int(run.env_config.get("max_steps", 25))
+    table = Table(box=box.SIMPLE_HEAD, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_column(style="dim")
+    groups = f"{parameters.tasks_per_iteration} groups of {parameters.group_size}"
+    table.add_row("rollouts an iteration", f"{rollouts:,}", groups)
+    table.add_row(
+        "rollouts in all", f"{rollouts * run.iterations:,}", f"{run.iterations} iterations"
+    )
+    table.add_row("steps an iteration, at most", f"{steps:,}", "until the step limit")
+    updates = -(-steps // parameters.minibatch_size) * parameters.num_epochs
+    table.add_row(
+        "updates an iteration, at most", f"{updates:,}", f"of {parameters.minibatch_size}"
+    )
+    read, written = steps * parameters.max_prompt_tokens, steps * parameters.max_new_tokens
+    table.add_row("tokens read an iteration, at most", f"{read:,}")
+    table.add_row("tokens written an iteration, at most", f"{written:,}")
+    table.add_section()
+    model = settings.algorithm_config().resolved_model()
+    shape = Shape.of(model)
+    table.add_row("model", f"{shape.parameters:,}", f"parameters, {parameters.dtype}: {model}")
+    needs = memory(settings, shape)
+    for name, size in needs.items():
+        table.add_row(name, _bytes(size))
+    table.add_row("memory, together", _bytes(sum(needs.values())), "an estimate, not a bound")
+    table.add_section()
+    for name, panel in panels(settings).items():
+        table.add_row(f"panel, {name}", panel.hash, f"{panel.split}, {len(panel.task_ids):,} tasks")
+    return table
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"

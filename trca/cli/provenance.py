@@ -1,0 +1,99 @@
+"""What a run stood on: versions, the git commit, and the panels of tasks with their hashes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trca import __version__
+
+if TYPE_CHECKING:
+    from trca.envs.panel import Panel
+    from trca.tune_configs.settings import RunSettings
+
+_PACKAGES: Final = ("ray", "torch", "transformers", "tokenizers", "gymnasium", "numpy", "alfworld")
+
+
+def versions() -> dict[str, Any]:
+    """This package, its git commit, Python, the machine, and the packages that decide results."""
+    return {
+        "trca": __version__,
+        **git_commit(Path(__file__).parent),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "command": sys.argv,
+        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+    }
+
+
+def git_commit(folder: Path) -> dict[str, Any]:
+    """The commit of a checkout and whether files differ from it; empty outside a checkout."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    if not commit:
+        return {}
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".")
+    return {"commit": commit, "modified": bool(changed)}
+
+
+def panels(settings: RunSettings) -> dict[str, Panel]:
+    """The training panel and the evaluation panel, by ``train`` and ``evaluation``."""
+    parameters = settings.parameters
+    return {
+        "train": panel(settings, settings.train_split),
+        "evaluation": panel(settings, parameters.evaluation_split).head(
+            parameters.evaluation_tasks
+        ),
+    }
+
+
+def panel(settings: RunSettings, split: str) -> Panel:
+    """All tasks of a split of the run's world.
+
+    Raises:
+        ValueError: When the world has no such split; lists the known ones.
+    """
+    import gymnasium
+
+    from trca.envs.panel import Panel
+    from trca.envs.registration import register
+
+    register()
+    env = gymnasium.make(settings.run.env, **{**settings.run.env_config, "split": split})
+    try:
+        return Panel(settings.run.env, split, tuple(env.get_wrapper_attr("task_ids")))
+    finally:
+        env.close()
+
+
+def panel_record(panel: Panel) -> dict[str, Any]:
+    """A panel as it is written down: its hash first, then all of it."""
+    return {
+        "hash": panel.hash,
+        "world": panel.world,
+        "split": panel.split,
+        "tasks": len(panel.task_ids),
+        "task_ids": list(panel.task_ids),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

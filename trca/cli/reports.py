@@ -1,0 +1,99 @@
+"""`Report`: what an evaluation found, as a table, as Markdown and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trca.cli.run_folder import write_text
+from trca.cli.tables import Outcome, Row, as_json, as_markdown, as_rich, by_task_type, failures
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from trca.algorithms.evaluation import Evaluation
+    from trca.envs.panel import Panel
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcomes of one panel.
+
+    Attributes:
+        panel: The panel; every task of it is in the outcomes for every seed.
+        outcomes: One a task and seed.
+    """
+
+    panel: Panel
+    outcomes: tuple[Outcome, ...]
+
+    @classmethod
+    def of(cls, panel: Panel, evaluations: Mapping[int, Evaluation]) -> Report:
+        """The report of evaluations of a panel, by seed."""
+        outcomes: list[Outcome] = []
+        types: dict[str, str] = {}
+        for seed, evaluation in evaluations.items():
+            for rollout in evaluation.rollouts:
+                types[rollout.task_id] = rollout.task_type
+                outcomes.append(
+                    Outcome(
+                        rollout.task_id, rollout.task_type, seed, rollout.won, len(rollout.steps)
+                    )
+                )
+        for seed, evaluation in evaluations.items():
+            for missing in evaluation.failures:
+                task_type = types.get(missing.task_id, "unknown")
+                outcome = Outcome(missing.task_id, task_type, seed, None, 0, missing.reason)
+                outcomes += [outcome] * missing.rollouts
+        outcomes.sort(key=lambda outcome: (outcome.task_type, outcome.task_id, outcome.seed))
+        return cls(panel, tuple(outcomes))
+
+    def write(self, path: Path, **about: object) -> None:
+        """Writes ``path.json`` and ``path.md``.
+
+        Args:
+            path: Where to, without a suffix.
+            about: What else the files should say, such as the model.
+        """
+        rows = by_task_type(self.outcomes)
+        data = {
+            **about,
+            "panel": {
+                "hash": self.panel.hash,
+                "world": self.panel.world,
+                "split": self.panel.split,
+            },
+            "tasks": len(self.panel.task_ids),
+            "rows": as_json(rows),
+            "failures": self.failures(),
+            "outcomes": [asdict(outcome) for outcome in self.outcomes],
+        }
+        write_text(path.with_name(f"{path.name}.json"), json.dumps(data, indent=1) + "\n")
+        lines = [f"# {self.title}", "", *(f"- {key}: {value}" for key, value in about.items())]
+        lines += [f"- panel: `{self.panel.hash}`", "", as_markdown(rows)]
+        lines += [f"- {count} missing: {reason}" for reason, count in self.failures().items()]
+        write_text(path.with_name(f"{path.name}.md"), "\n".join(lines).rstrip() + "\n")
+
+    def failures(self) -> dict[str, int]:
+        """How often each technical failure came up."""
+        return failures(self.outcomes)
+
+    @property
+    def title(self) -> str:
+        """World, split and number of tasks."""
+        return f"{self.panel.world} {self.panel.split}, {len(self.panel.task_ids)} tasks"
+
+    def table(self) -> Table:
+        """The table for the terminal."""
+        return as_rich(by_task_type(self.outcomes), self.title)
+
+
+def read_table(path: Path) -> Table:
+    """The table of a report that was written to ``path.json``."""
+    data = json.loads(path.with_name(f"{path.name}.json").read_text("utf-8"))
+    panel = data["panel"]
+    title = f"{panel['world']} {panel['split']}, {data['tasks']} tasks"
+    return as_rich([Row(**row) for row in data["rows"]], title)

@@ -1,0 +1,211 @@
+"""One training run: RLlib's algorithm, driven iteration by iteration into a run folder."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+from trca.cli.curve import draw_curve
+from trca.cli.progress import Progress
+from trca.cli.reports import Report
+from trca.cli.rollout_files import write_rollouts
+
+if TYPE_CHECKING:
+    from trca.algorithms.text_algorithm import TextAlgorithm
+    from trca.cli.run_folder import RunFolder
+    from trca.tune_configs.settings import RunSettings
+
+_LEFT_OUT: Final = frozenset(
+    {"config", "timers", "perf", "fault_tolerance", "env_runner_group", "done", "pid", "timestamp"}
+)
+"""Parts of RLlib's result that are no metrics of the run."""
+
+
+class InterruptedRunError(Exception):
+    """The user asked the run to stop; the last checkpoint is whole."""
+
+
+def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
+    """Trains to the last iteration, from the run's last checkpoint where it has one.
+
+    After every iteration the folder holds its metrics, rollouts, curve and, at every
+    ``checkpoint_interval``, its checkpoint, so that a run that is killed loses no more than what
+    came after the last one. The last iteration always ends with an evaluation.
+
+    Args:
+        settings: The run's settings.
+        run: Its folder.
+        progress: Where to show how it goes.
+
+    Raises:
+        InterruptedRunError: When the user asked to stop.
+        OSError: When the disk is full; the last checkpoint is whole.
+    """
+    from torch.utils.tensorboard import SummaryWriter
+
+    from trca.policies.models import load_tokenizer
+
+    first = run.last_iteration()
+    run.rewind(first)
+    rows = run.metrics()
+    progress.earlier(rows)
+    run.set_status("running", first)
+    with stopping_politely() as asked_to_stop, _algorithm(settings, run, progress) as algorithm:
+        decode = load_tokenizer(algorithm.config.resolved_model()).decode
+        board = SummaryWriter(str(run.path / "tensorboard"), purge_step=first + 1)
+        for iteration in range(first + 1, settings.run.iterations + 1):
+            progress.stage(f"iteration {iteration}", announce=False)
+            start = time.monotonic()
+            algorithm.evaluation = None
+            result = algorithm.train()
+            done = iteration == settings.run.iterations
+            if done and algorithm.evaluation is None:
+                progress.stage("evaluating on the held-out panel")
+                result = {**result, "evaluation": algorithm.evaluate()}
+            before = rows[-1] if rows else {"trajectories": 0, "env_steps": 0}
+            row = {
+                "iteration": iteration,
+                "trajectories": before["trajectories"] + len(algorithm.rollouts),
+                "env_steps": before["env_steps"] + len(algorithm.advantages),
+                "seconds": time.monotonic() - start,
+                **flatten(result),
+            }
+            rows.append(row)
+            run.append_metrics(row)
+            _save_rollouts(algorithm, run, iteration, decode)
+            for name, value in row.items():
+                board.add_scalar(name, value, iteration)
+            board.flush()
+            draw_curve(rows, run.path / "curve.png", _title(settings, run))
+            best = _is_best(rows)
+            due = iteration % settings.run.checkpoint_interval == 0
+            if due or done or asked_to_stop() or (best and algorithm.evaluation is not None):
+                run.save_checkpoint(iteration, lambda to: algorithm.save_to_path(str(to)), best)
+            run.set_status("running", iteration)
+            progress.show(row)
+            if asked_to_stop() and not done:
+                raise InterruptedRunError(f"after iteration {iteration}")
+        board.close()
+
+
+def flatten(result: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """The numbers of a nested result, by names joined with ``/``; the rest is left out."""
+    flat: dict[str, float] = {}
+    for key, value in result.items():
+        name = f"{prefix}{key}"
+        if name in _LEFT_OUT:
+            continue
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{name}/")
+            continue
+        with suppress(TypeError, ValueError):
+            number = float(value) if not isinstance(value, (str, bytes)) else math.nan
+            if not math.isnan(number):
+                flat[name] = number
+    return flat
+
+
+@contextmanager
+def stopping_politely() -> Iterator[Callable[[], bool]]:
+    """Turns the first Ctrl-C into a wish; the second one is as usual.
+
+    Yields:
+        Whether somebody asked to stop.
+    """
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+        signal.signal(signal.SIGINT, usual)
+
+    usual = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+@contextmanager
+def _algorithm(settings: RunSettings, run: RunFolder, progress: Progress) -> Iterator[Any]:
+    """The `TextAlgorithm`, restored where the run has a checkpoint; Ray is up as long as it is."""
+    import ray
+
+    progress.stage("starting Ray")
+    started = not ray.is_initialized()
+    if started:
+        start_ray(run.path)
+    progress.stage("building the algorithm")
+    algorithm: Any = settings.algorithm_config().build_algo()
+    try:
+        if run.has_checkpoint():
+            progress.stage("restoring the checkpoint")
+            algorithm.restore_from_path(str(run.checkpoint("last")))
+        yield algorithm
+    finally:
+        folder = Path(algorithm.logdir)
+        algorithm.stop()
+        with suppress(OSError):
+            folder.rmdir()
+        if started:
+            ray.shutdown()
+
+
+def start_ray(folder: Path) -> None:
+    """Starts Ray on this machine, or joins the cluster that ``RAY_ADDRESS`` names.
+
+    Args:
+        folder: A run's folder; ``logs/ray`` in it will lead to Ray's own logs.
+    """
+    import logging
+    import os
+
+    import ray
+
+    dashboard = None if os.environ.get("RAY_ADDRESS") else False
+    context: Any = ray.init(
+        include_dashboard=dashboard, log_to_driver=False, logging_level=logging.ERROR
+    )
+    session = Path(context.address_info["session_dir"]) / "logs"
+    link = folder / "logs" / "ray"
+    link.unlink(missing_ok=True)
+    with suppress(OSError):
+        link.symlink_to(session, target_is_directory=True)
+
+
+def _save_rollouts(
+    algorithm: TextAlgorithm, run: RunFolder, iteration: int, decode: Callable[[Any], str]
+) -> None:
+    folder = run.rollouts(iteration)
+    config: Any = algorithm.config
+    write_rollouts(
+        folder / "train.jsonl",
+        algorithm.rollouts,
+        decode,
+        algorithm.advantages,
+        algorithm.failures,
+    )
+    evaluation = algorithm.evaluation
+    if evaluation is not None:
+        path = folder / "eval.jsonl"
+        write_rollouts(path, evaluation.rollouts, decode, failures=evaluation.failures)
+        report = Report.of(evaluation.panel, {config.seed: evaluation})
+        report.write(run.path / "evaluation")
+
+
+def _is_best(rows: list[dict[str, Any]]) -> bool:
+    """Whether the last row is the best so far: held out where that was measured, else training."""
+    measured = [row for row in rows if "evaluation/success_rate" in row]
+    key = "evaluation/success_rate" if measured else "success_rate"
+    values = [row[key] for row in rows if key in row]
+    return key in rows[-1] and bool(rows[-1][key] >= max(values))
+
+
+def _title(settings: RunSettings, run: RunFolder) -> str:
+    return f"{run.name}: {settings.run.algorithm} on {settings.run.env}"

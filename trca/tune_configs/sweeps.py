@@ -1,0 +1,76 @@
+"""`SweepSettings`: a grid of settings and seeds over one config, as a file of ``sweeps/`` says it.
+
+base: quickstart          the config every trial starts from
+set: {iterations: 12}     what is changed in all of them
+grid: {lambda_: [0.2, 0.8]}
+seeds: [0, 1, 2]
+side_by_side: 2           trials at a time
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trca.tune_configs.files import ConfigError, assign, nearest, read
+from trca.tune_configs.settings import RunSettings, switch
+
+
+class SweepSettings(BaseModel):
+    """A sweep."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    base: str = Field(description="Config every trial starts from: a name or a path.")
+    set: dict[str, Any] = Field(default_factory=dict, description="Changed in every trial.")
+    grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
+        min_length=1, description="Settings and the values each takes; all combinations are run."
+    )
+    seeds: Annotated[list[int], Field(min_length=1)] = Field(description="Seeds of each point.")
+    side_by_side: int = Field(2, ge=1, description="Trials at a time.")
+
+    @classmethod
+    def resolve(cls, settings: Mapping[str, Any], source: str) -> SweepSettings:
+        """Checks a sweep and every one of its trials.
+
+        Raises:
+            ConfigError: Names the key, its value, and what is allowed.
+        """
+        for key in settings:
+            if key not in cls.model_fields:
+                raise ConfigError(
+                    f"{source}: unknown key {key!r}: {nearest(key, cls.model_fields)}"
+                )
+        try:
+            sweep = cls(**settings)
+        except ValidationError as error:
+            detail = error.errors(include_url=False)[0]
+            name = ".".join(map(str, detail["loc"]))
+            raise ConfigError(f"{source}: {name} is {detail['input']!r}: {detail['msg']}") from None
+        if "algorithm" in sweep.grid:
+            raise ConfigError(f"{source}: algorithm cannot be swept: write a sweep for each")
+        for point in sweep.points():
+            sweep.trial(point, sweep.seeds[0], source)
+        return sweep
+
+    def points(self) -> list[dict[str, Any]]:
+        """The points of the grid, the last setting running fastest."""
+        return [
+            dict(zip(self.grid, values, strict=True))
+            for values in itertools.product(*self.grid.values())
+        ]
+
+    def trial(self, point: Mapping[str, Any], seed: int, source: str = "sweep") -> RunSettings:
+        """The settings of one trial.
+
+        Raises:
+            ConfigError: When they are no settings of a run.
+        """
+        changes = {**self.set, **point, "seed": seed}
+        base = read(self.base)
+        if "algorithm" in changes:
+            base = switch(base, changes["algorithm"])
+        return RunSettings.resolve(assign(base, changes), source)
