@@ -13,28 +13,22 @@ over. Stock remembers translations and parsed grammars here, which leaves its ou
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from alfworld_games import game_files
 from rich.console import Console
 from rich.progress import track
 from stock_alfworld import Shown, Stock, remember
 
-from trca.envs.alfworld import generate
-from trca.envs.alfworld.archive import GAME_FILE
 from trca.envs.alfworld.engine import Game, Session
-from trca.envs.alfworld.games import GeneratedGames
-from trca.envs.alfworld.official import OfficialGames
-from trca.envs.alfworld.rooms import SIZES
 
 GARBAGE = (
     "", " ", "\n", "\t\x0b", "\x00", "look\x00", "é✓", "ｌｏｏｋ", "go", "go to", "open", "examine",
@@ -138,22 +132,6 @@ def _random_command(rng: random.Random, admissible: list[str]) -> str:
     return rng.choice((*bent, rng.choice(GARBAGE), rng.choice(GARBAGE), rng.choice(GARBAGE)))
 
 
-def games(name: str, splits: list[str], folder: Path) -> Iterator[Path]:
-    """The files of official games, or those of generated games written to ``folder``."""
-    if name not in SIZES:
-        source = OfficialGames(name)
-        yield from (source.folder / i / GAME_FILE for s in splits for i in source.task_ids(s))
-        return
-    for task in (task for split in splits for task in GeneratedGames(name).task_ids(split)):
-        _, split, rest = task.split("/")
-        kind, _, number = rest.partition("-")
-        task_type = next(t for t in SIZES[name].task_types if t.lower() == kind)
-        path = folder / split / rest / GAME_FILE
-        path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(generate.draw(name, split, task_type, int(number)).game()))
-        yield path
-
-
 def main() -> int:
     """Compares all games of the chosen splits."""
     parser = argparse.ArgumentParser(
@@ -171,7 +149,7 @@ def main() -> int:
     plan = Plan(args.walks, args.steps, args.seed, args.plain)
     started, total, bad = time.perf_counter(), Outcome(), 0
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(args.jobs) as pool:
-        paths = list(games(args.games, args.splits, Path(folder)))
+        paths = list(game_files(args.games, args.splits, Path(folder)))
         if args.limit:
             paths = paths[:: max(1, len(paths) // args.limit)][: args.limit]
         outcomes = pool.map(compare, paths, [plan] * len(paths))
