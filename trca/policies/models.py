@@ -63,7 +63,7 @@ def load_model(name: str, dtype: str = "auto") -> Any:
     """
     if dtype not in _DTYPES:
         raise ValueError(f"unknown dtype {dtype!r}: choose from {', '.join(_DTYPES)}")
-    with _quiet():
+    with quiet():
         return AutoModelForCausalLM.from_pretrained(name, dtype=_DTYPES[dtype])
 
 
@@ -75,8 +75,8 @@ def load_tokenizer(name: str) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the progress bars over a model's files."""
+def quiet() -> Iterator[None]:
+    """Without the progress bars of reading and writing a model's files."""
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:

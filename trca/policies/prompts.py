@@ -32,10 +32,10 @@ class Prompter:
     ``paper`` is the prompt of the paper and of verl-agent in words that fit any text world: task,
     step count, the last observations and actions, the current observation, the admissible commands
     and how to answer. It goes through the tokenizer's chat template where there is one.
-    ``compact`` says the same in as few tokens as a tiny policy needs, as plain text: task, memory,
-    last actions, observation, commands. Commands that are always offered and change nothing
-    (``help``, ``inventory``, ``look``) are left out, and words that neighbouring commands share are
-    written once: ``go to bed 1, desk 1``.
+    ``compact`` says the same in as few tokens as a tiny policy needs, as plain text: task, last
+    actions, memory or else observation, commands. Commands that are always offered and change
+    nothing (``help``, ``inventory``, ``look``) are left out, and words that neighbouring commands
+    share are written once: ``go to bed 1 desk 1``.
 
     A prompt over the budget is shortened in a fixed order: the oldest pairs of the history, then
     the memory, then the end of the observation, at last the end of the list of commands. The task
@@ -69,7 +69,7 @@ class Prompter:
         self.history_length = history_length
         self.max_prompt_tokens = max_prompt_tokens
         self.memory = memory
-        self._write = _paper if template == "paper" else _compact
+        self._write = paper_prompt if template == "paper" else compact_prompt
         self._tokenizer = tokenizer
         self._chat = template == "paper" and bool(getattr(tokenizer, "chat_template", None))
 
@@ -153,7 +153,7 @@ Once you've finished your reasoning, you should choose {choice} for the current 
 it within <action> </action> tags."""
 
 
-def _paper(
+def paper_prompt(
     task: str,
     step: int,
     max_steps: int,
@@ -162,6 +162,7 @@ def _paper(
     observation: str,
     admissible: Sequence[str],
 ) -> str:
+    """The text of template ``paper``; arguments as in `Prompter.encode`, all of it shown."""
     lines = [f"You are an expert agent operating in a text environment. Your task is to: {task}"]
     lines.append(f"You have {max_steps} steps in all and have already taken {step} step(s).")
     if history:
@@ -182,7 +183,7 @@ def _paper(
     return "\n".join([*lines, _ANSWER.format(choice=choice)])
 
 
-def _compact(
+def compact_prompt(
     task: str,
     step: int,
     max_steps: int,
@@ -191,18 +192,15 @@ def _compact(
     observation: str,
     admissible: Sequence[str],
 ) -> str:
-    lines = [task]
-    if memory:
-        lines.append(memory)
-    if history:
-        lines.append(">" + ">".join(command for _, command in history))
-    lines.append(" ".join(observation.split()))
+    """The text of template ``compact``; arguments as in `Prompter.encode`, all of it shown."""
+    lines = [task, *(f">{command}" for _, command in history)]
+    lines.append(memory or " ".join(observation.split()))
     lines.extend(_shared(command for command in admissible if command not in _ALWAYS_OFFERED))
     return "\n".join(lines) + "\n"
 
 
 def _shared(commands: Iterable[str]) -> list[str]:
-    """One line for neighbours that begin alike: ``go to bed 1, desk 1``.
+    """One line for neighbours that begin alike: ``go to bed 1 desk 1``.
 
     A number stays with the word before it.
     """
@@ -213,10 +211,12 @@ def _shared(commands: Iterable[str]) -> list[str]:
         shared = len(list(takewhile(lambda column: len(set(column)) == 1, columns)))
         while shared and any(len(w) == shared or w[shared].isdigit() for w in neighbours):
             shared -= 1
-        rests = ", ".join(" ".join(words[shared:]) for words in neighbours)
+        rests = " ".join(" ".join(words[shared:]) for words in neighbours)
         lines.append(" ".join([*neighbours[0][:shared], rests]))
     return lines
 
 
-PAPER_TEXT: Final = _paper("{task}", 0, 0, [("", "")], "", "", ["", ""]) + "<think></think><action>"
+PAPER_TEXT: Final = (
+    paper_prompt("{task}", 0, 0, [("", "")], "", "", ["", ""]) + "<think></think><action>"
+)
 """The words of the paper's prompt, for making a tokenizer."""

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from trca.policies.building import build_once, cache_folder, digest
+from trca.policies.models import quiet
 from trca.policies.prompts import PAPER_TEXT
 
 _VERSION: Final = 1
@@ -88,7 +89,7 @@ def shrunk_model(name: str) -> Path:
                 "eos_token_id": tokenizer.eos_token_id,
             }
         )
-        with torch.random.fork_rng(devices=[]):
+        with quiet(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             AutoModelForCausalLM.from_config(config).save_pretrained(target)
         tokenizer.save_pretrained(target)
@@ -101,7 +102,7 @@ def _qwen_tokenizer() -> PreTrainedTokenizerFast:
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(_regex(_QWEN_SPLIT), "isolated"),
+            pre_tokenizers.Split(Regex(_QWEN_SPLIT), "isolated"),
             ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
@@ -122,9 +123,3 @@ def _qwen_tokenizer() -> PreTrainedTokenizerFast:
         pad_token="<|endoftext|>",
         chat_template=_QWEN_CHAT,
     )
-
-
-def _regex(pattern: str) -> Any:
-    from tokenizers import Regex
-
-    return Regex(pattern)

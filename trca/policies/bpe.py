@@ -1,0 +1,110 @@
+"""A tokenizer for a tiny policy: whole words of one world, and byte-level BPE for the rest."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers.pre_tokenizers import ByteLevel
+from transformers import PreTrainedTokenizerFast
+
+TAGS: Final = ("<think>", "</think>", "<action>", "</action>")
+END: Final = "<|end|>"
+_RARE: Final = 3
+
+
+def train_tokenizer(
+    texts: Sequence[str], commands: Iterable[str], words: int, merges: int
+) -> PreTrainedTokenizerFast:
+    """A tokenizer that reads each frequent word, number and tag of the texts as one token.
+
+    Any other text is read too, by BPE down to bytes. A word and the space before it are one token,
+    and so are the two leading words of a command that never stand before a number (``go to``).
+
+    Args:
+        texts: What the policy will read and write.
+        commands: Commands of the world.
+        words: The most words that become tokens.
+        merges: The most BPE merges learned from the words that do not.
+    """
+    phrases = leading_phrases(commands)
+    split = _split_pattern(phrases)
+    known, tags = re.compile(split), re.compile("|".join(TAGS))
+    counts = Counter(
+        word
+        for text, times in Counter(texts).items()
+        for part in tags.split(text)
+        for word in known.findall(part) * times
+    )
+    frequent = [w for w, n in sorted(counts.items(), key=lambda c: (-c[1], c[0])) if n >= _RARE]
+    frequent = [w for w in frequent if len(w.encode()) > 1][:words]
+    rest = {w: n for w, n in counts.items() if w not in set(frequent)}
+    vocabulary, learned = _learn_merges(rest, merges)
+    for word in frequent:
+        vocabulary.setdefault(_byte_level(word), len(vocabulary))
+    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=learned, ignore_merges=True))
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(split), "isolated"),
+            ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    backend.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        eos_token=END,
+        pad_token=END,
+        clean_up_tokenization_spaces=False,
+    )
+    tokenizer.add_tokens(list(TAGS))
+    return tokenizer
+
+
+def leading_phrases(commands: Iterable[str]) -> tuple[str, ...]:
+    """The two leading words of commands that always go on with a word, in several ways."""
+    followers: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for command in commands:
+        words = command.split(" ")
+        if len(words) > 2 and words[0].isalpha() and words[1].isalpha():
+            followers[words[0], words[1]].add(words[2])
+    return tuple(
+        sorted(
+            " ".join(pair)
+            for pair, after in followers.items()
+            if len(after) > 1 and not any(word[:1].isdigit() for word in after)
+        )
+    )
+
+
+def _split_pattern(phrases: Sequence[str]) -> str:
+    fixed = "".join(rf"{re.escape(p)}(?= )|" for p in phrases)
+    return rf"{fixed} ?[A-Za-z]+| ?[0-9]+|\n| ?[^\sA-Za-z0-9]|\s"
+
+
+def _learn_merges(
+    counts: dict[str, int], merges: int
+) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Vocabulary (all bytes first) and merges of a BPE over words with their counts."""
+    alphabet = sorted(ByteLevel.alphabet())
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
+    learner.train_from_iterator(
+        (word for word, count in sorted(counts.items()) for _ in range(count)),
+        trainers.BpeTrainer(
+            vocab_size=len(alphabet) + merges,
+            min_frequency=_RARE,
+            initial_alphabet=alphabet,
+            show_progress=False,
+        ),
+    )
+    model = json.loads(learner.to_str())["model"]
+    return dict(model["vocab"]), [(a, b) for a, b in model["merges"]]
+
+
+def _byte_level(word: str) -> str:
+    pieces = ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(word)
+    return "".join(piece for piece, _ in pieces)

@@ -1,0 +1,190 @@
+"""The embedded tiny policy: built for a world on first use, kept in the cache.
+
+It has the Qwen3 architecture with random weights, words of the world as tokens, and a warm start
+by imitating a weak demonstrator (`warmstart`): it speaks the format, copies names from the prompt,
+knows what the verbs are for, and fails most tasks, as larger models do before they are trained.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import gymnasium
+import torch
+from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from trca.policies.bpe import END, TAGS, train_tokenizer
+from trca.policies.building import build_once, cache_folder, digest
+from trca.policies.models import quiet
+from trca.policies.progress import progress
+from trca.policies.warmstart import Example, Stage, Tick, demonstrate, imitate
+
+_VERSION: Final = 1
+_JUDGES_ONLY: Final = ("library", "budgets", "lambda_", "render_mode")
+THOUGHT: Final = "ok"
+
+
+@dataclass(frozen=True)
+class TinySpec:
+    """Everything beside the world that makes a tiny policy.
+
+    Attributes:
+        hidden_size: Width d.
+        layers: Number of layers.
+        heads: Query heads.
+        kv_heads: Key-value heads.
+        feed_forward: Width of the feed-forward layers.
+        words: The most words of the world that become tokens.
+        merges: The most BPE merges for the rarer words.
+        history_length: Past actions in the prompt; train with the same.
+        stages: What is imitated, in order.
+        batch_size: Rows an update.
+        lr: Highest learning rate.
+        warmup: Updates until then.
+        prompt_weight: Weight of the loss on the prompt beside that on the response.
+        seed: Seed of weights, tasks, commands and order.
+        threads: Threads of PyTorch while it is built; another number rounds differently.
+    """
+
+    hidden_size: int = 128
+    layers: int = 3
+    heads: int = 4
+    kv_heads: int = 2
+    feed_forward: int = 384
+    words: int = 2000
+    merges: int = 1000
+    history_length: int = 0
+    stages: tuple[Stage, ...] = (Stage(0.3, 1200), Stage(0.8, 300))
+    batch_size: int = 32
+    lr: float = 2e-3
+    warmup: int = 100
+    prompt_weight: float = 0.2
+    seed: int = 0
+    threads: int = 2
+
+
+def tiny_policy(
+    env_id: str, env_config: Mapping[str, Any] | None = None, spec: TinySpec | None = None
+) -> Path:
+    """Folder of the tiny policy of a world, which ``from_pretrained`` opens.
+
+    It is found under a hash of all that made it; what only judges the agent (library, budgets,
+    lambda) has no part in it. It always learns from the ``train`` split.
+
+    Args:
+        env_id: Gymnasium id of the world.
+        env_config: Keyword arguments of the world.
+        spec: Sizes and stages; the defaults for None.
+    """
+    spec = spec or TinySpec()
+    world = {k: v for k, v in (env_config or {}).items() if k not in _JUDGES_ONLY}
+    world["split"] = "train"
+    recipe = {"env_id": env_id, "env_config": world, "spec": asdict(spec), "version": _VERSION}
+    folder = cache_folder() / "tiny" / digest(recipe)
+
+    def build(target: Path) -> None:
+        with progress(f"the tiny policy for {env_id}") as tick, _threads(spec.threads):
+            env = gymnasium.make(env_id, disable_env_checker=True, **world)
+            try:
+                build_tiny(env, spec, target, tick)
+            finally:
+                env.close()
+        (target / "recipe.json").write_text(json.dumps(recipe, indent=2, default=str))
+
+    return build_once(folder, build)
+
+
+def build_tiny(env: gymnasium.Env[str, str], spec: TinySpec, target: Path, tick: Tick) -> None:
+    """Makes tokenizer and model for a world, trains them, and saves them.
+
+    Args:
+        env: The world, on its training split.
+        spec: Sizes and stages.
+        target: Folder to fill.
+        tick: Told of progress.
+    """
+    stages = [
+        demonstrate(
+            env,
+            stage.randomness,
+            stage.updates * spec.batch_size,
+            spec.seed + number,
+            spec.history_length,
+            tick,
+        )
+        for number, stage in enumerate(spec.stages)
+    ]
+    examples = [example for stage in stages for example in stage]
+    tokenizer = train_tokenizer(
+        [f"{example.prompt}{respond(example.command)}" for example in examples],
+        {example.command for example in examples},
+        spec.words,
+        spec.merges,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(spec.seed)
+        model = new_model(tokenizer, spec)
+        imitate(
+            model,
+            [
+                _encoded(stage[: s.updates * spec.batch_size], tokenizer)
+                for stage, s in zip(stages, spec.stages, strict=True)
+            ],
+            batch_size=spec.batch_size,
+            lr=spec.lr,
+            warmup=spec.warmup,
+            prompt_weight=spec.prompt_weight,
+            seed=spec.seed,
+            tick=tick,
+        )
+    with quiet():
+        model.save_pretrained(target)
+    tokenizer.save_pretrained(target)
+
+
+def respond(command: str) -> str:
+    """The response that the demonstrator gives for a command."""
+    return f"<think>{THOUGHT}</think><action>{command}</action>"
+
+
+def new_model(tokenizer: PreTrainedTokenizerFast, spec: TinySpec) -> Any:
+    """A model of random weights, drawn from PyTorch's global generator."""
+    model = Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=len(tokenizer),
+            hidden_size=spec.hidden_size,
+            num_hidden_layers=spec.layers,
+            num_attention_heads=spec.heads,
+            num_key_value_heads=spec.kv_heads,
+            head_dim=spec.hidden_size // spec.heads,
+            intermediate_size=spec.feed_forward,
+            tie_word_embeddings=True,
+            max_position_embeddings=4096,
+        )
+    )
+    ends = [tokenizer.vocab[END], tokenizer.vocab[TAGS[-1]]]
+    model.generation_config = GenerationConfig(eos_token_id=ends, pad_token_id=ends[0])
+    return model
+
+
+def _encoded(
+    examples: list[Example], tokenizer: PreTrainedTokenizerFast
+) -> list[tuple[list[int], list[int]]]:
+    prompts = tokenizer([e.prompt for e in examples])["input_ids"]
+    responses = tokenizer([respond(e.command) for e in examples])["input_ids"]
+    return list(zip(prompts, responses, strict=True))
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

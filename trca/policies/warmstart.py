@@ -1,0 +1,205 @@
+"""Imitation of a weak demonstrator: how a tiny policy learns a world's language before RL.
+
+The world is met through `gymnasium.make` alone, with two methods beside Gymnasium's own: its
+``task_ids``, and ``heuristic_action()``, a sensible next command from what was observed so far.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from torch import Tensor
+
+from trca.policies.prompts import compact_prompt
+
+Tick = Callable[[str, int, int], None]
+"""Told of progress: what is being done, how much is done, of how much."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stretch of imitation.
+
+    Attributes:
+        randomness: Probability p that the demonstrator takes a random admissible command; else it
+            takes the sensible one.
+        updates: Optimizer steps.
+    """
+
+    randomness: float
+    updates: int
+
+
+@dataclass(frozen=True)
+class Example:
+    """One demonstrated step, as text.
+
+    Attributes:
+        prompt: What the policy reads.
+        command: What the demonstrator did.
+    """
+
+    prompt: str
+    command: str
+
+
+def demonstrate(
+    env: gymnasium.Env[str, str],
+    randomness: float,
+    steps: int,
+    seed: int,
+    history_length: int,
+    tick: Tick,
+) -> list[Example]:
+    """Plays whole episodes of tasks drawn from the split until there are enough steps.
+
+    Args:
+        env: The world.
+        randomness: Probability of a random admissible command.
+        steps: Steps wanted; the last episode is played to its end.
+        seed: Seed of the tasks and of the random commands.
+        history_length: Past actions in the prompt.
+        tick: Told of progress.
+
+    Raises:
+        ValueError: When the world has no ``heuristic_action``.
+    """
+    world: Any = env.unwrapped
+    if not hasattr(world, "heuristic_action"):
+        raise ValueError(
+            f"{type(world).__name__} has no heuristic_action() to imitate: add one, or name a"
+            " model instead of tiny"
+        )
+    draw = random.Random(seed)
+    tasks = list(world.task_ids)
+    examples: list[Example] = []
+    while len(examples) < steps:
+        observation, info = env.reset(options={"task": draw.choice(tasks)})
+        past: list[tuple[str, str]] = []
+        over = False
+        while not over:
+            if draw.random() < randomness:
+                command = draw.choice(info["admissible_actions"])
+            else:
+                command = world.heuristic_action()
+            examples.append(
+                Example(_prompt(world, info, observation, past, history_length), command)
+            )
+            past.append((observation, command))
+            observation, _, terminated, truncated, info = env.step(command)
+            over = terminated or truncated
+        tick("playing", min(len(examples), steps), steps)
+    return examples
+
+
+def _prompt(
+    world: Any,
+    info: dict[str, Any],
+    observation: str,
+    past: Sequence[tuple[str, str]],
+    history_length: int,
+) -> str:
+    return compact_prompt(
+        info["task"],
+        len(past),
+        world.max_steps,
+        past[-history_length:] if history_length else (),
+        info.get("memory", ""),
+        observation,
+        info["admissible_actions"],
+    )
+
+
+def imitate(
+    model: Any,
+    stages: Sequence[Sequence[tuple[list[int], list[int]]]],
+    *,
+    batch_size: int,
+    lr: float,
+    warmup: int,
+    prompt_weight: float,
+    seed: int,
+    tick: Tick,
+) -> float:
+    """Trains a causal LM on prompts and responses, stage after stage, once through each.
+
+    The loss of a row is the mean over its response plus ``prompt_weight`` times the mean over its
+    prompt. AdamW; the learning rate warms up and then falls along a cosine to a twentieth.
+
+    Args:
+        model: A Hugging Face causal LM, trained in place.
+        stages: Rows of prompt ids and response ids.
+        batch_size: Rows an update.
+        lr: The highest learning rate.
+        warmup: Updates until then.
+        prompt_weight: Weight of the prompt's loss.
+        seed: Seed of the order of the rows.
+        tick: Told of progress.
+
+    Returns:
+        The response loss in nats a token, mean over the last twentieth.
+    """
+    updates = [len(rows) // batch_size for rows in stages]
+    total = sum(updates)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.98), weight_decay=0.01)
+    losses: list[float] = []
+    model.train()
+    for number, rows in enumerate(stages):
+        for batch in _batches(rows, batch_size, seed + number):
+            done = len(losses)
+            fall = 0.05 + 0.95 * 0.5 * (1.0 + np.cos(np.pi * done / total))
+            for group in optimizer.param_groups:
+                group["lr"] = lr * min(1.0, (done + 1) / warmup) * fall
+            loss, response_loss = _loss(model, batch, prompt_weight)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            losses.append(response_loss)
+            tick(f"imitating, loss {np.mean(losses[-50:]):.3f}", len(losses), total)
+    model.eval()
+    return float(np.mean(losses[-max(1, total // 20) :]))
+
+
+def _batches(
+    rows: Sequence[tuple[list[int], list[int]]], size: int, seed: int
+) -> Iterator[list[tuple[list[int], list[int]]]]:
+    """Whole batches of rows of similar length, in random order."""
+    draw = random.Random(seed)
+    order = list(rows)
+    draw.shuffle(order)
+    pool = 16 * size
+    for first in range(0, len(order), pool):
+        near = sorted(order[first : first + pool], key=lambda row: len(row[0]) + len(row[1]))
+        batches = [near[k : k + size] for k in range(0, len(near) - size + 1, size)]
+        draw.shuffle(batches)
+        yield from batches
+
+
+def _loss(
+    model: Any, batch: Sequence[tuple[list[int], list[int]]], prompt_weight: float
+) -> tuple[Tensor, float]:
+    width = -(-max(len(prompt) + len(response) for prompt, response in batch) // 8) * 8
+    ids = np.zeros((len(batch), width), dtype=np.int64)
+    weights = np.zeros((len(batch), width), dtype=np.float32)
+    responses = np.zeros((len(batch), width), dtype=bool)
+    for line, (prompt, response) in enumerate(batch):
+        first, last = len(prompt), len(prompt) + len(response)
+        ids[line, :last] = prompt + response
+        weights[line, 1:first] = prompt_weight / first
+        weights[line, first:last] = 1.0 / len(response)
+        responses[line, first:last] = True
+    tokens = torch.from_numpy(ids)
+    logits = model(input_ids=tokens, use_cache=False).logits[:, :-1]
+    losses = torch.nn.functional.cross_entropy(
+        logits.transpose(1, 2), tokens[:, 1:], reduction="none"
+    )
+    loss = (losses * torch.from_numpy(weights[:, 1:])).sum() / len(batch)
+    response_loss = losses.detach()[torch.from_numpy(responses[:, 1:])].mean()
+    return loss, float(response_loss)
