@@ -18,7 +18,7 @@ from trca.algorithms import (
     local_runner,
 )
 
-FIGURES = [
+FIGURES = {
     "success_rate",
     "score",
     "parsed_ratio",
@@ -36,7 +36,7 @@ FIGURES = [
     "grad_norm",
     "mismatch_kl",
     "tokens_per_second",
-]
+}
 pytestmark = pytest.mark.usefixtures("cluster")
 
 
@@ -65,8 +65,7 @@ def test_an_iteration_changes_the_weights_and_reports_its_figures(make_config, c
     after = weights_of(algorithm)
     assert any(not np.array_equal(before[n], after[n]) for n in before)
     assert all(np.isfinite(w).all() for w in after.values())
-    for name in FIGURES:
-        assert math.isfinite(result[name]), name
+    assert {name for name in FIGURES if not math.isfinite(result[name])} == set()
     assert set(result["operators"]) == {"key_seen", "no_command", "key_taken"}
     assert set(result["timing"]) == {
         "generation", "world", "judging", "credit", "learning", "sync",

@@ -96,7 +96,7 @@ def evaluate_panel(
         live: Episodes in play at a time, about; they share the engine's batches.
         timeout_s: Seconds after which a remote runner counts as lost.
     """
-    config = source.config if isinstance(source, TextEnvRunner) else source._remote_config
+    config: Any = source.config if isinstance(source, TextEnvRunner) else source._remote_config
     sampling = Sampling(
         config.evaluation_temperature if temperature is None else temperature,
         max_new_tokens or config.max_new_tokens,

@@ -79,7 +79,7 @@ class TextParameters(BaseModel):
     )
     aggregation: Literal["rollout_mean", "step_mean", "token_mean"] = Field(
         "rollout_mean",
-        description="Mean over a rollout's steps, then rollouts (1/N sum 1/T_i sum); or steps; or tokens.",
+        description="Mean over a rollout's steps then rollouts (1/N sum 1/T_i sum), steps, tokens.",
     )
     clip_low: Probability = Field(0.2, description="Lower clipping coefficient of the ratio.")
     clip_high: float = Field(0.28, ge=0.0, description="Upper clipping coefficient of the ratio.")

@@ -35,21 +35,22 @@ def sample_groups(
     Returns:
         What was played (seconds are those of the slowest runner), and the runners' metrics.
     """
+    parts: list[tuple[Played, dict[str, Any]]] = []
+    local: Any = runners.local_env_runner
     remote = runners.num_remote_env_runners() > 0
     ids = runners.healthy_env_runner_ids()[: len(groups)]
     if remote and ids:
         hands = [groups[k :: len(ids)] for k in range(len(ids))]
-        results = runners.foreach_env_runner(
-            [partial(_sample, groups=hand, sampling=sampling) for hand in hands],
+        calls: Any = [partial(_sample, groups=hand, sampling=sampling) for hand in hands]
+        parts = runners.foreach_env_runner(
+            calls,
             local_env_runner=False,
             remote_worker_ids=ids,
             timeout_seconds=timeout_s,
         )
-    elif remote:
-        results = []
-    else:
-        results = [_sample(runners.local_env_runner, groups, sampling)]
-    return _merge([played for played, _ in results], groups), [metrics for _, metrics in results]
+    elif not remote:
+        parts = [_sample(local, groups, sampling)]
+    return _merge([played for played, _ in parts], groups), [metrics for _, metrics in parts]
 
 
 def _sample(

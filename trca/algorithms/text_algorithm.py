@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.learner.learner_group import LearnerGroup
+from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import (
     ENV_RUNNER_RESULTS,
     LEARNER_RESULTS,
     NUM_ENV_STEPS_SAMPLED_LIFETIME,
 )
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.evaluation import Evaluation
@@ -40,7 +43,7 @@ logger = logging.getLogger(__name__)
 _TRAINING_STEPS = "training_steps"
 
 
-class TextAlgorithm(Algorithm):  # type: ignore[misc]
+class TextAlgorithm(Algorithm):
     """Trains a language model on a text world; the credit rule is what algorithms differ in.
 
     Attributes:
@@ -51,7 +54,12 @@ class TextAlgorithm(Algorithm):  # type: ignore[misc]
         training_steps: Training iterations begun, over all restarts.
     """
 
-    def setup(self, config: AlgorithmConfig) -> None:
+    config: TextAlgorithmConfig
+    metrics: MetricsLogger
+    env_runner_group: EnvRunnerGroup
+    learner_group: LearnerGroup
+
+    def setup(self, config: AlgorithmConfig) -> None:  # type: ignore[override]
         """Sets up RLlib's parts and the training panel."""
         torch.set_num_threads(self.config.torch_threads)
         self.rollouts: list[Rollout] = []

@@ -20,7 +20,7 @@ from __future__ import annotations
 import copy
 import json
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
@@ -34,7 +34,7 @@ _DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda
 """Keys of RLlib's dictionaries that are no attribute of a config."""
 
 
-class TextAlgorithmConfig(AlgorithmConfig):  # type: ignore[misc]
+class TextAlgorithmConfig(AlgorithmConfig):
     """The settings that algorithms on text worlds share; an algorithm sets its `parameters_class`.
 
     Attributes:
@@ -42,6 +42,12 @@ class TextAlgorithmConfig(AlgorithmConfig):  # type: ignore[misc]
     """
 
     parameters_class: ClassVar[type[TextParameters]] = TextParameters
+    env: Any
+    env_runner_cls: Any
+    observation_space: Any
+    action_space: Any
+    custom_evaluation_function: Any
+    minibatch_size: Any
 
     def __init__(self, algo_class: type | None = None) -> None:
         from trca.algorithms.evaluation import evaluate_algorithm
@@ -60,6 +66,11 @@ class TextAlgorithmConfig(AlgorithmConfig):  # type: ignore[misc]
         self.custom_evaluation_function = evaluate_algorithm
         for name, value in self.parameters_class().model_dump().items():
             setattr(self, name, value)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The hyperparameters are attributes."""
 
     def training(self, **kwargs: Any) -> TextAlgorithmConfig:
         """Sets hyperparameters, and what RLlib's own ``training`` takes.
@@ -126,8 +137,10 @@ class TextAlgorithmConfig(AlgorithmConfig):  # type: ignore[misc]
 
     def resolved_model(self) -> str:
         """Folder or Hugging Face name of the model; builds the embedded policy on first use."""
-        world = self.env if isinstance(self.env, str) else getattr(self.env, "__name__", "")
-        return _resolve(self.model, world, json.dumps(self.env_config, sort_keys=True, default=str))
+        name = self.env if isinstance(self.env, str) else getattr(self.env, "__name__", "")
+        return _resolve(
+            str(self.model), name, json.dumps(self.env_config, sort_keys=True, default=str)
+        )
 
     def get_default_rl_module_spec(self) -> RLModuleSpec:
         """The spec of the language-model module."""

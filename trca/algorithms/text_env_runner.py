@@ -54,7 +54,7 @@ class Operators:
     categories: NDArray[np.int8]
 
 
-class TextEnvRunner(EnvRunner, Checkpointable):  # type: ignore[misc]
+class TextEnvRunner(EnvRunner, Checkpointable):
     """Plays rollout groups with the newest weights it was given.
 
     Everything heavy (worlds, model, engine) is made on first use, so that the local runner of an
@@ -63,6 +63,8 @@ class TextEnvRunner(EnvRunner, Checkpointable):  # type: ignore[misc]
     Attributes:
         weights_version: RLlib's sequence number of the weights in use.
     """
+
+    config: TextAlgorithmConfig
 
     def __init__(self, *, config: TextAlgorithmConfig, **kwargs: Any) -> None:
         """Takes RLlib's arguments.
@@ -83,8 +85,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):  # type: ignore[misc]
         from trca.policies.models import load_tokenizer
 
         config = self.config
-        spec = config.get_rl_module_spec(inference_only=True)
-        tokenizer = load_tokenizer(spec.model_config["model"])
+        tokenizer = load_tokenizer(config.resolved_model())
         prompter = Prompter(
             tokenizer,
             template=config.template,
@@ -92,7 +93,8 @@ class TextEnvRunner(EnvRunner, Checkpointable):  # type: ignore[misc]
             max_prompt_tokens=config.max_prompt_tokens,
             memory=config.memory,
         )
-        engine = make_engine(config.engine, spec.build(), tokenizer)
+        module = config.get_rl_module_spec(inference_only=True).build()
+        engine = make_engine(config.engine, module, tokenizer)
         if self._weights is not None:
             engine.load_weights(self._weights, self.weights_version)
         return Player(self._make_world, engine, prompter, tokenizer)

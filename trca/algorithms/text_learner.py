@@ -37,6 +37,7 @@ from torch import Tensor
 from trca.algorithms.losses import LossInputs, LossSettings, LossTerms, objective
 from trca.algorithms.rows import Rows, segments
 from trca.algorithms.tensors import TokenBatch, token_batch
+from trca.algorithms.text_config import TextAlgorithmConfig
 
 logger = logging.getLogger(__name__)
 
@@ -61,15 +62,17 @@ STATISTICS: Final = (
 """Names of the figures of an update, logged by the module's id."""
 
 
-class TextLearner(TorchLearner):  # type: ignore[misc]
+class TextLearner(TorchLearner):
     """Updates a language model on credited steps.
 
     Attributes:
         updates: Optimizer steps taken.
     """
 
+    config: TextAlgorithmConfig
+
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**kwargs)  # type: ignore[no-untyped-call]
         self.updates = 0
         self._terms: list[LossTerms] = []
 
@@ -87,7 +90,8 @@ class TextLearner(TorchLearner):  # type: ignore[misc]
         self, module_id: str, config: AlgorithmConfig | None = None
     ) -> None:
         """AdamW over the trainable parameters: the reference is frozen."""
-        parameters = [p for p in self.module[module_id].parameters() if p.requires_grad]
+        module: Any = self.module[module_id]
+        parameters = [p for p in module.parameters() if p.requires_grad]
         optimizer = torch.optim.AdamW(
             parameters,
             lr=self.config.lr,
@@ -118,7 +122,8 @@ class TextLearner(TorchLearner):  # type: ignore[misc]
         self._check_is_built()
         self.before_gradient_based_update(timesteps=timesteps or {})
         self._weights_seq_no += 1
-        rows, mismatch = self._scored(training_data.batch)
+        given: Any = training_data.batch
+        rows, mismatch = self._scored(given)
         figures: list[dict[str, float]] = []
         for epoch in range(self.config.num_epochs):
             key = (*shuffle_key, epoch)
@@ -130,7 +135,7 @@ class TextLearner(TorchLearner):  # type: ignore[misc]
         self.after_gradient_based_update(timesteps=timesteps or {})
         return self.metrics.reduce()
 
-    def compute_loss_for_module(
+    def compute_loss_for_module(  # type: ignore[override]
         self,
         *,
         module_id: str,
@@ -173,7 +178,8 @@ class TextLearner(TorchLearner):  # type: ignore[misc]
 
     @property
     def _parameters(self) -> list[torch.nn.Parameter]:
-        return list(self._params.values())
+        parameters: Any = self._params.values()
+        return list(parameters)
 
     def _scored(self, rows: Rows) -> tuple[Rows, float | None]:
         """Fills in the reference's logprobs, and the policy's own where asked.
@@ -216,7 +222,7 @@ class TextLearner(TorchLearner):  # type: ignore[misc]
                 batch=self._loss_inputs(micro, batch, factor),
                 fwd_out=self._forward(batch, reference=False),
             )
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
         self._add_up_gradients()
         figures = self._figures()
         limit = self.config.grad_clip or float("inf")
@@ -237,7 +243,8 @@ class TextLearner(TorchLearner):  # type: ignore[misc]
         return token_batch(rows, counted, self._device)
 
     def _forward(self, batch: TokenBatch, reference: bool) -> dict[str, Tensor]:
-        out: dict[str, Tensor] = self.module[DEFAULT_MODULE_ID].score(
+        module: Any = self.module[DEFAULT_MODULE_ID]
+        out: dict[str, Tensor] = module.score(
             input_ids=batch.input_ids,
             row=batch.row,
             position=batch.position,
