@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from trca.cli.console import noise_to
 from trca.cli.run_folder import DEFAULT_ROOT, RunFolder
 from trca.tune_configs.files import ConfigError, assign, nearest, read
 from trca.tune_configs.settings import RunSettings
@@ -61,9 +62,10 @@ def export_checkpoint(run: RunFolder, which: Which, to: Path) -> None:
     Raises:
         ConfigError: When the run has no checkpoint yet.
     """
-    from trca.algorithms import export
+    with noise_to(run.path / "logs" / "export.log"):
+        from trca.algorithms import export
 
-    export(run.checkpoint(which), to)
+        export(run.checkpoint(which), to)
 
 
 def policy(name: str, config: str, given: Mapping[str, Any]) -> Policy:

@@ -45,25 +45,26 @@ def use_one_thread() -> None:
 
 
 @contextmanager
-def noise_to(folder: Path) -> Iterator[Console]:
-    """Sends what libraries print, log and warn to files; yields the one way to the terminal.
+def noise_to(log: Path) -> Iterator[Console]:
+    """Sends what libraries print, log and warn to a file; yields the one way to the terminal.
 
     Both file descriptors are redirected, so that what C++ code and child processes write goes to
-    the files too.
+    the file too.
 
     Args:
-        folder: Where ``output.log`` (all of it) goes.
+        log: The file; it is added to.
     """
     if not _is_descriptor(sys.stdout, 1):
         yield console
         return
     sys.stdout.flush()
     sys.stderr.flush()
-    log = os.open(folder / "output.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     kept = os.dup(1), os.dup(2)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(log)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
     logging.captureWarnings(True)
     try:
         with os.fdopen(os.dup(kept[0]), "w", encoding="utf-8") as terminal:

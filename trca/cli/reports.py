@@ -12,7 +12,7 @@ from trca.cli.run_folder import write_text
 from trca.cli.tables import Outcome, Row, as_json, as_markdown, as_rich, by_task_type, failures
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
     from trca.algorithms.evaluation import Evaluation
     from trca.envs.panel import Panel
@@ -86,12 +86,12 @@ class Report:
         """World, split and number of tasks."""
         return f"{self.panel.world} {self.panel.split}, {len(self.panel.task_ids)} tasks"
 
-    def table(self) -> Table:
-        """The table for the terminal."""
+    def table(self) -> Group:
+        """Title and table for the terminal."""
         return as_rich(by_task_type(self.outcomes), self.title)
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> Group:
     """The table of a report that was written to ``path.json``."""
     data = json.loads(path.with_name(f"{path.name}.json").read_text("utf-8"))
     panel = data["panel"]

@@ -86,7 +86,7 @@ class RunFolder:
             if (path / "config.yaml").is_file():
                 return cls(path)
         runs = [p.parent.name for p in root.glob("*/config.yaml")] if root.is_dir() else []
-        known = nearest(str(name_or_path), runs) if runs else f"there are no runs in {root}/"
+        known = nearest(Path(name_or_path).name, runs) if runs else f"there are no runs in {root}/"
         raise ConfigError(f"no run {str(name_or_path)!r}: {known}")
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
 ALL: Final = "All"
 """Name of the row over every task type."""
@@ -97,12 +97,14 @@ def as_markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_rich(rows: Sequence[Row], title: str) -> Table:
-    """The rows as a table for the terminal."""
+def as_rich(rows: Sequence[Row], title: str) -> Group:
+    """A title and the rows as a table, for the terminal."""
     from rich import box
+    from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    table = Table(box=box.SIMPLE_HEAD)
     table.add_column("task type")
     for name in ("n", "success", "95% interval", "steps", "missing"):
         table.add_column(name, justify="right")
@@ -110,7 +112,7 @@ def as_rich(rows: Sequence[Row], title: str) -> Table:
         if row.task_type == ALL and len(rows) > 1:
             table.add_section()
         table.add_row(*_cells(row), style="bold" if row.task_type == ALL else "")
-    return table
+    return Group(Text(title, style="bold"), table)
 
 
 def _row(name: str, outcomes: Sequence[Outcome]) -> Row:

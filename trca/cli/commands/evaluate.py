@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trca.cli.console import console, refusing, use_one_thread
+from trca.cli.console import console, noise_to, refusing, use_one_thread
+
+if TYPE_CHECKING:
+    from trca.cli.checkpoints import Policy
+    from trca.cli.reports import Report
+    from trca.envs.panel import Panel
 
 
 def evaluate(
@@ -48,33 +53,43 @@ def evaluate(
     use_one_thread()
     from trca.cli.checkpoints import policy
     from trca.cli.provenance import panel as whole_panel
-    from trca.cli.reports import Report
     from trca.tune_configs.files import ConfigError, assignments
 
-    with refusing(ConfigError):
+    with refusing(ConfigError, ValueError):
         given = assignments(set_ or [])
         if split is not None:
             given["evaluation_split"] = split
         subject = policy(run_or_model, config, given)
-    settings = subject.settings
-    panel = whole_panel(settings, settings.parameters.evaluation_split).head(tasks)
-    console.print(f"{subject.name} on {panel.split}, {len(panel.task_ids)} tasks x {seeds} seeds")
-
-    from trca.algorithms.evaluation import evaluate_panel, local_runner
-
-    runner = local_runner(subject.algorithm_config())
-    evaluations = {}
-    for seed in range(seeds):
-        evaluations[seed] = evaluate_panel(runner, panel, seed=seed, temperature=temperature)
-    runner.stop()
-    report = Report.of(panel, evaluations)
+        panel = whole_panel(subject.settings, subject.settings.parameters.evaluation_split)
+    panel = panel.head(tasks)
+    count = len(panel.task_ids)
+    console.print(f"{subject.name} on {panel.split}, {count} tasks, {seeds} times", markup=False)
+    report = _play(subject, panel, seeds, temperature)
     folder = output or subject.folder
     folder.mkdir(parents=True, exist_ok=True)
     if temperature is None:
-        temperature = settings.parameters.evaluation_temperature
+        temperature = subject.settings.parameters.evaluation_temperature
     path = folder / f"evaluation_{subject.label}_{panel.split}"
     report.write(path, policy=subject.name, seeds=seeds, temperature=temperature)
     console.print(report.table(), soft_wrap=False)
-    for reason, count in report.failures().items():
-        console.print(f"{count} missing: {reason}", markup=False, style="bold red")
-    console.print(f"Written to {path}.md and {path.name}.json")
+    for reason, missing in report.failures().items():
+        console.print(f"{missing} missing: {reason}", markup=False, style="bold red")
+    console.print(f"Written to {path}.md and {path.name}.json", markup=False)
+
+
+def _play(subject: Policy, panel: Panel, seeds: int, temperature: float | None) -> Report:
+    from trca.cli.reports import Report
+
+    with (
+        noise_to(subject.folder / "logs" / "evaluate.log") as terminal,
+        terminal.status("loading the model") as status,
+    ):
+        from trca.algorithms.evaluation import evaluate_panel, local_runner
+
+        runner = local_runner(subject.algorithm_config())
+        evaluations = {}
+        for seed in range(seeds):
+            status.update(f"playing {len(panel.task_ids)} tasks with seed {seed}")
+            evaluations[seed] = evaluate_panel(runner, panel, seed=seed, temperature=temperature)
+        runner.stop()
+    return Report.of(panel, evaluations)

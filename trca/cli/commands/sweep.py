@@ -60,7 +60,7 @@ def sweep(
     trials = len(settings.points()) * len(settings.seeds)
     console.print(f"[bold]{folder.path}[/]: {trials} trials, {settings.side_by_side} side by side")
     folder.set_status("running", 0)
-    with noise_to(folder.path / "logs") as terminal:
+    with noise_to(folder.path / "logs" / "output.log") as terminal:
         rows = run_sweep(settings, folder, terminal)
     failed = sum(row["failed"] for row in rows)
     folder.set_status("failed" if failed else "finished", first.run.iterations)

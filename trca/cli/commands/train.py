@@ -118,7 +118,7 @@ def _run(settings: RunSettings, run: RunFolder) -> None:
     again = f"trca train --resume {run.path}"
     try:
         with (
-            noise_to(run.path / "logs") as terminal,
+            noise_to(run.path / "logs" / "output.log") as terminal,
             Progress(terminal, run.name, settings.run.iterations) as progress,
         ):
             train(settings, run, progress)
