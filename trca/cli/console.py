@@ -37,8 +37,9 @@ def use_one_thread() -> None:
     """Keeps numerical libraries to one thread each, unless the user said otherwise.
 
     Call it before torch is imported: a process with more threads than free cores is many times
-    slower than with one.
+    slower than with one. Where a setting asks for more, idle threads wait without spinning.
     """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
