@@ -1,6 +1,7 @@
 """Game files: what cannot be played is refused by its name, with what is wrong and what to do."""
 
 import json
+import pickle
 import re
 from contextlib import suppress
 
@@ -52,6 +53,11 @@ def test_a_broken_file_is_named_with_the_mend(tmp_path, content, problem):
     assert problem in said
     assert "trca data alfworld" in said
     assert len(said) < 600
+
+
+def test_the_error_reads_the_same_from_another_process():
+    error = GameFileError("a.tw-pddl", "it is no game")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
 @pytest.mark.parametrize("path", ["nowhere.tw-pddl", ".", "nul\x00byte"])

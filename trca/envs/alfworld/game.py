@@ -56,7 +56,11 @@ class GameFileError(ValueError):
     """A game that cannot be played; names the file, what is wrong, and the mend."""
 
     def __init__(self, source: str | Path, problem: str) -> None:
-        super().__init__(
+        super().__init__(str(source), problem)
+
+    def __str__(self) -> str:
+        source, problem = self.args
+        return (
             f"{source}: {problem}. Give a game.tw-pddl file of an ALFWorld release (json_2.1.1 or"
             " later); `trca data alfworld` fetches one"
         )
@@ -73,7 +77,6 @@ class Game:
         walkthrough: Commands that win, where the file gives them.
         goal: What must hold for success; all blocks of it.
         names: Name of each id.
-        agent: Id of the agent.
         start: The location of the agent at the start.
         location: Location of each receptacle.
         receptacles_at: The receptacles of each location, sorted.
@@ -120,7 +123,8 @@ class Game:
             problem = parse_problem(data["pddl_problem"], _SIGNATURES, _CHANGING)
             self._read(problem, sinks)
         except PddlError as error:
-            raise GameFileError(source, f"its PDDL problem cannot be played: {error}") from None
+            reason = str(error)[:500]
+            raise GameFileError(source, f"its PDDL problem cannot be played: {reason}") from None
         except RecursionError:
             raise GameFileError(source, "its PDDL problem is nested too deep") from None
 
@@ -174,7 +178,7 @@ class Game:
         self.names = display_names(
             {name for group in facts.values() for f in group for name in f[1:]}
         )
-        self.agent, self.start = start[0]
+        self.start = start[0][1]
         self.location = only("receptacleatlocation")
         self.receptacles_at = _grouped((place, r) for r, place in self.location.items())
         self.contents = _grouped((r, thing) for thing, r in pairs("inreceptacle"))
