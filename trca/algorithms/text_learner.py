@@ -34,6 +34,7 @@ from ray.rllib.utils.metrics import (
 )
 from torch import Tensor
 
+from trca.algorithms.last_mlp import last_mlp_at
 from trca.algorithms.losses import LossInputs, LossSettings, LossTerms, objective
 from trca.algorithms.rows import Rows, segments
 from trca.algorithms.tensors import TokenBatch, token_batch
@@ -244,14 +245,16 @@ class TextLearner(TorchLearner):
 
     def _forward(self, batch: TokenBatch, reference: bool) -> dict[str, Tensor]:
         module: Any = self.module[DEFAULT_MODULE_ID]
-        out: dict[str, Tensor] = module.score(
-            input_ids=batch.input_ids,
-            row=batch.row,
-            position=batch.position,
-            targets=batch.targets,
-            temperature=self.config.temperature,
-            reference=reference,
-        )
+        model = module.reference if reference else module.model
+        with last_mlp_at(model, batch.row, batch.position):
+            out: dict[str, Tensor] = module.score(
+                input_ids=batch.input_ids,
+                row=batch.row,
+                position=batch.position,
+                targets=batch.targets,
+                temperature=self.config.temperature,
+                reference=reference,
+            )
         return out
 
     def _loss_inputs(self, rows: Rows, batch: TokenBatch, factor: float) -> LossInputs:
