@@ -61,7 +61,7 @@ def with_quirks(problem):
         *(f"isClean {thing}" for thing in objects[1::3]),
         *(f"isSliced {thing}" for thing in objects[2::3]),
         *(f"inReceptacle {thing} {receptacles[0]}" for thing in objects[::3]),
-        *(f"inReceptacleObject {objects[0]} {thing}" for thing in objects[1:4]),
+        *(f"inReceptacleObject {objects[0]} {thing}" for thing in objects[:4]),
         *(f"objectAtLocation {thing} {place[receptacles[-1]]}" for thing in objects[::4]),
     ]
     first, last = place[receptacles[0]], place[receptacles[-1]]

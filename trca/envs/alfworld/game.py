@@ -182,7 +182,9 @@ class Game:
         self.location = only("receptacleatlocation")
         self.receptacles_at = _grouped((place, r) for r, place in self.location.items())
         self.contents = _grouped((r, thing) for thing, r in pairs("inreceptacle"))
-        self.inside = _grouped((outer, thing) for thing, outer in pairs("inreceptacleobject"))
+        self.inside = _grouped(
+            (outer, thing) for thing, outer in pairs("inreceptacleobject") if thing != outer
+        )
         self.places = {o: frozenset(at) for o, at in _grouped(pairs("objectatlocation")).items()}
         self.object_type = only("objecttype")
         self.receptacle_type = only("receptacletype")
