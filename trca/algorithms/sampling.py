@@ -12,7 +12,7 @@ from trca.algorithms.player import Failure, GroupRequest, Played
 from trca.algorithms.text_env_runner import TextEnvRunner
 from trca.policies.engine import Sampling
 
-LOST = "the env runner that played it was lost"
+LOST = "the env runner that played it was lost or too slow"
 
 
 def sample_groups(
