@@ -71,8 +71,6 @@ class RunFolder:
                     ) from None
                 number += 1
                 continue
-            for part in ("checkpoints", "logs", "rollouts"):
-                (path / part).mkdir()
             return cls(path)
 
     @classmethod
@@ -145,7 +143,7 @@ class RunFolder:
     def rollouts(self, iteration: int) -> Path:
         """The folder for the rollouts of an iteration; made when it is not there."""
         folder = self.path / "rollouts" / f"iteration_{iteration:06d}"
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     # Checkpoints
@@ -185,6 +183,7 @@ class RunFolder:
             OSError: When it cannot be written; the checkpoints there were are untouched.
         """
         folder = self.path.resolve() / "checkpoints"
+        folder.mkdir(exist_ok=True)
         target = folder / f"iteration_{iteration:06d}"
         with _whole_folder(target) as draft:
             write(draft)

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from ray import tune
@@ -26,11 +26,18 @@ MEASURES: Final = {
 
 
 class Lines(tune.Callback):
-    """Prints one line for every iteration of every trial."""
+    """Prints one line for every iteration of every trial.
 
-    def __init__(self, console: Console, keys: Sequence[str], iterations: int) -> None:
-        """Takes where to print, which settings tell the trials apart, and how many iterations."""
-        self._console = console
+    Tune keeps its callbacks on disk, and a console cannot go there: the class has it.
+
+    Attributes:
+        console: Where to print.
+    """
+
+    console: ClassVar[Console]
+
+    def __init__(self, keys: Sequence[str], iterations: int) -> None:
+        """Takes which settings tell the trials apart, and how many iterations a trial has."""
         self._keys = keys
         self._iterations = iterations
 
@@ -39,14 +46,14 @@ class Lines(tune.Callback):
     ) -> None:
         """Tune's hook."""
         point = "  ".join(f"{key}={lookup(trial.config, key)}" for key in self._keys)
-        self._console.print(
+        self.console.print(
             f"{point}  iteration {result['training_iteration']}/{self._iterations}  "
             f"success {result.get('success_rate', float('nan')):.1%}"
         )
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Tune's hook."""
-        self._console.print(f"trial {trial} failed: {trial.error_file}", markup=False, style="red")
+        self.console.print(f"trial {trial} failed: {trial.error_file}", markup=False, style="red")
 
 
 def run_sweep(sweep: SweepSettings, folder: RunFolder, console: Console) -> list[dict[str, Any]]:
@@ -72,9 +79,8 @@ def run_sweep(sweep: SweepSettings, folder: RunFolder, console: Console) -> list
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-    keys = (*sweep.grid, "seed")
-    lines = Lines(console, keys, run.iterations)
-    trials = folder.path / "trials"
+    Lines.console = console
+    trials = folder.path.resolve() / "trials"
     if tune.Tuner.can_restore(str(trials)):
         tuner = tune.Tuner.restore(
             str(trials),
@@ -83,8 +89,6 @@ def run_sweep(sweep: SweepSettings, folder: RunFolder, console: Console) -> list
             resume_errored=True,
             param_space=_space(sweep),
         )
-        internal: Any = tuner._local_tuner
-        internal._run_config.callbacks = [lines]
     else:
         tuner = tune.Tuner(
             run.algorithm,
@@ -99,7 +103,7 @@ def run_sweep(sweep: SweepSettings, folder: RunFolder, console: Console) -> list
                     checkpoint_at_end=True,
                     num_to_keep=1,
                 ),
-                callbacks=[lines],
+                callbacks=[Lines((*sweep.grid, "seed"), run.iterations)],
                 verbose=0,
             ),
         )
@@ -150,10 +154,13 @@ def write_table(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> str:
 
 
 def lookup(config: Mapping[str, Any], key: str) -> Any:
-    """The value of a key, which may be ``a.b``, in nested settings."""
+    """The value of a key, which may be ``a.b``, in a trial's config.
+
+    RLlib writes ``lambda_`` as ``lambda`` there.
+    """
     value: Any = config
     for part in key.split("."):
-        value = value[part]
+        value = value[part] if part in value else value[part.removesuffix("_")]
     return value
 
 

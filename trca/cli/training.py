@@ -174,6 +174,7 @@ def start_ray(folder: Path) -> None:
     )
     session = Path(context.address_info["session_dir"]) / "logs"
     link = folder / "logs" / "ray"
+    link.parent.mkdir(exist_ok=True)
     link.unlink(missing_ok=True)
     with suppress(OSError):
         link.symlink_to(session, target_is_directory=True)
