@@ -4,11 +4,12 @@ A request's completion does not depend on what else is in the batch, bit for bit
 
 * Chance: each request draws from its own counter-based stream, one uniform number a token, and the
   token is found by inverse CDF in the order of the ids.
-* Arithmetic: the kernels below round a row alike whatever its neighbours when the number of rows is
-  a multiple of eight and the other sizes are the same. So rows only share a forward pass with rows
-  of the same padded sizes, which are functions of the prompt's own length, and a pass is filled up
-  to a multiple of eight with copies. Prompts are padded on the right, where causal attention keeps
-  the padding out, and each row writes keys and values at its own positions.
+* Arithmetic: PyTorch's CPU kernels round a row alike whatever its neighbours when the tokens of a
+  pass are a multiple of eight and the other sizes are the same (see the tests; passes of 1, 2 or 7
+  tokens differ in the last bits). So rows only share a pass with rows of the same padded sizes,
+  which are functions of the prompt's own length, and a pass of single tokens is filled up with
+  copies. Prompts are padded on the right, where causal attention keeps the padding out, and each
+  row writes keys and values at its own positions.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from trca.policies.engine import Completion, Request, Sampling
+from trca.policies.engines.row_attention import rows_attended
 from trca.policies.engines.row_cache import RowCache
 from trca.policies.spans import token_bytes
 from trca.policies.weights import import_weights
 
 _ROWS: Final = 8
-_PREFILL_GRID: Final = 16
+_PREFILL_GRID: Final = 8
 _CACHE_GRID: Final = 64
 _CACHE_SLACK: Final = 32
 _PREFILL_TOKENS: Final = 4096
@@ -81,7 +83,7 @@ class TransformersEngine:
         training = self._model.training
         self._model.eval()
         try:
-            with torch.inference_mode():
+            with torch.inference_mode(), rows_attended(self._model):
                 for cached, numbers in sorted(groups.items()):
                     for first in range(0, len(numbers), self._max_rows):
                         some = numbers[first : first + self._max_rows]
@@ -163,10 +165,10 @@ class TransformersEngine:
             by_width[_round_up(max(len(prefix), 1), _PREFILL_GRID)].append(prefix)
         cache = RowCache(len(prompts), cached)
         for width, prefixes in by_width.items():
-            count = max(_PREFILL_TOKENS // width // _ROWS * _ROWS, _ROWS)
+            count = max(_PREFILL_TOKENS // width, 1)
             for first in range(0, len(prefixes), count):
                 some = prefixes[first : first + count]
-                ids = np.zeros((_round_up(len(some), _ROWS), width), dtype=np.int64)
+                ids = np.zeros((len(some), width), dtype=np.int64)
                 for line, prefix in enumerate(some):
                     ids[line, : len(prefix)] = prefix
                 read = DynamicCache(config=self._model.config)

@@ -1,0 +1,118 @@
+"""Small real parts: a tokenizer, random models, and a world to imitate in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from trca.envs.text_env import TextEnv
+from trca.policies.bpe import train_tokenizer
+from trca.policies.models import load_tokenizer, resolve_model
+from trca.policies.tiny import TinySpec, new_model, respond
+
+NOUNS = ("bed", "desk", "shelf", "drawer")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRCA_CACHE", str(tmp_path_factory.mktemp("cache")))
+        torch.set_num_threads(1)
+        yield
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Any:
+    commands = [f"go to {noun} {n}" for noun in NOUNS for n in range(3)]
+    commands += [f"take mug {n} from desk 1" for n in range(3)]
+    texts = [f"put a mug on shelf.\nAt bed 1.\n{c}\n{respond(c)}" for c in commands] * 3
+    return train_tokenizer(texts, commands, words=100, merges=20)
+
+
+@pytest.fixture(scope="session")
+def qwen_tokenizer() -> Any:
+    return load_tokenizer(resolve_model("shrunk:Qwen/Qwen2.5-1.5B-Instruct", env_id=""))
+
+
+@pytest.fixture(scope="session")
+def tiny(tokenizer: Any) -> Any:
+    torch.manual_seed(0)
+    spec = TinySpec(hidden_size=64, layers=2, heads=4, kv_heads=2, feed_forward=96)
+    return sharpened(new_model(tokenizer, spec))
+
+
+@pytest.fixture(scope="session")
+def qwen(tokenizer: Any) -> Any:
+    """A Qwen2 with untied weights and a vocabulary larger than the tokenizer's."""
+    torch.manual_seed(1)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer) + 13,
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=6,
+        num_key_value_heads=2,
+        intermediate_size=64,
+    )
+    return sharpened(Qwen2ForCausalLM(config))
+
+
+def sharpened(model: Any) -> Any:
+    """Random weights large enough that the next token depends on the prompt."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(6)
+    return model.eval()
+
+
+class RoomEnv(TextEnv):
+    """Go to the place that the task names."""
+
+    def __init__(self, split: str = "train", max_steps: int = 4) -> None:
+        super().__init__()
+        self.split = split
+        self.max_steps = max_steps
+
+    @property
+    def task_ids(self) -> tuple[str, ...]:
+        return tuple(f"{noun} {n}" for noun in NOUNS for n in (1, 2))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.goal = (options or {"task": "bed 1"})["task"]
+        self.steps = 0
+        return "You are in a room.", self._info()
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        won = action == f"go to {self.goal}"
+        return "You look around.", float(won), won, self.steps == self.max_steps, self._info()
+
+    def heuristic_action(self) -> str:
+        return f"go to {self.goal}"
+
+    def _info(self) -> dict[str, Any]:
+        offered = [f"go to {place}" for place in self.task_ids]
+        return {"task": f"find {self.goal}.", "admissible_actions": [*offered, "look"]}
+
+
+@pytest.fixture(scope="session")
+def room() -> str:
+    """Gymnasium id of a small world with a demonstrator."""
+    gymnasium.register("toy/Room-v0", entry_point=RoomEnv)
+    return "toy/Room-v0"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Path]]:
+    """An empty cache; call it for the folders in it."""
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path))
+    return lambda: sorted(p for p in tmp_path.glob("*/*") if p.is_dir())

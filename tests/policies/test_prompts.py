@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trca.policies.prompts import Prompter, compact_prompt, paper_prompt
+
+HISTORY = [("You see a bed.", "go to bed 1"), ("You see a desk.", "go to desk 1")]
+OFFERED = ["go to bed 1", "go to desk 1", "help", "inventory", "look", "take mug 1 from desk 1"]
+
+
+def text(tokenizer: Any, **change: Any) -> str:
+    said = {
+        "task": "put a mug on shelf.",
+        "step": 2,
+        "max_steps": 25,
+        "history": HISTORY,
+        "observation": "You see a mug 1.",
+        "admissible": OFFERED,
+    }
+    prompter = Prompter(tokenizer, **change.pop("prompter", {}))
+    return str(tokenizer.decode(prompter.encode(**{**said, **change})))
+
+
+def test_the_paper_prompt_says_everything_in_order(tokenizer: Any) -> None:
+    prompt = text(tokenizer)
+    parts = (
+        "Your task is to: put a mug on shelf.",
+        "25 steps",
+        "taken 2 step(s)",
+        "[Observation 1: 'You see a bed.', Action 1: 'go to bed 1']",
+        "[Observation 2: 'You see a desk.', Action 2: 'go to desk 1']",
+        "step 3",
+        "You see a mug 1.",
+        "'take mug 1 from desk 1'",
+        "<think> </think>",
+        "<action> </action>",
+    )
+    places = [prompt.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_only_the_last_steps_are_shown(tokenizer: Any) -> None:
+    assert "Action 1" not in text(tokenizer, prompter={"history_length": 1})
+    assert "[Observation" not in text(tokenizer, prompter={"history_length": 0})
+
+
+def test_a_world_that_names_no_commands_is_asked_for_any_action(tokenizer: Any) -> None:
+    prompt = text(tokenizer, admissible=[])
+    assert "admissible" not in prompt
+    assert "choose an action" in prompt
+
+
+def test_memory_is_shown_only_when_asked_for(tokenizer: Any) -> None:
+    assert "Holding a mug" not in text(tokenizer, memory="Holding a mug.")
+    assert "Holding a mug" in text(tokenizer, memory="Holding a mug.", prompter={"memory": True})
+
+
+def test_a_chat_template_is_used_where_there_is_one(qwen_tokenizer: Any) -> None:
+    prompt = text(qwen_tokenizer)
+    assert prompt.startswith("<|im_start|>user\nYou are an expert")
+    assert prompt.endswith("<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_the_compact_prompt_wastes_nothing() -> None:
+    assert compact_prompt("put a mug.", 1, 9, HISTORY[:1], "", "You  see\na mug 1.", OFFERED) == (
+        "put a mug.\n>go to bed 1\nYou see a mug 1.\ngo to bed 1 desk 1\ntake mug 1 from desk 1\n"
+    )
+
+
+def test_memory_stands_for_the_observation_in_the_compact_prompt() -> None:
+    assert compact_prompt("put a mug.", 0, 9, (), "At bed 1.", "You see.", ["go to bed 1"]) == (
+        "put a mug.\nAt bed 1.\ngo to bed 1\n"
+    )
+
+
+def test_shared_words_keep_numbers_with_their_names() -> None:
+    offers = ["go to bed 1", "go to bed 2", "take mug 1 from bed 1", "take mug 2 from bed 1"]
+    assert compact_prompt("t", 0, 9, (), "", "o", offers).splitlines()[2:] == [
+        "go to bed 1 bed 2",
+        "take mug 1 from bed 1 mug 2 from bed 1",
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    observation=st.lists(st.text("abcdefg ", max_size=9), max_size=60).map(" ".join),
+    admissible=st.lists(st.text("abcdef 1", min_size=1, max_size=20), max_size=30),
+    history=st.lists(
+        st.tuples(st.text("abc ", max_size=60), st.text("ab", max_size=9)), max_size=4
+    ),
+    template=st.sampled_from(["paper", "compact"]),
+    spare=st.integers(0, 200),
+)
+def test_any_budget_above_task_and_instructions_holds(
+    tokenizer: Any,
+    observation: str,
+    admissible: list[str],
+    history: list[tuple[str, str]],
+    template: Any,
+    spare: int,
+) -> None:
+    write = paper_prompt if template == "paper" else compact_prompt
+    least = len(tokenizer(write("find a mug.", 3, 9, (), "", "...", ["..."]))["input_ids"])
+    prompter = Prompter(tokenizer, template, 2, least + spare)
+    said = {
+        "task": "find a mug.",
+        "step": 3,
+        "max_steps": 9,
+        "history": history,
+        "observation": observation,
+        "admissible": admissible,
+    }
+    ids = prompter.encode(**said)
+    assert len(ids) <= least + spare
+    assert ids.tolist() == prompter.encode(**said).tolist()
+    prompt = tokenizer.decode(ids)
+    assert "find a mug." in prompt
+    assert template == "compact" or "<action> </action>" in prompt
+
+
+def test_history_goes_first_then_the_end_of_the_page(tokenizer: Any) -> None:
+    page = " ".join(f"word{k}" for k in range(50))
+    whole = len(tokenizer(text(tokenizer, observation=page))["input_ids"])
+    shorter = text(tokenizer, observation=page, prompter={"max_prompt_tokens": whole - 1})
+    assert "Action 1" not in shorter
+    assert "Action 2" in shorter
+    assert "word49" in shorter
+    cut = text(tokenizer, observation=page, prompter={"max_prompt_tokens": whole - 320})
+    assert "Action 2" not in cut
+    assert "word0" in cut
+    assert "word49" not in cut
+    assert "'take mug 1 from desk 1'" in cut
+
+
+def test_a_budget_too_small_for_the_task_is_refused(tokenizer: Any) -> None:
+    with pytest.raises(ValueError, match="raise max_prompt_tokens"):
+        text(tokenizer, prompter={"max_prompt_tokens": 20})
+
+
+def test_unknown_templates_are_refused(tokenizer: Any) -> None:
+    with pytest.raises(ValueError, match="'papr': choose paper or compact"):
+        Prompter(tokenizer, template="papr")  # type: ignore[arg-type]

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from trca.envs.responses import parse_response
+from trca.policies.engine import Request, Sampling
+from trca.policies.engines.transformers import TransformersEngine
+from trca.policies.models import resolve_model
+from trca.policies.prompts import Prompter
+from trca.policies.tiny import TinySpec, tiny_policy
+from trca.policies.warmstart import Stage, demonstrate
+
+SPEC = TinySpec(
+    hidden_size=32,
+    layers=1,
+    heads=2,
+    kv_heads=1,
+    feed_forward=48,
+    stages=(Stage(0.5, 100),),
+    batch_size=8,
+    warmup=5,
+    lr=1e-2,
+    threads=1,
+)
+Folders = Callable[[], list[Path]]
+
+
+def test_it_learns_to_speak_the_format_with_the_words_of_the_world(
+    room: str, cache: Folders
+) -> None:
+    folder = tiny_policy(room, {}, SPEC)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    env = gymnasium.make(room)
+    _, info = env.reset()
+    prompt = Prompter(tokenizer, "compact", history_length=0).encode(
+        task=info["task"],
+        step=0,
+        max_steps=4,
+        history=[],
+        observation="You are in a room.",
+        admissible=info["admissible_actions"],
+    )
+    said = TransformersEngine(model, tokenizer).generate(
+        [Request(prompt, seed) for seed in range(64)], Sampling(1.0, 20)
+    )
+    commands = [parse_response(tokenizer.decode(c.ids)) for c in said]
+    assert np.mean([c in info["admissible_actions"] for c in commands]) > 0.6
+
+
+def test_it_is_built_once_for_all_that_only_judge(room: str, cache: Folders) -> None:
+    first = tiny_policy(room, {}, SPEC)
+    written = (first / "model.safetensors").stat().st_mtime_ns
+    assert tiny_policy(room, {"lambda_": 0.3, "budgets": {}, "split": "valid"}, SPEC) == first
+    assert (first / "model.safetensors").stat().st_mtime_ns == written
+    assert json.loads((first / "recipe.json").read_text())["env_config"] == {"split": "train"}
+
+
+def test_another_world_or_recipe_is_another_policy(room: str, cache: Folders) -> None:
+    quick = TinySpec(**{**vars(SPEC), "stages": (Stage(0.5, 2),)})
+    tiny_policy(room, {}, quick)
+    tiny_policy(room, {"max_steps": 3}, quick)
+    tiny_policy(room, {}, TinySpec(**{**vars(quick), "seed": 1}))
+    assert len(cache()) == 3
+
+
+def test_the_same_recipe_gives_the_same_bytes(
+    room: str, cache: Folders, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    one = tiny_policy(room, {}, SPEC)
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "elsewhere"))
+    other = tiny_policy(room, {}, SPEC)
+    for name in ("model.safetensors", "tokenizer.json"):
+        assert (one / name).read_bytes() == (other / name).read_bytes()
+
+
+def test_builders_at_once_build_once(
+    room: str, cache: Folders, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quick = TinySpec(**{**vars(SPEC), "stages": (Stage(0.5, 2),)})
+    with ThreadPoolExecutor(3) as pool:
+        folders = set(pool.map(lambda _: tiny_policy(room, {}, quick), range(3)))
+    assert len(folders) == 1
+    assert capsys.readouterr().err.count("Built") == 1
+
+
+def test_a_build_that_dies_leaves_nothing_to_be_found(
+    room: str, cache: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = TinySpec(**{**vars(SPEC), "stages": (Stage(0.5, 2),)})
+
+    def die(*args: Any, **kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("trca.policies.tiny.imitate", die)
+        with pytest.raises(KeyboardInterrupt):
+            tiny_policy(room, {}, quick)
+    assert (tiny_policy(room, {}, quick) / "config.json").is_file()
+
+
+def test_the_demonstrator_is_as_random_as_asked(room: str) -> None:
+    env = gymnasium.make(room)
+    quiet = lambda doing, done, total: None  # noqa: E731
+
+    def sensible(randomness: float) -> float:
+        examples = demonstrate(env, randomness, 400, 0, 0, quiet)
+        return float(np.mean([e.command[6:] == e.prompt.split("\n")[0][5:-1] for e in examples]))
+
+    assert sensible(0.0) == 1.0
+    assert 0.4 < sensible(0.5) < 0.75
+    assert sensible(1.0) < 0.25
+
+
+def test_a_world_without_a_demonstrator_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"has no heuristic_action\(\) to imitate"):
+        demonstrate(gymnasium.make("CartPole-v1"), 0.5, 1, 0, 0, lambda *_: None)  # type: ignore[arg-type]
+
+
+def test_names_of_models(room: str, tmp_path: Path) -> None:
+    assert resolve_model("Qwen/Qwen2.5-7B", env_id=room) == "Qwen/Qwen2.5-7B"
+    assert resolve_model(str(tmp_path), env_id=room) == str(tmp_path)
+    with pytest.raises(ValueError, match=r"no model at '\./gone'"):
+        resolve_model("./gone", env_id=room)
+    with pytest.raises(ValueError, match=r"choose from Qwen/Qwen2\.5-1\.5B-Instruct"):
+        resolve_model("shrunk:gpt", env_id=room)
+
+
+@pytest.mark.parametrize("size", ["1.5B", "7B"])
+def test_a_shrunk_model_keeps_the_architecture(size: str, cache: Folders) -> None:
+    folder = resolve_model(f"shrunk:Qwen/Qwen2.5-{size}-Instruct", env_id="")
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    config = model.config
+    assert config.model_type == "qwen2"
+    assert config.num_attention_heads // config.num_key_value_heads == (6 if size == "1.5B" else 7)
+    assert config.tie_word_embeddings == (size == "1.5B")
+    assert sum(p.numel() for p in model.parameters()) < 500_000
+    assert AutoTokenizer.from_pretrained(folder).chat_template

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from trca.policies.engine import Completion, Request, Sampling
+from trca.policies.engines.transformers import TransformersEngine
+from trca.policies.weights import export_weights
+
+
+def requests(vocabulary: int, count: int, longest: int = 140) -> list[Request]:
+    draw = np.random.default_rng(0)
+    return [
+        Request(
+            draw.integers(0, vocabulary, draw.integers(1, longest)).astype(np.int32),
+            int(draw.integers(2**63)),
+        )
+        for _ in range(count)
+    ]
+
+
+def same(one: Completion, other: Completion) -> bool:
+    return (
+        one.ids.tolist() == other.ids.tolist()
+        and one.logprobs.tobytes() == other.logprobs.tobytes()
+        and one.finish_reason == other.finish_reason
+    )
+
+
+def recomputed(model: Any, request: Request, ids: Any, vocabulary: int, temperature: float) -> Any:
+    tokens = torch.tensor([[*request.prompt_ids, *ids]], dtype=torch.long)
+    with torch.no_grad():
+        logits = model(tokens).logits[0, len(request.prompt_ids) - 1 : -1, :vocabulary]
+    scores = (logits / temperature).log_softmax(-1)
+    return scores[torch.arange(len(ids)), torch.tensor(ids, dtype=torch.long)].numpy()
+
+
+@pytest.mark.parametrize("name", ["tiny", "qwen"])
+def test_a_completion_does_not_depend_on_its_batch(
+    name: str, tokenizer: Any, request: pytest.FixtureRequest
+) -> None:
+    model = request.getfixturevalue(name)
+    sampling = Sampling(max_new_tokens=8)
+    asked = requests(len(tokenizer), 24)
+    engine = TransformersEngine(model, tokenizer)
+    alone = [engine.generate([r], sampling)[0] for r in asked]
+    few = TransformersEngine(model, tokenizer, max_batch_rows=16)
+    draw = np.random.default_rng(1)
+    for size in (2, 7, 8, 9, 31, 64):
+        picked = draw.integers(0, len(asked), size)
+        for each in (engine, few):
+            together = each.generate([asked[k] for k in picked], sampling)
+            assert all(same(alone[k], c) for k, c in zip(picked, together, strict=True))
+
+
+def test_the_seed_alone_tells_equal_prompts_apart(tiny: Any, tokenizer: Any) -> None:
+    engine = TransformersEngine(tiny, tokenizer)
+    prompt = np.arange(9, dtype=np.int32)
+    said = engine.generate([Request(prompt, seed) for seed in (1, 2, 1)], Sampling(1.0, 12))
+    assert same(said[0], said[2])
+    assert said[0].ids.tolist() != said[1].ids.tolist()
+
+
+@pytest.mark.parametrize("name", ["tiny", "qwen"])
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_logprobs_are_those_of_the_sampling_distribution(
+    name: str, temperature: float, tokenizer: Any, request: pytest.FixtureRequest
+) -> None:
+    model = request.getfixturevalue(name)
+    asked = requests(len(tokenizer), 12)
+    sampling = Sampling(temperature, 110, stop=())
+    for asked_for, said in zip(
+        asked, TransformersEngine(model, tokenizer).generate(asked, sampling), strict=True
+    ):
+        expected = recomputed(model, asked_for, said.ids, len(tokenizer), temperature)
+        np.testing.assert_allclose(said.logprobs, expected, atol=2e-4)
+
+
+def test_samples_follow_the_distribution(tiny: Any, tokenizer: Any) -> None:
+    prompt = np.array([5, 6, 7], dtype=np.int32)
+    asked = [Request(prompt, seed) for seed in range(4000)]
+    said = TransformersEngine(tiny, tokenizer).generate(asked, Sampling(2.0, 1))
+    counts = np.bincount([int(c.ids[0]) for c in said], minlength=len(tokenizer)) / len(said)
+    with torch.no_grad():
+        logits = tiny(torch.tensor([[5, 6, 7]])).logits[0, -1, : len(tokenizer)]
+    expected = (logits / 2.0).softmax(-1).numpy()
+    assert np.abs(counts - expected).sum() / 2 < 0.12
+
+
+def test_ids_outside_the_tokenizer_are_never_sampled(qwen: Any, tokenizer: Any) -> None:
+    said = TransformersEngine(qwen, tokenizer).generate(
+        [Request(np.array([3], dtype=np.int32), seed) for seed in range(600)], Sampling(50.0, 4)
+    )
+    assert max(int(c.ids.max()) for c in said) < len(tokenizer) < qwen.config.vocab_size
+
+
+def test_greedy_is_what_generate_says(tiny: Any, tokenizer: Any) -> None:
+    asked = requests(len(tokenizer), 6)
+    for r, said in zip(
+        asked, TransformersEngine(tiny, tokenizer).generate(asked, Sampling(0.0, 10)), strict=True
+    ):
+        tokens = torch.tensor(r.prompt_ids[None].astype(np.int64))
+        whole = tiny.generate(
+            tokens, attention_mask=torch.ones_like(tokens), do_sample=False, max_new_tokens=10
+        )
+        assert whole[0, len(r.prompt_ids) :].tolist() == said.ids.tolist()
+
+
+def test_a_stop_string_ends_a_completion_wherever_tokens_part(tiny: Any, tokenizer: Any) -> None:
+    engine = TransformersEngine(tiny, tokenizer)
+    asked = requests(len(tokenizer), 8, 20)
+    free = engine.generate(asked, Sampling(1.0, 30, stop=()))
+    for r, said in zip(asked, free, strict=True):
+        text = tokenizer.decode(said.ids)
+        stop = text[len(text) // 2 : len(text) // 2 + 3]
+        if "�" in stop or len(stop) < 3:
+            continue
+        stopped = engine.generate([r], Sampling(1.0, 30, stop=(stop,)))[0]
+        assert stopped.ids.tolist() == said.ids[: len(stopped.ids)].tolist()
+        assert stop in tokenizer.decode(stopped.ids)
+        assert stop not in tokenizer.decode(stopped.ids[:-1])
+        assert stopped.finish_reason == "stop"
+
+
+def test_length_ends_a_completion_too(tiny: Any, tokenizer: Any) -> None:
+    said = TransformersEngine(tiny, tokenizer).generate(
+        requests(len(tokenizer), 30), Sampling(1.0, 3, stop=())
+    )
+    assert {len(c.ids) for c in said if c.finish_reason == "length"} == {3}
+
+
+def test_new_weights_are_used_and_wrong_ones_refused(tiny: Any, tokenizer: Any) -> None:
+    engine = TransformersEngine(tiny, tokenizer)
+    before = export_weights(tiny)
+    asked = requests(len(tokenizer), 4)
+    said = engine.generate(asked, Sampling(1.0, 6))
+    try:
+        engine.load_weights({k: v * 0.5 for k, v in before.items()}, version=7)
+        assert engine.version == 7
+        other = engine.generate(asked, Sampling(1.0, 6))
+        assert not all(same(a, b) for a, b in zip(said, other, strict=True))
+        with pytest.raises(ValueError, match=r"missing .*; unknown typo"):
+            engine.load_weights({"typo": before["model.norm.weight"]}, version=8)
+        assert engine.version == 7
+    finally:
+        engine.load_weights(before, version=9)
+    again = engine.generate(asked, Sampling(1.0, 6))
+    assert all(same(a, b) for a, b in zip(said, again, strict=True))
+
+
+def test_generating_leaves_the_model_as_it_was(tiny: Any, tokenizer: Any) -> None:
+    tiny.train()
+    TransformersEngine(tiny, tokenizer).generate(requests(len(tokenizer), 2), Sampling(1.0, 2))
+    assert tiny.training
+    assert tiny.config._attn_implementation == "sdpa"
+    tiny.eval()
+
+
+def test_no_request_gives_no_completion(tiny: Any, tokenizer: Any) -> None:
+    assert TransformersEngine(tiny, tokenizer).generate([], Sampling()) == []
+
+
+def test_an_empty_prompt_is_refused(tiny: Any, tokenizer: Any) -> None:
+    with pytest.raises(ValueError, match="a prompt is empty"):
+        TransformersEngine(tiny, tokenizer).generate(
+            [Request(np.empty(0, dtype=np.int32), 1)], Sampling()
+        )
