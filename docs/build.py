@@ -14,9 +14,9 @@ from trca.tune_configs.settings import RunParameters
 HEAD = """# Settings
 
 A config is a flat YAML file of these names; `trca train CONFIG --set name=value` changes one, and
-`budgets.execution=2` or `env_config.games=medium` reaches into one. The same names are attributes of
-the RLlib configs (`TRCAConfig().training(lr=1e-6)`) and keys of a Ray Tune `param_space`. Defaults
-are the paper's where it has a value. This page is written by `python docs/build.py`.
+`budgets.execution=2` or `env_config.games=medium` reaches into one. The same names are attributes
+of the RLlib configs (`TRCAConfig().training(lr=1e-6)`) and keys of a Ray Tune `param_space`.
+Defaults are the paper's where it has a value. This page is written by `python docs/build.py`.
 """
 
 

@@ -56,7 +56,10 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
     rows = run.metrics()
     progress.earlier(rows)
     run.set_status("running", first)
-    with stopping_politely() as asked_to_stop, _algorithm(settings, run, progress) as algorithm:
+    with (
+        stopping_politely(progress) as asked_to_stop,
+        _algorithm(settings, run, progress) as algorithm,
+    ):
         decode = load_tokenizer(algorithm.config.resolved_model()).decode
         board = SummaryWriter(str(run.path / "tensorboard"), purge_step=first + 1)
         for iteration in range(first + 1, settings.run.iterations + 1):
@@ -112,8 +115,11 @@ def flatten(result: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
 
 
 @contextmanager
-def stopping_politely() -> Iterator[Callable[[], bool]]:
+def stopping_politely(progress: Progress) -> Iterator[Callable[[], bool]]:
     """Turns the first Ctrl-C into a wish; the second one is as usual.
+
+    Args:
+        progress: Where to say that the wish was heard.
 
     Yields:
         Whether somebody asked to stop.
@@ -124,6 +130,7 @@ def stopping_politely() -> Iterator[Callable[[], bool]]:
         nonlocal asked
         asked = True
         signal.signal(signal.SIGINT, usual)
+        progress.stage("stopping after this iteration; Ctrl-C again stops at once")
 
     usual = signal.signal(signal.SIGINT, ask)
     try:

@@ -1,0 +1,39 @@
+import io
+import os
+import signal
+
+import pytest
+from rich.console import Console
+
+from trca.cli.progress import Progress
+from trca.cli.training import flatten, stopping_politely
+
+
+def test_the_first_interrupt_is_a_wish_and_the_second_is_not():
+    out = io.StringIO()
+    before = signal.getsignal(signal.SIGINT)
+    with stopping_politely(Progress(Console(file=out), "run", 3)) as asked:
+        assert not asked()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert asked()
+        assert "stopping after this iteration" in out.getvalue()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_result_becomes_one_row_of_numbers():
+    result = {
+        "success_rate": 0.5,
+        "panel_hash": "abc",
+        "timing": {"world": 1, "credit": float("nan")},
+        "evaluation": {"task_types": {"Heat": {"n": 3}}, "panel_hash": "abc"},
+        "config": {"lr": 1e-3},
+        "timers": {"sync": 1.0},
+        "done": False,
+    }
+    assert flatten(result) == {
+        "success_rate": 0.5,
+        "timing/world": 1.0,
+        "evaluation/task_types/Heat/n": 3.0,
+    }
