@@ -1,5 +1,6 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -18,10 +19,11 @@ cloudpickle.register_pickle_by_value(rooms)
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    ray.init(num_cpus=6, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
+def cluster() -> Iterator[None]:
+    with TemporaryDirectory(prefix="ray") as folder:  # short: Ray's sockets lie in it
+        ray.init(num_cpus=6, include_dashboard=False, log_to_driver=False, _temp_dir=folder)
+        yield
+        ray.shutdown()
 
 
 @pytest.fixture(scope="session")

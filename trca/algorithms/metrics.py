@@ -14,7 +14,25 @@ foundational_reward       mean r^F of a step
 breakthrough_reward       mean r^B of a step
 operators/<id>            share of steps on which the operator fires
 context_group_size        mean, over steps, of the size of the step's context group
+missing_rollouts          rollouts lost for a technical reason (never counted as failures)
+skipped_iterations        iterations so far without a single rollout
+panel_hash                hash of the training panel
+tokens_per_second         response tokens by seconds of generation
+policy, loss              clipped surrogate, and the whole objective
+ratio_mean, ratio_max     importance ratio, over the actions of all updates
+clip_ratio                share of ratios at which the clip stops the gradient
+approx_kl                 KL of the old policy to the new one on action tokens
+mismatch_kl               the same before any update: sampler against trainer
+kl, kl_format             KL to the reference, on action and on the other response tokens
+entropy                   mean entropy at action tokens, in nats
+grad_norm                 gradient norm before the clip
+skipped_updates           updates left out because loss or gradient was not finite
+lr                        learning rate of the last update
+timing/<phase>            seconds in generation, world, judging, credit, learning and sync; of the
+                          slowest runner where several sample
 ========================= =========================================================================
+
+The figures of learning are means over mini-batches, weighted by row within each.
 """
 
 from __future__ import annotations

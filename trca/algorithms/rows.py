@@ -56,6 +56,15 @@ class Rows:
         """int64 (S,), P + R of each row."""
         return self.prompt_lengths + self.response_lengths
 
+    def holding(self, tokens: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which rows hold one of these response tokens, bool (S,).
+
+        Args:
+            tokens: bool (sum of R,).
+        """
+        row = np.repeat(np.arange(len(self)), self.response_lengths)
+        return np.asarray(np.bincount(row[tokens], minlength=len(self)) > 0)
+
     def take(self, rows: NDArray[np.int64]) -> Rows:
         """The rows at these places, in this order."""
         tokens = segments(self.lengths, rows)

@@ -161,13 +161,12 @@ class TextEnvRunner(EnvRunner, Checkpointable):
     def get_state(
         self, components: Any = None, *, not_components: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """The weights and their version."""
-        state: dict[str, Any] = {}
+        """The version of the weights, and they themselves unless left out."""
+        state: dict[str, Any] = {WEIGHTS_SEQ_NO: self.weights_version}
         if self._weights is not None and self._check_component(
             COMPONENT_RL_MODULE, components, not_components
         ):
             state[COMPONENT_RL_MODULE] = {DEFAULT_MODULE_ID: self._weights}
-            state[WEIGHTS_SEQ_NO] = self.weights_version
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:

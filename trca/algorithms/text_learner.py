@@ -76,6 +76,7 @@ class TextLearner(TorchLearner):
         super().__init__(**kwargs)  # type: ignore[no-untyped-call]
         self.updates = 0
         self._terms: list[LossTerms] = []
+        self._shares: list[tuple[float, float]] = []
 
     def build(self) -> None:
         """Builds module and optimizer; every learner starts from the first one's weights."""
@@ -213,6 +214,7 @@ class TextLearner(TorchLearner):
         optimizer = self.get_optimizer(DEFAULT_MODULE_ID)
         optimizer.zero_grad(set_to_none=True)
         self._terms.clear()
+        self._shares.clear()
         for micro in rows.microbatches(self.config.micro_batch_tokens):
             batch = self._tensors(micro)
             if not len(batch.targets):
@@ -224,6 +226,9 @@ class TextLearner(TorchLearner):
                 fwd_out=self._forward(batch, reference=False),
             )
             loss.backward()
+            acting, talking = micro.holding(micro.action), micro.holding(~micro.action)
+            weights = micro.weights * factor
+            self._shares.append((float(weights[acting].sum()), float(weights[talking].sum())))
         self._add_up_gradients()
         figures = self._figures()
         limit = self.config.grad_clip or float("inf")
@@ -289,10 +294,17 @@ class TextLearner(TorchLearner):
             gradient.copy_(part.view_as(gradient))
 
     def _figures(self) -> dict[str, float]:
-        sums = np.array([[float(getattr(t, n).detach()) for n in _SUMS] for t in self._terms])
-        total = self._sum(sums.sum(axis=0) if len(sums) else np.zeros(len(_SUMS)))
-        largest = max([float(t.ratio_max) for t in self._terms], default=0.0)
-        return {**dict(zip(_SUMS, total.tolist(), strict=True)), "ratio_max": largest}
+        """Figures of a mini-batch over all learners; means are over the rows they are about."""
+        sums = np.zeros(len(_SUMS) + 2)
+        for terms, shares in zip(self._terms, self._shares, strict=True):
+            sums += [*(float(getattr(terms, name).detach()) for name in _SUMS), *shares]
+        total = self._sum(sums)
+        figures = dict(zip(_SUMS, total.tolist(), strict=False))
+        acting, talking = np.maximum(total[-2:], 1e-12)
+        for name in ("kl", "entropy", "clip_ratio", "ratio_mean", "approx_kl"):
+            figures[name] /= acting
+        figures["kl_format"] /= talking
+        return {**figures, "ratio_max": max([float(t.ratio_max) for t in self._terms], default=0.0)}
 
     def _sum(self, values: Any) -> Any:
         if not self.distributed:
