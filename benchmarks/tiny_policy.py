@@ -1,0 +1,104 @@
+"""What the tiny policy can do before any RL: format, admissible commands, success.
+
+Run: ``OMP_NUM_THREADS=2 python benchmarks/tiny_policy.py [--split valid_unseen] [--episodes 256]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from typing import Any
+
+import gymnasium
+import torch
+
+from trca.envs.responses import parse_response
+from trca.policies.engine import Request, Sampling
+from trca.policies.engines.transformers import TransformersEngine
+from trca.policies.models import load_model, load_tokenizer, resolve_model
+from trca.policies.prompts import Prompter
+from trca.policies.spans import response_text
+
+
+def main() -> None:
+    """Builds the policy where it is not kept, plays, and prints the shares."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="tiny")
+    parser.add_argument("--split", default="train")
+    parser.add_argument("--episodes", type=int, default=256)
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--env-config", type=json.loads, default={})
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    start = time.monotonic()
+    name = resolve_model(asked.model, env_id="trca/ALFWorld-v0", env_config=asked.env_config)
+    print(f"{name} after {time.monotonic() - start:.0f} s")
+    tokenizer = load_tokenizer(name)
+    engine = TransformersEngine(load_model(name), tokenizer)
+    print(play(engine, tokenizer, asked))
+
+
+def play(engine: TransformersEngine, tokenizer: Any, asked: argparse.Namespace) -> str:
+    """Plays the episodes side by side, 64 at a time."""
+    config = {**asked.env_config, "split": asked.split}
+    envs = [
+        gymnasium.make("trca/ALFWorld-v0", disable_env_checker=True, **config) for _ in range(64)
+    ]
+    world: Any = envs[0].unwrapped
+    prompter = Prompter(tokenizer, "compact", 0, memory=True)
+    sampling = Sampling(asked.temperature, 24)
+    steps = parsed = admissible = tokens = 0
+    won: Counter[str] = Counter()
+    played: Counter[str] = Counter()
+    for first in range(0, asked.episodes, len(envs)):
+        live: list[tuple[Any, Any, str, Any]] = []
+        for number in range(first, min(first + len(envs), asked.episodes)):
+            env = envs[number - first]
+            task = world.task_ids[number % len(world.task_ids)]
+            live.append((number, env, *env.reset(options={"task": task})))
+        turn = 0
+        while live:
+            requests = [
+                Request(
+                    prompter.encode(
+                        task=info["task"],
+                        step=turn,
+                        max_steps=world.max_steps,
+                        history=[],
+                        observation=observation,
+                        admissible=info["admissible_actions"],
+                        memory=info["memory"],
+                    ),
+                    number * 1000 + turn,
+                )
+                for number, _, observation, info in live
+            ]
+            going = []
+            for (number, env, _, info), said in zip(
+                live, engine.generate(requests, sampling), strict=True
+            ):
+                command = parse_response(response_text(said.ids, tokenizer))
+                parsed += bool(command)
+                admissible += command in info["admissible_actions"]
+                steps += 1
+                observation, reward, terminated, truncated, info = env.step(command)
+                if terminated or truncated:
+                    played[info["task_type"]] += 1
+                    won[info["task_type"]] += reward > 0
+                else:
+                    going.append((number, env, observation, info))
+            tokens += sum(len(request.prompt_ids) for request in requests)
+            live = going
+            turn += 1
+    types = ", ".join(f"{t} {won[t]}/{n}" for t, n in sorted(played.items()))
+    return (
+        f"{asked.split}: parsed {parsed / steps:.3f}, admissible {admissible / steps:.3f},"
+        f" success {won.total() / played.total():.3f} ({types}),"
+        f" {tokens / steps:.0f} tokens a prompt"
+    )
+
+
+if __name__ == "__main__":
+    main()
