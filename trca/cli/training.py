@@ -71,6 +71,9 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
             if done and algorithm.evaluation is None:
                 progress.stage("evaluating on the held-out panel")
                 result = {**result, "evaluation": algorithm.evaluate()}
+            if algorithm.evaluation is None:
+                # RLlib repeats its last evaluation in the result of the iteration after it.
+                result = {name: part for name, part in result.items() if name != "evaluation"}
             before = rows[-1] if rows else {"trajectories": 0, "env_steps": 0}
             row = {
                 "iteration": iteration,
