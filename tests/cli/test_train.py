@@ -189,3 +189,11 @@ def test_a_dry_run_of_the_papers_preset_needs_no_download(tmp_path):
     for part in ("lambda_: 0.8", "6,400", "1,543,714,304", "panel, train", "AdamW state"):
         assert part in result.output
     assert not storage.exists()
+
+
+def test_a_dry_run_builds_no_policy(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path))
+    result = CliRunner().invoke(app, ["train", "quickstart", "--dry-run"])
+    assert result.exit_code == 0, result.output
+    assert "panel, evaluation" in result.output
+    assert not (tmp_path / "tiny").exists()

@@ -48,15 +48,21 @@ def test_the_papers_preset_has_the_papers_table():
 
 
 def test_settings_become_one_rllib_config():
-    settings = resolve(lr=1e-4, num_env_runners=2, evaluation_tasks=3, **{"budgets.evidence": 0.25})
+    settings = resolve(
+        lr=1e-4,
+        num_env_runners=2,
+        evaluation_tasks=3,
+        evaluation_interval=7,
+        **{"budgets.evidence": 0.25, "env_config.max_steps": 9},
+    )
     config = settings.algorithm_config()
     config.validate()
     assert config.lr == 1e-4
     assert config.num_env_runners == 2
     assert config.evaluation_tasks == 3
-    assert config.evaluation_interval == 5
+    assert config.evaluation_interval == 7
     assert dict(config.budgets)["evidence"] == 0.25
-    assert config.env_config["max_steps"] == 12
+    assert config.env_config["max_steps"] == 9
     assert type(config).__name__ == "TRCAConfig"
 
 

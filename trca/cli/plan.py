@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trca.cli.provenance import panels
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
     from trca.tune_configs.settings import RunSettings
 
-_BYTES: Final = {"float32": 4, "bfloat16": 2}
+_BYTES: Final = {"float32": 4, "bfloat16": 2, "auto": 2}
 
 
 @dataclass(frozen=True)
@@ -37,20 +36,15 @@ class Shape:
     vocabulary: int
 
     @classmethod
-    def of(cls, model: str | Path) -> Shape:
-        """The shape of a model folder or Hugging Face name; reads no weights.
+    def of(cls, model: str) -> Shape:
+        """The shape of a model of `trca.policies.models.resolve_model`; reads no weights.
 
-        The paper's models are known here, so that a plan for them needs no network.
+        The tiny policy is not built for it, and the paper's models need no network.
         """
         import torch
-        from transformers import AutoConfig, AutoModelForCausalLM
+        from transformers import AutoModelForCausalLM
 
-        from trca.policies.shrunk import ARCHITECTURES
-
-        if str(model) in ARCHITECTURES:
-            config: Any = AutoConfig.for_model(**ARCHITECTURES[str(model)])
-        else:
-            config = AutoConfig.from_pretrained(model)
+        config = _architecture(model)
         with torch.device("meta"):
             network = AutoModelForCausalLM.from_config(config)
         heads = config.num_attention_heads
@@ -63,6 +57,32 @@ class Shape:
             key_values=(getattr(config, "num_key_value_heads", None) or heads) * width,
             vocabulary=config.vocab_size,
         )
+
+
+def _architecture(model: str) -> Any:
+    from transformers import AutoConfig
+
+    from trca.policies.models import TINY, resolve_model
+    from trca.policies.shrunk import ARCHITECTURES
+
+    if model in ARCHITECTURES:
+        return AutoConfig.for_model(**ARCHITECTURES[model])
+    if model != TINY:
+        return AutoConfig.from_pretrained(resolve_model(model, env_id="", env_config={}))
+    from trca.policies.tiny import TinySpec
+
+    spec = TinySpec()
+    return AutoConfig.for_model(
+        "qwen3",
+        vocab_size=spec.words + spec.merges,
+        hidden_size=spec.hidden_size,
+        intermediate_size=spec.feed_forward,
+        num_hidden_layers=spec.layers,
+        num_attention_heads=spec.heads,
+        num_key_value_heads=spec.kv_heads,
+        head_dim=spec.hidden_size // spec.heads,
+        tie_word_embeddings=True,
+    )
 
 
 def memory(settings: RunSettings, shape: Shape) -> dict[str, float]:
@@ -119,9 +139,9 @@ def plan(settings: RunSettings) -> Table:
     table.add_row("tokens read an iteration, at most", f"{read:,}")
     table.add_row("tokens written an iteration, at most", f"{written:,}")
     table.add_section()
-    model = settings.algorithm_config().resolved_model()
-    shape = Shape.of(model)
-    table.add_row("model", f"{shape.parameters:,}", f"parameters, {parameters.dtype}: {model}")
+    shape = Shape.of(parameters.model)
+    about = f"parameters, {parameters.dtype}: {parameters.model}"
+    table.add_row("model", f"{shape.parameters:,}", about)
     needs = memory(settings, shape)
     for name, size in needs.items():
         table.add_row(name, _bytes(size))

@@ -61,9 +61,7 @@ def panel(settings: RunSettings, split: str) -> Panel:
     import gymnasium
 
     from trca.envs.panel import Panel
-    from trca.envs.registration import register
 
-    register()
     env = gymnasium.make(settings.run.env, **{**settings.run.env_config, "split": split})
     try:
         return Panel(settings.run.env, split, tuple(env.get_wrapper_attr("task_ids")))

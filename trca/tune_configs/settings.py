@@ -178,12 +178,10 @@ def _world_errors(env: str, env_config: Mapping[str, Any], parameters: TextParam
     """What is wrong with the world's id and arguments and the splits named for it."""
     import gymnasium
 
-    from trca.envs.registration import register
+    from trca.envs.registration import WORLDS
 
-    register()
-    worlds = [name for name in gymnasium.registry if name.startswith("trca/")]
-    if env not in worlds:
-        return [f"env is {env!r}: {nearest(env, worlds)}"]
+    if env not in WORLDS:
+        return [f"env is {env!r}: {nearest(env, WORLDS)}"]
     known = world_arguments(env)
     unknown = [
         f"unknown key 'env_config.{key}': {nearest(key, known)}"

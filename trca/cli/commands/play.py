@@ -61,17 +61,12 @@ def play(
 def _make(world: str, **kwargs: Any) -> Env:
     import gymnasium
 
-    from trca.envs.registration import register
+    from trca.envs.registration import WORLDS
     from trca.tune_configs.files import nearest
 
-    register()
-    worlds = {
-        spec.name.lower(): name
-        for name, spec in gymnasium.registry.items()
-        if spec.namespace == "trca"
-    }
+    worlds = {name.partition("/")[2].partition("-")[0].lower(): name for name in WORLDS}
     name = worlds.get(world.lower(), world)
-    if name not in worlds.values():
+    if name not in WORLDS:
         raise ValueError(f"no world {world!r}: {nearest(world, worlds)}")
     env: Env = gymnasium.make(name, **kwargs)
     return env
