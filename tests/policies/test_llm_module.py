@@ -107,8 +107,24 @@ def test_weights_travel_whole_and_tied_ones_once(folder: str, dtype: str) -> Non
             parameter.zero_()
     other.set_state(state)
     for name, tensor in module.model.state_dict().items():
-        assert torch.equal(tensor, other.model.state_dict()[name])
+        sent = other.model.state_dict()[name]
+        assert sent.dtype is getattr(torch, dtype)
+        assert torch.equal(tensor.to(sent.dtype), sent)
     assert other.model.lm_head.weight is other.model.model.embed_tokens.weight
+
+
+def test_training_in_bfloat16_keeps_updates_that_bfloat16_weights_would_lose(folder: str) -> None:
+    module, asked = build(folder, dtype="bfloat16"), batch()
+    optimizer = torch.optim.SGD(module.model.parameters(), lr=1e-6)
+    before = module.get_state()["model.norm.weight"]
+    module.score(**asked)["logprobs"].sum().backward()
+    optimizer.step()
+    after = module.get_state()["model.norm.weight"]
+    assert 0 < np.abs(after - before).max() < 2**-9
+    exact = build(folder).score(**asked)["logprobs"]
+    mixed = module.score(**asked)["logprobs"]
+    assert mixed.dtype is torch.float32
+    torch.testing.assert_close(mixed, exact, atol=0.05, rtol=0)
 
 
 def test_weights_of_another_model_are_refused(folder: str) -> None:

@@ -40,7 +40,9 @@ class TextParameters(BaseModel):
         "transformers", description="Generation engine of the env runners."
     )
     dtype: Literal["float32", "bfloat16", "auto"] = Field(
-        "float32", description="Type of the weights in trainer and engine; auto is as saved."
+        "float32",
+        description="Precision of engine, reference and trainer's arithmetic; auto is as saved. "
+        "Trained weights are float32 always.",
     )
     gradient_checkpointing: bool = Field(
         False, description="Compute activations again in the backward pass: slower, less memory."

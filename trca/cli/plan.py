@@ -103,9 +103,9 @@ def memory(settings: RunSettings, shape: Shape) -> dict[str, float]:
     else:
         a_token = a_layer * shape.layers
     return {
-        "weights, trained": shape.parameters * size,
-        "gradients": shape.parameters * size,
-        "AdamW state": shape.parameters * 2 * size,
+        "weights, trained": shape.parameters * 4,
+        "gradients": shape.parameters * 4,
+        "AdamW state": shape.parameters * 2 * 4,
         "weights, frozen reference": shape.parameters * size if frozen else 0,
         "weights, engine": shape.parameters * size,
         "activations, one micro-batch": tokens * (a_token + 0.1 * 3 * 4 * shape.vocabulary),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
+import torch
 from ray.rllib.core.rl_module.apis import InferenceOnlyAPI
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor
@@ -19,7 +20,9 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
 
     ``model_config``:
         model: Folder or Hugging Face name of the model and its tokenizer.
-        dtype: ``float32``, ``bfloat16`` or ``auto`` (as the model was saved; the default).
+        dtype: ``float32``, ``bfloat16`` or ``auto`` (as the model was saved; the default). A policy
+            that is trained keeps float32 weights whatever this says, and computes in bfloat16 where
+            it asks for it: small updates are lost in bfloat16 weights.
         reference: Whether to keep a frozen copy of the first weights; False by default, and never
             on env runners.
         gradient_checkpointing: Whether to compute activations again in the backward pass, which
@@ -36,7 +39,8 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         config = dict(cast("Mapping[str, Any]", self.model_config))
         name, dtype = config["model"], config.get("dtype", "auto")
         self.vocabulary = len(load_tokenizer(name))
-        self.model = load_model(name, dtype)
+        self.model = load_model(name, dtype if self.inference_only else "float32")
+        self._mixed = dtype == "bfloat16" and not self.inference_only
         if config.get("gradient_checkpointing", False):
             self.model.gradient_checkpointing_enable({"use_reentrant": False})
         if config.get("reference", False) and not self.inference_only:
@@ -70,14 +74,15 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
             ``logprobs`` and ``entropy``, float32 (K,) each.
         """
         model = self.reference if reference else self.model
-        hidden = model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
-        logprobs, entropy = token_logprobs(
-            model,
-            hidden[row, position],
-            targets,
-            vocabulary=self.vocabulary,
-            temperature=temperature,
-        )
+        with torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self._mixed):
+            hidden = model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+            logprobs, entropy = token_logprobs(
+                model,
+                hidden[row, position],
+                targets,
+                vocabulary=self.vocabulary,
+                temperature=temperature,
+            )
         return {"logprobs": logprobs, "entropy": entropy}
 
     def _forward_train(self, batch: Mapping[str, Any], **kwargs: Any) -> dict[str, Tensor]:
