@@ -11,7 +11,7 @@ from trca.cli.training import flatten, stopping_politely
 
 def test_the_first_interrupt_is_a_wish_and_the_second_is_not():
     out = io.StringIO()
-    before = signal.getsignal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with stopping_politely(Progress(Console(file=out), "run", 3)) as asked:
         assert not asked()
         os.kill(os.getpid(), signal.SIGINT)
@@ -19,7 +19,7 @@ def test_the_first_interrupt_is_a_wish_and_the_second_is_not():
         assert "stopping after this iteration" in out.getvalue()
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
 
 
 def test_a_result_becomes_one_row_of_numbers():
