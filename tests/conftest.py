@@ -1,10 +1,30 @@
-"""Settings of the whole suite."""
+"""Settings of the whole suite, and the one Ray cluster of its tests."""
 
 import os
+import socket
+from collections.abc import Iterator
+from tempfile import TemporaryDirectory
 
+import pytest
+import ray
 from hypothesis import settings
 
 os.environ.setdefault("RAY_worker_niceness", "0")
 
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[None]:
+    with TemporaryDirectory(prefix="ray") as folder:  # short: Ray's sockets lie in it
+        ray.init(num_cpus=6, include_dashboard=False, log_to_driver=False, _temp_dir=folder)
+        yield
+        ray.shutdown()

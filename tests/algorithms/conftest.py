@@ -1,10 +1,8 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-import ray
 import rooms
 import torch
 from ray import cloudpickle
@@ -16,14 +14,6 @@ from trca.algorithms import TRCAConfig
 
 TAGS = ["<think>", "</think>", "<action>", "</action>"]
 cloudpickle.register_pickle_by_value(rooms)
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[None]:
-    with TemporaryDirectory(prefix="ray") as folder:  # short: Ray's sockets lie in it
-        ray.init(num_cpus=6, include_dashboard=False, log_to_driver=False, _temp_dir=folder)
-        yield
-        ray.shutdown()
 
 
 @pytest.fixture(scope="session")

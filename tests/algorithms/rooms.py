@@ -37,6 +37,7 @@ class Rooms(TextEnv):
         self._task = (options or {}).get("task", self._tasks[0])
         if self._task in self._broken:
             raise RuntimeError(f"the door of {self._task} is stuck")
+        self._progress = (options or {}).get("progress", -1.0)
         self._turn, self._room = 0, int(self._task.rsplit("-", 1)[1]) % 2
         return self._see(), self._info(self._room)
 
@@ -54,6 +55,7 @@ class Rooms(TextEnv):
             "accepted": action in ("go", "take key"),
             "won": won,
             "score": float(won),
+            "measures": {"progress": self._progress},
             "rubric": {"judgments": fired},
         }
         return self._see(), float(won), won, self._turn >= self.max_steps, info

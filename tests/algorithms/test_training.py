@@ -119,6 +119,15 @@ def test_rollouts_do_not_depend_on_the_number_of_runners_and_a_killed_one_costs_
     algorithm.stop()
 
 
+def test_worlds_are_told_of_the_progress_of_training_and_their_measures_are_reported(make_config):
+    algorithm = make_config(iterations=4, evaluation_interval=1).build_algo()
+    told = [algorithm.train() for _ in range(2)]
+    assert [result["measures"]["progress"] for result in told] == [0.0, 0.25]
+    assert told[-1]["evaluation"]["measures"]["progress"] == -1.0
+    assert algorithm.rollouts[0].measures == {"progress": 0.25}
+    algorithm.stop()
+
+
 def test_a_group_whose_world_breaks_is_missing_and_named(make_config):
     algorithm = make_config(env_config={"broken": ("train-3", "valid-1")}, tasks_per_iteration=12)
     algorithm = algorithm.build_algo()

@@ -1,6 +1,5 @@
 """The command that serves a retriever, as a process."""
 
-import socket
 import subprocess
 import sys
 
@@ -17,13 +16,6 @@ from trca.envs.retrieval.passages import Passage
 def start(*arguments):
     command = [sys.executable, "-m", "trca.cli", "serve-retriever", *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-@pytest.fixture
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ name                      meaning
 ========================= =========================================================================
 success_rate              share of rollouts that completed their task
 score                     mean of the world's own score
+measures/<name>           mean of what else the world measures at the end, such as f1
 parsed_ratio              share of steps whose response held a command
 valid_action_ratio        share of steps whose command the world carried out
 response_length           mean tokens of a response
@@ -47,8 +48,12 @@ from trca.algorithms.records import Rollout, StepBatch
 from trca.rubric import Budgets, breakthrough_reward, foundational_reward
 
 
-def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
+def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, Any]:
     """What the rollouts alone show; nothing (nan) where there are none."""
+    names = sorted({name for rollout in rollouts for name in rollout.measures})
+    measures = {
+        name: _mean([r.measures[name] for r in rollouts if name in r.measures]) for name in names
+    }
     steps = [step for rollout in rollouts for step in rollout.steps]
     return {
         "success_rate": _mean([r.won for r in rollouts]),
@@ -57,6 +62,7 @@ def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
         "parsed_ratio": _mean([s.parsed for s in steps]),
         "valid_action_ratio": _mean([s.accepted for s in steps]),
         "response_length": _mean([len(s.response_ids) for s in steps]),
+        **({"measures": measures} if measures else {}),
     }
 
 

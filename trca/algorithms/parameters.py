@@ -66,6 +66,9 @@ class TextParameters(BaseModel):
     )
 
     # Rollouts
+    iterations: Positive = Field(
+        25, description="Training iterations; a world with a curriculum is told the share done."
+    )
     tasks_per_iteration: Positive = Field(16, description="Rollout groups an iteration.")
     group_size: Positive = Field(8, description="Rollouts of one task, N.")
     max_failed_iterations: Positive = Field(

@@ -37,6 +37,8 @@ class GroupRequest:
         split: Its split.
         size: Number of rollouts N.
         key: What the group's random streams are derived from.
+        progress: Share of training that is done, from 0 to 1, for a world with a curriculum; None
+            outside training.
     """
 
     group: int
@@ -44,6 +46,12 @@ class GroupRequest:
     split: str
     size: int
     key: tuple[int | str, ...]
+    progress: float | None = None
+
+    def options(self) -> dict[str, Any]:
+        """The options of the world's ``reset``."""
+        told = {} if self.progress is None else {"progress": self.progress}
+        return {"task": self.task_id, **told}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +167,7 @@ class Player:
             episodes.append(episode)
             seed = derive_seed(*request.key, request.group, index, "reset") % 2**31
             episode.observation, episode.info = episode.world.env.reset(
-                seed=seed, options={"task": request.task_id}
+                seed=seed, options=request.options()
             )
             rollout.task_type = episode.info["task_type"]
 
@@ -255,6 +263,7 @@ class Player:
         if episode.done:
             rollout.won = bool(info["won"])
             rollout.score = float(info["score"])
+            rollout.measures = dict(info.get("measures", {}))
             rollout.truncated = bool(truncated and not terminated)
 
 

@@ -70,6 +70,7 @@ class Rollout:
         won: Whether the task was completed, R(tau) = 1.
         score: The world's own score.
         truncated: Whether the step limit ended it.
+        measures: What else the world measured at the end, such as ``f1``.
         advantages: float64 (T,), the credit of each step, once a rule has given it.
     """
 
@@ -83,6 +84,7 @@ class Rollout:
     won: bool = False
     score: float = 0.0
     truncated: bool = False
+    measures: dict[str, float] = field(default_factory=dict)
     advantages: NDArray[np.float64] | None = None
 
     def env_steps(self) -> int:

@@ -125,8 +125,9 @@ class TextAlgorithm(Algorithm):
         split = config.train_split
         seed = config.seed or 0
         tasks = self.panel(split).batch(number, config.tasks_per_iteration, seed)
+        key, progress = ("training", seed, number), min(1.0, number / config.iterations)
         groups = [
-            GroupRequest(k, task, split, config.group_size, ("training", seed, number))
+            GroupRequest(k, task, split, config.group_size, key, progress)
             for k, task in enumerate(tasks)
         ]
         sampling = Sampling(config.temperature, config.max_new_tokens)

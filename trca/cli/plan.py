@@ -128,7 +128,9 @@ def plan(settings: RunSettings) -> Table:
     groups = f"{parameters.tasks_per_iteration} groups of {parameters.group_size}"
     table.add_row("rollouts an iteration", f"{rollouts:,}", groups)
     table.add_row(
-        "rollouts in all", f"{rollouts * run.iterations:,}", f"{run.iterations} iterations"
+        "rollouts in all",
+        f"{rollouts * parameters.iterations:,}",
+        f"{parameters.iterations} iterations",
     )
     table.add_row("steps an iteration, at most", f"{steps:,}", "until the step limit")
     updates = -(-steps // parameters.minibatch_size) * parameters.num_epochs

@@ -36,17 +36,23 @@ class Report:
         outcomes: list[Outcome] = []
         types: dict[str, str] = {}
         for seed, evaluation in evaluations.items():
+            scored = any(rollout.score != rollout.won for rollout in evaluation.rollouts)
             for rollout in evaluation.rollouts:
                 types[rollout.task_id] = rollout.task_type
                 outcomes.append(
                     Outcome(
-                        rollout.task_id, rollout.task_type, seed, rollout.won, len(rollout.steps)
+                        rollout.task_id,
+                        rollout.task_type,
+                        seed,
+                        rollout.won,
+                        len(rollout.steps),
+                        ({"score": rollout.score} if scored else {}) | rollout.measures,
                     )
                 )
         for seed, evaluation in evaluations.items():
             for missing in evaluation.failures:
                 task_type = types.get(missing.task_id, "unknown")
-                outcome = Outcome(missing.task_id, task_type, seed, None, 0, missing.reason)
+                outcome = Outcome(missing.task_id, task_type, seed, None, failure=missing.reason)
                 outcomes += [outcome] * missing.rollouts
         outcomes.sort(key=lambda outcome: (outcome.task_type, outcome.task_id, outcome.seed))
         return cls(panel, tuple(outcomes))

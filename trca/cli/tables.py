@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Outcome:
         seed: The seed it was sampled with.
         won: Whether it succeeded; None when it is missing for a technical reason.
         steps: Its length.
+        measures: What else was measured, by name.
         failure: What went wrong, when it is missing.
     """
 
@@ -32,6 +34,7 @@ class Outcome:
     seed: int
     won: bool | None
     steps: int = 0
+    measures: dict[str, float] = field(default_factory=dict)
     failure: str = ""
 
 
@@ -48,6 +51,7 @@ class Row:
         high: Upper end.
         steps: Mean length of an episode.
         missing: Episodes that are missing for a technical reason; in neither ``n`` nor ``won``.
+        measures: Mean of each other measure over the episodes that have it.
     """
 
     task_type: str
@@ -58,6 +62,7 @@ class Row:
     high: float
     steps: float
     missing: int
+    measures: dict[str, float] = field(default_factory=dict)
 
 
 def by_task_type(outcomes: Sequence[Outcome]) -> list[Row]:
@@ -89,11 +94,12 @@ def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def as_markdown(rows: Sequence[Row]) -> str:
     """The rows as a Markdown table."""
+    names = _columns(rows)
     lines = [
-        "| task type | n | success | 95% interval | steps | missing |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| " + " | ".join(("task type", *names)) + " |",
+        "|---|" + "---:|" * len(names),
     ]
-    lines += ["| " + " | ".join(cells) + " |" for cells in map(_cells, rows)]
+    lines += ["| " + " | ".join(_cells(row, names)) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
@@ -106,12 +112,13 @@ def as_rich(rows: Sequence[Row], title: str) -> Group:
 
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("task type")
-    for name in ("n", "success", "95% interval", "steps", "missing"):
+    names = _columns(rows)
+    for name in names:
         table.add_column(name, justify="right")
     for row in rows:
         if row.task_type == ALL and len(rows) > 1:
             table.add_section()
-        table.add_row(*_cells(row), style="bold" if row.task_type == ALL else "")
+        table.add_row(*_cells(row, names), style="bold" if row.task_type == ALL else "")
     return Group(Text(title, style="bold"), table)
 
 
@@ -128,15 +135,31 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> Row:
         high=high,
         steps=sum(outcome.steps for outcome in played) / n if n else float("nan"),
         missing=len(outcomes) - n,
+        measures=_means([outcome.measures for outcome in played]),
     )
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    return (
-        row.task_type,
-        str(row.n),
-        f"{row.mean:.1%}" if row.n else "-",
-        f"{row.low:.1%} - {row.high:.1%}" if row.n else "-",
-        f"{row.steps:.1f}" if row.n else "-",
-        str(row.missing),
-    )
+def _means(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each measure over those that have it."""
+    values: dict[str, list[float]] = {}
+    for measures in measured:
+        for name, value in measures.items():
+            values.setdefault(name, []).append(value)
+    return {name: fmean(each) for name, each in values.items()}
+
+
+def _columns(rows: Sequence[Row]) -> tuple[str, ...]:
+    measured = dict.fromkeys(name for row in rows for name in row.measures)
+    return ("n", "success", "95% interval", *measured, "steps", "missing")
+
+
+def _cells(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
+    cells = {
+        "n": str(row.n),
+        "success": f"{row.mean:.1%}" if row.n else "-",
+        "95% interval": f"{row.low:.1%} - {row.high:.1%}" if row.n else "-",
+        "steps": f"{row.steps:.1f}" if row.n else "-",
+        "missing": str(row.missing),
+        **{name: f"{mean:.3f}" for name, mean in row.measures.items()},
+    }
+    return (row.task_type, *(cells.get(name, "-") for name in columns))

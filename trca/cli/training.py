@@ -63,12 +63,12 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
     ):
         decode = load_tokenizer(algorithm.config.resolved_model()).decode
         board = SummaryWriter(str(run.path / "tensorboard"), purge_step=first + 1)
-        for iteration in range(first + 1, settings.run.iterations + 1):
+        for iteration in range(first + 1, settings.parameters.iterations + 1):
             progress.stage(f"iteration {iteration}", announce=False)
             start = time.monotonic()
             algorithm.evaluation = None
             result = algorithm.train()
-            done = iteration == settings.run.iterations
+            done = iteration == settings.parameters.iterations
             if done and algorithm.evaluation is None:
                 progress.stage("evaluating on the held-out panel")
                 result = {**result, "evaluation": algorithm.evaluate()}

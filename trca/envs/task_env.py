@@ -62,8 +62,8 @@ class TaskEnv(TextEnv):
     def _described(self) -> tuple[str, str]:
         """Type and instruction of the present task."""
 
-    def _at_the_end(self) -> dict[str, Any]:
-        """What ``info`` holds beside when the episode is over."""
+    def _measures(self) -> dict[str, float]:
+        """What else is measured at the end of an episode."""
         return {}
 
     @property
@@ -113,8 +113,8 @@ class TaskEnv(TextEnv):
         truncated = not terminated and self._steps == self.max_steps
         self._over = terminated or truncated
         info = {**self._info(offered), "parsed": bool(action.strip()), **outcome}
-        if self._over:
-            info |= self._at_the_end()
+        if self._over and (measures := self._measures()):
+            info["measures"] = measures
         return observation, reward, terminated, truncated, info
 
     def render(self) -> str | None:  # type: ignore[override]

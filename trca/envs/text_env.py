@@ -63,6 +63,8 @@ class TextInfo(TypedDict, total=False):
     """Whether the world carried the command out."""
     won: bool
     score: float
+    measures: dict[str, float]
+    """What else the world measures at the end of an episode, by name; absent before."""
     rubric: RubricInfo
 
 

@@ -31,7 +31,6 @@ class RunParameters(BaseModel):
     algorithm: str = Field(
         "TRCA", description="The algorithm, one of `trca.algorithms.ALGORITHMS`."
     )
-    iterations: Positive = Field(25, description="Training iterations.")
     checkpoint_interval: Positive = Field(1, description="Iterations between checkpoints.")
 
     env: str = Field("trca/ALFWorld-v0", description="Gymnasium id of the world.")
@@ -114,7 +113,7 @@ class RunSettings:
 
     def rllib(self) -> dict[str, Any]:
         """The settings that are RLlib's to know: a flat config, as Ray Tune takes it."""
-        own = ("algorithm", "iterations", "checkpoint_interval")
+        own = ("algorithm", "checkpoint_interval")
         return {key: value for key, value in self.flat().items() if key not in own}
 
     @property

@@ -78,7 +78,12 @@ def test_a_one_hop_question_is_answered_by_search_open_and_answer(env):
     observation, reward, terminated, truncated, info = env.step(f"answer[the {answer.upper()}!]")
     assert observation == ANSWERED
     assert (reward, terminated, truncated) == (1.0, True, False)
-    assert (info["won"], info["score"], info["f1"], info["gold_recall"]) == (True, 1.0, 1.0, 1.0)
+    assert (
+        info["won"],
+        info["score"],
+        info["measures"]["f1"],
+        info["measures"]["gold_recall"],
+    ) == (True, 1.0, 1.0, 1.0)
     assert info["admissible_actions"] == []
 
 
@@ -94,7 +99,7 @@ def test_every_two_hop_question_can_be_answered_in_four_steps(env):
         place = [passage.title for passage in env._session.results].index(second) + 1
         assert hidden(env).answers[0] in env.step(f"open[{place}]")[0]
         _, reward, terminated, _, info = env.step(f"answer[{hidden(env).answers[0]}]")
-        assert (reward, terminated, info["gold_recall"]) == (1.0, True, 1.0)
+        assert (reward, terminated, info["measures"]["gold_recall"]) == (1.0, True, 1.0)
 
 
 def test_some_answers_are_seen_only_when_a_passage_is_opened(env):
@@ -111,8 +116,8 @@ def test_a_wrong_answer_ends_the_episode_without_reward(env):
     words = hidden(env).answers[0].split()
     _, reward, terminated, _, info = env.step(f"answer[{words[0]}]")
     assert (reward, terminated, info["won"], info["score"]) == (0.0, True, False, 0.0)
-    assert info["f1"] == pytest.approx(2 / 3)
-    assert info["gold_recall"] == 0.0
+    assert info["measures"]["f1"] == pytest.approx(2 / 3)
+    assert info["measures"]["gold_recall"] == 0.0
 
 
 def test_an_alias_is_as_good_as_the_name(env):
@@ -126,9 +131,9 @@ def test_f1_and_recall_are_told_at_the_end_alone(env):
     for turn in range(4):
         *_, truncated, info = env.step(f"search[{hidden(env).gold_titles[0]}]")
         assert truncated == (turn == 3)
-        assert ("f1" in info) == ("gold_recall" in info) == truncated
-    assert info["f1"] == 0.0
-    assert info["gold_recall"] in (0.5, 1.0)
+        assert ("measures" in info) == truncated
+    assert info["measures"]["f1"] == 0.0
+    assert info["measures"]["gold_recall"] in (0.5, 1.0)
 
 
 def test_the_step_limit_truncates(env):
@@ -315,7 +320,7 @@ def test_questions_and_corpus_of_files_are_played(files):
     assert (info["task"], info["task_type"]) == ("who wrote emma", "nq")
     assert env.step("search[emma]")[0] == "[1] Emma: Emma was written by Jane Austen."
     _, reward, *_, info = env.step("answer[jane austen]")
-    assert (reward, info["gold_recall"]) == (1.0, 1.0)
+    assert (reward, info["measures"]["gold_recall"]) == (1.0, 1.0)
 
 
 def test_a_corpus_is_indexed_once_and_again_when_it_changes(files):
@@ -415,4 +420,4 @@ def test_the_shared_questions_are_played_over_the_shared_corpus(tmp_path):
     for title in hidden(env).gold_titles:
         env.step(f"search[{title}]")
     info = env.step(f"answer[{hidden(env).answers[0]}]")[4]
-    assert (info["won"], info["gold_recall"]) == (True, 1.0)
+    assert (info["won"], info["measures"]["gold_recall"]) == (True, 1.0)

@@ -63,7 +63,7 @@ def sweep(
     with noise_to(folder.path / "logs" / "output.log") as terminal:
         rows = run_sweep(settings, folder, terminal)
     failed = sum(row["failed"] for row in rows)
-    folder.set_status("failed" if failed else "finished", first.run.iterations)
+    folder.set_status("failed" if failed else "finished", first.parameters.iterations)
     console.print()
     console.print(write_table(rows, folder), markup=False)
     console.print(f"Written to {folder.path}/sweep.md and sweep.json")

@@ -97,7 +97,7 @@ def _resumed(run: RunFolder, given: dict[str, Any]) -> RunSettings:
             "--iterations may be given, to train longer"
         )
     settings = RunSettings.resolve({**run.read_config(), **given}, f"{run.name}/config.yaml")
-    if run.last_iteration() >= settings.run.iterations:
+    if run.last_iteration() >= settings.parameters.iterations:
         raise ConfigError(
             f"{run.path} is through, after {run.last_iteration()} iterations: give more "
             "--iterations to train longer"
@@ -119,7 +119,7 @@ def _run(settings: RunSettings, run: RunFolder) -> None:
     try:
         with (
             noise_to(run.path / "logs" / "output.log") as terminal,
-            Progress(terminal, run.name, settings.run.iterations) as progress,
+            Progress(terminal, run.name, settings.parameters.iterations) as progress,
         ):
             train(settings, run, progress)
     except (InterruptedRunError, KeyboardInterrupt):
@@ -132,7 +132,7 @@ def _run(settings: RunSettings, run: RunFolder) -> None:
     except Exception as error:
         _failed(run, error)
         raise
-    run.set_status("finished", settings.run.iterations)
+    run.set_status("finished", settings.parameters.iterations)
     _say_what_next(run)
 
 

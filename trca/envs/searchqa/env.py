@@ -46,10 +46,10 @@ class SearchQAEnv(TaskEnv):
     A search that fails for technical reasons raises RetrievalError; it never looks like a search
     that found nothing, and the same action may be tried again.
 
-    When the episode is over, ``info`` also has ``f1``, that of the answer (0 when there was none),
-    and ``gold_recall``, the share of the gold passages found, where these are known. ``reset`` also
-    takes the option ``"progress"``, the share of training that is done: a simulated search engine
-    is then told of the question as in ZeroSearch.
+    When the episode is over, ``info["measures"]`` has ``f1``, that of the answer (0 when there was
+    none), and ``gold_recall``, the share of the gold passages found, where these are known.
+    ``reset`` also takes the option ``"progress"``, the share of training that is done: a simulated
+    search engine is then told of the question as in ZeroSearch.
 
     Attributes:
         split: Name of the split the tasks come from.
@@ -173,7 +173,7 @@ class SearchQAEnv(TaskEnv):
         known = question.dataset in DATASETS
         return question.dataset if known else question.kind, question.text
 
-    def _at_the_end(self) -> dict[str, Any]:
+    def _measures(self) -> dict[str, float]:
         recall = self._session.gold_recall
         return {"f1": self._session.f1} | ({} if recall is None else {"gold_recall": recall})
 

@@ -1,0 +1,150 @@
+"""Training on SearchQA goes on while its retrieval server dies, comes back, or talks nonsense."""
+
+import subprocess
+import sys
+import time
+import zlib
+
+import pytest
+from fastapi.responses import HTMLResponse, Response
+from servers import free_port, serving
+
+from trca.algorithms import TRCAConfig
+from trca.envs.registration import make_searchqa
+from trca.envs.retrieval.bm25_retriever import BM25Retriever
+from trca.envs.retrieval.indexing import index_corpus
+from trca.envs.retrieval.server import create_app
+from trca.envs.searchqa.generate import generated
+from trca.policies.tiny import TinySpec, build_tiny
+from trca.policies.warmstart import Stage
+
+PASSAGES = 200
+GROUPS, SIZE = 4, 4
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A tiny policy that has learnt to write searches and answers, if not which."""
+    folder = tmp_path_factory.mktemp("model")
+    spec = TinySpec(
+        hidden_size=48,
+        layers=1,
+        heads=2,
+        kv_heads=1,
+        feed_forward=96,
+        stages=(Stage(0.3, 60),),
+        batch_size=16,
+        lr=1e-2,
+        warmup=10,
+    )
+    build_tiny(make_searchqa(questions="small"), spec, folder, lambda *_: None)
+    return folder
+
+
+@pytest.fixture
+def training(model):
+    """Makes an algorithm that asks a server; tries are short, so that faults show."""
+    made = []
+
+    def start(url):
+        retriever = {
+            "name": "http",
+            "urls": f"{url}/retrieve",
+            "timeout": 0.5,
+            "attempts": 2,
+            "pause": 0.05,
+            "cooldown": 0.1,
+        }
+        config = TRCAConfig()
+        config.environment(
+            "trca/SearchQA-v0", env_config={"questions": "small", "retriever": retriever}
+        )
+        config.update_from_dict(
+            {
+                "model": str(model),
+                "template": "compact",
+                "memory": True,
+                "history_length": 0,
+                "tasks_per_iteration": GROUPS,
+                "group_size": SIZE,
+                "max_new_tokens": 24,
+                "lr": 1e-3,
+                "max_failed_iterations": 3,
+            }
+        )
+        made.append(config.build_algo())
+        return made[-1]
+
+    yield start
+    for algorithm in made:
+        algorithm.stop()
+
+
+def serve(index, port):
+    """`trca serve-retriever` as a process, once it is ready."""
+    command = [sys.executable, "-m", "trca.cli", "serve-retriever", "bm25", "--index", str(index)]
+    server = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True)
+    assert server.stdout.readline().startswith("ready")
+    return server
+
+
+def iteration(algorithm):
+    """Missing rollouts of one more iteration; all others are whole, and none is counted twice."""
+    missing = algorithm.train()["missing_rollouts"]
+    rollouts = algorithm.rollouts
+    assert len(rollouts) + missing == GROUPS * SIZE
+    assert not {r.group for r in rollouts} & {f.group for f in algorithm.failures}
+    assert all(r.steps[-1].command.startswith("answer") or r.truncated for r in rollouts)
+    assert len(algorithm.advantages) == sum(len(r.steps) for r in rollouts)
+    return missing
+
+
+def test_training_outlives_a_server_that_is_killed_and_restarted(training, tmp_path):
+    index_corpus(tmp_path, generated(PASSAGES, 0).passages)
+    port = free_port()
+    server = serve(tmp_path, port)
+    try:
+        algorithm = training(f"http://127.0.0.1:{port}")
+        assert iteration(algorithm) == 0
+        server.kill()
+        server.communicate()
+        assert iteration(algorithm) > 0
+        assert "no retrieval server is left" in algorithm.failures[-1].reason
+        server = serve(tmp_path, port)
+        time.sleep(0.1)
+        assert iteration(algorithm) == 0
+        assert algorithm.rollouts
+    finally:
+        server.kill()
+        server.communicate()
+
+
+@pytest.mark.parametrize("fault", ["slow", "html", "truncated"])
+def test_bad_replies_cost_rollouts_and_never_a_zero(training, fault):
+    """Every fourth query is answered badly, however often it is asked."""
+    app = create_app(lambda: BM25Retriever.of(generated(PASSAGES, 0).passages))
+    faulty = True
+
+    @app.middleware("http")
+    async def spoil(request, call_next):
+        body = await request.body()
+        reply = await call_next(request)
+        if not (faulty and zlib.crc32(body) % 4 == 0):
+            return reply
+        if fault == "slow":
+            import asyncio
+
+            await asyncio.sleep(10)
+            return reply
+        if fault == "html":
+            return HTMLResponse("<html>Bad gateway</html>")
+        whole = b"".join([part async for part in reply.body_iterator])
+        return Response(whole[: len(whole) // 2], media_type="application/json")
+
+    with serving(app) as url:
+        algorithm = training(url)
+        assert sum(iteration(algorithm) for _ in range(2)) > 0
+        faulty = False
+        time.sleep(0.1)
+        assert iteration(algorithm) == 0
