@@ -36,15 +36,15 @@ class Shape:
     vocabulary: int
 
     @classmethod
-    def of(cls, model: str) -> Shape:
-        """The shape of a model of `trca.policies.models.resolve_model`; reads no weights.
+    def of(cls, model: str, env_id: str) -> Shape:
+        """The shape of a world's model of `trca.policies.models.resolve_model`; reads no weights.
 
         The tiny policy is not built for it, and the paper's models need no network.
         """
         import torch
         from transformers import AutoModelForCausalLM
 
-        config = _architecture(model)
+        config = _architecture(model, env_id)
         with torch.device("meta"):
             network = AutoModelForCausalLM.from_config(config)
         heads = config.num_attention_heads
@@ -59,7 +59,7 @@ class Shape:
         )
 
 
-def _architecture(model: str) -> Any:
+def _architecture(model: str, env_id: str) -> Any:
     from transformers import AutoConfig
 
     from trca.policies.models import TINY, resolve_model
@@ -68,21 +68,11 @@ def _architecture(model: str) -> Any:
     if model in ARCHITECTURES:
         return AutoConfig.for_model(**ARCHITECTURES[model])
     if model != TINY:
-        return AutoConfig.from_pretrained(resolve_model(model, env_id="", env_config={}))
-    from trca.policies.tiny import TinySpec
+        return AutoConfig.from_pretrained(resolve_model(model, env_id=env_id, env_config={}))
+    from trca.policies.tiny import architecture, spec_of
 
-    spec = TinySpec()
-    return AutoConfig.for_model(
-        "qwen3",
-        vocab_size=spec.words + spec.merges,
-        hidden_size=spec.hidden_size,
-        intermediate_size=spec.feed_forward,
-        num_hidden_layers=spec.layers,
-        num_attention_heads=spec.heads,
-        num_key_value_heads=spec.kv_heads,
-        head_dim=spec.hidden_size // spec.heads,
-        tie_word_embeddings=True,
-    )
+    spec = spec_of(env_id)
+    return architecture(spec, spec.words + spec.merges)
 
 
 def memory(settings: RunSettings, shape: Shape) -> dict[str, float]:
@@ -141,7 +131,7 @@ def plan(settings: RunSettings) -> Table:
     table.add_row("tokens read an iteration, at most", f"{read:,}")
     table.add_row("tokens written an iteration, at most", f"{written:,}")
     table.add_section()
-    shape = Shape.of(parameters.model)
+    shape = Shape.of(parameters.model, run.env)
     about = f"parameters, {parameters.dtype}: {parameters.model}"
     table.add_row("model", f"{shape.parameters:,}", about)
     needs = memory(settings, shape)

@@ -67,7 +67,7 @@ def run_sweep(sweep: SweepSettings, folder: RunFolder, console: Console) -> list
     import ray
 
     base = sweep.trial(sweep.points()[0], sweep.seeds[0])
-    run = base.run
+    run, iterations = base.run, base.parameters.iterations
     cpus = 1 + run.resources()[0]
     os.environ.setdefault("TUNE_GLOBAL_CHECKPOINT_S", "5")
     started = not ray.is_initialized()
@@ -91,13 +91,13 @@ def run_sweep(sweep: SweepSettings, folder: RunFolder, console: Console) -> list
             run_config=tune.RunConfig(
                 name="trials",
                 storage_path=str(folder.path.resolve()),
-                stop={"training_iteration": run.iterations},
+                stop={"training_iteration": iterations},
                 checkpoint_config=tune.CheckpointConfig(
                     checkpoint_frequency=run.checkpoint_interval,
                     checkpoint_at_end=True,
                     num_to_keep=1,
                 ),
-                callbacks=[Lines((*sweep.grid, "seed"), run.iterations)],
+                callbacks=[Lines((*sweep.grid, "seed"), iterations)],
                 verbose=0,
             ),
         )
