@@ -39,6 +39,7 @@ class TinySpec:
         heads: Query heads.
         kv_heads: Key-value heads.
         feed_forward: Width of the feed-forward layers.
+        mimetic: Whether attention begins by passing on what it attends to; see `new_model`.
         words: The most words of the world that become tokens.
         merges: The most BPE merges for the rarer words.
         history_length: Past actions in the prompt; train with the same.
@@ -57,6 +58,7 @@ class TinySpec:
     heads: int = 4
     kv_heads: int = 2
     feed_forward: int = 384
+    mimetic: bool = False
     words: int = 2000
     merges: int = 1000
     history_length: int = 0
@@ -67,6 +69,11 @@ class TinySpec:
     prompt_weight: float = 0.2
     seed: int = 0
     threads: int = 2
+
+
+_COPIER: Final = TinySpec(kv_heads=4, mimetic=True, lr=3e-3)
+SPECS: Final[Mapping[str, TinySpec]] = {"trca/WebShop-v0": _COPIER, "trca/SearchQA-v0": _COPIER}
+"""Worlds whose commands are copied from long pages; all others have the defaults."""
 
 
 def tiny_policy(
@@ -80,9 +87,9 @@ def tiny_policy(
     Args:
         env_id: Gymnasium id of the world.
         env_config: Keyword arguments of the world.
-        spec: Sizes and stages; the defaults for None.
+        spec: Sizes and stages; those of `SPECS` for None.
     """
-    spec = spec or TinySpec()
+    spec = spec or spec_of(env_id)
     world = {k: v for k, v in (env_config or {}).items() if k not in _JUDGES_ONLY}
     world["split"] = "train"
     recipe = {"env_id": env_id, "env_config": world, "spec": asdict(spec), "version": _VERSION}
@@ -98,6 +105,11 @@ def tiny_policy(
         (target / "recipe.json").write_text(json.dumps(recipe, indent=2, default=str))
 
     return build_once(folder, build)
+
+
+def spec_of(env_id: str) -> TinySpec:
+    """What the tiny policy of a world is made by."""
+    return SPECS.get(env_id, TinySpec())
 
 
 def build_tiny(env: gymnasium.Env[str, str], spec: TinySpec, target: Path, tick: Tick) -> None:
@@ -155,23 +167,46 @@ def respond(command: str) -> str:
 
 
 def new_model(tokenizer: PreTrainedTokenizerFast, spec: TinySpec) -> Any:
-    """A model of random weights, drawn from PyTorch's global generator."""
-    model = Qwen3ForCausalLM(
-        Qwen3Config(
-            vocab_size=len(tokenizer),
-            hidden_size=spec.hidden_size,
-            num_hidden_layers=spec.layers,
-            num_attention_heads=spec.heads,
-            num_key_value_heads=spec.kv_heads,
-            head_dim=spec.hidden_size // spec.heads,
-            intermediate_size=spec.feed_forward,
-            tie_word_embeddings=True,
-            max_position_embeddings=4096,
-        )
-    )
+    """A model of random weights, drawn from PyTorch's global generator.
+
+    A mimetic one has weights of unit gain, and output projections that undo the value projections,
+    so that a head passes on the tokens it attends to before anything was learned (Trockman and
+    Kolter, "Mimetic Initialization of Self-Attention Layers", 2023): it learns to copy from its
+    prompt in half as many updates.
+    """
+    model = Qwen3ForCausalLM(architecture(spec, len(tokenizer)))
     ends = [tokenizer.vocab[END], tokenizer.vocab[TAGS[-1]]]
     model.generation_config = GenerationConfig(eos_token_id=ends, pad_token_id=ends[0])
+    if spec.mimetic:
+        _make_mimetic(model, spec.heads // spec.kv_heads)
     return model
+
+
+def architecture(spec: TinySpec, vocabulary: int) -> Qwen3Config:
+    """What kind of model it is, for a number of tokens."""
+    return Qwen3Config(
+        vocab_size=vocabulary,
+        hidden_size=spec.hidden_size,
+        num_hidden_layers=spec.layers,
+        num_attention_heads=spec.heads,
+        num_key_value_heads=spec.kv_heads,
+        head_dim=spec.hidden_size // spec.heads,
+        intermediate_size=spec.feed_forward,
+        tie_word_embeddings=True,
+        max_position_embeddings=4096,
+    )
+
+
+@torch.no_grad()
+def _make_mimetic(model: Any, queries_a_value: int) -> None:
+    for weight in model.parameters():
+        if weight.dim() == 2:
+            weight.normal_(0.0, weight.shape[1] ** -0.5)
+    for layer in model.model.layers:
+        attention = layer.self_attn
+        values = attention.v_proj.weight.unflatten(0, (-1, attention.head_dim))
+        attention.o_proj.weight.copy_(values.repeat_interleave(queries_a_value, 0).flatten(0, 1).T)
+        layer.mlp.down_proj.weight.mul_(0.4)
 
 
 def _encoded(

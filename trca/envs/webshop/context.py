@@ -12,6 +12,7 @@ from functools import lru_cache
 from math import ceil
 
 from trca.envs.webshop.beliefs import Beliefs
+from trca.envs.webshop.binding import WebShopBinding, singular, words_of
 from trca.envs.webshop.reading import Listing, amounts_in
 
 
@@ -41,29 +42,31 @@ def context_key(beliefs: Beliefs) -> str:
 def memory_line(beliefs: Beliefs) -> str:
     """What a reader without memory would need, in one line: the page, and what led to it.
 
-    What can be clicked stands in brackets and prices are in whole dollars, rounded up:
-    ``Page 1 for wool hat: yartem wool hat $84-104 [mun94per59], wendok sun hat $30 [val18lon24]
-    seen.`` or ``At yartem wool hat $84-104. size: [small] [large]. Chosen small.``
+    Of a title it has the words that the instruction has too, of a page of results the affordable
+    products. What can be clicked stands in brackets, and prices are in whole dollars, rounded up:
+    ``Page 1 for wool hat: wool hat [mun94per59], hat [val18lon24] seen.`` or ``At wool hat $84-104. size:
+    [small] [large]. Chosen small.``
     """
-    view = beliefs.view
+    view, binding = beliefs.view, beliefs.binding
     query = next(reversed(beliefs.queries), "")
     if view.page == "search":
         parts = [f"Searched {query}." if query else "Nothing searched."]
     elif view.page == "results":
         listed = ", ".join(
-            f"{_brief(listing)} [{listing.asin}]{' seen' * (listing.asin in beliefs.opened)}"
-            for listing in view.listings
+            f"{_relevant(each, binding)} [{each.asin}]{' seen' * (each.asin in beliefs.opened)}"
+            for each in view.listings
+            if beliefs.affordable(each)
         )
         parts = [f"Page {view.number} for {query}: {listed or 'nothing'}."]
     elif view.page == "item":
         groups: dict[str, list[str]] = {}
         for option in view.options:
             groups.setdefault(option.group, []).append(f"[{option.name}]")
-        parts = [f"At {_brief(beliefs.now.listing)}."]
+        parts = [f"At {_brief(beliefs.now.listing, binding)}."]
         parts += [f"{group}: {' '.join(names)}." for group, names in groups.items()]
         parts.append(f"Chosen {', '.join(beliefs.chosen.values()) or 'nothing'}.")
     elif view.page == "detail":
-        parts = [f"Of {_brief(beliefs.now.listing)}: {view.text}."]
+        parts = [f"Of {_brief(beliefs.now.listing, binding)}: {view.text}."]
     else:
         parts = ["Bought."]
     return " ".join(parts)
@@ -78,6 +81,12 @@ def _best(beliefs: Beliefs) -> tuple[str, int]:
 
 
 @lru_cache(maxsize=65536)
-def _brief(listing: Listing) -> str:
+def _relevant(listing: Listing, binding: WebShopBinding) -> str:
+    """The words of a title that the instruction has."""
+    words = [word for word in words_of(listing.title) if singular(word) in binding.words]
+    return " ".join(words) or "other"
+
+
+def _brief(listing: Listing, binding: WebShopBinding) -> str:
     amounts = "-".join(str(ceil(float(amount))) for amount in amounts_in(listing.price))
-    return f"{listing.title.lower()}{f' ${amounts}' if amounts else ''}"
+    return f"{_relevant(listing, binding)}{f' ${amounts}' if amounts else ''}"
