@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 
 from trca.cli.curve import INK, STYLE, column, moving_mean
 from trca.cli.run_folder import write_text
+from trca.tune_configs.files import read
+from trca.tune_configs.settings import RunSettings
 
 ROOT = Path(__file__).parents[1]
 COLORS = {"TRCA": "#d1495b", "GiGPO": "#2a6f97", "GRPO": "#7a8794"}
@@ -331,7 +333,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--config", default="quickstart", help="config that every run starts from")
     parser.add_argument("--algorithms", nargs="+", default=["TRCA", "GiGPO", "GRPO"])
-    parser.add_argument("--iterations", type=int, default=25)
+    parser.add_argument("--iterations", type=int, help="of every run; the config's, if not told")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--lr", type=float, default=4e-4, help="learning rate where none is tuned")
     parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time")
@@ -342,6 +344,8 @@ def main() -> None:
     parser.add_argument("--lr-grid", type=float, nargs="+", default=[1e-4, 2e-4, 4e-4, 8e-4])
     parser.add_argument("--tune-seeds", type=int, default=1)
     arguments = parser.parse_args()
+    settings = RunSettings.resolve(read(arguments.config))
+    arguments.iterations = arguments.iterations or settings.parameters.iterations
     folder = arguments.output or ROOT / "outputs" / "comparison" / arguments.config
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)

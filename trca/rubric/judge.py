@@ -14,16 +14,15 @@ from numpy.typing import NDArray
 from trca.rubric.conditions import Condition, RubricError, Term, field_terms
 from trca.rubric.library import RubricLibrary
 
-_UNSET: Final = object()
-_REMEMBERED: Final = 512
-"""Judgments kept for a binding and facts that come again."""
+_REMEMBERED: Final = 4096
+"""Judgments an operator keeps for values that come again."""
 
 
 class Judge:
     """Evaluates a library on transitions; deterministic, no model, no code from the library runs.
 
-    The conditions are compiled once into one CEL list. What was judged before is looked up; else
-    only the variables that changed are converted. Not to be shared between threads.
+    Each condition is compiled once. An operator reads few fields, and these take few values, so
+    that what it said of them is kept and mostly looked up. Not to be shared between threads.
 
     Attributes:
         library: The library.
@@ -44,17 +43,11 @@ class Judge:
         self.library = library
         self.errors: Counter[str] = Counter()
         terms = field_terms("facts", facts_type) | field_terms("task", binding_type)
-        conditions = [_bound(library, number, terms) for number in range(len(library.operators))]
-        self._programs = [cel.compile(condition.program) for condition in conditions]
-        self._all = cel.compile("[" + ", ".join(c.program for c in conditions) + "]")
-        reads = sorted(set().union(*(c.reads for c in conditions)))
-        binds = sorted(set().union(*(c.binds for c in conditions)))
-        self._context = cel.Context()
-        self._variables = [f"facts_{name}" for name in reads] + [f"task_{name}" for name in binds]
-        self._facts, self._binding = _getter(reads), _getter(binds)
-        self._values: tuple[object, ...] = (_UNSET,) * len(self._variables)
-        self._known: dict[Any, NDArray[np.uint8]] = {}
-        self._evaluate(binding_type(), facts_type())
+        self._operators = [
+            _Operator(name, _bound(library, number, terms))
+            for number, name in enumerate(library.ids)
+        ]
+        self.judge(binding_type(), facts_type())
         for name in self.errors:
             raise RubricError(f"{library.source}: operator {name!r}: CEL cannot evaluate it")
 
@@ -62,46 +55,60 @@ class Judge:
         """The judgments O_{i,t,j} of one transition (Eq. app_rubric_judgment).
 
         Args:
-            binding: The task binding, hashable.
-            facts: The facts of the transition, hashable.
+            binding: The task binding; its fields are hashable.
+            facts: The facts of the transition; their fields are hashable.
 
         Returns:
             uint8 (M,), read-only, one 0/1 per operator in the order of the library.
         """
-        key = (binding, facts)
-        known = self._known.get(key)
-        if known is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            known = self._known[key] = self._evaluate(binding, facts)
-        return known
-
-    def _evaluate(self, binding: Any, facts: Any) -> NDArray[np.uint8]:
-        values = self._facts(facts) + self._binding(binding)
-        for name, value, last in zip(self._variables, values, self._values, strict=True):
-            if value != last:  # CEL converts a list ten times faster than a tuple.
-                listed = list(value) if isinstance(value, tuple) else value
-                self._context.add_variable(name, listed)
-        self._values = values
-        try:
-            answers = self._all.execute(self._context)
-        except Exception:
-            answers = [self._one(number) for number in range(len(self._programs))]
+        answers = bytearray()
+        for operator in self._operators:
+            values = operator.facts(facts), operator.binding(binding)
+            answer = operator.known.get(values)
+            answers.append(self._evaluate(operator, values) if answer is None else answer)
         return np.frombuffer(bytes(answers), dtype=np.uint8)
 
-    def _one(self, number: int) -> bool:
+    def _evaluate(self, operator: _Operator, values: tuple[Any, Any]) -> bool:
         try:
-            return bool(self._programs[number].execute(self._context))
+            answer = operator.evaluate(*values)
         except Exception:
-            self.errors[self.library.ids[number]] += 1
+            self.errors[operator.name] += 1
             return False
+        if len(operator.known) >= _REMEMBERED:
+            operator.known.clear()
+        operator.known[values] = answer
+        return answer
+
+
+class _Operator:
+    """One compiled condition, and what it said of the values it read."""
+
+    def __init__(self, name: str, condition: Condition) -> None:
+        self.name = name
+        self.known: dict[tuple[Any, Any], bool] = {}
+        reads, binds = sorted(condition.reads), sorted(condition.binds)
+        self.facts, self.binding = _getter(reads), _getter(binds)
+        self._program = cel.compile(condition.program)
+        self._context = cel.Context()
+        self._variables = [f"facts_{read}" for read in reads]
+        self._variables += [f"task_{bind}" for bind in binds]
+
+    def evaluate(self, facts: tuple[object, ...], binding: tuple[object, ...]) -> bool:
+        for name, value in zip(self._variables, (*facts, *binding), strict=True):
+            # CEL converts a list ten times faster than a tuple.
+            listed = list(value) if isinstance(value, tuple) else value
+            self._context.add_variable(name, listed)
+        return bool(self._program.execute(self._context))
 
 
 def _getter(names: Sequence[str]) -> Callable[[Any], tuple[object, ...]]:
     """Reads these attributes as a tuple; ``attrgetter`` gives no tuple for fewer than two."""
     if len(names) > 1:
         return attrgetter(*names)
-    return lambda record: tuple(getattr(record, name) for name in names)
+    if names:
+        read = attrgetter(names[0])
+        return lambda record: (read(record),)
+    return lambda record: ()
 
 
 def _bound(library: RubricLibrary, number: int, terms: dict[str, Term]) -> Condition:
