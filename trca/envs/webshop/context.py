@@ -44,8 +44,8 @@ def memory_line(beliefs: Beliefs) -> str:
 
     Of a title it has the words that the instruction has too, of a page of results the affordable
     products. What can be clicked stands in brackets, and prices are in whole dollars, rounded up:
-    ``Page 1 for wool hat: wool hat [mun94per59], hat [val18lon24] seen.`` or ``At wool hat $84-104. size:
-    [small] [large]. Chosen small.``
+    ``Page 1 for wool hat: wool hat [mun94per59], hat [val18lon24] seen.`` or ``At wool hat $84-104.
+    size: [small] [large]. Chosen small.``
     """
     view, binding = beliefs.view, beliefs.binding
     query = next(reversed(beliefs.queries), "")
