@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trca.envs.responses import parse_response
@@ -16,7 +18,7 @@ from trca.policies.engine import Request, Sampling
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import resolve_model
 from trca.policies.prompts import Prompter
-from trca.policies.tiny import TinySpec, tiny_policy
+from trca.policies.tiny import TinySpec, new_model, tiny_policy
 from trca.policies.warmstart import Stage, demonstrate
 
 SPEC = TinySpec(
@@ -145,3 +147,18 @@ def test_a_shrunk_model_keeps_the_architecture(size: str, cache: Folders) -> Non
     assert config.tie_word_embeddings == (size == "1.5B")
     assert sum(p.numel() for p in model.parameters()) < 500_000
     assert AutoTokenizer.from_pretrained(folder).chat_template
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kv_heads", [1, 2])
+def test_a_mimetic_head_passes_on_what_it_attends_to(tokenizer: Any, kv_heads: int) -> None:
+    torch.manual_seed(0)
+    spec = TinySpec(hidden_size=64, heads=2, kv_heads=kv_heads, layers=1)
+    token = torch.randn(64)
+    passed = []
+    for each in (replace(spec, mimetic=True), spec):
+        attention = new_model(tokenizer, each).model.layers[0].self_attn
+        values = attention.v_proj(token).unflatten(0, (kv_heads, -1))
+        heads = values.repeat_interleave(2 // kv_heads, 0).flatten()
+        passed.append(float(torch.cosine_similarity(attention.o_proj(heads), token, dim=0)))
+    assert passed[0] > 0.5 > 3 * abs(passed[1])

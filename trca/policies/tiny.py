@@ -170,15 +170,15 @@ def new_model(tokenizer: PreTrainedTokenizerFast, spec: TinySpec) -> Any:
     """A model of random weights, drawn from PyTorch's global generator.
 
     A mimetic one has weights of unit gain, and output projections that undo the value projections,
-    so that a head passes on the tokens it attends to before anything was learned (Trockman and
-    Kolter, "Mimetic Initialization of Self-Attention Layers", 2023): it learns to copy from its
-    prompt in half as many updates.
+    so that a head passes on the tokens it attends to before anything was learned, and copying from
+    the prompt comes sooner (Trockman and Kolter, "Mimetic Initialization of Self-Attention Layers",
+    2023).
     """
     model = Qwen3ForCausalLM(architecture(spec, len(tokenizer)))
     ends = [tokenizer.vocab[END], tokenizer.vocab[TAGS[-1]]]
     model.generation_config = GenerationConfig(eos_token_id=ends, pad_token_id=ends[0])
     if spec.mimetic:
-        _make_mimetic(model, spec.heads // spec.kv_heads)
+        _make_mimetic(model)
     return model
 
 
@@ -198,14 +198,15 @@ def architecture(spec: TinySpec, vocabulary: int) -> Qwen3Config:
 
 
 @torch.no_grad()
-def _make_mimetic(model: Any, queries_a_value: int) -> None:
+def _make_mimetic(model: Any) -> None:
     for weight in model.parameters():
         if weight.dim() == 2:
             weight.normal_(0.0, weight.shape[1] ** -0.5)
     for layer in model.model.layers:
         attention = layer.self_attn
         values = attention.v_proj.weight.unflatten(0, (-1, attention.head_dim))
-        attention.o_proj.weight.copy_(values.repeat_interleave(queries_a_value, 0).flatten(0, 1).T)
+        shared = values.repeat_interleave(attention.num_key_value_groups, 0)
+        attention.o_proj.weight.copy_(shared.flatten(0, 1).T)
         layer.mlp.down_proj.weight.mul_(0.4)
 
 
