@@ -1,8 +1,18 @@
+import io
 import math
 
 import pytest
+from rich.console import Console
 
-from trca.cli.tables import Outcome, as_json, as_markdown, by_task_type, failures, wilson
+from trca.cli.tables import (
+    Outcome,
+    as_json,
+    as_markdown,
+    as_rich,
+    by_task_type,
+    failures,
+    wilson,
+)
 
 OUTCOMES = [
     *(Outcome(f"heat-{i}", "Heat", 0, won=i < 3, steps=10) for i in range(4)),
@@ -36,3 +46,20 @@ def test_markdown_and_json_hold_the_same_rows():
     rows = by_task_type(OUTCOMES)
     assert "| Heat | 4 | 75.0% | 30.1% - 95.4% | 10.0 | 0 |" in as_markdown(rows)
     assert [row["task_type"] for row in as_json(rows)] == ["Heat", "Pick", "All"]
+
+
+def test_other_measures_have_columns_of_their_own_and_fit_a_terminal():
+    outcomes = [
+        Outcome("a", "two-hop", 0, won=True, steps=3, measures={"f1": 1.0, "gold_recall": 0.5}),
+        Outcome("b", "two-hop", 0, won=False, steps=4, measures={"f1": 0.5}),
+        Outcome("c", "who", 0, won=None, failure="the server died"),
+    ]
+    rows = by_task_type(outcomes)
+    markdown = as_markdown(rows)
+    assert "| n | success | 95% interval | f1 | gold_recall | steps | missing |" in markdown
+    assert "| 0.750 | 0.500 | 3.5 | 0 |" in markdown
+    assert "| who | 0 | - | - | - | - | - | 1 |" in markdown
+    out = io.StringIO()
+    Console(file=out, width=80).print(as_rich(rows, "title"))
+    assert "two-hop" in out.getvalue()
+    assert "9.5% - 90.5%" in out.getvalue()
