@@ -61,16 +61,20 @@ class Judge:
         Returns:
             uint8 (M,), read-only, one 0/1 per operator in the order of the library.
         """
-        answers = bytearray()
+        answers = []
         for operator in self._operators:
-            values = operator.facts(facts), operator.binding(binding)
+            values = operator.facts(facts)
+            if operator.binds:
+                values = values, operator.binding(binding)
             answer = operator.known.get(values)
-            answers.append(self._evaluate(operator, values) if answer is None else answer)
+            if answer is None:
+                answer = self._evaluate(operator, values, binding, facts)
+            answers.append(answer)
         return np.frombuffer(bytes(answers), dtype=np.uint8)
 
-    def _evaluate(self, operator: _Operator, values: tuple[Any, Any]) -> bool:
+    def _evaluate(self, operator: _Operator, values: Any, binding: Any, facts: Any) -> bool:
         try:
-            answer = operator.evaluate(*values)
+            answer = operator.evaluate(binding, facts)
         except Exception:
             self.errors[operator.name] += 1
             return False
@@ -81,34 +85,40 @@ class Judge:
 
 
 class _Operator:
-    """One compiled condition, and what it said of the values it read."""
+    """One compiled condition, and what it said of the values it read.
+
+    Attributes:
+        name: Its id.
+        binds: Names of the binding's fields it reads.
+        facts: Reads its values from the facts.
+        binding: Reads its values from the binding.
+        known: Its judgments by these values.
+    """
+
+    __slots__ = ("_context", "_program", "_reads", "binding", "binds", "facts", "known", "name")
 
     def __init__(self, name: str, condition: Condition) -> None:
         self.name = name
-        self.known: dict[tuple[Any, Any], bool] = {}
-        reads, binds = sorted(condition.reads), sorted(condition.binds)
-        self.facts, self.binding = _getter(reads), _getter(binds)
+        self._reads, self.binds = sorted(condition.reads), sorted(condition.binds)
+        self.facts, self.binding = _getter(self._reads), _getter(self.binds)
+        self.known: dict[Any, bool] = {}
         self._program = cel.compile(condition.program)
         self._context = cel.Context()
-        self._variables = [f"facts_{read}" for read in reads]
-        self._variables += [f"task_{bind}" for bind in binds]
 
-    def evaluate(self, facts: tuple[object, ...], binding: tuple[object, ...]) -> bool:
-        for name, value in zip(self._variables, (*facts, *binding), strict=True):
+    def evaluate(self, binding: Any, facts: Any) -> bool:
+        """Asks CEL."""
+        values = {f"facts_{name}": getattr(facts, name) for name in self._reads}
+        values |= {f"task_{name}": getattr(binding, name) for name in self.binds}
+        for name, value in values.items():
             # CEL converts a list ten times faster than a tuple.
             listed = list(value) if isinstance(value, tuple) else value
             self._context.add_variable(name, listed)
         return bool(self._program.execute(self._context))
 
 
-def _getter(names: Sequence[str]) -> Callable[[Any], tuple[object, ...]]:
-    """Reads these attributes as a tuple; ``attrgetter`` gives no tuple for fewer than two."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    if names:
-        read = attrgetter(names[0])
-        return lambda record: (read(record),)
-    return lambda record: ()
+def _getter(names: Sequence[str]) -> Callable[[Any], Any]:
+    """Reads these attributes: the value of one, a tuple of several."""
+    return attrgetter(*names) if names else lambda record: None
 
 
 def _bound(library: RubricLibrary, number: int, terms: dict[str, Term]) -> Condition:

@@ -40,11 +40,11 @@ class Beliefs:
         opened: Every product whose page was shown, by key.
         product: Key of the product whose page or details are shown; blank elsewhere.
         chosen: Options chosen for it: value of each group.
+        words: The telling words of the instruction.
     """
 
     __slots__ = (
         "_details",
-        "_words",
         "affordable_matches",
         "binding",
         "chosen",
@@ -54,6 +54,7 @@ class Beliefs:
         "product",
         "queries",
         "view",
+        "words",
     )
 
     def __init__(self, binding: WebShopBinding, view: View) -> None:
@@ -66,7 +67,7 @@ class Beliefs:
         self.opened: dict[str, Opened] = {}
         self.product = ""
         self.chosen: dict[str, str] = {}
-        self._words = frozenset(binding.words)
+        self.words = frozenset(binding.words)
         self._details: set[tuple[str, str]] = set()
 
     def update(self, order: Command, view: View) -> None:
@@ -87,7 +88,7 @@ class Beliefs:
                 self._open(order.argument, view)
         elif view.page == "detail" and self.product:
             self._details.add((self.product, view.text))
-            self.now.words |= stems(view.text) & self._words
+            self.now.words |= stems(view.text) & self.words
 
     @property
     def now(self) -> Opened:
@@ -110,7 +111,7 @@ class Beliefs:
         product = self.now
         return (
             self.product != ""
-            and 2 * len(product.words) >= len(self._words)
+            and 2 * len(product.words) >= len(self.words)
             and not self.missing
             and self.affordable(product.listing)
         )
@@ -131,7 +132,7 @@ class Beliefs:
 
     def words_in(self, text: str) -> int:
         """How many words of the instruction stand in a text."""
-        return len(stems(text) & self._words)
+        return len(stems(text) & self.words)
 
     def words_seen(self) -> frozenset[str]:
         """Words of the instruction that the pages of opened products have shown."""
@@ -168,7 +169,7 @@ class Beliefs:
         self.opened[asin] = Opened(
             Listing(asin, shown.title, shown.price),
             {group: values for group, values in named.items() if values},
-            stems(f"{shown.title} {asked}") & self._words,
+            stems(f"{shown.title} {asked}") & self.words,
         )
 
     def _choose(self, name: str) -> None:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import ceil
 
 from trca.envs.webshop.beliefs import Beliefs
-from trca.envs.webshop.binding import WebShopBinding, singular, words_of
+from trca.envs.webshop.binding import singular, words_of
 from trca.envs.webshop.reading import Listing, amounts_in
 
 
@@ -47,13 +47,13 @@ def memory_line(beliefs: Beliefs) -> str:
     ``Page 1 for wool hat: wool hat [mun94per59], hat [val18lon24] seen.`` or ``At wool hat $84-104.
     size: [small] [large]. Chosen small.``
     """
-    view, binding = beliefs.view, beliefs.binding
+    view, asked = beliefs.view, beliefs.words
     query = next(reversed(beliefs.queries), "")
     if view.page == "search":
         parts = [f"Searched {query}." if query else "Nothing searched."]
     elif view.page == "results":
         listed = ", ".join(
-            f"{_relevant(each, binding)} [{each.asin}]{' seen' * (each.asin in beliefs.opened)}"
+            f"{_relevant(each.title, asked)} [{each.asin}]{' seen' * (each.asin in beliefs.opened)}"
             for each in view.listings
             if beliefs.affordable(each)
         )
@@ -62,11 +62,11 @@ def memory_line(beliefs: Beliefs) -> str:
         groups: dict[str, list[str]] = {}
         for option in view.options:
             groups.setdefault(option.group, []).append(f"[{option.name}]")
-        parts = [f"At {_brief(beliefs.now.listing, binding)}."]
+        parts = [f"At {_brief(beliefs.now.listing, asked)}."]
         parts += [f"{group}: {' '.join(names)}." for group, names in groups.items()]
         parts.append(f"Chosen {', '.join(beliefs.chosen.values()) or 'nothing'}.")
     elif view.page == "detail":
-        parts = [f"Of {_brief(beliefs.now.listing, binding)}: {view.text}."]
+        parts = [f"Of {_brief(beliefs.now.listing, asked)}: {view.text}."]
     else:
         parts = ["Bought."]
     return " ".join(parts)
@@ -80,13 +80,16 @@ def _best(beliefs: Beliefs) -> tuple[str, int]:
     return best, fits.get(best, 0)
 
 
-@lru_cache(maxsize=65536)
-def _relevant(listing: Listing, binding: WebShopBinding) -> str:
+def _relevant(title: str, asked: frozenset[str]) -> str:
     """The words of a title that the instruction has."""
-    words = [word for word in words_of(listing.title) if singular(word) in binding.words]
-    return " ".join(words) or "other"
+    return " ".join([word for word, stem in _stemmed(title) if stem in asked]) or "other"
 
 
-def _brief(listing: Listing, binding: WebShopBinding) -> str:
+@lru_cache(maxsize=65536)
+def _stemmed(title: str) -> tuple[tuple[str, str], ...]:
+    return tuple((word, singular(word)) for word in words_of(title))
+
+
+def _brief(listing: Listing, asked: frozenset[str]) -> str:
     amounts = "-".join(str(ceil(float(amount))) for amount in amounts_in(listing.price))
-    return f"{_relevant(listing, binding)}{f' ${amounts}' if amounts else ''}"
+    return f"{_relevant(listing.title, asked)}{f' ${amounts}' if amounts else ''}"
