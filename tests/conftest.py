@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from tempfile import TemporaryDirectory
 
 import pytest
-import ray
 from hypothesis import settings
 
 os.environ.setdefault("RAY_worker_niceness", "0")
@@ -24,6 +23,8 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[None]:
+    import ray
+
     with TemporaryDirectory(prefix="ray") as folder:  # short: Ray's sockets lie in it
         ray.init(num_cpus=6, include_dashboard=False, log_to_driver=False, _temp_dir=folder)
         yield

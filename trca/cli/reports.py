@@ -35,8 +35,9 @@ class Report:
         """The report of evaluations of a panel, by seed."""
         outcomes: list[Outcome] = []
         types: dict[str, str] = {}
+        played = (rollout for each in evaluations.values() for rollout in each.rollouts)
+        scored = any(rollout.score != rollout.won for rollout in played)
         for seed, evaluation in evaluations.items():
-            scored = any(rollout.score != rollout.won for rollout in evaluation.rollouts)
             for rollout in evaluation.rollouts:
                 types[rollout.task_id] = rollout.task_type
                 outcomes.append(

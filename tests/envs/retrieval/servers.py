@@ -1,7 +1,6 @@
 """Real servers for tests: ASGI applications under uvicorn, and raw replies on a socket."""
 
 import re
-import socket
 import socketserver
 import threading
 from contextlib import contextmanager
@@ -9,16 +8,9 @@ from contextlib import contextmanager
 import uvicorn
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @contextmanager
-def serving(app, port=None):
-    """Serves an application in a thread; gives its base URL."""
-    port = port or free_port()
+def serving(app, port=0):
+    """Serves an application in a thread, at any free port for 0; gives its base URL."""
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
     listening = threading.Event()
     started = server.startup
@@ -32,7 +24,7 @@ def serving(app, port=None):
     thread.start()
     assert listening.wait(30)
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(30)

@@ -1,5 +1,6 @@
 """Training on SearchQA goes on while its retrieval server dies, comes back, or talks nonsense."""
 
+import asyncio
 import subprocess
 import sys
 import time
@@ -7,7 +8,7 @@ import zlib
 
 import pytest
 from fastapi.responses import HTMLResponse, Response
-from servers import free_port, serving
+from servers import serving
 
 from trca.algorithms import TRCAConfig
 from trca.envs.registration import make_searchqa
@@ -100,18 +101,17 @@ def iteration(algorithm):
     return missing
 
 
-def test_training_outlives_a_server_that_is_killed_and_restarted(training, tmp_path):
+def test_training_outlives_a_server_that_is_killed_and_restarted(training, tmp_path, free_port):
     index_corpus(tmp_path, generated(PASSAGES, 0).passages)
-    port = free_port()
-    server = serve(tmp_path, port)
+    server = serve(tmp_path, free_port)
     try:
-        algorithm = training(f"http://127.0.0.1:{port}")
+        algorithm = training(f"http://127.0.0.1:{free_port}")
         assert iteration(algorithm) == 0
         server.kill()
         server.communicate()
         assert iteration(algorithm) > 0
         assert "no retrieval server is left" in algorithm.failures[-1].reason
-        server = serve(tmp_path, port)
+        server = serve(tmp_path, free_port)
         time.sleep(0.1)
         assert iteration(algorithm) == 0
         assert algorithm.rollouts
@@ -133,8 +133,6 @@ def test_bad_replies_cost_rollouts_and_never_a_zero(training, fault):
         if not (faulty and zlib.crc32(body) % 4 == 0):
             return reply
         if fault == "slow":
-            import asyncio
-
             await asyncio.sleep(10)
             return reply
         if fault == "html":

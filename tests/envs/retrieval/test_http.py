@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from servers import free_port, http, replying
+from servers import http, replying
 
 from trca.envs.retrieval.http import HttpRetriever
 from trca.envs.retrieval.passages import Passage
@@ -107,8 +107,8 @@ def test_a_server_that_is_too_slow_is_given_up():
         client(url, timeout=0.05, attempts=2).search(["a"], 3)
 
 
-def test_a_dead_server_is_an_error():
-    url = f"http://127.0.0.1:{free_port()}/retrieve"
+def test_a_dead_server_is_an_error(free_port):
+    url = f"http://127.0.0.1:{free_port}/retrieve"
     with pytest.raises(RetrievalError, match="ConnectError"):
         client(url).search(["a"], 3)
 
@@ -148,8 +148,8 @@ def test_a_dead_server_is_left_alone_then_tried_once():
         assert len(requests) == 9
 
 
-def test_no_queries_are_no_request():
-    assert client(f"http://127.0.0.1:{free_port()}").search([], 3) == []
+def test_no_queries_are_no_request(free_port):
+    assert client(f"http://127.0.0.1:{free_port}").search([], 3) == []
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from servers import free_port, serving
+from servers import serving
 
 from trca.envs.retrieval import server as server_module
 from trca.envs.retrieval.bm25_retriever import BM25Retriever
@@ -182,11 +182,10 @@ def test_too_many_waiting_queries_are_sent_away(monkeypatch):
         assert first.result().status_code == 200
 
 
-def test_a_server_killed_and_restarted_is_found_again():
-    port = free_port()
-    client = HttpRetriever(f"http://127.0.0.1:{port}/retrieve", pause=0.01, cooldown=0.0)
+def test_a_server_killed_and_restarted_is_found_again(free_port):
+    client = HttpRetriever(f"http://127.0.0.1:{free_port}/retrieve", pause=0.01, cooldown=0.0)
     for _ in range(2):
-        with serving(create_app(lambda: BM25Retriever.of(FRUIT)), port) as base:
+        with serving(create_app(lambda: BM25Retriever.of(FRUIT)), free_port) as base:
             until_ready(base)
             assert len(client.search(["apple"], 3)[0]) == 3
         with pytest.raises(RetrievalError):

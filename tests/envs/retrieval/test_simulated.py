@@ -4,7 +4,7 @@ import json
 
 import pytest
 from openai_server import MODEL, create_app
-from servers import free_port, http, replying, serving
+from servers import http, replying, serving
 
 from trca.envs.retrieval import simulated
 from trca.envs.retrieval.retriever import RetrievalError, open_retriever
@@ -121,8 +121,8 @@ def test_a_model_that_writes_nothing_is_an_error():
         open_retriever("simulated", url=url, model="m").search(["q"], 3)
 
 
-def test_a_dead_endpoint_is_an_error():
-    url = f"http://127.0.0.1:{free_port()}/v1"
+def test_a_dead_endpoint_is_an_error(free_port):
+    url = f"http://127.0.0.1:{free_port}/v1"
     with pytest.raises(RetrievalError, match="Connection error"):
         open_retriever("simulated", url=url, model="m", attempts=1).search(["q"], 3)
 
