@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from trca.envs.webshop.binding import WebShopBinding, stems, wanted
@@ -39,22 +40,32 @@ class Beliefs:
         affordable_matches: The same, of the affordable ones alone.
         opened: Every product whose page was shown, by key.
         product: Key of the product whose page or details are shown; blank elsewhere.
+        now: That product; an empty one elsewhere.
         chosen: Options chosen for it: value of each group.
+        missing: Groups of it that offer a value asked for, with none of these chosen.
         words: The telling words of the instruction.
+        words_seen: Those of them that the pages of opened products have shown.
+        best_match: The most of them in the title of an affordable product listed.
+        new_match: The same of the products that the last action carried out listed first.
     """
 
     __slots__ = (
         "_details",
         "affordable_matches",
+        "best_match",
         "binding",
         "chosen",
         "listed",
         "matches",
+        "missing",
+        "new_match",
+        "now",
         "opened",
         "product",
         "queries",
         "view",
         "words",
+        "words_seen",
     )
 
     def __init__(self, binding: WebShopBinding, view: View) -> None:
@@ -66,21 +77,28 @@ class Beliefs:
         self.affordable_matches: dict[str, int] = {}
         self.opened: dict[str, Opened] = {}
         self.product = ""
+        self.now = _NOTHING
         self.chosen: dict[str, str] = {}
+        self.missing: tuple[str, ...] = ()
         self.words = frozenset(binding.words)
+        self.words_seen: frozenset[str] = frozenset()
+        self.best_match = 0
+        self.new_match = 0
         self._details: set[tuple[str, str]] = set()
 
     def update(self, order: Command, view: View) -> None:
         """Takes in an accepted action and the page it led to."""
         before, self.view = self.view, view
+        self.new_match = 0
         if order.verb == "search":
             self.queries.setdefault(order.argument)
         if view.page in ("search", "results"):
-            self.product = ""
-            self.chosen = {}
+            self._leave()
         if view.page == "results":
             for listing in view.listings:
-                self._list(listing)
+                if listing.asin not in self.listed:
+                    self._list(listing)
+            self.best_match = max(self.best_match, self.new_match)
         elif view.page == "item":
             if before.page == "item":
                 self._choose(order.argument)
@@ -88,18 +106,7 @@ class Beliefs:
                 self._open(order.argument, view)
         elif view.page == "detail" and self.product:
             self._details.add((self.product, view.text))
-            self.now.words |= stems(view.text) & self.words
-
-    @property
-    def now(self) -> Opened:
-        """The product whose page or details are shown; an empty one elsewhere."""
-        return self.opened.get(self.product, _NOTHING)
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Groups of that product which offer a value asked for, with none of these chosen."""
-        wanted, chosen = self.now.wanted, self.chosen
-        return tuple([group for group in wanted if chosen.get(group) not in wanted[group]])
+            self._show(view.text)
 
     @property
     def ready(self) -> bool:
@@ -121,10 +128,6 @@ class Beliefs:
         limit = self.binding.price_limit
         return not limit or listing.lowest <= limit
 
-    def best_match(self) -> int:
-        """The most words of the instruction in the title of an affordable product listed."""
-        return max(self.affordable_matches.values(), default=0)
-
     def rivals(self, asin: str) -> int:
         """How many affordable products listed have more of the words in their titles."""
         own = self.matches.get(asin, 0)
@@ -133,10 +136,6 @@ class Beliefs:
     def words_in(self, text: str) -> int:
         """How many words of the instruction stand in a text."""
         return len(stems(text) & self.words)
-
-    def words_seen(self) -> frozenset[str]:
-        """Words of the instruction that the pages of opened products have shown."""
-        return frozenset().union(*(product.words for product in self.opened.values()))
 
     def snapshot(self) -> object:
         """A hashable value, equal at two times exactly when all that is observed is the same."""
@@ -150,29 +149,37 @@ class Beliefs:
         )
 
     def _list(self, listing: Listing) -> None:
-        if listing.asin not in self.listed:
-            self.listed[listing.asin] = listing
-            self.matches[listing.asin] = matches = self.words_in(listing.title)
-            if self.affordable(listing):
-                self.affordable_matches[listing.asin] = matches
+        self.listed[listing.asin] = listing
+        self.matches[listing.asin] = matches = self.words_in(listing.title)
+        if self.affordable(listing):
+            self.affordable_matches[listing.asin] = matches
+            self.new_match = max(self.new_match, matches)
+
+    def _leave(self) -> None:
+        self.product, self.now = "", _NOTHING
+        self.chosen, self.missing = {}, ()
 
     def _open(self, asin: str, view: View) -> None:
         self.product = asin
-        self.chosen = {}
         if asin in self.opened:
-            return
-        (shown,) = view.listings
-        named = {
-            group: wanted(self.binding, values, group) for group, values in view.groups.items()
-        }
-        asked = " ".join(value for values in named.values() for value in values)
-        self.opened[asin] = Opened(
-            Listing(asin, shown.title, shown.price),
-            {group: values for group, values in named.items() if values},
-            stems(f"{shown.title} {asked}") & self.words,
-        )
+            self.now = self.opened[asin]
+        else:
+            (shown,) = view.listings
+            named = {g: wanted(self.binding, values, g) for g, values in view.groups.items()}
+            asked = {group: values for group, values in named.items() if values}
+            self.now = Opened(Listing(asin, shown.title, shown.price), asked)
+            self.opened[asin] = self.now
+            self._show(shown.title, *chain.from_iterable(asked.values()))
+        self.chosen, self.missing = {}, tuple(self.now.wanted)
+
+    def _show(self, *texts: str) -> None:
+        words = self.words.intersection(chain.from_iterable(map(stems, texts)))
+        self.now.words |= words
+        self.words_seen |= words
 
     def _choose(self, name: str) -> None:
         for option in self.view.options:
             if option.name == name:
                 self.chosen[option.group] = option.value
+        wanted = self.now.wanted
+        self.missing = tuple([g for g in wanted if self.chosen.get(g) not in wanted[g]])

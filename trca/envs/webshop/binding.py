@@ -11,7 +11,7 @@ from typing import Final
 _WORD = re.compile(r"[^\W_]+(?:[.'][^\W_]+)*")
 _PRICE = re.compile(
     r",?\s*(?:and\s+)?(?:with\s+a\s+)?pric\w*\s+(?:lower|less|cheaper|below|under)(?:\s+than)?\s+"
-    r"\$?(?P<limit>\d+(?:\.\d+)?)(?:\s+dollars)?"
+    r"\$?(\d+(?:\.\d+)?)(?:\s+dollars)?"
 )
 _FILLER_TEXT: Final = """
 a about all also am an and any are as at be been best buy by can could dollars each find for from
@@ -51,14 +51,13 @@ def bind(task: str) -> WebShopBinding:
         task: The instruction, such as ``i need enamel mugs that is stainless steel, 2 m please,
             and price lower than 70.00 dollars``.
     """
-    text = task.lower()
-    priced = _PRICE.search(text)
-    phrasing = words_of(_PRICE.sub(" ", text) if priced else text)
+    text, *priced = _PRICE.split(task.lower())
+    phrasing = words_of(" ".join([text, *priced[1::2]]))
     telling = dict.fromkeys(singular(w) for w in phrasing if w not in _FILLER)
     return WebShopBinding(
         words=tuple(telling),
         phrasing=phrasing,
-        price_limit=float(priced["limit"]) if priced else 0.0,
+        price_limit=float(priced[0]) if priced else 0.0,
     )
 
 
@@ -79,13 +78,15 @@ def wanted(binding: WebShopBinding, values: Sequence[str], group: str = "") -> t
 
 @lru_cache(maxsize=65536)
 def _wanted(phrasing: tuple[str, ...], values: tuple[str, ...], group: str) -> tuple[str, ...]:
-    label = words_of(group)
-    whole = {value: words_of(value) for value in values}
-    labelled = tuple(v for v, run in whole.items() if label and _stands(label + run, phrasing))
-    found = {v: run for v, run in whole.items() if (v in labelled or not labelled) and run}
-    found = {v: run for v, run in found.items() if _stands(run, phrasing)}
+    text, label = _spaced(phrasing), words_of(group)
+    whole = {value: run for value in values if (run := words_of(value))}
+    named = {v: run for v, run in whole.items() if _spaced(run) in text}
+    labelled = {v: run for v, run in named.items() if label and _spaced(label + run) in text}
+    found = labelled or named
     if not found:
-        found = {v: side for v in values for side in _sides(v) if _stands(side, phrasing)}
+        found = {v: side for v in values for side in _sides(v) if _spaced(side) in text}
+    if len(found) < 2:
+        return tuple(found)
     return tuple(
         value
         for value, run in found.items()
@@ -128,7 +129,6 @@ def _sides(value: str) -> list[tuple[str, ...]]:
     return [part for part in parts if any(word[0].isalpha() for word in part)]
 
 
-def _stands(run: tuple[str, ...], phrasing: tuple[str, ...]) -> bool:
-    """Whether the words stand in the phrasing side by side."""
-    size = len(run)
-    return any(phrasing[k : k + size] == run for k in range(len(phrasing) - size + 1))
+def _spaced(words: tuple[str, ...]) -> str:
+    """Words between blanks, so that one run of words is in another as a text is in a text."""
+    return f" {' '.join(words)} "

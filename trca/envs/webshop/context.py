@@ -55,7 +55,7 @@ def memory_line(beliefs: Beliefs) -> str:
         listed = ", ".join(
             f"{_relevant(each.title, asked)} [{each.asin}]{' seen' * (each.asin in beliefs.opened)}"
             for each in view.listings
-            if beliefs.affordable(each)
+            if each.asin in beliefs.affordable_matches
         )
         parts = [f"Page {view.number} for {query}: {listed or 'nothing'}."]
     elif view.page == "item":

@@ -76,10 +76,10 @@ class View(NamedTuple):
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
         """Name of each option group -> its values."""
-        groups: dict[str, tuple[str, ...]] = {}
-        for option in self.options:
-            groups[option.group] = (*groups.get(option.group, ()), option.value)
-        return groups
+        groups: dict[str, list[str]] = {}
+        for group, value, _ in self.options:
+            groups.setdefault(group, []).append(value)
+        return {group: tuple(values) for group, values in groups.items()}
 
 
 class Command(NamedTuple):

@@ -79,8 +79,8 @@ class WebShopTracker:
         available = self._available(order)
         changed = observation != self._observation
         accepted = order.verb != "" and (changed or (available and order.verb == "click"))
-        known_match, known = beliefs.best_match(), len(beliefs.listed)
-        words_before, opened_before = beliefs.words_seen(), len(beliefs.opened)
+        known_match = beliefs.best_match
+        words_before, opened_before = beliefs.words_seen, len(beliefs.opened)
         was_ready = beliefs.ready
         if accepted:
             beliefs.update(order, read_page(observation, admissible))
@@ -88,7 +88,8 @@ class WebShopTracker:
         snapshot = beliefs.snapshot()
         product = beliefs.now
         words = len(self.binding.words)
-        query_words = beliefs.words_in(order.argument)
+        searching = order.verb == "search"
+        query_words = beliefs.words_in(order.argument) if searching else 0
         opened = len(beliefs.opened) > opened_before
         wanted_values = tuple(v for values in product.wanted.values() for v in values)
         self.facts = WebShopFacts(
@@ -99,9 +100,9 @@ class WebShopTracker:
             accepted=accepted,
             repeated=accepted and snapshot in self._past,
             page=beliefs.view.page,
-            query_words=query_words if order.verb == "search" else 0,
-            query_lacking=words - query_words if order.verb == "search" else 0,
-            new_match=self._new_match(known),
+            query_words=query_words,
+            query_lacking=words - query_words if searching else 0,
+            new_match=beliefs.new_match if accepted else 0,
             known_match=known_match,
             opened=opened,
             rivals=beliefs.rivals(beliefs.product) if beliefs.product else 0,
@@ -149,9 +150,3 @@ class WebShopTracker:
         if order.verb == "search":
             return can_search(self._offered)
         return order.verb == "click" and can_click(order.argument, self._offered)
-
-    def _new_match(self, known: int) -> int:
-        """The most words in the titles of affordable products listed since there were ``known``."""
-        beliefs = self.beliefs
-        fresh = list(beliefs.listed)[known:] if len(beliefs.listed) > known else ()
-        return max([beliefs.affordable_matches.get(asin, 0) for asin in fresh], default=0)
