@@ -18,7 +18,7 @@ from dataclasses import fields
 from functools import lru_cache, partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,23 +34,17 @@ K1: Final = np.float32(0.9)
 B: Final = np.float32(0.4)
 _WORTH_PRUNING: Final = 20_000
 """Postings that are added up sooner than it is found out whether they need to be."""
+_FEW: Final = 65_536
+"""Documents whose scores are looked through sooner than it is kept which of them have one."""
 _KIND: Final = "BM25 index"
 _VERSION: Final = 1
 
 
 class _Term(NamedTuple):
-    """A term of the index: its postings, ``idf``, and the most that a posting saturates."""
+    """A term of a query: its postings, its weight, and the most that it can give to a document."""
 
     start: int
     end: int
-    idf: np.float32
-    peak: np.float32
-
-
-class _Wanted(NamedTuple):
-    """A term of a query, its weight, and the most that it can give to a document."""
-
-    term: _Term
     weight: np.float32
     gain: float
 
@@ -112,17 +106,17 @@ class BM25:
         """
         if limit < 1:
             raise ValueError(f"limit is {limit}: it must be 1 or more")
-        terms = []
-        for token, count in Counter(lucene_tokens(query)).items():
-            term = self._term(token)
-            if term is not None:
-                weight = np.float32(count) * term.idf
-                terms.append(_Wanted(term, weight, float(weight - weight / term.peak)))
+        counts = Counter(lucene_tokens(query)).items()
+        terms = [term for token, count in counts if (term := self._term(token, count))]
         terms.sort(key=attrgetter("gain"), reverse=True)
-        found, scores = self._candidates(terms, limit)
+        postings = sum([term.end - term.start for term in terms])
+        if len(self) <= _FEW and 0 < postings <= _WORTH_PRUNING:
+            found, scores = self._added_up(terms)
+        else:
+            found, scores = self._candidates(terms, limit)
         return self._best(found, scores.astype(np.float32), limit)
 
-    def _find(self, token: str) -> _Term | None:
+    def _find(self, token: str, count: int) -> _Term | None:
         row = self._vocabulary.find(token)
         if row is None:
             return None
@@ -131,10 +125,23 @@ class BM25:
         # As Lucene: a term's share of documents counts only those that have any token.
         idf = np.log(1 + (self._postings.filled - (end - start) + 0.5) / (end - start + 0.5))
         peak = self._saturation.take(self._postings.codes[start:end]).max()
-        return _Term(start, end, np.float32(idf), peak)
+        weight = np.float32(count) * np.float32(idf)
+        return _Term(start, end, weight, float(weight - weight / peak))
+
+    def _added_up(self, terms: Sequence[_Term]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """All documents with any of the terms, and their scores."""
+        rows = [slice(term.start, term.end) for term in terms]
+        documents = np.concatenate([self._postings.documents[row] for row in rows])
+        codes = np.concatenate([self._postings.codes[row] for row in rows])
+        lengths = [term.end - term.start for term in terms]
+        weights = np.array([term.weight for term in terms]).repeat(lengths)
+        scores = weights - weights / self._saturation.take(codes)
+        total = cast("NDArray[np.float64]", np.bincount(documents, scores))
+        found = np.flatnonzero(total)
+        return found, total[found]
 
     def _candidates(
-        self, terms: Sequence[_Wanted], limit: int
+        self, terms: Sequence[_Term], limit: int
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Documents that include the best ``limit`` and their equals, and their scores.
 
@@ -145,9 +152,9 @@ class BM25:
         total = np.zeros(self._postings.size)
         parts = [np.empty(0, dtype=np.intp)]
         found = 0
-        left = sum(wanted.term.end - wanted.term.start for wanted in terms)
-        gain = sum(wanted.gain for wanted in terms)
-        for place, (term, weight, most) in enumerate(terms):
+        left = sum(term.end - term.start for term in terms)
+        gain = sum(term.gain for term in terms)
+        for place, term in enumerate(terms):
             if found >= limit and left > max(2 * found, _WORTH_PRUNING):
                 documents = np.concatenate(parts)
                 scores = total[documents]
@@ -157,11 +164,11 @@ class BM25:
                     return self._looked_up(documents[kept], scores[kept], terms[place:], limit)
             documents = self._postings.documents[term.start : term.end].astype(np.intp)
             before = total[documents]
-            total[documents] = before + self._scores(term, weight)
+            total[documents] = before + self._scores(term)
             parts.append(documents[before == 0])
             found += len(parts[-1])
             left -= len(documents)
-            gain -= most
+            gain -= term.gain
         documents = np.concatenate(parts)
         return documents, total[documents]
 
@@ -169,27 +176,27 @@ class BM25:
         self,
         documents: NDArray[np.intp],
         scores: NDArray[np.float64],
-        terms: Sequence[_Wanted],
+        terms: Sequence[_Term],
         limit: int,
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """The documents that can be among the best, with all that the terms add to their scores."""
-        gain = sum(wanted.gain for wanted in terms)
-        for term, weight, most in terms:
+        gain = sum(term.gain for term in terms)
+        for term in terms:
             row = self._postings.documents[term.start : term.end]
             place = np.searchsorted(row, documents.astype(np.int32))
             place[place == len(row)] = 0
             hit = np.flatnonzero(row[place] == documents)
             codes = self._postings.codes[term.start + place[hit]]
-            scores[hit] += weight - weight / self._saturation[codes]
-            gain -= most
+            scores[hit] += term.weight - term.weight / self._saturation[codes]
+            gain -= term.gain
             if len(scores) > 2 * limit:
                 kept = scores + gain >= _least(scores, limit)
                 documents, scores = documents[kept], scores[kept]
         return documents, scores
 
-    def _scores(self, term: _Term, weight: np.float32) -> NDArray[np.float32]:
+    def _scores(self, term: _Term) -> NDArray[np.float32]:
         """What a term gives to each of its documents."""
-        by_profile: NDArray[np.float32] = weight - weight / self._saturation
+        by_profile: NDArray[np.float32] = term.weight - term.weight / self._saturation
         return by_profile.take(self._postings.codes[term.start : term.end])
 
     def _best(
