@@ -85,6 +85,15 @@ def test_the_same_recipe_gives_the_same_bytes(
         assert (one / name).read_bytes() == (other / name).read_bytes()
 
 
+def test_a_policy_of_other_worlds_never_played_its_own(cache: Folders) -> None:
+    quick = replace(SPEC, stages=(Stage(0.5, 2),))
+    own, others = {"seed": 0}, {"seed": 1}
+    of_others = tiny_policy("trca/SearchQA-v0", own, replace(quick, worlds=1))
+    of_that_world = tiny_policy("trca/SearchQA-v0", others, quick)
+    for name in ("model.safetensors", "tokenizer.json"):
+        assert (of_others / name).read_bytes() == (of_that_world / name).read_bytes()
+
+
 def test_builders_at_once_build_once(
     room: str, cache: Folders, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,7 +124,7 @@ def test_the_demonstrator_is_as_random_as_asked(room: str) -> None:
     quiet = lambda doing, done, total: None  # noqa: E731
 
     def sensible(randomness: float) -> float:
-        examples = demonstrate(env, randomness, 400, 0, 0, quiet)
+        examples = demonstrate([env], randomness, 400, 0, 0, quiet)
         return float(np.mean([e.command[6:] == e.prompt.split("\n")[0][5:-1] for e in examples]))
 
     assert sensible(0.0) == 1.0
@@ -125,7 +134,7 @@ def test_the_demonstrator_is_as_random_as_asked(room: str) -> None:
 
 def test_a_world_without_a_demonstrator_is_refused() -> None:
     with pytest.raises(ValueError, match=r"has no heuristic_action\(\) to imitate"):
-        demonstrate(gymnasium.make("CartPole-v1"), 0.5, 1, 0, 0, lambda *_: None)  # type: ignore[arg-type]
+        demonstrate([gymnasium.make("CartPole-v1")], 0.5, 1, 0, 0, lambda *_: None)  # type: ignore[arg-type]
 
 
 def test_names_of_models(room: str, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ knows what the verbs are for, and fails most tasks, as larger models do before t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +43,8 @@ class TinySpec:
         words: The most words of the world that become tokens.
         merges: The most BPE merges for the rarer words.
         history_length: Past actions in the prompt; train with the same.
+        worlds: How many generated worlds, of the seeds that follow the world's own, are played in
+            place of it, so that its answers are not learned by heart; 0 for the world itself.
         stages: What is imitated, in order.
         batch_size: Rows an update.
         lr: Highest learning rate.
@@ -62,6 +64,7 @@ class TinySpec:
     words: int = 2000
     merges: int = 1000
     history_length: int = 0
+    worlds: int = 0
     stages: tuple[Stage, ...] = (Stage(0.3, 1200), Stage(0.8, 300))
     batch_size: int = 32
     lr: float = 2e-3
@@ -72,7 +75,10 @@ class TinySpec:
 
 
 _COPIER: Final = TinySpec(kv_heads=4, mimetic=True, lr=3e-3)
-SPECS: Final[Mapping[str, TinySpec]] = {"trca/WebShop-v0": _COPIER, "trca/SearchQA-v0": _COPIER}
+SPECS: Final[Mapping[str, TinySpec]] = {
+    "trca/WebShop-v0": _COPIER,
+    "trca/SearchQA-v0": replace(_COPIER, worlds=10, stages=(Stage(0.3, 1200), Stage(0.5, 300))),
+}
 """Worlds whose commands are copied from long pages; all others have the defaults."""
 
 
@@ -97,11 +103,16 @@ def tiny_policy(
 
     def build(target: Path) -> None:
         with progress(f"the tiny policy for {env_id}") as tick, _one_thread():
-            env = gymnasium.make(env_id, disable_env_checker=True, **world)
+            others = [world | {"seed": world.get("seed", 0) + n + 1} for n in range(spec.worlds)]
+            envs = [
+                gymnasium.make(env_id, disable_env_checker=True, **each)
+                for each in others or [world]
+            ]
             try:
-                build_tiny(env, spec, target, tick)
+                build_tiny(envs, spec, target, tick)
             finally:
-                env.close()
+                for env in envs:
+                    env.close()
         (target / "recipe.json").write_text(json.dumps(recipe, indent=2, default=str))
 
     return build_once(folder, build)
@@ -112,18 +123,20 @@ def spec_of(env_id: str) -> TinySpec:
     return SPECS.get(env_id, TinySpec())
 
 
-def build_tiny(env: gymnasium.Env[str, str], spec: TinySpec, target: Path, tick: Tick) -> None:
+def build_tiny(
+    envs: Sequence[gymnasium.Env[str, str]], spec: TinySpec, target: Path, tick: Tick
+) -> None:
     """Makes tokenizer and model for a world, trains them, and saves them.
 
     Args:
-        env: The world, on its training split.
+        envs: The world on its training split, or others like it.
         spec: Sizes and stages.
         target: Folder to fill.
         tick: Told of progress.
     """
     stages = [
         demonstrate(
-            env,
+            envs,
             stage.randomness,
             stage.updates * spec.batch_size,
             spec.seed + number,

@@ -53,17 +53,17 @@ class Example:
 
 
 def demonstrate(
-    env: gymnasium.Env[str, str],
+    envs: Sequence[gymnasium.Env[str, str]],
     randomness: float,
     steps: int,
     seed: int,
     history_length: int,
     tick: Tick,
 ) -> list[Example]:
-    """Plays whole episodes of tasks drawn from the split until there are enough steps.
+    """Plays whole episodes of tasks drawn from the splits until there are enough steps.
 
     Args:
-        env: The world.
+        envs: The world, or several like it.
         randomness: Probability of a random admissible command.
         steps: Steps wanted; the last episode is played to its end.
         seed: Seed of the tasks and of the random commands.
@@ -73,17 +73,20 @@ def demonstrate(
     Raises:
         ValueError: When the world has no ``heuristic_action``.
     """
-    world: Any = env.unwrapped
-    if not hasattr(world, "heuristic_action"):
-        raise ValueError(
-            f"{type(world).__name__} has no heuristic_action() to imitate: add one, or name a"
-            " model instead of tiny"
-        )
+    for env in envs:
+        if not hasattr(env.unwrapped, "heuristic_action"):
+            raise ValueError(
+                f"{type(env.unwrapped).__name__} has no heuristic_action() to imitate: add one, or"
+                " name a model instead of tiny"
+            )
     draw = random.Random(seed)
-    tasks = list(world.task_ids)
+    worlds: list[Any] = [env.unwrapped for env in envs]
+    tasks = [(number, task) for number, world in enumerate(worlds) for task in world.task_ids]
     examples: list[Example] = []
     while len(examples) < steps:
-        observation, info = env.reset(options={"task": draw.choice(tasks)})
+        number, task = draw.choice(tasks)
+        env, world = envs[number], worlds[number]
+        observation, info = env.reset(options={"task": task})
         past: list[tuple[str, str]] = []
         over = False
         while not over:

@@ -39,7 +39,7 @@ def model(tmp_path_factory):
         lr=1e-2,
         warmup=10,
     )
-    build_tiny(make_searchqa(questions="small"), spec, folder, lambda *_: None)
+    build_tiny([make_searchqa(questions="small")], spec, folder, lambda *_: None)
     return folder
 
 

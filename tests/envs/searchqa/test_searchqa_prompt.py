@@ -18,7 +18,7 @@ def demonstrated():
     env = gymnasium.make(
         f"trca.envs:{settings['env']}", disable_env_checker=True, **settings["env_config"]
     )
-    examples = demonstrate(env, 0.3, 800, 0, 0, lambda *_: None)
+    examples = demonstrate([env], 0.3, 800, 0, 0, lambda *_: None)
     texts = [f"{example.prompt}{respond(example.command)}" for example in examples]
     return train_tokenizer(texts, {e.command for e in examples}, 2000, 1000), examples, settings
 

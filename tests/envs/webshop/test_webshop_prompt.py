@@ -17,7 +17,7 @@ from trca.tune_configs.files import read
 def shop():
     """A tokenizer made as for a tiny policy, and the first two pages of an episode."""
     env = gymnasium.make("trca.envs:trca/WebShop-v0", disable_env_checker=True)
-    examples = demonstrate(env, 0.3, 800, 0, 0, lambda *_: None)
+    examples = demonstrate([env], 0.3, 800, 0, 0, lambda *_: None)
     texts = [f"{example.prompt}{respond(example.command)}" for example in examples]
     tokenizer = train_tokenizer(texts, {e.command for e in examples}, 2000, 1000)
     first, info = env.reset(options={"task": env.unwrapped.task_ids[0]})
