@@ -87,6 +87,7 @@ def env():
         (["answer[Oslo]"], {"premature_answer"}),
         (["", "answer[Oslo]"], {"premature_answer"}),
         (["", "answer[?]"], {"premature_answer"}),
+        (["", "answer[1492]"], set()),
     ],
 )
 def test_what_is_invalid_is_named(env, actions, operators):
