@@ -6,9 +6,9 @@
 Plays goal-directed episodes: the oracle's actions, found beforehand, so that only the world is
 measured. Each task is played once, so no query comes twice. ``session`` is the world alone,
 ``WebShopEnv`` adds the contract of Gymnasium, ``trca/WebShop-v0`` facts, context, memory, rubric.
-The three take turns at playing the tasks in twenty parts, of which the best and the median are shown,
-since other work on the machine slows a part down. Seconds are of processor time. The original makes 55 to 78 steps a
-second and takes 430 MB for each environment.
+The three take turns at playing the tasks in twenty parts, of which the best and the median are
+shown, since other work on the machine slows a part down. Seconds are of processor time. The
+original makes 55 to 78 steps a second and takes 430 MB for each environment.
 """
 
 from __future__ import annotations
