@@ -132,6 +132,17 @@ def test_the_demonstrator_is_as_random_as_asked(room: str) -> None:
     assert sensible(1.0) < 0.25
 
 
+def test_deliberate_commands_are_never_random() -> None:
+    env = gymnasium.make("trca/SearchQA-v0", disable_env_checker=True)
+
+    def answers(deliberate: tuple[str, ...]) -> int:
+        examples = demonstrate([env], 1.0, 400, 0, 0, lambda *_: None, deliberate)
+        return sum(example.command.startswith("answer") for example in examples)
+
+    assert answers(()) > 40
+    assert answers(("answer",)) == 0
+
+
 def test_a_world_without_a_demonstrator_is_refused() -> None:
     with pytest.raises(ValueError, match=r"has no heuristic_action\(\) to imitate"):
         demonstrate([gymnasium.make("CartPole-v1")], 0.5, 1, 0, 0, lambda *_: None)  # type: ignore[arg-type]

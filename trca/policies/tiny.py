@@ -45,6 +45,8 @@ class TinySpec:
         history_length: Past actions in the prompt; train with the same.
         worlds: How many generated worlds, of the seeds that follow the world's own, are played in
             place of it, so that its answers are not learned by heart; 0 for the world itself.
+        deliberate: Beginnings of commands that the demonstrator never takes at random; others must
+            always be there.
         stages: What is imitated, in order.
         batch_size: Rows an update.
         lr: Highest learning rate.
@@ -65,6 +67,7 @@ class TinySpec:
     merges: int = 1000
     history_length: int = 0
     worlds: int = 0
+    deliberate: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = (Stage(0.3, 1200), Stage(0.8, 300))
     batch_size: int = 32
     lr: float = 2e-3
@@ -77,7 +80,12 @@ class TinySpec:
 _COPIER: Final = TinySpec(kv_heads=4, mimetic=True, lr=3e-3)
 SPECS: Final[Mapping[str, TinySpec]] = {
     "trca/WebShop-v0": _COPIER,
-    "trca/SearchQA-v0": replace(_COPIER, worlds=10, stages=(Stage(0.3, 1200), Stage(0.5, 300))),
+    "trca/SearchQA-v0": replace(
+        _COPIER,
+        worlds=10,
+        deliberate=("answer",),
+        stages=(Stage(0.1, 1500), Stage(0.75, 300)),
+    ),
 }
 """Worlds whose commands are copied from long pages; all others have the defaults."""
 
@@ -142,6 +150,7 @@ def build_tiny(
             spec.seed + number,
             spec.history_length,
             tick,
+            spec.deliberate,
         )
         for number, stage in enumerate(spec.stages)
     ]

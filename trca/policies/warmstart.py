@@ -59,6 +59,7 @@ def demonstrate(
     seed: int,
     history_length: int,
     tick: Tick,
+    deliberate: tuple[str, ...] = (),
 ) -> list[Example]:
     """Plays whole episodes of tasks drawn from the splits until there are enough steps.
 
@@ -69,6 +70,7 @@ def demonstrate(
         seed: Seed of the tasks and of the random commands.
         history_length: Past actions in the prompt.
         tick: Told of progress.
+        deliberate: Beginnings of commands that are never random.
 
     Raises:
         ValueError: When the world has no ``heuristic_action``.
@@ -91,7 +93,7 @@ def demonstrate(
         over = False
         while not over:
             if draw.random() < randomness:
-                command = _random_command(world, info["admissible_actions"], draw)
+                command = _random_command(world, info["admissible_actions"], deliberate, draw)
             else:
                 command = world.heuristic_action()
             examples.append(
@@ -104,12 +106,16 @@ def demonstrate(
     return examples
 
 
-def _random_command(world: Any, admissible: Sequence[str], draw: random.Random) -> str:
-    """One of the commands offered; the world fills one with a blank."""
-    command = draw.choice(admissible)
-    if not BLANK.search(command):
-        return command
-    return str(world.random_action(np.random.default_rng(draw.getrandbits(64))))
+def _random_command(
+    world: Any, admissible: Sequence[str], deliberate: tuple[str, ...], draw: random.Random
+) -> str:
+    """One of the commands offered that may be random; the world fills one with a blank."""
+    while True:
+        command = draw.choice(admissible)
+        if BLANK.search(command):
+            command = str(world.random_action(np.random.default_rng(draw.getrandbits(64))))
+        if not command.startswith(deliberate):
+            return command
 
 
 def _prompt(
