@@ -118,16 +118,6 @@ class Beliefs:
         """Whether the words of a text stand side by side in one of the passages."""
         return any(says(passage.words, text) for passage in passages)
 
-    def stand_as_asked(self, text: str, passages: Iterable[Known]) -> bool:
-        """Whether the words of a text stand in a sentence that has a word of what is asked."""
-        asked = frozenset(self.binding.relation)
-        cues = asked.difference(self.binding.bridge) or asked
-        return any(
-            says(spaced(sentence), text) and not cues.isdisjoint(stems_of(sentence))
-            for passage in passages
-            for sentence in sentences(passage.shown)
-        )
-
     def _add(self, passage: Shown) -> tuple[str, str]:
         """Remembers the passage, in its longest form, and returns its key."""
         key = passage.key

@@ -45,8 +45,7 @@ class SearchQAFacts:
         support: How many passages supported before.
         formats: The formats that the submitted answer has.
         shown: Whether it stands in a passage shown.
-        supported: Whether it stands in a sentence of a supporting passage that has a word of what
-            is asked.
+        supported: Whether it stands in a passage that supports.
         echo: Whether it is a name of the question, of which the question gives no choice.
     """
 

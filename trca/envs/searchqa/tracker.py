@@ -120,6 +120,6 @@ class SearchQATracker:
             support=len(support),
             formats=formats_of(order.argument, binding.choices),
             shown=beliefs.stand_in(order.argument, beliefs.known.values()),
-            supported=beliefs.stand_as_asked(order.argument, support),
+            supported=beliefs.stand_in(order.argument, support),
             echo=not binding.choices and words in map(spaced, binding.entities),
         )
