@@ -14,6 +14,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trca.envs.responses import parse_response
+from trca.envs.retrieval.indexing import index_corpus
+from trca.envs.searchqa.generate import generated
 from trca.policies.engine import Request, Sampling
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import resolve_model
@@ -80,18 +82,27 @@ def test_the_same_recipe_gives_the_same_bytes(
 ) -> None:
     one = tiny_policy(room, {}, SPEC)
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "elsewhere"))
-    other = tiny_policy(room, {}, SPEC)
-    for name in ("model.safetensors", "tokenizer.json"):
-        assert (one / name).read_bytes() == (other / name).read_bytes()
+    assert_same_policy(one, tiny_policy(room, {}, SPEC))
 
 
 def test_a_policy_of_other_worlds_never_played_its_own(cache: Folders) -> None:
     quick = replace(SPEC, stages=(Stage(0.5, 2),))
-    own, others = {"seed": 0}, {"seed": 1}
-    of_others = tiny_policy("trca/SearchQA-v0", own, replace(quick, worlds=1))
-    of_that_world = tiny_policy("trca/SearchQA-v0", others, quick)
+    of_others = tiny_policy("trca/SearchQA-v0", {"seed": 0}, replace(quick, worlds=1))
+    of_that_world = tiny_policy("trca/SearchQA-v0", {"seed": 1}, quick)
+    assert_same_policy(of_others, of_that_world)
+
+
+def test_a_world_that_is_not_generated_has_no_others(cache: Folders, tmp_path: Path) -> None:
+    quick = replace(SPEC, stages=(Stage(0.5, 2),))
+    index_corpus(tmp_path / "index", generated(200).passages)
+    searched = {"corpus": str(tmp_path / "index")}
+    with_others = tiny_policy("trca/SearchQA-v0", searched, replace(quick, worlds=1))
+    assert_same_policy(with_others, tiny_policy("trca/SearchQA-v0", searched, quick))
+
+
+def assert_same_policy(one: Path, other: Path) -> None:
     for name in ("model.safetensors", "tokenizer.json"):
-        assert (of_others / name).read_bytes() == (of_that_world / name).read_bytes()
+        assert (one / name).read_bytes() == (other / name).read_bytes()
 
 
 def test_builders_at_once_build_once(
@@ -141,6 +152,8 @@ def test_deliberate_commands_are_never_random() -> None:
 
     assert answers(()) > 40
     assert answers(("answer",)) == 0
+    with pytest.raises(ValueError, match="nothing but search, answer is offered"):
+        answers(("search", "answer"))
 
 
 def test_a_world_without_a_demonstrator_is_refused() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -43,10 +43,9 @@ class TinySpec:
         words: The most words of the world that become tokens.
         merges: The most BPE merges for the rarer words.
         history_length: Past actions in the prompt; train with the same.
-        worlds: How many generated worlds, of the seeds that follow the world's own, are played in
-            place of it, so that its answers are not learned by heart; 0 for the world itself.
-        deliberate: Beginnings of commands that the demonstrator never takes at random; others must
-            always be there.
+        worlds: How many worlds of the seeds that follow its own are played in place of a
+            ``generated`` one, so that its answers are not learned by heart; 0 for the world itself.
+        deliberate: Beginnings of commands that the demonstrator never takes at random.
         stages: What is imitated, in order.
         batch_size: Rows an update.
         lr: Highest learning rate.
@@ -110,17 +109,19 @@ def tiny_policy(
     folder = cache_folder() / "tiny" / digest(recipe)
 
     def build(target: Path) -> None:
-        with progress(f"the tiny policy for {env_id}") as tick, _one_thread():
-            others = [world | {"seed": world.get("seed", 0) + n + 1} for n in range(spec.worlds)]
-            envs = [
-                gymnasium.make(env_id, disable_env_checker=True, **each)
-                for each in others or [world]
-            ]
-            try:
-                build_tiny(envs, spec, target, tick)
-            finally:
-                for env in envs:
-                    env.close()
+        with progress(f"the tiny policy for {env_id}") as tick, _one_thread(), ExitStack() as envs:
+
+            def make(**changed: Any) -> gymnasium.Env[str, str]:
+                kwargs = world | changed
+                return envs.enter_context(
+                    closing(gymnasium.make(env_id, disable_env_checker=True, **kwargs))
+                )
+
+            played = [make()]
+            if spec.worlds and getattr(played[0].unwrapped, "generated", False):
+                first = world.get("seed", 0) + 1
+                played = [make(seed=first + number) for number in range(spec.worlds)]
+            build_tiny(played, spec, target, tick)
         (target / "recipe.json").write_text(json.dumps(recipe, indent=2, default=str))
 
     return build_once(folder, build)

@@ -1,8 +1,9 @@
 """Imitation of a weak demonstrator: how a tiny policy learns a world's language before RL.
 
-The world is met through `gymnasium.make` alone, with three things beside Gymnasium's own: its
-``task_ids``; ``heuristic_action()``, a sensible next command from what was observed so far; and,
-where it offers commands with a blank, ``random_action(rng)``, which fills it.
+The world is met through `gymnasium.make` alone, with some things beside Gymnasium's own: its
+``task_ids``; ``heuristic_action()``, a sensible next command from what was observed so far; where
+it offers commands with a blank, ``random_action(rng)``, which fills it; and, where each ``seed`` is
+another world that is whole in itself, ``generated``, which is true.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def demonstrate(
         deliberate: Beginnings of commands that are never random.
 
     Raises:
-        ValueError: When the world has no ``heuristic_action``.
+        ValueError: When the world has no ``heuristic_action``, or offers deliberate commands alone.
     """
     for env in envs:
         if not hasattr(env.unwrapped, "heuristic_action"):
@@ -110,6 +111,8 @@ def _random_command(
     world: Any, admissible: Sequence[str], deliberate: tuple[str, ...], draw: random.Random
 ) -> str:
     """One of the commands offered that may be random; the world fills one with a blank."""
+    if deliberate and all(command.startswith(deliberate) for command in admissible):
+        raise ValueError(f"nothing but {', '.join(deliberate)} is offered: none may be random")
     while True:
         command = draw.choice(admissible)
         if BLANK.search(command):

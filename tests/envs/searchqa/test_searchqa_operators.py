@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from trca.envs.annotate import RubricAnnotation
+from trca.envs.annotate import RubricAnnotation, load_judge
+from trca.envs.searchqa.binding import SearchQABinding
 from trca.envs.searchqa.env import SearchQAEnv
+from trca.envs.searchqa.facts import SearchQAFacts
 from trca.rubric import CATEGORIES, RubricLibrary
 
 LIBRARY = RubricLibrary.load("searchqa")
@@ -95,6 +97,34 @@ def test_what_is_invalid_is_named(env, actions, operators):
     for action in actions:
         *_, info = env.step(action or env.unwrapped.oracle_action())
     assert set(info["rubric"]["fired"]) == operators
+
+
+@pytest.mark.parametrize(
+    ("answer", "answer_format", "facts", "operators"),
+    [
+        ("unseen name", "name", {"formats": ("name",)}, set()),
+        ("unseen year", "date", {"formats": ("date", "number")}, set()),
+        ("name for a year", "date", {"formats": ("name",), "shown": True}, {"premature_answer"}),
+        ("blind", "name", {"formats": ("name",), "searched": 0}, {"premature_answer"}),
+        ("seen", "name", {"formats": ("name",), "shown": True}, {"answer_submitted"}),
+        ("echo", "name", {"formats": ("name",), "shown": True, "echo": True}, set()),
+        ("no support", "name", {"formats": ("name",), "shown": True, "support": 0}, set()),
+        ("choice", "choice", {"formats": ("name", "choice")}, {"answer_submitted"}),
+        ("yes", "yes or no", {"formats": ("name", "yes or no")}, {"answer_submitted"}),
+        (
+            "supported",
+            "name",
+            {"formats": ("name",), "shown": True, "supported": True},
+            {"answer_submitted", "evidence_extracted"},
+        ),
+    ],
+)
+def test_what_an_answer_is_worth(answer, answer_format, facts, operators):
+    judge, _ = load_judge("searchqa")
+    told = {"verb": "answer", "accepted": True, "searched": 1, "support": 1} | facts
+    binding = SearchQABinding(answer_format=answer_format)
+    judgments = judge.judge(binding, SearchQAFacts(**told))
+    assert {LIBRARY.ids[k] for k in np.flatnonzero(judgments)} == operators, answer
 
 
 def test_a_lead_is_worth_following(env):

@@ -6,21 +6,31 @@ import pytest
 
 from trca.policies.bpe import train_tokenizer
 from trca.policies.prompts import Prompter
-from trca.policies.tiny import respond
+from trca.policies.tiny import respond, spec_of
 from trca.policies.warmstart import demonstrate
 from trca.tune_configs.files import read
 
 
 @pytest.fixture(scope="module")
 def demonstrated():
-    """A tokenizer made as for a tiny policy, and the steps it was made from."""
+    """A tokenizer made as for a tiny policy, of another world, and steps in the world itself."""
     settings = read("searchqa")
-    env = gymnasium.make(
-        f"trca.envs:{settings['env']}", disable_env_checker=True, **settings["env_config"]
-    )
-    examples = demonstrate([env], 0.3, 800, 0, 0, lambda *_: None)
-    texts = [f"{example.prompt}{respond(example.command)}" for example in examples]
-    return train_tokenizer(texts, {e.command for e in examples}, 2000, 1000), examples, settings
+    spec = spec_of(settings["env"])
+
+    def steps(seed, count):
+        env = gymnasium.make(
+            f"trca.envs:{settings['env']}",
+            disable_env_checker=True,
+            seed=seed,
+            **settings["env_config"],
+        )
+        randomness = spec.stages[0].randomness
+        return demonstrate([env], randomness, count, 0, 0, lambda *_: None, spec.deliberate)
+
+    others = steps(1, 6400)
+    texts = [f"{example.prompt}{respond(example.command)}" for example in others]
+    tokenizer = train_tokenizer(texts, {e.command for e in others}, spec.words, spec.merges)
+    return tokenizer, steps(0, 800), settings
 
 
 def test_every_step_fits_the_tiny_policys_prompt(demonstrated):

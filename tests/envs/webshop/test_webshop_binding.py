@@ -52,6 +52,7 @@ def test_only_a_limit_is_a_price_limit(task, limit):
         ("a slim shirt with fit type: short", "fit type", ("slim", "short"), ("short",)),
         ("a mug", "color", ("red", "sky"), ()),
         ("a mug", "color", ("[", ""), ()),
+        ("a mug, the color should be red", "color", ("--", "red"), ("red",)),
     ],
 )
 def test_a_value_is_named_when_its_words_stand_side_by_side(task, group, values, named):

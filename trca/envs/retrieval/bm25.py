@@ -35,7 +35,7 @@ B: Final = np.float32(0.4)
 _WORTH_PRUNING: Final = 20_000
 """Postings that are added up sooner than it is found out whether they need to be."""
 _FEW: Final = 65_536
-"""Documents whose scores are looked through sooner than it is kept which of them have one."""
+"""The largest index, in documents, of which every score is looked through."""
 _KIND: Final = "BM25 index"
 _VERSION: Final = 1
 

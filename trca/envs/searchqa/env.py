@@ -54,6 +54,7 @@ class SearchQAEnv(TaskEnv):
     Attributes:
         split: Name of the split the tasks come from.
         max_steps: The step limit.
+        generated: Whether another seed is another world: questions and passages are generated.
     """
 
     env_id = ENV_ID
@@ -105,6 +106,7 @@ class SearchQAEnv(TaskEnv):
             raise ValueError(f"unknown render mode {render_mode!r}: choose ansi")
         self._tasks = tasks_of(questions, split, seed)
         self._retriever = open_search(retriever, corpus, count, seed)
+        self.generated = count is not None and corpus is None and retriever == "bm25"
         self._session = Session(self._retriever, top_k, max_passage_chars)
         self._tracker = SearchQATracker()
 

@@ -1,0 +1,29 @@
+"""Reports: what a table over several seeds says."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from trca.cli.reports import Report
+from trca.envs.panel import Panel
+
+
+def evaluation(*scores):
+    """What an evaluation holds for a report; a rollout is won at score 1."""
+    rollouts = [
+        SimpleNamespace(
+            task_id=f"t{k}", task_type="mug", won=score == 1.0, score=score, steps=[], measures={}
+        )
+        for k, score in enumerate(scores)
+    ]
+    return SimpleNamespace(rollouts=rollouts, failures=[])
+
+
+@pytest.mark.parametrize(
+    ("second", "scores"), [((0.5, 1.0), [0.0, 0.5, 1.0, 1.0]), ((0.0, 1.0), [])]
+)
+def test_scores_are_told_of_all_seeds_or_of_none(second, scores):
+    panel = Panel("world", "valid", ("t0", "t1"))
+    report = Report.of(panel, {0: evaluation(0.0, 1.0), 1: evaluation(*second)})
+    told = [each.measures["score"] for each in report.outcomes if "score" in each.measures]
+    assert told == scores
