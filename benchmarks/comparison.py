@@ -216,7 +216,7 @@ def draw(runs: dict[str, list[Rows]], path: Path) -> None:
     with rc_context(STYLE):
         figure = Figure(figsize=(9.6, 3.2 * lines), layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.subplots(lines, 2, sharex=True).flat
+        axes = figure.subplots(lines, 2, sharex=True, sharey="row").flat
         for axis, (key, title, smooth) in zip(axes, panels, strict=True):
             for algorithm, seeds in runs.items():
                 x, mean, half = _band(seeds, key, smooth)
@@ -224,8 +224,9 @@ def draw(runs: dict[str, list[Rows]], path: Path) -> None:
                 axis.plot(x, mean, color=color, linewidth=2, label=algorithm)
                 axis.fill_between(x, mean - half, mean + half, color=color, alpha=0.15, linewidth=0)
             axis.set_title(title, loc="left", fontweight="bold")
-            axis.set_ylim(-0.02, 1.02)
             axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        for axis in figure.axes:
+            axis.set_ylim(0, min(1, axis.get_ylim()[1]))
         figure.axes[0].legend(loc="upper left")
         for axis in figure.axes[-2:]:
             axis.set_xlabel("trajectories")
