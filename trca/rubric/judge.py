@@ -95,7 +95,7 @@ class _Operator:
         known: Its judgments by these values.
     """
 
-    __slots__ = ("_context", "_program", "_reads", "binding", "binds", "facts", "known", "name")
+    __slots__ = ("_program", "_reads", "binding", "binds", "facts", "known", "name")
 
     def __init__(self, name: str, condition: Condition) -> None:
         self.name = name
@@ -103,17 +103,12 @@ class _Operator:
         self.facts, self.binding = _getter(self._reads), _getter(self.binds)
         self.known: dict[Any, bool] = {}
         self._program = cel.compile(condition.program)
-        self._context = cel.Context()
 
     def evaluate(self, binding: Any, facts: Any) -> bool:
         """Asks CEL."""
         values = {f"facts_{name}": getattr(facts, name) for name in self._reads}
         values |= {f"task_{name}": getattr(binding, name) for name in self.binds}
-        for name, value in values.items():
-            # CEL converts a list ten times faster than a tuple.
-            listed = list(value) if isinstance(value, tuple) else value
-            self._context.add_variable(name, listed)
-        return bool(self._program.execute(self._context))
+        return bool(self._program.execute(values))
 
 
 def _getter(names: Sequence[str]) -> Callable[[Any], Any]:
