@@ -34,7 +34,7 @@ K1: Final = np.float32(0.9)
 B: Final = np.float32(0.4)
 _WORTH_PRUNING: Final = 20_000
 """Postings that are added up sooner than it is found out whether they need to be."""
-_FEW: Final = 65_536
+_FEW: Final = 16_384
 """The largest index, in documents, of which every score is looked through."""
 _KIND: Final = "BM25 index"
 _VERSION: Final = 1
@@ -137,7 +137,7 @@ class BM25:
         weights = np.array([term.weight for term in terms]).repeat(lengths)
         scores = weights - weights / self._saturation.take(codes)
         total = cast("NDArray[np.float64]", np.bincount(documents, scores))
-        found = np.flatnonzero(total)
+        found = np.flatnonzero(total > 0)
         return found, total[found]
 
     def _candidates(
