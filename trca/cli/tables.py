@@ -110,11 +110,11 @@ def as_rich(rows: Sequence[Row], title: str) -> Group:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("task type", no_wrap=True)
     names = _columns(rows)
     for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
     for row in rows:
         if row.task_type == ALL and len(rows) > 1:
             table.add_section()
