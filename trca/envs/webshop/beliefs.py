@@ -46,7 +46,7 @@ class Beliefs:
         words: The telling words of the instruction.
         words_seen: Those of them that the pages of opened products have shown.
         best_match: The most of them in the title of an affordable product listed.
-        new_match: The same of the products that the last action carried out listed first.
+        new_match: The same of the products listed first by the last action carried out.
     """
 
     __slots__ = (
