@@ -63,3 +63,4 @@ def test_other_measures_have_columns_of_their_own_and_fit_a_terminal():
     Console(file=out, width=80).print(as_rich(rows, "title"))
     assert "two-hop" in out.getvalue()
     assert "9.5% - 90.5%" in out.getvalue()
+    assert "…" not in out.getvalue()

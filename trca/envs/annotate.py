@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from itertools import compress
 from pathlib import Path
 from typing import Any, Final, Protocol, SupportsFloat, cast
 
@@ -139,7 +138,7 @@ class RubricAnnotation(gymnasium.Wrapper[str, str, str, str]):
         return observation, reward, terminated, truncated, info
 
     def _credit(self, judgments: tuple[int, ...]) -> RubricInfo:
-        fired = [*compress(range(len(judgments)), judgments)]
+        fired = [number for number, flag in enumerate(judgments) if flag]
         foundational = breakthrough = 0.0
         for number in fired:
             weight = self._weights[number]

@@ -109,11 +109,7 @@ class BM25:
         counts = Counter(lucene_tokens(query)).items()
         terms = [term for token, count in counts if (term := self._term(token, count))]
         terms.sort(key=attrgetter("gain"), reverse=True)
-        postings = sum([term.end - term.start for term in terms])
-        if len(self) <= _FEW and 0 < postings <= _WORTH_PRUNING:
-            found, scores = self._added_up(terms)
-        else:
-            found, scores = self._candidates(terms, limit)
+        found, scores = self._candidates(terms, limit)
         return self._best(found, scores.astype(np.float32), limit)
 
     def _find(self, token: str, count: int) -> _Term | None:
@@ -149,10 +145,12 @@ class BM25:
         document to come among the best, the rest, which are the frequent ones, is only looked up
         for the documents that can still be among them (MaxScore, Turtle and Flood 1995).
         """
+        left = sum(term.end - term.start for term in terms)
+        if len(self) <= _FEW and 0 < left <= _WORTH_PRUNING:
+            return self._added_up(terms)
         total = np.zeros(self._postings.size)
         parts = [np.empty(0, dtype=np.intp)]
         found = 0
-        left = sum(term.end - term.start for term in terms)
         gain = sum(term.gain for term in terms)
         for place, term in enumerate(terms):
             if found >= limit and left > max(2 * found, _WORTH_PRUNING):

@@ -85,8 +85,6 @@ def _wanted(phrasing: tuple[str, ...], values: tuple[str, ...], group: str) -> t
     found = labelled or named
     if not found:
         found = {v: side for v in values for side in _sides(v) if _spaced(side) in text}
-    if len(found) < 2:
-        return tuple(found)
     return tuple(
         value
         for value, run in found.items()
