@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from trca.envs.alfworld import generate
-from trca.envs.alfworld.archive import GAME_FILE
-from trca.envs.alfworld.games import GeneratedGames
-from trca.envs.alfworld.official import OfficialGames
-from trca.envs.alfworld.rooms import SIZES
+from trca.envs.alfworld.data import generate
+from trca.envs.alfworld.data.archive import GAME_FILE
+from trca.envs.alfworld.data.games import GeneratedGames
+from trca.envs.alfworld.data.official import OfficialGames
+from trca.envs.alfworld.data.rooms import SIZES
 
 
 def game_files(name: str, splits: Iterable[str], folder: Path) -> Iterator[Path]:

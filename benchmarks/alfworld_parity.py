@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.progress import track
 from stock_alfworld import Shown, Stock, remember
 
-from trca.envs.alfworld.engine import Game, Session
+from trca.envs.alfworld.simulator import Game, Simulator
 
 GARBAGE = (
     "", " ", "\n", "\t\x0b", "\x00", "look\x00", "é✓", "ｌｏｏｋ", "go", "go to", "open", "examine",
@@ -85,7 +85,7 @@ def stock(plain: bool) -> Stock:
 def compare(path: Path, plan: Plan) -> Outcome:
     """Plays a game in both, and stops at the first difference."""
     outcome = Outcome()
-    theirs, ours = stock(plan.plain), Session(Game.from_file(path))
+    theirs, ours = stock(plan.plain), Simulator(Game.from_file(path))
     theirs.load(path)
     for walk in range(plan.walks + 1):
         script = [""] * plan.steps if walk else [*ours.game.walkthrough, "look", "\x00"]

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.table import Table
 
+from trca.envs.alfworld.data.games import game_source
 from trca.envs.alfworld.env import ALFWorldEnv
-from trca.envs.alfworld.games import game_source
 from trca.envs.alfworld.tasks import TASK_TYPES
 
 Player = Callable[[ALFWorldEnv, list[str]], str]

@@ -30,7 +30,7 @@ from alfworld_games import game_files
 from rich.console import Console
 from rich.table import Table
 
-from trca.envs.alfworld.engine import Game, Session
+from trca.envs.alfworld.simulator import Game, Simulator
 
 T = TypeVar("T")
 LIVE = 256
@@ -49,14 +49,14 @@ def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
-def walk(sessions: Sequence[Session], steps: int) -> int:
-    """Plays every session at random; returns the steps taken."""
+def walk(simulators: Sequence[Simulator], steps: int) -> int:
+    """Plays every simulator at random; returns the steps taken."""
     rng = random.Random(0)
-    for session in sessions:
-        session.reset()
+    for simulator in simulators:
+        simulator.reset()
         for _ in range(steps):
-            session.step(rng.choice(session.admissible_commands))
-    return len(sessions) * steps
+            simulator.step(rng.choice(simulator.admissible_commands))
+    return len(simulators) * steps
 
 
 def walk_judged(games: str, steps: int) -> float:
@@ -112,10 +112,10 @@ def main() -> None:
         splits = ["valid_seen", "valid_unseen"]
         paths = list(islice(game_files(args.games, splits, Path(folder)), LIVE))
         before = peak_mib()
-        cold, sessions = timed(lambda: [Session(Game.from_file(path)) for path in paths])
-        playing, taken = timed(lambda: walk(sessions, args.steps))
+        cold, simulators = timed(lambda: [Simulator(Game.from_file(path)) for path in paths])
+        playing, taken = timed(lambda: walk(simulators, args.steps))
         after = peak_mib()
-        warm, _ = timed(lambda: [session.reset() for session in sessions])
+        warm, _ = timed(lambda: [simulator.reset() for simulator in simulators])
         judged = walk_judged(args.games, 2000)
         stock = measure_stock(paths[:: len(paths) // args.stock_games], args.stock_steps)
     ours = taken / playing
@@ -130,11 +130,11 @@ def main() -> None:
         table.add_row(name, f"{theirs:,.3g}", f"{our:,.4g}", f"{ratio or theirs / our:,.0f}")
     Console(width=100).print(table)
     print(
-        f"{len(sessions)} live sessions of as many games: {after - before:.0f} MiB;"
+        f"{len(simulators)} live simulators of as many games: {after - before:.0f} MiB;"
         f" the whole process {after:.0f} MiB"
     )
     profile = cProfile.Profile()
-    profile.runcall(walk, sessions, args.steps)
+    profile.runcall(walk, simulators, args.steps)
     print("where our time goes:")
     pstats.Stats(profile).sort_stats("tottime").print_stats(10)
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from trca.algorithms.credit import credit_rules, get_credit
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize
-from trca.algorithms.credit.grpo import trajectory_advantage
+from trca.algorithms.grpo.credit import trajectory_advantage
 from trca.algorithms.records import StepBatch
 from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward
 

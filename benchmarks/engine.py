@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from trca.policies.bpe import train_tokenizer
-from trca.policies.engine import Completion, Request, Sampling
+from trca.policies.engines.engine import Completion, Request, Sampling
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.tiny import TinySpec, new_model
 

@@ -198,25 +198,25 @@ def print_contexts(groups: list[list[Rollout]]) -> None:
 
 
 def print_costs(rollouts: list[Rollout], world: str) -> None:
-    """Microseconds per transition of tracker, judge, and context with memory line."""
-    judge, tracker = load_judge(world)
+    """Microseconds per transition of adapter, judge, and context with memory line."""
+    judge, adapter = load_judge(world)
     clock = time.process_time
     tracking = judging = telling = 0.0
     count = 0
     for rollout in rollouts:
-        tracker.reset(rollout.task, *rollout.first)
+        adapter.reset(rollout.task, *rollout.first)
         for step in rollout.steps:
             began = clock()
-            facts = tracker.step(*step)
+            facts = adapter.step(*step)
             tracked = clock()
-            judge.judge(tracker.binding, facts)
+            judge.judge(adapter.binding, facts)
             judged = clock()
-            _ = tracker.context, tracker.memory
+            _ = adapter.context, adapter.memory
             tracking += tracked - began
             judging += judged - tracked
             telling += clock() - judged
             count += 1
-    parts = [("tracker", tracking), ("judge", judging), ("context and memory", telling)]
+    parts = [("adapter", tracking), ("judge", judging), ("context and memory", telling)]
     print(f"\nmicroseconds per transition ({count} transitions):")
     for name, seconds in [*parts, ("together", tracking + judging + telling)]:
         print(f"  {name:20}{seconds / count * 1e6:7.1f}")

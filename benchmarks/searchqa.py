@@ -34,11 +34,11 @@ import trca.envs  # noqa: F401
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import Retriever
 from trca.envs.searchqa import metrics
-from trca.envs.searchqa.corpora import open_search
-from trca.envs.searchqa.datasets import DATASETS, read_datasets
+from trca.envs.searchqa.data.corpora import open_search
+from trca.envs.searchqa.data.datasets import DATASETS, read_datasets
+from trca.envs.searchqa.data.generate import SIZES
+from trca.envs.searchqa.data.questions import Question
 from trca.envs.searchqa.env import SearchQAEnv
-from trca.envs.searchqa.generate import SIZES
-from trca.envs.searchqa.questions import Question
 
 T = TypeVar("T")
 PARTS = 5

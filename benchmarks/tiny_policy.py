@@ -16,7 +16,7 @@ import gymnasium
 import torch
 
 from trca.envs.responses import parse_response
-from trca.policies.engine import Request, Sampling
+from trca.policies.engines.engine import Request, Sampling
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import load_model, load_tokenizer, resolve_model
 from trca.policies.prompts import Prompter

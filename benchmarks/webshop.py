@@ -4,7 +4,7 @@
     python benchmarks/webshop.py --catalogue large --tasks 500
 
 Plays goal-directed episodes: the oracle's actions, found beforehand, so that only the world is
-measured. Each task is played once, so no query comes twice. ``session`` is the world alone,
+measured. Each task is played once, so no query comes twice. ``simulator`` is the world alone,
 ``WebShopEnv`` adds the contract of Gymnasium, ``trca/WebShop-v0`` facts, context, memory, rubric.
 Then the tasks are played once more, as a group of rollouts does. All take turns at playing twenty
 parts of the tasks, of which the best and the median are shown, since other work on the machine
@@ -28,7 +28,7 @@ from rich.table import Table
 
 import trca.envs  # noqa: F401
 from trca.envs.webshop.env import WebShopEnv
-from trca.envs.webshop.session import Session
+from trca.envs.webshop.simulator import Simulator
 
 LIVE = 256
 PARTS = 20
@@ -50,12 +50,12 @@ def scripts(env: WebShopEnv, tasks: int) -> list[Script]:
     return found
 
 
-def play_session(session: Session, plays: Sequence[Script]) -> int:
+def play_session(simulator: Simulator, plays: Sequence[Script]) -> int:
     """Plays all scripts; returns the steps taken."""
     for index, _, actions in plays:
-        session.reset(index)
+        simulator.reset(index)
         for action in actions:
-            session.step(action)
+            simulator.step(action)
     return sum(len(actions) for _, _, actions in plays)
 
 
@@ -80,7 +80,7 @@ def main() -> None:
     kwargs: dict[str, Any] = {"catalogue": args.catalogue}
     loading, world = timed(lambda: WebShopEnv(**kwargs))
     plays = scripts(world, args.tasks)
-    session = Session(world.catalogue, world.goals)
+    simulator = Simulator(world.catalogue, world.goals)
     judged = gymnasium.make("trca/WebShop-v0", **kwargs)
     console = Console(width=100)
     table = Table(
@@ -90,7 +90,7 @@ def main() -> None:
         title=f"{len(world.catalogue):,} products, one core",
     )
     runs: dict[str, Callable[[Sequence[Script]], int]] = {
-        "session": partial(play_session, session),
+        "simulator": partial(play_session, simulator),
         "WebShopEnv": partial(play_env, world),
         "trca/WebShop-v0, judged": partial(play_env, judged),
         "the same tasks again": partial(play_env, judged),

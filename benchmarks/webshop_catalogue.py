@@ -22,9 +22,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from trca.envs.webshop.catalogue import Catalogue
-from trca.envs.webshop.sources import GeneratedSource
-from trca.envs.webshop.store import open_store
+from trca.envs.webshop.data.catalogue import Catalogue
+from trca.envs.webshop.data.sources import GeneratedSource
+from trca.envs.webshop.data.store import open_store
 
 _ASKED = 1000
 _COLUMNS = (

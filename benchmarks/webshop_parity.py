@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trca.envs.webshop.catalogue import Catalogue
 from trca.envs.webshop.compat import quirks_of
+from trca.envs.webshop.data.catalogue import Catalogue
+from trca.envs.webshop.data.nouns import noun_extractor
+from trca.envs.webshop.data.official import CatalogueFiles, read_human_instructions, read_products
+from trca.envs.webshop.data.products import Product
 from trca.envs.webshop.goals import Goal, make_goals
-from trca.envs.webshop.nouns import noun_extractor
-from trca.envs.webshop.official import CatalogueFiles, read_human_instructions, read_products
-from trca.envs.webshop.products import Product
 from trca.envs.webshop.reward import Score, score_purchase
-from trca.envs.webshop.session import Session
+from trca.envs.webshop.simulator import Simulator
 
 SEED = 7
 """Of the recordings."""
@@ -159,22 +159,22 @@ def score_differences(recordings: Recordings, every: int = 1) -> Iterator[str]:
             yield f"score {entry['id']}:\n  ours     {own}\n  recorded {theirs}"
 
 
-def episode_differences(session: Session, episode: dict[str, Any]) -> Iterator[str]:
+def episode_differences(simulator: Simulator, episode: dict[str, Any]) -> Iterator[str]:
     """What differs in an episode, step by step."""
 
     def shown(reward: float, done: bool) -> dict[str, Any]:
         return {
-            "obs": session.observation,
-            "has_search_bar": session.has_search_bar,
-            "clickables": list(session.clickables),
+            "obs": simulator.observation,
+            "has_search_bar": simulator.has_search_bar,
+            "clickables": list(simulator.clickables),
             "reward": reward,
             "done": done,
         }
 
-    session.reset(episode["goal"]["index"])
+    simulator.reset(episode["goal"]["index"])
     steps = [episode["reset"] | {"action": "reset", "reward": 0, "done": False}, *episode["steps"]]
     for number, step in enumerate(steps):
-        reward, done = session.step(step["action"])[1:] if number else (0, False)
+        reward, done = simulator.step(step["action"])[1:] if number else (0, False)
         own = shown(reward, done)
         for name, value in own.items():
             if value != step[name]:
@@ -183,8 +183,8 @@ def episode_differences(session: Session, episode: dict[str, Any]) -> Iterator[s
                     f"  ours     {value!r}\n  recorded {step[name]!r}"
                 )
         if done:
-            assert session.score is not None
-            own_parts = parts(session.score)
+            assert simulator.score is not None
+            own_parts = parts(simulator.score)
             theirs = {name: step["reward_info"].get(name) for name in own_parts}
             if own_parts != theirs:
                 yield f"{episode['id']}:{number - 1}: parts {own_parts}, recorded {theirs}"
@@ -206,8 +206,8 @@ def walk_differences(recordings: Recordings, own_search: bool, every: int = 1) -
     for kind in KINDS:
         goals = recordings.goals(kind)
         for episode in recordings.recorded(f"episodes_{kind}")[::every]:
-            session = Session(catalogue, goals, episode["obs_mode"], "original", "recorded")
-            yield from episode_differences(session, episode)
+            simulator = Simulator(catalogue, goals, episode["obs_mode"], "original", "recorded")
+            yield from episode_differences(simulator, episode)
 
 
 def near_ties(recordings: Recordings) -> set[str]:

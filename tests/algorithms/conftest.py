@@ -3,13 +3,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import rooms
 import torch
 from ray import cloudpickle
 from ray.tune.registry import register_env
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from tests.algorithms import rooms
 from trca.algorithms import TRCAConfig
 
 TAGS = ["<think>", "</think>", "<action>", "</action>"]

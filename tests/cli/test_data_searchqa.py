@@ -5,8 +5,8 @@ import pytest
 from typer.testing import CliRunner
 
 from trca.cli import app
-from trca.envs.searchqa import data
-from trca.envs.searchqa.corpora import open_search
+from trca.envs.searchqa.data import prepare as data
+from trca.envs.searchqa.data.corpora import open_search
 from trca.envs.searchqa.env import SearchQAEnv
 
 ROWS = [

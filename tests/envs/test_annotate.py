@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trca.envs.alfworld.env import ALFWorldEnv
-from trca.envs.annotate import RubricAnnotation, load_judge, tracker_type
+from trca.envs.annotate import RubricAnnotation, adapter_type, load_judge
 from trca.rubric import (
     Budgets,
     RubricError,
@@ -126,7 +126,7 @@ def test_settings_that_make_no_sense_are_refused():
     with pytest.raises(RubricError, match="did you mean 'alfworld'"):
         RubricAnnotation(ALFWorldEnv(), library="alfword")
     with pytest.raises(RubricError, match="choose from alfworld"):
-        tracker_type("chess")
+        adapter_type("chess")
 
 
 def test_a_library_is_checked_against_its_world(tmp_path):

@@ -10,7 +10,7 @@ import torch
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from trca.envs.text_env import AnyText
-from trca.policies.engine import Request, Sampling
+from trca.policies.engines.engine import Request, Sampling
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.llm_module import LLMModule
 from trca.policies.models import load_model, load_tokenizer

@@ -15,8 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trca.envs.responses import parse_response
 from trca.envs.retrieval.indexing import index_corpus
-from trca.envs.searchqa.generate import generated
-from trca.policies.engine import Request, Sampling
+from trca.envs.searchqa.data.generate import generated
+from trca.policies.engines.engine import Request, Sampling
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import resolve_model
 from trca.policies.prompts import Prompter

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from trca.policies.engine import Completion, Request, Sampling
+from trca.policies.engines.engine import Completion, Request, Sampling
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.weights import export_weights
 

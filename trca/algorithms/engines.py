@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trca.policies.engine import Engine
+from trca.policies.engines.engine import Engine
 
 ENGINES = ("transformers",)
 

@@ -25,7 +25,7 @@ from trca.algorithms.sampling import sample_groups
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.text_env_runner import TextEnvRunner
 from trca.envs.panel import Panel
-from trca.policies.engine import Sampling
+from trca.policies.engines.engine import Sampling
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class TextParameters(BaseModel):
         2, ge=0, description="Past (observation, command) pairs in the prompt."
     )
     memory: bool = Field(
-        False, description="Add the tracker's one-line memory to the prompt (enriched observation)."
+        False, description="Add the adapter's one-line memory to the prompt (enriched observation)."
     )
     max_prompt_tokens: Positive = Field(2048, description="Limit on a prompt, in tokens.")
     max_new_tokens: Positive = Field(512, description="Limit on a response, in tokens.")

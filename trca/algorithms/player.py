@@ -20,7 +20,7 @@ from trca.algorithms.records import Rollout, Step
 from trca.algorithms.seeding import derive_seed
 from trca.envs.annotate import RubricAnnotation
 from trca.envs.responses import ACTION_FORMAT, ResponseFormat, TaggedResponse
-from trca.policies.engine import Completion, Engine, Request, Sampling
+from trca.policies.engines.engine import Completion, Engine, Request, Sampling
 from trca.policies.prompts import Prompter
 from trca.policies.spans import action_mask, response_text
 

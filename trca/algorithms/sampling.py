@@ -10,7 +10,7 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from trca.algorithms.player import Failure, GroupRequest, Played
 from trca.algorithms.text_env_runner import TextEnvRunner
-from trca.policies.engine import Sampling
+from trca.policies.engines.engine import Sampling
 
 LOST = "the env runner that played it was lost or too slow"
 

@@ -35,7 +35,7 @@ from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.text_env_runner import Operators
 from trca.algorithms.text_learner import STATISTICS
 from trca.envs.panel import Panel
-from trca.policies.engine import Sampling
+from trca.policies.engines.engine import Sampling
 from trca.rubric import Budgets
 
 logger = logging.getLogger(__name__)

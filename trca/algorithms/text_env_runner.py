@@ -38,7 +38,7 @@ from trca.algorithms.player import GroupRequest, Played, Player
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.envs.panel import Panel
 from trca.envs.responses import response_format
-from trca.policies.engine import Sampling
+from trca.policies.engines.engine import Sampling
 from trca.policies.prompts import Prompter
 
 

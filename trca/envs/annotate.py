@@ -12,14 +12,14 @@ import gymnasium
 from trca.envs.text_env import RubricInfo
 from trca.rubric import Budgets, Judge, RubricError, RubricLibrary, contributions
 
-_TRACKERS: Final = {
-    "alfworld": "trca.envs.alfworld.tracker:ALFWorldTracker",
-    "searchqa": "trca.envs.searchqa.tracker:SearchQATracker",
-    "webshop": "trca.envs.webshop.tracker:WebShopTracker",
+_ADAPTERS: Final = {
+    "alfworld": "trca.envs.alfworld.adapter:ALFWorldAdapter",
+    "searchqa": "trca.envs.searchqa.adapter:SearchQAAdapter",
+    "webshop": "trca.envs.webshop.adapter:WebShopAdapter",
 }
 
 
-class Tracker(Protocol):
+class Adapter(Protocol):
     """A world's adapter: follows an episode by what the agent was shown, offered and did.
 
     Nothing else may reach it: no success, no hidden state, no future, no gold answer.
@@ -51,19 +51,19 @@ class Tracker(Protocol):
         ...
 
 
-def tracker_type(world: str) -> Callable[[], Tracker]:
-    """The tracker class of a world.
+def adapter_type(world: str) -> Callable[[], Adapter]:
+    """The adapter class of a world.
 
     Raises:
         RubricError: When no world of that name is judged here.
     """
-    if world not in _TRACKERS:
-        raise RubricError(f"no tracker for world {world!r}: choose from {', '.join(_TRACKERS)}")
-    module, _, name = _TRACKERS[world].partition(":")
-    return cast("Callable[[], Tracker]", getattr(import_module(module), name))
+    if world not in _ADAPTERS:
+        raise RubricError(f"no adapter for world {world!r}: choose from {', '.join(_ADAPTERS)}")
+    module, _, name = _ADAPTERS[world].partition(":")
+    return cast("Callable[[], Adapter]", getattr(import_module(module), name))
 
 
-def load_judge(library: str | Path) -> tuple[Judge, Tracker]:
+def load_judge(library: str | Path) -> tuple[Judge, Adapter]:
     """Loads a library, checks it against its world, and makes the pair that judges an episode.
 
     Raises:
@@ -71,10 +71,10 @@ def load_judge(library: str | Path) -> tuple[Judge, Tracker]:
     """
     loaded = RubricLibrary.load(library)
     try:
-        tracker = tracker_type(loaded.world)()
+        adapter = adapter_type(loaded.world)()
     except RubricError as error:
         raise RubricError(f"{loaded.source}: {error}") from None
-    return Judge(loaded, tracker.facts_type, tracker.binding_type), tracker
+    return Judge(loaded, adapter.facts_type, adapter.binding_type), adapter
 
 
 class RubricAnnotation(gymnasium.Wrapper[str, str, str, str]):
@@ -108,7 +108,7 @@ class RubricAnnotation(gymnasium.Wrapper[str, str, str, str]):
             raise ValueError(f"lambda is {lambda_}: give a number from 0 to 1")
         if not isinstance(budgets, Budgets):
             budgets = Budgets(**(budgets or {}))
-        self.judge, self._tracker = load_judge(library)
+        self.judge, self._adapter = load_judge(library)
         self._lambda = lambda_
         self._weights = contributions(self.judge.library.categories, budgets).tolist()
         self._ids = self.judge.library.ids
@@ -120,21 +120,21 @@ class RubricAnnotation(gymnasium.Wrapper[str, str, str, str]):
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode; nothing is covered."""
         observation, info = self.env.reset(seed=seed, options=options)
-        self._tracker.reset(info["task"], observation, info["admissible_actions"])
+        self._adapter.reset(info["task"], observation, info["admissible_actions"])
         self._covered.clear()
-        self._context = info["context"] = self._tracker.context
-        info["memory"] = self._tracker.memory
+        self._context = info["context"] = self._adapter.context
+        info["memory"] = self._adapter.memory
         return observation, info
 
     def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Steps the world and judges the transition."""
-        tracker = self._tracker
+        adapter = self._adapter
         observation, reward, terminated, truncated, info = self.env.step(action)
-        facts = tracker.step(action, observation, info["admissible_actions"])
+        facts = adapter.step(action, observation, info["admissible_actions"])
         info["context"] = self._context
-        self._context = info["next_context"] = tracker.context
-        info["memory"] = tracker.memory
-        info["rubric"] = self._credit(tuple(self.judge.judge(tracker.binding, facts).tolist()))
+        self._context = info["next_context"] = adapter.context
+        info["memory"] = adapter.memory
+        info["rubric"] = self._credit(tuple(self.judge.judge(adapter.binding, facts).tolist()))
         return observation, reward, terminated, truncated, info
 
     def _credit(self, judgments: tuple[int, ...]) -> RubricInfo:

@@ -13,7 +13,7 @@ from trca.envs.text_env import TextEnv, TextInfo
 
 
 class Follower(Protocol):
-    """A tracker, as far as an episode is told to it."""
+    """A adapter, as far as an episode is told to it."""
 
     def reset(self, task: str, observation: str, admissible: Sequence[str]) -> None:
         """Takes in the beginning of an episode."""
@@ -130,14 +130,14 @@ class TaskEnv(TextEnv):
         if not self._task_id:
             raise ResetNeeded("no task was started: call reset() first")
 
-    def _follow(self, tracker: Follower) -> None:
-        """Tells a tracker, always the same one, what an agent has seen and done since last time."""
+    def _follow(self, adapter: Follower) -> None:
+        """Tells a adapter, always the same one, what an agent has seen and done since last time."""
         self._check_started()
         for action, observation, offered in self._record[self._followed :]:
             if self._followed:
-                tracker.step(action, observation, offered)
+                adapter.step(action, observation, offered)
             else:
-                tracker.reset(self._described()[1], observation, offered)
+                adapter.reset(self._described()[1], observation, offered)
             self._followed += 1
 
     def _info(self, offered: Sequence[str]) -> TextInfo:

@@ -61,7 +61,7 @@ class Prompter:
             history_length: Number of past steps shown: observations with actions by ``paper``,
                 actions alone by ``compact``.
             max_prompt_tokens: The most tokens that `encode` returns.
-            memory: Whether the line of what was observed so far is shown. It comes from a tracker
+            memory: Whether the line of what was observed so far is shown. It comes from a adapter
                 outside the model, so it enriches the observation of the paper.
         """
         if not callable(template) and template not in _WRITERS:

@@ -10,7 +10,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from trca.policies.building import build_once, cache_folder, digest
+from trca.common.cache import build_once, cache_folder, digest
 from trca.policies.models import quiet
 from trca.policies.prompts import PAPER_TEXT
 

@@ -18,10 +18,10 @@ import gymnasium
 import torch
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from trca.common.cache import build_once, cache_folder, digest
+from trca.common.progress import progress
 from trca.policies.bpe import END, TAGS, train_tokenizer
-from trca.policies.building import build_once, cache_folder, digest
 from trca.policies.models import quiet
-from trca.policies.progress import progress
 from trca.policies.warmstart import Example, Stage, Tick, demonstrate, imitate
 
 _VERSION: Final = 2

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slow_rules import slow_normalize, slow_returns
 
+from tests.algorithms.credit.slow_rules import slow_normalize, slow_returns
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize
 
 numbers = st.floats(-100, 100)

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from step_batches import step_batch
 
+from tests.algorithms.credit.step_batches import step_batch
 from trca.algorithms.credit import bind_credit, credit_rules, get_credit, register_credit
 
 BATCH = step_batch([2, 1], [0, 0], [0, 1, 0], [0, 0, 0])

@@ -196,12 +196,12 @@ def test_gymnasium_finds_nothing_to_complain_about():
 
 
 def test_many_environments_share_their_games():
-    from trca.envs.alfworld.engine import Game
+    from trca.envs.alfworld.simulator import Game
 
     envs = [ALFWorldEnv() for _ in range(64)]
     for env in envs:
         env.reset(options={"task": TASK})
-    assert len({id(env._session.game) for env in envs}) == 1
+    assert len({id(env._simulator.game) for env in envs}) == 1
     gc.collect()
     assert sum(isinstance(thing, Game) for thing in gc.get_objects()) <= 80
 

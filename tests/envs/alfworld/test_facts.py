@@ -7,12 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trca.envs.alfworld.adapter import ALFWorldAdapter
 from trca.envs.alfworld.binding import ALFWorldBinding
 from trca.envs.alfworld.facts import ALFWorldFacts, Command, read_command, things
-from trca.envs.alfworld.tracker import ALFWorldTracker
 
 FORBIDDEN = ("won", "win", "done", "score", "reward", "success", "terminal", "goal_met", "label")
-FORBIDDEN += ("future", "hidden", "answer", "walkthrough", "solution", "game", "session", "engine")
+FORBIDDEN += (
+    "future",
+    "hidden",
+    "answer",
+    "walkthrough",
+    "solution",
+    "game",
+    "simulator",
+    "engine",
+)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +78,8 @@ def test_no_field_can_hold_a_label_or_hidden_state(record):
 
 
 def test_the_tracker_takes_only_what_the_agent_was_shown_offered_and_did():
-    reset = list(inspect.signature(ALFWorldTracker.reset).parameters)
-    step = list(inspect.signature(ALFWorldTracker.step).parameters)
+    reset = list(inspect.signature(ALFWorldAdapter.reset).parameters)
+    step = list(inspect.signature(ALFWorldAdapter.step).parameters)
     assert reset == ["self", "task", "observation", "admissible"]
     assert step == ["self", "command", "observation", "admissible"]
-    assert list(inspect.signature(ALFWorldTracker).parameters) == []
+    assert list(inspect.signature(ALFWorldAdapter).parameters) == []

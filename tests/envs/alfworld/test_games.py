@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from trca.envs.alfworld import archive as archives
-from trca.envs.alfworld.archive import GAME_FILE, unpack, unpacked
-from trca.envs.alfworld.engine import GameFileError
-from trca.envs.alfworld.games import GeneratedGames, game_source
-from trca.envs.alfworld.generate import draw
-from trca.envs.alfworld.official import OfficialGames, task_type_of
+from trca.envs.alfworld.data import archive as archives
+from trca.envs.alfworld.data.archive import GAME_FILE, unpack, unpacked
+from trca.envs.alfworld.data.games import GeneratedGames, game_source
+from trca.envs.alfworld.data.generate import draw
+from trca.envs.alfworld.data.official import OfficialGames, task_type_of
+from trca.envs.alfworld.simulator import GameFileError
 
 SHARED = Path(__file__).parents[3] / ".." / "shared" / "data" / "alfworld" / "json_2.1.1.tar.xz"
 FOLDERS = {

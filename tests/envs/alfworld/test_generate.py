@@ -8,9 +8,9 @@ import pytest
 
 from trca.envs.alfworld import resources
 from trca.envs.alfworld.binding import bind
-from trca.envs.alfworld.generate import SPLITS, draw, layouts
-from trca.envs.alfworld.rooms import SIZES
-from trca.envs.alfworld.scene import LAMP
+from trca.envs.alfworld.data.generate import SPLITS, draw, layouts
+from trca.envs.alfworld.data.rooms import SIZES
+from trca.envs.alfworld.data.scene import LAMP
 from trca.envs.alfworld.tasks import TASK_TYPES
 
 EVERY = [

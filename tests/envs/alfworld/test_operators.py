@@ -7,10 +7,10 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from trca.envs.alfworld import generate
-from trca.envs.alfworld.engine import Game, Session
+from trca.envs.alfworld.adapter import ALFWorldAdapter
+from trca.envs.alfworld.data import generate
 from trca.envs.alfworld.env import ALFWorldEnv
-from trca.envs.alfworld.tracker import ALFWorldTracker
+from trca.envs.alfworld.simulator import Game, Simulator
 from trca.envs.annotate import RubricAnnotation, load_judge
 from trca.rubric import CATEGORIES, RubricLibrary
 
@@ -118,10 +118,10 @@ def test_facts_are_equal_for_games_that_differ_only_in_what_was_not_seen():
             continue
         twin, *hiding = changed
         hidden = {scene.receptacles[i].lower() for i in hiding}
-        games = [Session(Game.from_dict(s.game())) for s in (scene, twin)]
-        trackers = [ALFWorldTracker(), ALFWorldTracker()]
-        for game, tracker in zip(games, trackers, strict=True):
-            tracker.reset(game.game.task, game.reset(), game.admissible_commands)
+        games = [Simulator(Game.from_dict(s.game())) for s in (scene, twin)]
+        adapters = [ALFWorldAdapter(), ALFWorldAdapter()]
+        for game, adapter in zip(games, adapters, strict=True):
+            adapter.reset(game.game.task, game.reset(), game.admissible_commands)
         for _ in range(25):
             allowed = [
                 command
@@ -130,14 +130,14 @@ def test_facts_are_equal_for_games_that_differ_only_in_what_was_not_seen():
             ]
             command = rng.choice(allowed)
             facts = [
-                tracker.step(command, game.step(command), game.admissible_commands)
-                for game, tracker in zip(games, trackers, strict=True)
+                adapter.step(command, game.step(command), game.admissible_commands)
+                for game, adapter in zip(games, adapters, strict=True)
             ]
             assert facts[0] == facts[1]
-            assert trackers[0].context == trackers[1].context
-            assert trackers[0].memory == trackers[1].memory
+            assert adapters[0].context == adapters[1].context
+            assert adapters[0].memory == adapters[1].memory
             first, second = (
-                judge.judge(t.binding, f) for t, f in zip(trackers, facts, strict=True)
+                judge.judge(t.binding, f) for t, f in zip(adapters, facts, strict=True)
             )
             np.testing.assert_array_equal(first, second)
         compared += 1

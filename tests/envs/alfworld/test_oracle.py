@@ -5,11 +5,11 @@ import random
 import pytest
 
 from trca.envs.alfworld.binding import bind
-from trca.envs.alfworld.engine import Game, Session
+from trca.envs.alfworld.data.scene import Scene
 from trca.envs.alfworld.env import ALFWorldEnv
-from trca.envs.alfworld.oracle import OracleError, oracle_command, true_view
+from trca.envs.alfworld.oracle import OracleError, oracle_action, true_view
 from trca.envs.alfworld.planner import View, best_way
-from trca.envs.alfworld.scene import Scene
+from trca.envs.alfworld.simulator import Game, Simulator
 from trca.envs.alfworld.tasks import TASK_TYPES
 
 
@@ -53,16 +53,16 @@ def test_it_sees_what_is_hidden():
     scene = Scene(
         "hidden", ("Cabinet", "CounterTop"), (("Mug", 0),), "Pick", "Mug", "CounterTop", 0
     )
-    session = Session(Game.from_dict(scene.game()))
-    session.reset()
-    view = true_view(session)
+    simulator = Simulator(Game.from_dict(scene.game()))
+    simulator.reset()
+    view = true_view(simulator)
     assert view.where == {"mug 1": "cabinet 1"}
     assert view.closed == {"cabinet 1"}
     assert not view.here
     commands = []
-    while not session.won:
-        commands.append(oracle_command(bind(session.game.task), session))
-        session.step(commands[-1])
+    while not simulator.won:
+        commands.append(oracle_action(bind(simulator.game.task), simulator))
+        simulator.step(commands[-1])
     assert commands == [
         "go to cabinet 1",
         "open cabinet 1",
@@ -74,10 +74,10 @@ def test_it_sees_what_is_hidden():
 
 def test_a_game_without_a_way_is_named():
     scene = Scene("stuck", ("CounterTop", "Shelf"), (("Mug", 0),), "Heat", "Mug", "Shelf", 0)
-    session = Session(Game.from_dict(scene.game()))
-    session.reset()
+    simulator = Simulator(Game.from_dict(scene.game()))
+    simulator.reset()
     with pytest.raises(OracleError, match="mug"):
-        oracle_command(bind(session.game.task), session)
+        oracle_action(bind(simulator.game.task), simulator)
 
 
 def view(**known):

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from trca.policies.bpe import train_tokenizer
-from trca.policies.engine import Request, Sampling
+from trca.policies.engines.engine import Request, Sampling
 from trca.policies.engines.transformers import TransformersEngine
 
 MODEL = "tiny"

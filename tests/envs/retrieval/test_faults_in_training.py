@@ -8,14 +8,14 @@ import zlib
 
 import pytest
 from fastapi.responses import HTMLResponse, Response
-from servers import serving
 
+from tests.envs.retrieval.servers import serving
 from trca.algorithms import TRCAConfig
 from trca.envs.registration import make_searchqa
 from trca.envs.retrieval.bm25_retriever import BM25Retriever
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.retrieval.server import create_app
-from trca.envs.searchqa.generate import generated
+from trca.envs.searchqa.data.generate import generated
 from trca.policies.tiny import TinySpec, build_tiny
 from trca.policies.warmstart import Stage
 

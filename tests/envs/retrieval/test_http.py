@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from servers import http, replying
 
+from tests.envs.retrieval.servers import http, replying
 from trca.envs.retrieval.http import HttpRetriever
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError, open_retriever

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from servers import serving
 
+from tests.envs.retrieval.servers import serving
 from trca.envs.retrieval import server as server_module
 from trca.envs.retrieval.bm25_retriever import BM25Retriever
 from trca.envs.retrieval.http import HttpRetriever

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from openai_server import MODEL, create_app
-from servers import http, replying, serving
 
+from tests.envs.retrieval.openai_server import MODEL, create_app
+from tests.envs.retrieval.servers import http, replying, serving
 from trca.envs.retrieval import simulated
 from trca.envs.retrieval.retriever import RetrievalError, open_retriever
 from trca.envs.retrieval.simulated import documents, noise_share

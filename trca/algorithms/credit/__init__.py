@@ -8,7 +8,6 @@ A rule of your own is a function in a file, named ``path/to/file.py:function`` w
 asked for, or registered with `register_credit`.
 """
 
-from trca.algorithms.credit import gigpo, grpo, trca
 from trca.algorithms.credit.registry import (
     CreditRule,
     bind_credit,
@@ -22,8 +21,5 @@ __all__ = [
     "bind_credit",
     "credit_rules",
     "get_credit",
-    "gigpo",
-    "grpo",
     "register_credit",
-    "trca",
 ]

@@ -1,4 +1,4 @@
-"""GiGPO: group-in-group credit (`trca.algorithms.credit.gigpo`)."""
+"""GiGPO: group-in-group credit (`trca.algorithms.gigpo.credit`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GRPO: group-relative outcome credit (`trca.algorithms.credit.grpo`)."""
+"""GRPO: group-relative outcome credit (`trca.algorithms.grpo.credit`)."""
 
 from __future__ import annotations
 

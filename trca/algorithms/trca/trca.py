@@ -1,4 +1,4 @@
-"""TRCA: outcome credit plus transition-wise rubric credit (`trca.algorithms.credit.trca`)."""
+"""TRCA: outcome credit plus transition-wise rubric credit (`trca.algorithms.trca.credit`)."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def alfworld(
     - `trca data alfworld --from json_2.1.1.tar.xz --to ~/alfworld`
     - `trca train embedded/alfworld_full --games official`
     """
-    from trca.envs.alfworld.data import DownloadError, fetch_games
-    from trca.envs.alfworld.engine import GameFileError
+    from trca.envs.alfworld.data.download import DownloadError, fetch_games
+    from trca.envs.alfworld.simulator import GameFileError
 
     with refusing(DownloadError, GameFileError, OSError):
         games = fetch_games(to, archive)
@@ -65,9 +65,9 @@ def webshop(
     - `trca data webshop`
     - `trca data webshop ~/webshop`
     """
-    from trca.envs.webshop import official
-    from trca.envs.webshop.catalogue import open_catalogue
-    from trca.envs.webshop.jsonfile import DataFileError
+    from trca.envs.webshop.data import official
+    from trca.envs.webshop.data.catalogue import open_catalogue
+    from trca.envs.webshop.data.jsonfile import DataFileError
 
     if path is None:
         console.print("Fetch either size into a folder, with the instructions by people:\n")
@@ -123,8 +123,8 @@ def searchqa(
     - `trca data searchqa --corpus wiki-18.jsonl.gz --to wiki --workers 8`
     - `trca data searchqa --questions FlashRAG_datasets --to questions`
     """
-    from trca.envs.searchqa.datasets import DATASETS
-    from trca.envs.searchqa.questions import QuestionFileError
+    from trca.envs.searchqa.data.datasets import DATASETS
+    from trca.envs.searchqa.data.questions import QuestionFileError
 
     if corpus is None and not questions:
         _tell_of_searchqa()
@@ -135,7 +135,7 @@ def searchqa(
     if corpus is not None:
         _index(corpus, place, workers)
         return
-    from trca.envs.searchqa.data import prepare_questions
+    from trca.envs.searchqa.data.prepare import prepare_questions
 
     with refusing(QuestionFileError, OSError):
         counts = prepare_questions(questions or (), place)
@@ -150,9 +150,9 @@ def searchqa(
 
 
 def _index(corpus: Path, folder: Path, workers: int) -> None:
+    from trca.common.progress import progress
     from trca.envs.retrieval.passages import CorpusError
-    from trca.envs.searchqa.data import CapacityError, build_index, plan_index
-    from trca.policies.progress import progress
+    from trca.envs.searchqa.data.prepare import CapacityError, build_index, plan_index
 
     with refusing(CapacityError, CorpusError, OSError, EOFError):
         plan = plan_index(corpus, folder, workers)
@@ -169,8 +169,8 @@ def _index(corpus: Path, folder: Path, workers: int) -> None:
 
 
 def _tell_of_searchqa() -> None:
-    from trca.envs.searchqa.data import SOURCES
-    from trca.envs.searchqa.datasets import DATASETS
+    from trca.envs.searchqa.data.datasets import DATASETS
+    from trca.envs.searchqa.data.prepare import SOURCES
 
     console.print("Fetch the questions, a folder for each dataset:")
     console.print(f"  {SOURCES['questions']}", markup=False)

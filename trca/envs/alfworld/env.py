@@ -13,14 +13,14 @@ from typing import Any, Final
 
 from gymnasium.error import ResetNeeded
 
+from trca.envs.alfworld.adapter import ALFWorldAdapter
 from trca.envs.alfworld.binding import bind
-from trca.envs.alfworld.engine import Session
-from trca.envs.alfworld.games import game_source
-from trca.envs.alfworld.heuristic import sensible_command
-from trca.envs.alfworld.oracle import oracle_command
+from trca.envs.alfworld.data.games import game_source
+from trca.envs.alfworld.demonstrator import demonstrated_action
+from trca.envs.alfworld.oracle import oracle_action
+from trca.envs.alfworld.pages import REJECTED
+from trca.envs.alfworld.simulator import Simulator
 from trca.envs.alfworld.tasks import unknown
-from trca.envs.alfworld.text import REJECTED
-from trca.envs.alfworld.tracker import ALFWorldTracker
 from trca.envs.task_env import TaskEnv
 from trca.envs.text_env import TextInfo
 
@@ -76,8 +76,8 @@ class ALFWorldEnv(TaskEnv):
         self._task_ids = self.source.task_ids(split, task_types)
         self._known = frozenset(self._task_ids)
         self._task_type = ""
-        self._session: Session | None = None
-        self._tracker = ALFWorldTracker()
+        self._simulator: Simulator | None = None
+        self._adapter = ALFWorldAdapter()
 
     @property
     def task_ids(self) -> tuple[str, ...]:
@@ -94,36 +94,36 @@ class ALFWorldEnv(TaskEnv):
 
         For proofs, checks and demonstrations; nothing of it reaches ``info``.
         """
-        session = self._playing()
-        return oracle_command(bind(session.game.task), session)
+        simulator = self._playing()
+        return oracle_action(bind(simulator.game.task), simulator)
 
     def heuristic_action(self) -> str:
         """A sensible next command from what an agent could have observed so far.
 
         It copes with whatever was done before, so a demonstrator may mix it with other actions.
         """
-        tracker = self._tracker
-        self._follow(tracker)
-        return sensible_command(tracker.binding, tracker.beliefs, self._record[-1][2])
+        adapter = self._adapter
+        self._follow(adapter)
+        return demonstrated_action(adapter.binding, adapter.beliefs, self._record[-1][2])
 
     def _start(self, task_id: Any, options: dict[str, Any]) -> str:
         if task_id not in self._known:
             raise unknown(f"task of split {self.split!r}", task_id, self._task_ids)
         self._task_type = self.source.task_type(task_id)
-        self._session = Session(self.source.load(task_id))
-        return self._session.reset()
+        self._simulator = Simulator(self.source.load(task_id))
+        return self._simulator.reset()
 
     def _carry_out(self, action: str) -> tuple[str, float, bool, TextInfo]:
-        session = self._playing()
-        observation = session.step(action)
-        score = float(session.won)
-        outcome = TextInfo(accepted=observation != REJECTED, won=session.won, score=score)
-        return observation, score, session.done, outcome
+        simulator = self._playing()
+        observation = simulator.step(action)
+        score = float(simulator.won)
+        outcome = TextInfo(accepted=observation != REJECTED, won=simulator.won, score=score)
+        return observation, score, simulator.done, outcome
 
     def _described(self) -> tuple[str, str]:
         return self._task_type, self._playing().game.task
 
-    def _playing(self) -> Session:
-        if self._session is None:
+    def _playing(self) -> Simulator:
+        if self._simulator is None:
             raise ResetNeeded("no task was started: call reset() first")
-        return self._session
+        return self._simulator

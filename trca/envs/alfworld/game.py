@@ -2,7 +2,7 @@
 
 Every official game carries the same PDDL domain, and the same text grammar but for the task line.
 So neither is interpreted: they are recognised, and a game with others is refused by name. The rules
-are those of `engine.Session`, the sentences those of `text`.
+are those of `engine.Simulator`, the sentences those of `text`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from trca.envs.alfworld.pages import display_names
 from trca.envs.alfworld.pddl import PddlError, Problem, Query, parse_problem
-from trca.envs.alfworld.text import display_names
 
 _SINKS: Final = {
     "e733dcfa5154": frozenset({"sinktype", "sinkbasintype"}),
@@ -67,7 +67,7 @@ class GameFileError(ValueError):
 
 
 class Game:
-    """One game; immutable, so any number of sessions in any threads share it.
+    """One game; immutable, so any number of simulators in any threads share it.
 
     Things are known by their ids, such as ``mug_bar__plus_00_dot_80``, and shown by name, such as
     ``mug 1``.

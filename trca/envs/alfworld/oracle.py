@@ -1,12 +1,12 @@
-"""The omniscient player: reads the true state of a session and walks a shortest way to success."""
+"""The omniscient player: reads the true state and walks a shortest way to success."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
 from trca.envs.alfworld.binding import ALFWorldBinding
-from trca.envs.alfworld.engine import Session
 from trca.envs.alfworld.planner import View, best_way
+from trca.envs.alfworld.simulator import Simulator
 
 _STATES = {"ishot": "hot", "iscool": "cool", "isclean": "clean", "istoggled": "on"}
 
@@ -15,26 +15,26 @@ class OracleError(RuntimeError):
     """The oracle knows no way to success from here."""
 
 
-def oracle_command(task: ALFWorldBinding, session: Session) -> str:
+def oracle_action(task: ALFWorldBinding, simulator: Simulator) -> str:
     """The next command on a shortest way to success, from any state of the game.
 
     Args:
         task: What is asked for.
-        session: The game being played.
+        simulator: The game being played.
 
     Raises:
         OracleError: When there is no way, as in a room without the appliance that is needed.
     """
-    way = best_way(task, true_view(session))
+    way = best_way(task, true_view(simulator))
     if way is None or way.missing:
         raise OracleError(f"no way to success is known for {task}")
     return way.commands[0]
 
 
-def true_view(session: Session) -> View:
-    """The true state of a session, in the names that commands use."""
+def true_view(simulator: Simulator) -> View:
+    """The true state of a simulator, in the names that commands use."""
     facts = defaultdict(list)
-    for name, *arguments in session.facts:
+    for name, *arguments in simulator.facts:
         facts[name].append(arguments)
     place = next((at[1] for at in facts["atlocation"]), "")
     states: defaultdict[str, set[str]] = defaultdict(set)

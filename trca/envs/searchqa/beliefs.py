@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from trca.envs.searchqa.actions import Command
 from trca.envs.searchqa.binding import SearchQABinding
-from trca.envs.searchqa.commands import Command
 from trca.envs.searchqa.names import names_in
 from trca.envs.searchqa.reading import Shown, says, spaced
 from trca.envs.searchqa.relations import stems_of

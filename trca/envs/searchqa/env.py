@@ -17,15 +17,15 @@ from typing import Any, Final
 import numpy as np
 
 from trca.envs.retrieval.simulated import SimulatedRetriever
+from trca.envs.searchqa.actions import ANSWER_OFFER, SEARCH_OFFER, offered_actions
+from trca.envs.searchqa.adapter import SearchQAAdapter
 from trca.envs.searchqa.beliefs import Beliefs
-from trca.envs.searchqa.commands import ANSWER_OFFER, SEARCH_OFFER, offered_actions
-from trca.envs.searchqa.corpora import open_search
-from trca.envs.searchqa.datasets import DATASETS
-from trca.envs.searchqa.heuristic import sensible_command
-from trca.envs.searchqa.oracle import oracle_command
-from trca.envs.searchqa.session import Session
+from trca.envs.searchqa.data.corpora import open_search
+from trca.envs.searchqa.data.datasets import DATASETS
+from trca.envs.searchqa.demonstrator import demonstrated_action
+from trca.envs.searchqa.oracle import oracle_action
+from trca.envs.searchqa.simulator import Simulator
 from trca.envs.searchqa.tasks import Source, generated_size, tasks_of
-from trca.envs.searchqa.tracker import SearchQATracker
 from trca.envs.task_env import TaskEnv
 from trca.envs.text_env import TextInfo
 
@@ -107,8 +107,8 @@ class SearchQAEnv(TaskEnv):
         self._tasks = tasks_of(questions, split, seed)
         self._retriever = open_search(retriever, corpus, count, seed)
         self.generated = count is not None and corpus is None and retriever == "bm25"
-        self._session = Session(self._retriever, top_k, max_passage_chars)
-        self._tracker = SearchQATracker()
+        self._simulator = Simulator(self._retriever, top_k, max_passage_chars)
+        self._adapter = SearchQAAdapter()
 
     @property
     def task_ids(self) -> tuple[str, ...]:
@@ -118,22 +118,22 @@ class SearchQAEnv(TaskEnv):
     @property
     def admissible_actions(self) -> list[str]:
         """A search, the passages to open, and an answer; none once there is an answer."""
-        session = self._playing()
-        return [] if session.done else offered_actions(len(session.results))
+        simulator = self._playing()
+        return [] if simulator.done else offered_actions(len(simulator.results))
 
     def oracle_action(self) -> str:
         """The next action on a way to the right answer, by the hidden gold.
 
         For proofs, checks and demonstrations; nothing of it reaches ``info``.
         """
-        return oracle_command(self._playing(), self._observed())
+        return oracle_action(self._playing(), self._observed())
 
     def heuristic_action(self) -> str:
         """A sensible next action from what an agent could have observed so far.
 
         It copes with whatever was done before, so a demonstrator may mix it with other actions.
         """
-        return sensible_command(self._observed())
+        return demonstrated_action(self._observed())
 
     def random_action(self, rng: np.random.Generator) -> str:
         """One of the admissible actions, drawn evenly, its blank filled with words at hand.
@@ -142,7 +142,7 @@ class SearchQAEnv(TaskEnv):
         """
         action = super().random_action(rng)
         if action == SEARCH_OFFER:
-            words = self._session.question.text.rstrip("?").split()
+            words = self._simulator.question.text.rstrip("?").split()
             return f"search[{' '.join(rng.choice(words, size=int(rng.integers(1, 7))))}]"
         if action == ANSWER_OFFER:
             words = self._record[-1][1].replace(".", "").split()
@@ -155,8 +155,8 @@ class SearchQAEnv(TaskEnv):
         if isinstance(retriever, SimulatedRetriever) and "progress" in options:
             draw = zlib.crc32(str(task_id).encode())
             told = retriever.about(question.text, question.answers, options["progress"], draw)
-            return self._session.reset(question, told)
-        return self._session.reset(question)
+            return self._simulator.reset(question, told)
+        return self._simulator.reset(question)
 
     def _carry_out(self, action: str) -> tuple[str, float, bool, TextInfo]:
         """Carries an action out.
@@ -164,26 +164,26 @@ class SearchQAEnv(TaskEnv):
         Raises:
             RetrievalError: When a search could not be done; everything is then as it was.
         """
-        session = self._session
-        observation = session.step(action)
-        score = session.score
-        outcome = TextInfo(accepted=session.accepted, won=score == 1.0, score=score)
-        return observation, score, session.done, outcome
+        simulator = self._simulator
+        observation = simulator.step(action)
+        score = simulator.score
+        outcome = TextInfo(accepted=simulator.accepted, won=score == 1.0, score=score)
+        return observation, score, simulator.done, outcome
 
     def _described(self) -> tuple[str, str]:
-        question = self._session.question
+        question = self._simulator.question
         known = question.dataset in DATASETS
         return question.dataset if known else question.kind, question.text
 
     def _measures(self) -> dict[str, float]:
-        recall = self._session.gold_recall
-        return {"f1": self._session.f1} | ({} if recall is None else {"gold_recall": recall})
+        recall = self._simulator.gold_recall
+        return {"f1": self._simulator.f1} | ({} if recall is None else {"gold_recall": recall})
 
     def _observed(self) -> Beliefs:
         """What an agent knows by now, from what it was shown and did."""
-        self._follow(self._tracker)
-        return self._tracker.beliefs
+        self._follow(self._adapter)
+        return self._adapter.beliefs
 
-    def _playing(self) -> Session:
+    def _playing(self) -> Simulator:
         self._check_started()
-        return self._session
+        return self._simulator

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trca.envs.searchqa.actions import Verb
 from trca.envs.searchqa.binding import AnswerFormat
-from trca.envs.searchqa.commands import Verb
 
 
 @dataclass(frozen=True, slots=True)

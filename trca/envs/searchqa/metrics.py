@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from trca.envs.retrieval.passages import Passage
-from trca.envs.searchqa.questions import Question
+from trca.envs.searchqa.data.questions import Question
 
 _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)

@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from trca.envs.searchqa.pages import CUT
 from trca.envs.searchqa.relations import stems_of, words_of
-from trca.envs.searchqa.text import CUT
 
 _LINE: Final = re.compile(r"^\[(\d+)\] (?:(.{1,200}?): )?(.*)$", re.MULTILINE)
 

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from trca.envs.panel import no_task
-from trca.envs.searchqa import generate
-from trca.envs.searchqa.datasets import IN_DOMAIN, known_datasets, read_datasets
-from trca.envs.searchqa.questions import SPLITS, Question, QuestionFileError, read_questions
+from trca.envs.searchqa.data import generate
+from trca.envs.searchqa.data.datasets import IN_DOMAIN, known_datasets, read_datasets
+from trca.envs.searchqa.data.questions import SPLITS, Question, QuestionFileError, read_questions
 
 Source = str | Path | Sequence[str | Path] | Mapping[str, Any]
 """What names questions; see the module."""

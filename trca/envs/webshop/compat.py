@@ -20,7 +20,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Quirks:
-    """Which quirks a session has.
+    """Which quirks a simulator has.
 
     Attributes:
         searches_anywhere: ``search[...]`` works without a search bar, even after a purchase.

@@ -16,13 +16,13 @@ import numpy as np
 
 from trca.envs.task_env import TaskEnv
 from trca.envs.text_env import TextInfo
-from trca.envs.webshop.catalogue import Catalogue, Compat, open_catalogue
+from trca.envs.webshop.adapter import WebShopAdapter
+from trca.envs.webshop.data.catalogue import Catalogue, Compat, open_catalogue
+from trca.envs.webshop.demonstrator import demonstrated_action
 from trca.envs.webshop.goals import Goal
-from trca.envs.webshop.heuristic import sensible_command
-from trca.envs.webshop.oracle import oracle_command
-from trca.envs.webshop.session import Session
+from trca.envs.webshop.oracle import oracle_action
+from trca.envs.webshop.simulator import Simulator
 from trca.envs.webshop.tasks import tasks_of
-from trca.envs.webshop.tracker import WebShopTracker
 
 ENV_ID: Final = "trca/WebShop-v0"
 SEARCH_OFFER: Final = "search[<your query>]"
@@ -92,9 +92,9 @@ class WebShopEnv(TaskEnv):
             catalogue = open_catalogue(catalogue, seed=seed, compat=compat)
         self.catalogue = catalogue
         self._tasks = tasks_of(catalogue, goals, seed, compat, split_rule, split)
-        self._session = Session(catalogue, self._tasks.goals, observation_mode, compat, nouns)
+        self._simulator = Simulator(catalogue, self._tasks.goals, observation_mode, compat, nouns)
         self._by_score = reward == "score"
-        self._tracker = WebShopTracker()
+        self._adapter = WebShopAdapter()
 
     @property
     def task_ids(self) -> tuple[str, ...]:
@@ -109,48 +109,48 @@ class WebShopEnv(TaskEnv):
     @property
     def admissible_actions(self) -> list[str]:
         """The actions the page offers, a search first, then clicks in page order."""
-        session = self._playing()
-        clicks = [f"click[{name}]" for name in session.clickables if name != "search"]
-        return [SEARCH_OFFER, *clicks] if session.has_search_bar else clicks
+        simulator = self._playing()
+        clicks = [f"click[{name}]" for name in simulator.clickables if name != "search"]
+        return [SEARCH_OFFER, *clicks] if simulator.has_search_bar else clicks
 
     def oracle_action(self) -> str:
         """The next action on a way to a perfect purchase, by the hidden goal.
 
         For proofs, checks and demonstrations; nothing of it reaches ``info``.
         """
-        return oracle_command(self._playing())
+        return oracle_action(self._playing())
 
     def heuristic_action(self) -> str:
         """A sensible next action from what an agent could have observed so far.
 
         It copes with whatever was done before, so a demonstrator may mix it with other actions.
         """
-        self._follow(self._tracker)
-        return sensible_command(self._tracker.beliefs, self._record[-1][2])
+        self._follow(self._adapter)
+        return demonstrated_action(self._adapter.beliefs, self._record[-1][2])
 
     def random_action(self, rng: np.random.Generator) -> str:
         """One of the admissible actions, drawn evenly; a search is for words of the instruction."""
         action = super().random_action(rng)
         if action != SEARCH_OFFER:
             return action
-        words = self._session.goal.instruction.replace(",", " ").split() or ["gift"]
+        words = self._simulator.goal.instruction.replace(",", " ").split() or ["gift"]
         count = int(rng.integers(1, 7))
         return f"search[{' '.join(words[int(rng.integers(len(words)))] for _ in range(count))}]"
 
     def _start(self, task_id: Any, options: dict[str, Any]) -> str:
-        return self._session.reset(self._tasks.find(task_id))
+        return self._simulator.reset(self._tasks.find(task_id))
 
     def _carry_out(self, action: str) -> tuple[str, float, bool, TextInfo]:
-        session = self._session
-        observation, score, done = session.step(action)
+        simulator = self._simulator
+        observation, score, done = simulator.step(action)
         won = score == 1.0
-        outcome = TextInfo(accepted=session.accepted, won=won, score=score)
+        outcome = TextInfo(accepted=simulator.accepted, won=won, score=score)
         return observation, score if self._by_score else float(won), done, outcome
 
     def _described(self) -> tuple[str, str]:
-        goal = self._session.goal
+        goal = self._simulator.goal
         return goal.category, goal.instruction
 
-    def _playing(self) -> Session:
+    def _playing(self) -> Simulator:
         self._check_started()
-        return self._session
+        return self._simulator

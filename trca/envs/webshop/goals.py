@@ -18,9 +18,9 @@ from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from trca.envs.webshop.catalogue import Catalogue, Compat
 from trca.envs.webshop.compat import quirks_of
-from trca.envs.webshop.products import Product
+from trca.envs.webshop.data.catalogue import Catalogue, Compat
+from trca.envs.webshop.data.products import Product
 
 KINDS: Final = ("human", "synthetic")
 SHUFFLE_SEED: Final = 233

@@ -1,15 +1,15 @@
-"""The omniscient player: reads the true state of a session and walks a shortest way to score 1."""
+"""The omniscient player: reads the true state and walks a shortest way to score 1."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
 from trca.envs.webshop.binding import bind, query_words
-from trca.envs.webshop.catalogue import Catalogue
+from trca.envs.webshop.data.catalogue import Catalogue
+from trca.envs.webshop.data.products import document
 from trca.envs.webshop.goals import Goal
 from trca.envs.webshop.pages import PAGE_SIZE
-from trca.envs.webshop.products import document
-from trca.envs.webshop.session import DONE, HITS, ITEM, RESULTS, SEARCH, SUB, Session
+from trca.envs.webshop.simulator import DONE, HITS, ITEM, RESULTS, SEARCH, SUB, Simulator
 
 _BACK, _NEXT, _PREVIOUS, _BUY = (
     f"click[{name}]" for name in ("back to search", "next >", "< prev", "buy now")
@@ -20,34 +20,34 @@ class OracleError(RuntimeError):
     """The oracle knows no way to success from here."""
 
 
-def oracle_command(session: Session) -> str:
+def oracle_action(simulator: Simulator) -> str:
     """The next action on a shortest way to a score of 1, from any page.
 
     The way leads to the product that the goal was made from.
 
     Args:
-        session: The session.
+        simulator: The simulator.
 
     Raises:
         OracleError: When there is no way: after a purchase, when no query finds the product, or
             when it cannot be bought as asked.
     """
-    if session.page == DONE:
+    if simulator.page == DONE:
         raise OracleError("no way to success is known after a purchase")
-    if session.product is not None and session.product.asin == session.goal.asin:
-        return _finish(session) if session.page == ITEM else _PREVIOUS
-    query, page = best_query(session.catalogue, session.goal)
-    if session.page == SEARCH:
+    if simulator.product is not None and simulator.product.asin == simulator.goal.asin:
+        return _finish(simulator) if simulator.page == ITEM else _PREVIOUS
+    query, page = best_query(simulator.catalogue, simulator.goal)
+    if simulator.page == SEARCH:
         return f"search[{query}]"
-    turns = _turns(session)
-    leaving = {RESULTS: 0, ITEM: 1, SUB: 2}[session.page]
+    turns = _turns(simulator)
+    leaving = {RESULTS: 0, ITEM: 1, SUB: 2}[simulator.page]
     if leaving + abs(turns) >= 2 + page - 1:
         return _BACK
-    if session.page != RESULTS:
+    if simulator.page != RESULTS:
         return _PREVIOUS
     if turns:
         return _NEXT if turns > 0 else _PREVIOUS
-    return f"click[{session.goal.asin.lower()}]"
+    return f"click[{simulator.goal.asin.lower()}]"
 
 
 @lru_cache(maxsize=4096)
@@ -76,22 +76,22 @@ def best_query(catalogue: Catalogue, goal: Goal) -> tuple[str, int]:
     return best
 
 
-def _turns(session: Session) -> int:
+def _turns(simulator: Simulator) -> int:
     """Pages to turn from this page of results to the product's; `HITS` when it is on none."""
-    position = session.catalogue.position(session.goal.asin)
-    if position not in session.hits:
+    position = simulator.catalogue.position(simulator.goal.asin)
+    if position not in simulator.hits:
         return HITS
-    return session.hits.index(position) // PAGE_SIZE + 1 - session.number
+    return simulator.hits.index(position) // PAGE_SIZE + 1 - simulator.number
 
 
-def _finish(session: Session) -> str:
+def _finish(simulator: Simulator) -> str:
     """On the product's own page: the next option to choose, else the purchase."""
-    chosen = dict(session.options)
-    score = session.worth(chosen)
+    chosen = dict(simulator.options)
+    score = simulator.worth(chosen)
     if score.total == 1.0:
         return _BUY
-    for name, (group, value) in session.choices.items():
-        better = session.worth({**chosen, group: value})
+    for name, (group, value) in simulator.choices.items():
+        better = simulator.worth({**chosen, group: value})
         if (better.r_option or 0.0) > (score.r_option or 0.0):
             return f"click[{name}]"
-    raise OracleError(f"product {session.goal.asin!r} cannot be bought as asked")
+    raise OracleError(f"product {simulator.goal.asin!r} cannot be bought as asked")

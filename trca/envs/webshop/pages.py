@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
-from trca.envs.webshop.products import Product
+from trca.envs.webshop.data.products import Product
 
 BACK: Final = "Back to Search"
 NEXT: Final = "Next >"

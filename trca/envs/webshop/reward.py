@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from trca.envs.webshop.compat import Quirks
+from trca.envs.webshop.data.nouns import Nouns
+from trca.envs.webshop.data.products import Product
 from trca.envs.webshop.fuzzy import COLOURS, colour_or_self, says_the_same
 from trca.envs.webshop.goals import Goal
-from trca.envs.webshop.nouns import Nouns
-from trca.envs.webshop.products import Product
 
 
 @dataclass(frozen=True, slots=True)

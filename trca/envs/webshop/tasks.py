@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from trca.envs.panel import no_task
-from trca.envs.webshop.catalogue import Catalogue, Compat
+from trca.envs.webshop.data.catalogue import Catalogue, Compat
 from trca.envs.webshop.goals import Goal, goals_hash, make_goals, split_of
 
 

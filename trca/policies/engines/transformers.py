@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from trca.policies.engine import Completion, Request, Sampling
+from trca.policies.engines.engine import Completion, Request, Sampling
 from trca.policies.engines.row_attention import rows_attended
 from trca.policies.engines.row_cache import RowCache
 from trca.policies.spans import token_bytes

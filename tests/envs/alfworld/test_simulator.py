@@ -1,0 +1,199 @@
+"""Play: what the world says, what it takes, and that no string and no thread can upset it."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from trca.envs.alfworld.data import generate
+from trca.envs.alfworld.data.scene import Scene
+from trca.envs.alfworld.simulator import Game, Simulator
+
+KITCHEN = Scene(
+    name="kitchen",
+    receptacles=("CounterTop", "Fridge", "Microwave", "SinkBasin"),
+    objects=(("Apple", 0), ("Apple", 1), ("Knife", 0), ("Bowl", 3)),
+    task_type="Heat",
+    target="Apple",
+    destination="Fridge",
+    wording=0,
+)
+WAY = (
+    "go to countertop 1",
+    "take apple 2 from countertop 1",
+    "go to microwave 1",
+    "heat apple 2 with microwave 1",
+    "go to fridge 1",
+    "open fridge 1",
+    "move apple 2 to fridge 1",
+)
+
+
+@pytest.fixture(scope="module")
+def kitchen():
+    return Game.from_dict(KITCHEN.game())
+
+
+@pytest.fixture
+def simulator(kitchen):
+    return Simulator(kitchen)
+
+
+def told(simulator, *commands):
+    """The observations after some commands from the start."""
+    simulator.reset()
+    return [simulator.step(command) for command in commands]
+
+
+def test_the_first_observation_lists_the_room_and_names_the_task(simulator):
+    assert simulator.reset() == (
+        "-= Welcome to TextWorld, ALFRED! =-\n\n"
+        "You are in the middle of a room. Looking quickly around you, you see a countertop 1,"
+        " a fridge 1, a microwave 1, and a sinkbasin 1.\n\n"
+        "Your task is to: put a hot apple in fridge."
+    )
+
+
+def test_a_way_to_success_reads_as_in_alfworld(simulator):
+    assert told(simulator, *WAY) == [
+        "You arrive at countertop 1. On the countertop 1, you see a apple 2, and a knife 1.",
+        "You pick up the apple 2 from the countertop 1.",
+        "You arrive at microwave 1. The microwave 1 is closed.",
+        "You heat the apple 2 using the microwave 1.",
+        "You arrive at fridge 1. The fridge 1 is closed.",
+        "You open the fridge 1. The fridge 1 is open. In it, you see a apple 1.",
+        "You move the apple 2 to the fridge 1.",
+    ]
+    assert simulator.won
+    assert simulator.done
+
+
+def test_what_is_held_can_be_looked_at(simulator):
+    told(simulator, *WAY[:2])
+    assert simulator.step("inventory") == "You are carrying: a apple 2."
+    assert simulator.step("examine apple 2") == "There's nothing special about apple 2."
+    for command in WAY[2:4]:
+        simulator.step(command)
+    assert simulator.step("examine apple 2") == "This is a hot apple 2."
+
+
+def test_what_was_left_behind_is_missed_where_it_lay(simulator):
+    assert told(simulator, *WAY[:2], "look")[-1] == (
+        "You are facing the countertop 1. Next to it, you see nothing."
+    )
+
+
+def test_admissible_commands_are_sorted_and_are_what_the_world_takes(simulator):
+    told(simulator, "go to countertop 1")
+    assert simulator.admissible_commands == [
+        "examine countertop 1",
+        "go to fridge 1",
+        "go to microwave 1",
+        "go to sinkbasin 1",
+        "help",
+        "inventory",
+        "look",
+        "take apple 2 from countertop 1",
+        "take knife 1 from countertop 1",
+    ]
+
+
+def test_a_knife_slices_what_lies_beside(simulator):
+    said = told(simulator, "go to countertop 1", "take knife 1 from countertop 1")
+    assert "slice apple 2 with knife 1" in simulator.admissible_commands
+    said = simulator.step("slice apple 2 with knife 1")
+    assert said == "You sliced the apple 2 with the knife 1."
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["", "Look", "go to  fridge 1", "go to fridge 2", "open fridge 1", "look\x00", "ｌｏｏｋ"],
+)
+def test_what_is_not_admissible_changes_nothing(simulator, command):
+    simulator.reset()
+    before = list(simulator.facts)
+    assert simulator.step(command) == "Nothing happens."
+    assert list(simulator.facts) == before
+    assert not simulator.done
+
+
+def test_space_around_a_command_does_not_count(simulator):
+    assert told(simulator, " \tgo to fridge 1\n") == told(simulator, "go to fridge 1")
+
+
+def test_after_success_the_last_state_repeats(simulator):
+    last = told(simulator, *WAY)[-1]
+    admissible = list(simulator.admissible_commands)
+    for command in ("look", "close fridge 1", "nonsense", "take apple 2 from fridge 1"):
+        assert simulator.step(command) == last
+        assert simulator.admissible_commands == admissible
+        assert simulator.won
+
+
+def test_reset_starts_over(simulator):
+    first = simulator.reset()
+    told(simulator, *WAY)
+    assert simulator.reset() == first
+    assert not simulator.won
+    assert not simulator.done
+    assert told(simulator, *WAY)[-1] == "You move the apple 2 to the fridge 1."
+
+
+def test_sessions_of_a_game_share_nothing_that_changes(kitchen):
+    one, other = Simulator(kitchen), Simulator(kitchen)
+    before = list(other.facts)
+    told(one, *WAY)
+    assert list(other.facts) == before
+    assert told(other, *WAY) == told(one, *WAY)
+
+
+def test_facts_tell_the_truth_in_the_names_of_commands(simulator):
+    told(simulator, *WAY[:2])
+    facts = set(simulator.facts)
+    assert ("holds", "agent", "apple 2") in facts
+    assert ("inreceptacle", "apple 1", "fridge 1") in facts
+    assert ("inreceptacle", "apple 2", "countertop 1") not in facts
+    assert ("openable", "fridge 1") in facts
+    assert not {fact for fact in facts if fact[0] == "opened"}
+
+
+@settings(
+    max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(commands=st.lists(st.text(), min_size=20, max_size=20))
+def test_any_string_is_answered(simulator, commands):
+    for command in commands:
+        known = command.strip() in simulator.admissible_commands
+        assert known or simulator.step(command) == "Nothing happens."
+
+
+def test_a_string_of_a_megabyte_is_answered(simulator):
+    simulator.reset()
+    assert simulator.step("look " * 200_000) == "Nothing happens."
+    assert simulator.step("\x00" * 1_000_000) == "Nothing happens."
+
+
+def _play(job):
+    """A random walk of some simulators in turn, written down."""
+    games, seed = job
+    rng = random.Random(seed)
+    simulators = [Simulator(game) for game in games]
+    record = [simulator.reset() for simulator in simulators]
+    for _ in range(60):
+        for simulator in simulators:
+            command = rng.choice([*simulator.admissible_commands, "nonsense"])
+            record += [command, simulator.step(command), *simulator.admissible_commands]
+    return record
+
+
+def test_threads_do_not_disturb_each_other():
+    games = [
+        Game.from_dict(generate.draw("small", "train", kind, i).game())
+        for i, kind in enumerate(generate.GOALS)
+    ]
+    jobs = [(games, seed) for seed in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(_play, jobs))
+    assert together == [_play(job) for job in jobs]

@@ -1,0 +1,66 @@
+"""Models that speak the tags of Search-R1 play SearchQA, and their action tokens are found."""
+
+import numpy as np
+
+from trca.algorithms.player import GroupRequest, Player
+from trca.envs.registration import make_searchqa
+from trca.envs.searchqa.responses import SEARCH_R1_FORMAT, dialect_span
+from trca.policies.bpe import train_tokenizer
+from trca.policies.engines.engine import Completion, Sampling
+from trca.policies.prompts import Prompter
+from trca.policies.spans import action_mask
+
+
+class Scripted:
+    """An engine that writes what it is told, a turn after the other."""
+
+    version = 0
+
+    def __init__(self, tokenizer, responses):
+        self.tokenizer, self.responses, self.prompts = tokenizer, list(responses), []
+
+    def generate(self, requests, sampling):
+        self.prompts += [self.tokenizer.decode(request.prompt_ids) for request in requests]
+        ids = np.array(self.tokenizer(self.responses.pop(0))["input_ids"], dtype=np.int32)
+        return [Completion(ids, np.zeros(len(ids), np.float32), "stop") for _ in requests]
+
+    def load_weights(self, weights, version):
+        pass
+
+    def close(self):
+        pass
+
+
+def test_an_episode_is_played_through_the_dialect():
+    tokenizer = train_tokenizer(["Question: who <search> Ada </search>"] * 3, [], 50, 10)
+    engine = Scripted(
+        tokenizer,
+        ["<think>é</think><search>Ada Balan</search> ok", "nothing", "<answer>Oslo</answer>"],
+    )
+    world = make_searchqa()
+    player = Player(
+        lambda split: world,
+        engine,
+        Prompter(tokenizer, SEARCH_R1_FORMAT.prompt),
+        tokenizer,
+        SEARCH_R1_FORMAT,
+    )
+    task = world.unwrapped.task_ids[0]
+    played = player.play([GroupRequest(0, task, "train", 1, (0,))], Sampling(1.0, 64))
+    assert not played.failures
+    steps = played.rollouts[0].steps
+    assert [step.command for step in steps] == ["search[Ada Balan]", "", "answer[Oslo]"]
+    assert [step.parsed for step in steps] == [True, False, True]
+    marked = tokenizer.decode(steps[0].response_ids[steps[0].action_mask])
+    assert marked == "<search>Ada Balan</search>"
+    assert not steps[1].action_mask.any()
+    assert "<information>[1] Ada Balan" in engine.prompts[1]
+
+
+def test_the_mask_covers_the_tags_of_either_format():
+    tokenizer = train_tokenizer(["a b <search> </search>"] * 3, [], 20, 5)
+    ids = np.array(tokenizer("a <search>b</search> a")["input_ids"])
+    assert tokenizer.decode(ids[action_mask(ids, tokenizer, dialect_span)]).strip() == (
+        "<search>b</search>"
+    )
+    assert not action_mask(ids, tokenizer).any()

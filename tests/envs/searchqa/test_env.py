@@ -1,0 +1,423 @@
+"""`SearchQAEnv` keeps the contract of text worlds."""
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import check_env
+
+from trca.envs.retrieval.passages import CorpusError
+from trca.envs.retrieval.retriever import RETRIEVERS, RetrievalError
+from trca.envs.retrieval.storage import StoredDataError
+from trca.envs.searchqa import env as env_module
+from trca.envs.searchqa.actions import ANSWER_OFFER, SEARCH_OFFER
+from trca.envs.searchqa.data.corpora import open_search
+from trca.envs.searchqa.data.generate import TASK_TYPES, TWO_HOP
+from trca.envs.searchqa.env import SearchQAEnv
+from trca.envs.searchqa.pages import ANSWERED, NOTHING_FOUND, REJECTED
+from trca.envs.text_env import UNPARSED
+
+SHARED = Path(__file__).parents[4] / "shared" / "data" / "searchqa"
+
+
+@pytest.fixture
+def env():
+    return SearchQAEnv()
+
+
+def hidden(env):
+    return env._simulator.question
+
+
+def of_kind(env, kind):
+    return next(each for each in env.task_ids if env._tasks.find(each).kind == kind)
+
+
+def transcript(env, task, seed):
+    rng = np.random.default_rng(seed)
+    observation, info = env.reset(options={"task": task})
+    said = [observation, *info["admissible_actions"]]
+    over = False
+    while not over:
+        action = "nonsense" if rng.random() < 0.2 else env.random_action(rng)
+        observation, _, terminated, truncated, info = env.step(action)
+        said += [action, observation, *info["admissible_actions"], str(info["accepted"])]
+        over = terminated or truncated
+    return said
+
+
+def test_the_first_observation_is_the_question(env):
+    observation, info = env.reset(options={"task": env.task_ids[3]})
+    assert observation == f"Question: {info['task']}"
+    assert info["task_id"] == env.task_ids[3]
+    assert info["task_type"] in TASK_TYPES
+    assert info["admissible_actions"] == [SEARCH_OFFER, ANSWER_OFFER]
+    assert set(info) == {"task_id", "split", "task_type", "task", "admissible_actions"}
+
+
+def test_a_one_hop_question_is_answered_by_search_open_and_answer(env):
+    env.reset(options={"task": of_kind(env, "who")})
+    [title], [answer, *_] = hidden(env).gold_titles, hidden(env).answers
+    observation, reward, terminated, truncated, info = env.step(f"search[{title}]")
+    assert observation.startswith(f"[1] {title}: {title} ")
+    listed = len(observation.split("\n"))
+    assert 2 <= listed <= 3
+    opens = [f"open[{number}]" for number in range(1, listed + 1)]
+    assert info["admissible_actions"] == [SEARCH_OFFER, *opens, ANSWER_OFFER]
+    assert (reward, terminated, truncated, info["won"]) == (0.0, False, False, False)
+    observation = env.step("open[1]")[0]
+    assert answer in observation
+    assert "…" not in observation
+    observation, reward, terminated, truncated, info = env.step(f"answer[the {answer.upper()}!]")
+    assert observation == ANSWERED
+    assert (reward, terminated, truncated) == (1.0, True, False)
+    assert (
+        info["won"],
+        info["score"],
+        info["measures"]["f1"],
+        info["measures"]["gold_recall"],
+    ) == (True, 1.0, 1.0, 1.0)
+    assert info["admissible_actions"] == []
+
+
+def test_every_two_hop_question_can_be_answered_in_four_steps(env):
+    """The first passage's beginning names the second one, which is opened where it is cut."""
+    for task in env.task_ids[:60]:
+        env.reset(options={"task": task})
+        if hidden(env).kind != TWO_HOP:
+            continue
+        first, second = hidden(env).gold_titles
+        assert f" {second}" in env.step(f"search[{first}]")[0].partition("\n")[0]
+        env.step(f"search[{second}]")
+        place = [passage.title for passage in env._simulator.results].index(second) + 1
+        assert hidden(env).answers[0] in env.step(f"open[{place}]")[0]
+        _, reward, terminated, _, info = env.step(f"answer[{hidden(env).answers[0]}]")
+        assert (reward, terminated, info["measures"]["gold_recall"]) == (1.0, True, 1.0)
+
+
+def test_some_answers_are_seen_only_when_a_passage_is_opened(env):
+    cut = 0
+    for task in env.task_ids[:80]:
+        env.reset(options={"task": task})
+        listed = env.step(f"search[{hidden(env).gold_titles[-1]}]")[0]
+        cut += not any(answer in listed for answer in hidden(env).answers)
+    assert 15 < cut < 60
+
+
+def test_a_wrong_answer_ends_the_episode_without_reward(env):
+    env.reset(options={"task": of_kind(env, "who")})
+    words = hidden(env).answers[0].split()
+    _, reward, terminated, _, info = env.step(f"answer[{words[0]}]")
+    assert (reward, terminated, info["won"], info["score"]) == (0.0, True, False, 0.0)
+    assert info["measures"]["f1"] == pytest.approx(2 / 3)
+    assert info["measures"]["gold_recall"] == 0.0
+
+
+def test_an_alias_is_as_good_as_the_name(env):
+    task = next(each for each in env.task_ids if len(env._tasks.find(each).answers) == 2)
+    env.reset(options={"task": task})
+    assert env.step(f"answer[{hidden(env).answers[1]}]")[1] == 1.0
+
+
+def test_f1_and_recall_are_told_at_the_end_alone(env):
+    env.reset(seed=0)
+    for turn in range(4):
+        *_, truncated, info = env.step(f"search[{hidden(env).gold_titles[0]}]")
+        assert truncated == (turn == 3)
+        assert ("measures" in info) == truncated
+    assert info["measures"]["f1"] == 0.0
+    assert info["measures"]["gold_recall"] in (0.5, 1.0)
+
+
+def test_the_step_limit_truncates(env):
+    env.reset(seed=0)
+    ends = [env.step("search[Ada]" if turn == 0 else "fly")[2:4] for turn in range(4)]
+    assert ends == [(False, False)] * 3 + [(False, True)]
+    with pytest.raises(ResetNeeded, match="the episode is over"):
+        env.step("search[Ada]")
+
+
+def test_an_answer_at_the_last_step_terminates_and_does_not_truncate():
+    env = SearchQAEnv(max_steps=1)
+    env.reset(seed=0)
+    assert env.step("answer[x]")[2:4] == (True, False)
+    with pytest.raises(ResetNeeded, match="the episode is over"):
+        env.step("answer[x]")
+
+
+def test_nothing_can_be_done_before_reset(env):
+    for call in (lambda: env.step("search[x]"), env.oracle_action, env.heuristic_action):
+        with pytest.raises(ResetNeeded, match="call reset"):
+            call()
+
+
+@pytest.mark.parametrize("blank", [UNPARSED, " ", "\n\t", "\u2003"])
+def test_a_blank_action_is_not_parsed_and_changes_nothing(env, blank):
+    env.reset(seed=0)
+    offers = env.step("search[Ada]")[4]["admissible_actions"]
+    observation, reward, terminated, _, info = env.step(blank)
+    assert observation == REJECTED
+    assert (reward, terminated, info["parsed"], info["accepted"]) == (0.0, False, False, False)
+    assert info["admissible_actions"] == offers
+
+
+def test_a_search_without_results_closes_the_list(env):
+    env.reset(seed=0)
+    env.step("search[Ada]")
+    observation, *_, info = env.step("search[zzz]")
+    assert observation == NOTHING_FOUND
+    assert info["accepted"]
+    assert info["admissible_actions"] == [SEARCH_OFFER, ANSWER_OFFER]
+
+
+def test_the_list_is_as_long_and_as_wide_as_asked_for():
+    env = SearchQAEnv(top_k=5, max_passage_chars=20)
+    env.reset(seed=0)
+    lines = env.step("search[Ada Guild Bay River]")[0].split("\n")
+    assert len(lines) == 5
+    assert all(len(line.split(": ", 1)[1]) <= 21 for line in lines)
+
+
+def test_a_failed_search_is_an_error_and_no_result():
+    """Nothing is lost by it: the same action may be tried again."""
+    env = SearchQAEnv()
+    env.reset(options={"task": env.task_ids[0]})
+    env.step("search[Ada]")
+    working = env._simulator._searching
+
+    class Dead:
+        def search(self, queries, limit):
+            raise RetrievalError("the server is gone")
+
+    env._simulator._searching = Dead()
+    for _ in range(6):
+        with pytest.raises(RetrievalError, match="the server is gone"):
+            env.step("search[Ben]")
+    env._simulator._searching = working
+    assert env.step("search[Ben]")[0].startswith("[1] Ben")
+    assert env.step("open[1]")[2:4] == (False, False)
+    assert env.step("open[1]")[2:4] == (False, True)
+
+
+def test_equal_actions_give_equal_episodes(env):
+    other = SearchQAEnv()
+    for number, task in enumerate(env.task_ids[:10]):
+        assert transcript(env, task, number) == transcript(other, task, number)
+
+
+def test_environments_in_threads_play_as_they_do_alone(env):
+    tasks = env.task_ids[:16]
+    alone = [transcript(env, task, 0) for task in tasks]
+    with ThreadPoolExecutor(8) as threads:
+        together = threads.map(lambda task: transcript(SearchQAEnv(), task, 0), tasks)
+        assert list(together) == alone
+
+
+def test_environments_share_questions_and_index():
+    envs = [SearchQAEnv(split=split) for split in ("train", "test") for _ in range(4)]
+    assert len({id(env._retriever) for env in envs}) == 1
+    assert len({id(env.task_ids) for env in envs}) == 2
+
+
+def test_a_seed_draws_the_same_tasks(env):
+    def drawn(seed):
+        first = env.reset(seed=seed)[1]["task_id"]
+        return [first, *(env.reset()[1]["task_id"] for _ in range(4))]
+
+    assert drawn(3) == drawn(3)
+    assert len({tuple(drawn(seed)) for seed in range(4)}) == 4
+
+
+def test_splits_and_seeds_have_panels_of_their_own(env):
+    assert env.panel.world == "trca/SearchQA-v0"
+    assert env.panel.hash == SearchQAEnv().panel.hash
+    others = [SearchQAEnv(split="validation"), SearchQAEnv(split="test"), SearchQAEnv(seed=1)]
+    assert len({env.panel.hash, *(other.panel.hash for other in others)}) == 4
+    for one, other in combinations([env, *others], 2):
+        assert not set(one.task_ids) & set(other.task_ids)
+
+
+def test_the_beginning_of_a_panel_mixes_kinds(env):
+    kinds = {env._tasks.find(task).kind for task in env.task_ids[:64]}
+    assert kinds == set(TASK_TYPES)
+
+
+def test_random_actions_fill_their_blanks_with_words_at_hand(env):
+    env.reset(seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        action = env.random_action(rng)
+        assert action.startswith(("search[", "answer["))
+        words = action.partition("[")[2][:-1].split()
+        assert set(words) <= set(hidden(env).text.replace("?", "").split()) | {"Question:"} | set(
+            hidden(env).text.split()
+        )
+
+
+def test_the_info_of_a_step_is_the_callers_own(env):
+    env.reset(seed=0)
+    info = env.step("search[Ada]")[4]
+    offered = list(info["admissible_actions"])
+    info["admissible_actions"].clear()
+    assert env.step("nonsense")[4]["admissible_actions"] == offered
+
+
+def test_render_tells_the_episode(env):
+    assert env.render() is None
+    env = SearchQAEnv(render_mode="ansi")
+    observation, _ = env.reset(seed=0)
+    answer = env.step("search[Ada]")[0]
+    assert env.render() == f"{observation}\n\n> search[Ada]\n{answer}"
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"questions": "tiny"}, "choose small, medium, large, or the path"),
+        ({"split": "dev"}, "choose from train, validation, test"),
+        ({"retriever": "google"}, f"choose {', '.join(RETRIEVERS)}"),
+        ({"retriever": {"top": 1}}, "a mapping with a name"),
+        ({"retriever": {"name": "bm25", "k1": 1}}, "bm25 takes no k1"),
+        ({"retriever": "lucene"}, "lucene has nothing to search: give corpus"),
+        ({"max_steps": 0}, "max_steps is 0: give 1 or more"),
+        ({"top_k": -1}, "top_k is -1: give 1 or more"),
+        ({"max_passage_chars": 0}, "max_passage_chars is 0: give 1 or more"),
+        ({"render_mode": "human"}, "choose ansi"),
+    ],
+)
+def test_unknown_choices_list_the_known_ones(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        SearchQAEnv(**kwargs)
+
+
+def test_an_unknown_task_names_the_nearest(env):
+    near = env.task_ids[1].replace("/train/", "/trian/")
+    with pytest.raises(ValueError, match=f"did you mean '{env.task_ids[1]}'"):
+        env.reset(options={"task": near})
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "cache"))
+    passages = [("a", "Emma", "Emma was written by Jane Austen."), ("b", "Ran", "A film.")]
+    rows = [{"id": each, "contents": f'"{title}"\n{text}'} for each, title, text in passages]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    question = {"id": "1", "question": "who wrote emma", "golden_answers": ["Jane Austen"]}
+    (tmp_path / "nq.jsonl").write_text(json.dumps({**question, "gold_ids": ["a"]}))
+    return tmp_path
+
+
+def test_questions_and_corpus_of_files_are_played(files):
+    env = SearchQAEnv(questions=files / "nq.jsonl", corpus=files / "corpus.jsonl", split="test")
+    _, info = env.reset()
+    assert (info["task"], info["task_type"]) == ("who wrote emma", "nq")
+    assert env.step("search[emma]")[0] == "[1] Emma: Emma was written by Jane Austen."
+    _, reward, *_, info = env.step("answer[jane austen]")
+    assert (reward, info["measures"]["gold_recall"]) == (1.0, 1.0)
+
+
+def test_a_corpus_is_indexed_once_and_again_when_it_changes(files):
+    corpus = files / "corpus.jsonl"
+    first = open_search("bm25", corpus)
+    assert open_search("bm25", str(corpus)) is first
+    [index] = (files / "cache" / "searchqa").iterdir()
+    assert open_search("bm25", index) is open_search({"name": "bm25", "index": str(index)})
+    corpus.write_text('{"id": "c", "contents": "\\"Ran\\"\\nRan is a film by Kurosawa."}')
+    [[found]] = open_search("bm25", corpus).search(["ran"], 3)
+    assert found.id == "c"
+
+
+def test_a_malformed_corpus_is_named_by_file_and_line(files):
+    corpus = files / "corpus.jsonl"
+    corpus.write_text('{"id": "a", "contents": "x"}\n{"id": "b"}\n')
+    with pytest.raises(CorpusError, match=r"corpus\.jsonl:2: expected"):
+        SearchQAEnv(questions=files / "nq.jsonl", corpus=corpus, split="test")
+
+
+def test_a_missing_corpus_is_said_so(files):
+    with pytest.raises(ValueError, match="bm25 has nothing to search: give corpus"):
+        SearchQAEnv(questions=files / "nq.jsonl", split="test")
+    with pytest.raises(StoredDataError, match="nowhere"):
+        SearchQAEnv(questions=files / "nq.jsonl", corpus=files / "nowhere", split="test")
+
+
+def test_a_simulated_engine_is_told_of_the_question_in_training_alone(monkeypatch):
+    told = []
+
+    class Simulated:
+        def about(self, question, answers, progress, seed):
+            told.append((question, answers, progress, seed))
+            return self
+
+        def search(self, queries, limit):
+            return [[] for _ in queries]
+
+    monkeypatch.setattr(env_module, "SimulatedRetriever", Simulated)
+    monkeypatch.setattr(env_module, "open_search", lambda *_: Simulated())
+    env = SearchQAEnv()
+    env.reset(options={"task": env.task_ids[0]})
+    assert told == []
+    for _ in range(2):
+        env.reset(options={"task": env.task_ids[0], "progress": 0.25})
+    assert told[0] == told[1]
+    assert told[0][:3] == (hidden(env).text, hidden(env).answers, 0.25)
+
+
+def test_gymnasium_finds_nothing_to_complain_about():
+    check_env(SearchQAEnv(), skip_render_check=True)
+
+
+FRESH = """
+import sys, gymnasium
+env = gymnasium.make("trca.envs:trca/SearchQA-v0", split="validation", max_steps=6)
+observation, info = env.reset(seed=0)
+while True:
+    observation, reward, terminated, truncated, info = env.step(env.unwrapped.oracle_action())
+    assert len(info["rubric"]["judgments"]) == 15
+    if terminated or truncated:
+        break
+assert info["won"]
+heavy = {"torch", "ray", "transformers", "textworld", "openai", "pyarrow", "pandas", "faiss"}
+print(sorted(heavy & set(sys.modules)))
+"""
+
+
+def test_gymnasium_makes_the_world_with_no_import_of_ours_and_nothing_heavy():
+    fresh = subprocess.run(
+        [sys.executable, "-c", FRESH], capture_output=True, text=True, check=False
+    )
+    assert fresh.returncode == 0, fresh.stderr
+    assert fresh.stdout.strip() == "[]"
+
+
+def test_a_made_environment_can_be_made_again_from_its_spec():
+    env = gymnasium.make("trca/SearchQA-v0", split="validation", max_steps=7)
+    again = gymnasium.make(env.spec)
+    assert again.unwrapped.max_steps == 7
+    assert again.unwrapped.task_ids == env.unwrapped.task_ids
+
+
+def test_the_shared_questions_are_played_over_the_shared_corpus(tmp_path):
+    if not SHARED.exists():
+        pytest.skip(f"no questions at {SHARED}")
+    import lzma
+
+    with lzma.open(SHARED / "corpus.jsonl.xz", "rt") as file:
+        (tmp_path / "corpus.jsonl").write_text("".join(next(file) for _ in range(60)))
+    questions = {"folder": SHARED, "datasets": ["hotpotqa"]}
+    corpus = open_search("bm25", tmp_path / "corpus.jsonl")
+    assert len(corpus) == 60
+    env = SearchQAEnv(questions=questions, corpus=tmp_path / "corpus.jsonl", split="validation")
+    _, info = env.reset(options={"task": env.task_ids[0]})
+    assert info["task_type"] == "hotpotqa"
+    for title in hidden(env).gold_titles:
+        env.step(f"search[{title}]")
+    info = env.step(f"answer[{hidden(env).answers[0]}]")[4]
+    assert (info["won"], info["measures"]["gold_recall"]) == (True, 1.0)

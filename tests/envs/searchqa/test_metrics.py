@@ -1,0 +1,163 @@
+"""Exact match is the reference definition, told here a second time in another way."""
+
+import random
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trca.envs.retrieval.passages import Passage
+from trca.envs.searchqa.data.datasets import read_datasets
+from trca.envs.searchqa.data.questions import Question
+from trca.envs.searchqa.metrics import exact_match, f1, gold_recall, normalized
+
+SHARED = Path(__file__).parents[4] / "shared" / "data" / "searchqa"
+
+
+def reference_words(text):
+    """The words that count, by hand: character by character and without patterns."""
+    kept = [character for character in text.lower() if character not in string.punctuation]
+    runs, run, in_word = [], "", False
+    for character in kept:
+        is_word = character.isalnum() or character == "_"
+        if run and is_word != in_word:
+            runs.append(run)
+            run = ""
+        run, in_word = run + character, is_word
+    runs.append(run)
+    spaced = "".join(" " if run in ("a", "an", "the") else run for run in runs)
+    words, word = [], ""
+    for character in spaced + " ":
+        if character.isspace():
+            words += [word] if word else []
+            word = ""
+        else:
+            word += character
+    return words
+
+
+def reference_match(answer, aliases):
+    return any(reference_words(answer) == reference_words(alias) for alias in aliases)
+
+
+PIECES = (
+    *("the", "The", "a", "An", "Theatre", "cat", "Cat", "U.S.", "1,000", "O'Neill", "-", "–", "’s"),
+    *(
+        "İ",
+        "ß",
+        "é",
+        "e\u0301",
+        "日本",
+        " ",
+        "  ",
+        "\t",
+        "\u00a0",
+        "\u200b",
+        ".",
+        '"',
+        "!",
+        "_",
+        "ǅ",
+    ),
+)
+CHANGES = (str.upper, str.title, "the {}".format, "{} !".format, "an {}".format, str.strip)
+TEXTS = st.one_of(st.lists(st.sampled_from(PIECES), max_size=6).map("".join), st.text(max_size=12))
+
+
+def assert_as_in_the_reference(answer, aliases):
+    assert exact_match(answer, aliases) == float(reference_match(answer, aliases))
+    assert normalized(answer) == " ".join(reference_words(answer))
+
+
+def test_exact_match_is_the_reference_on_ten_thousand_random_pairs():
+    rng, matches = random.Random(0), 0
+
+    def text():
+        pieces = rng.choices(PIECES, k=rng.randrange(7))
+        return rng.choice(("", " ")).join(pieces) + "".join(
+            chr(rng.choice((rng.randrange(32, 127), rng.randrange(160, 0xD800))))
+            for _ in range(rng.randrange(3))
+        )
+
+    for _ in range(10_000):
+        aliases = [text() for _ in range(rng.randint(1, 3))]
+        answer = rng.choice(CHANGES)(aliases[-1]) if rng.random() < 0.5 else text()
+        assert_as_in_the_reference(answer, aliases)
+        matches += exact_match(answer, aliases)
+    assert 3_000 < matches < 7_000
+
+
+@given(TEXTS, st.lists(TEXTS, min_size=1, max_size=3), st.sampled_from(CHANGES), st.booleans())
+def test_exact_match_is_the_reference_whatever_the_text(answer, aliases, change, changed):
+    assert_as_in_the_reference(change(aliases[0]) if changed else answer, aliases)
+
+
+@pytest.mark.parametrize(
+    ("answer", "aliases", "right"),
+    [
+        ("The Beatles", ["Beatles"], True),
+        ("beatles, the", ["The Beatles!"], True),
+        ("the the", ["The The"], True),
+        ("theatre", ["re"], False),
+        ("U.S.", ["us"], True),
+        ("1,000", ["1000"], True),
+        ("O'Neill", ["oneill"], True),
+        ("twenty-one", ["twenty one"], False),
+        ("Café", ["Cafe"], False),
+        ("Paris, France", ["Paris"], False),
+        ("", ["The"], True),
+        ("x", [], False),
+    ],
+)
+def test_exact_match_of_cases_worked_out_by_hand(answer, aliases, right):
+    assert exact_match(answer, aliases) == float(right)
+
+
+@pytest.mark.parametrize(
+    ("answer", "aliases", "expected"),
+    [
+        ("the cat sat", ["cat sat"], 1.0),
+        ("cat", ["cat sat"], 2 / 3),
+        ("a cat cat", ["cat sat"], 0.5),
+        ("dog", ["cat", "big dog"], 2 / 3),
+        ("yes", ["yes sir"], 0.0),
+        ("no way", ["no"], 0.0),
+        ("Yes!", ["yes"], 1.0),
+        ("", ["cat"], 0.0),
+        ("the", ["a"], 0.0),
+    ],
+)
+def test_f1_of_cases_worked_out_by_hand(answer, aliases, expected):
+    assert f1(answer, aliases) == pytest.approx(expected)
+
+
+@given(TEXTS, st.lists(TEXTS, min_size=1, max_size=3))
+def test_f1_is_a_share_and_full_for_exact_matches_of_words(answer, aliases):
+    assert 0.0 <= f1(answer, aliases) <= 1.0
+    if exact_match(answer, aliases) and normalized(answer):
+        assert f1(answer, aliases) == 1.0
+
+
+def test_every_real_alias_matches_itself_and_has_a_normal_form():
+    if not SHARED.exists():
+        pytest.skip(f"no questions at {SHARED}")
+    questions = read_datasets(SHARED)
+    assert len(questions) == 1529
+    for question in questions:
+        assert all(exact_match(alias, question.answers) == 1.0 for alias in question.answers)
+        assert any(normalized(alias) for alias in question.answers)
+
+
+def asked(**gold):
+    return Question("1", "nq", "test", "Who?", ("I",), "nq", **gold)
+
+
+def test_gold_recall_goes_by_ids_else_by_titles_else_is_unknown():
+    found = [Passage("7", '"Emma"\nA novel.'), Passage("9", '"Ran"\nA film.')]
+    assert gold_recall(asked(gold_ids=("7", "8")), found) == 0.5
+    assert gold_recall(asked(gold_ids=("8",), gold_titles=("Emma",)), found) == 0.0
+    assert gold_recall(asked(gold_titles=("Emma", "Ran")), found) == 1.0
+    assert gold_recall(asked(gold_titles=("Emma",)), []) == 0.0
+    assert gold_recall(asked(), found) is None

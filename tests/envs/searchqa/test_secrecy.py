@@ -1,0 +1,171 @@
+"""Gold answers and gold passages reach nothing that an agent or a judge sees before the end.
+
+Two worlds are the same but for what is hidden: answers, their aliases, gold passages. Whatever is
+played, all that comes out of them is the same until the end, and no hidden word is in it.
+"""
+
+import inspect
+import json
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from trca.envs.annotate import RubricAnnotation
+from trca.envs.searchqa.adapter import SearchQAAdapter
+from trca.envs.searchqa.binding import SearchQABinding, bind
+from trca.envs.searchqa.data.generate import generated
+from trca.envs.searchqa.env import SearchQAEnv
+from trca.envs.searchqa.facts import SearchQAFacts
+from trca.policies.prompts import Prompter
+
+MARK = "zyzzyva"
+TOLD_AT_THE_END = {"won", "score", "measures"}
+
+
+class Letters:
+    """A tokenizer of one character a token, so that prompts can be read back."""
+
+    chat_template = None
+
+    def __call__(self, text):
+        return {"input_ids": [ord(character) for character in text]}
+
+
+def question_file(path, secret):
+    """The questions of a generated world, with other answers and gold passages where secret."""
+    rows = [question.row() for question in generated(200).questions if question.split == "test"]
+    for number, row in enumerate(rows):
+        if secret:
+            row["golden_answers"] = [f"{MARK}{number}", f"{MARK} alias {number}"]
+            row["gold_ids"] = [f"{MARK}-{number}"]
+            row["gold_titles"] = [f"{MARK} title {number}"]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("secrecy")
+    corpus = folder / "corpus.jsonl"
+    rows = [{"id": p.id, "contents": p.contents} for p in generated(200).passages]
+    corpus.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRCA_CACHE", str(folder / "cache"))
+        return [
+            SearchQAEnv(
+                questions=question_file(folder / f"{name}.jsonl", secret),
+                corpus=corpus,
+                split="test",
+                max_steps=6,
+                max_passage_chars=100,
+            )
+            for name, secret in (("open", False), ("secret", True))
+        ]
+
+
+def commands(world, task, seed):
+    """Commands of random players, and of the sensible one, who knows what can be observed."""
+    rng = np.random.default_rng(seed)
+    world.reset(options={"task": task})
+    played, over = [], False
+    while not over:
+        sensible = seed % 2 == 0 and rng.random() < 0.8
+        command = world.heuristic_action() if sensible else world.random_action(rng)
+        if command.startswith("answer[") and len(played) < 3:
+            command = "search[Ada]"
+        played.append(command)
+        *_, terminated, truncated, _ = world.step(command)
+        over = terminated or truncated
+    return played
+
+
+def outputs(world, number, played):
+    """All that comes out of an episode, step by step, and all that its adapter holds."""
+    annotated = RubricAnnotation(world, library="searchqa")
+    prompters = [
+        Prompter(Letters(), template, 4, 10**6, memory=memory)
+        for template in ("paper", "compact")
+        for memory in (False, True)
+    ]
+    observation, info = annotated.reset(options={"task": world.task_ids[number]})
+    history, steps = [], []
+    for turn, command in enumerate([*played, None]):
+        prompts = [
+            "".join(
+                map(
+                    chr,
+                    prompter.encode(
+                        task=info["task"],
+                        step=turn,
+                        max_steps=world.max_steps,
+                        history=history,
+                        observation=observation,
+                        admissible=info["admissible_actions"],
+                        memory=info["memory"],
+                    ),
+                )
+            )
+            for prompter in prompters
+        ]
+        told = {k: v for k, v in info.items() if k != "task_id"}
+        adapter = annotated._adapter
+        state = [adapter.binding, adapter.facts, adapter.context, adapter.memory]
+        steps.append([observation, told, prompts, repr(state), _dump(adapter)])
+        if command is not None:
+            history.append((observation, command))
+            observation, reward, _, _, info = annotated.step(command)
+            info["reward"] = reward
+    return steps
+
+
+def _dump(thing, depth=0):
+    """Everything an object holds, as text."""
+    if depth < 6 and hasattr(thing, "__dict__"):
+        return {key: _dump(value, depth + 1) for key, value in vars(thing).items()}
+    if depth < 6 and isinstance(thing, dict):
+        return {repr(key): _dump(value, depth + 1) for key, value in thing.items()}
+    if depth < 6 and isinstance(thing, list | tuple):
+        return [_dump(value, depth + 1) for value in thing]
+    return repr(thing) if not isinstance(thing, set | frozenset) else sorted(map(repr, thing))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_hidden_changes_nothing_before_the_end(worlds, seed):
+    plain, secret = worlds
+    for number in range(seed, len(plain.task_ids), 5):
+        played = commands(plain, plain.task_ids[number], seed)
+        shown, other = (outputs(world, number, played) for world in worlds)
+        assert shown[:-1] == other[:-1]
+        for last in (shown[-1], other[-1]):
+            hidden = {
+                key: last[1].pop(key) for key in (*TOLD_AT_THE_END, "reward") if key in last[1]
+            }
+            assert set(hidden) == {*TOLD_AT_THE_END, "reward"}
+        assert shown[-1] == other[-1]
+        assert MARK not in json.dumps(other, default=repr)
+        assert MARK in secret._simulator.question.answers[0]
+
+
+def test_no_step_before_the_end_tells_how_good_the_way_was(worlds):
+    plain, _ = worlds
+    for number in range(10):
+        steps = outputs(plain, number, commands(plain, plain.task_ids[number], 1))
+        for _, info, *_ in steps[:-1]:
+            assert "measures" not in info
+            assert info.get("score", 0.0) == 0.0
+            assert info.get("won", False) is False
+
+
+def test_facts_and_binding_have_no_place_for_an_answer():
+    names = {field.name for kind in (SearchQAFacts, SearchQABinding) for field in fields(kind)}
+    assert not [name for name in names if "gold" in name or "alias" in name or "score" in name]
+    assert not names & {"answer", "answers", "won", "reward", "correct", "right"}
+
+
+def test_binder_and_tracker_take_nothing_but_what_an_agent_sees():
+    assert list(inspect.signature(bind).parameters) == ["task"]
+    reset = inspect.signature(SearchQAAdapter.reset).parameters
+    step = inspect.signature(SearchQAAdapter.step).parameters
+    assert list(reset) == ["self", "task", "observation", "admissible"]
+    assert list(step) == ["self", "command", "observation", "admissible"]

@@ -1,0 +1,113 @@
+"""Whatever is typed is answered, and the catalogue stays as it was."""
+
+import hashlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trca.envs.webshop.data.catalogue import Catalogue
+from trca.envs.webshop.data.generate import generated
+from trca.envs.webshop.data.products import encode
+from trca.envs.webshop.env import WebShopEnv
+from trca.envs.webshop.goals import make_goals
+from trca.envs.webshop.simulator import Simulator
+
+
+@pytest.fixture(scope="module")
+def catalogue():
+    return Catalogue.from_products(*generated(60))
+
+
+def digest(catalogue):
+    found = hashlib.sha256()
+    for position in range(len(catalogue)):
+        product = catalogue[position]
+        found.update(encode(product) + repr(product.price).encode())
+    return found.hexdigest(), catalogue.hash
+
+
+@pytest.fixture(scope="module", params=["clean", "original"])
+def simulator(request, catalogue):
+    goals = make_goals(catalogue)
+    simulator = Simulator(catalogue, goals, "text_rich", request.param)
+    before = digest(catalogue)
+    yield simulator
+    assert digest(catalogue) == before
+    assert make_goals.__wrapped__(catalogue) == goals
+
+
+@st.composite
+def actions(draw):
+    """Raw bytes as text, on their own or in the brackets of an action."""
+    text = draw(st.binary(max_size=40)).decode("latin-1")
+    if draw(st.booleans()):
+        text = text.encode("latin-1").decode("utf-8", "surrogateescape")
+    form = draw(st.sampled_from(["{}", "search[{}]", "click[{}]", "click[{}", "{}[{}]", "[{}]"]))
+    return form.replace("{}", text)
+
+
+@given(st.lists(actions(), min_size=20, max_size=20), st.integers(0, 19))
+@settings(max_examples=250)
+def test_ten_thousand_random_actions_are_answered(simulator, tried, goal):
+    simulator.reset(goal)
+    simulator.step("search[mug]")
+    if simulator.clickables[2:]:
+        simulator.step(f"click[{simulator.clickables[2]}]")
+    for action in tried:
+        before, page = simulator.observation, simulator.page
+        observation, reward, done = simulator.step(action)
+        assert isinstance(observation, str)
+        assert 0.0 <= reward <= 1.0
+        assert not done
+        if not simulator.accepted:
+            assert (observation, simulator.page) == (before, page)
+
+
+LONG = 100_000
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "mug " * (LONG // 4),
+        "m" * LONG,
+        " ".join(f"word{number}" for number in range(LONG // 8)),
+        "\x00" * LONG,
+        "é✓" * (LONG // 2),
+    ],
+)
+def test_a_query_of_a_hundred_kilobytes_is_answered(simulator, query):
+    simulator.reset(0)
+    observation, _, done = simulator.step(f"search[{query}]")
+    assert not done
+    assert len(observation) < 10_000
+    simulator.step("click[next >]")
+    assert simulator.page in ("results", "search")
+
+
+@pytest.mark.parametrize("action", ["[" * LONG, "]" * LONG, "[" * LONG + "]", "a[" * LONG + "\n]"])
+def test_brackets_without_end_take_no_time(simulator, action):
+    first = simulator.reset(0)
+    assert simulator.step(action) == (first, 0.0, False)
+
+
+@pytest.mark.parametrize("page", ["-1", "0", "999999", "< prev", "page -1", "next >"])
+def test_there_is_no_page_before_the_first(simulator, page):
+    simulator.reset(0)
+    first = simulator.step("search[blue]")[0]
+    for action in (f"click[{page}]", f"click[page {page}]", f"next[{page}]"):
+        if page != "next >":
+            assert simulator.step(action)[0] == first
+    assert simulator.number >= 1
+
+
+def test_environments_answer_garbage_until_the_limit():
+    env = WebShopEnv(max_steps=50)
+    env.reset(seed=0)
+    garbage = ["\ud800", "search[\ud800]", "click[\udcff]", "search[" + "x" * 10**6 + "]", "\x00"]
+    for action in garbage:
+        observation, _, terminated, _, info = env.step(action)
+        assert isinstance(observation, str)
+        assert not terminated
+        assert info["parsed"]

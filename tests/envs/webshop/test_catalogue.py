@@ -1,0 +1,148 @@
+import contextlib
+import gc
+import json
+import random
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trca.envs.webshop.data.catalogue import Catalogue, open_catalogue
+from trca.envs.webshop.data.generate import SIZES, generated
+from trca.envs.webshop.data.official import CatalogueFiles, read_human_instructions, read_products
+
+SHARED = Path(__file__).parents[4] / "shared" / "data" / "webshop"
+PRODUCTS, HUMAN = generated(200)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="needs the recordings in ../shared/data/webshop")
+def test_prices_are_the_recorded_ones_for_seed_7():
+    files = CatalogueFiles.find(SHARED)
+    catalogue = Catalogue.from_products(
+        read_products(files), read_human_instructions(files), seed=7, compat="original"
+    )
+    prices = {catalogue[i].asin: catalogue[i].price for i in range(len(catalogue))}
+    assert prices == json.loads((SHARED / "prices.json").read_text())
+    assert catalogue.ranged == 191
+
+
+def test_in_original_a_price_is_the_next_draw_of_one_stream():
+    catalogue = Catalogue.from_products(PRODUCTS, seed=3, compat="original")
+    stream = random.Random(3)
+    for position, product in enumerate(PRODUCTS):
+        if len(product.price_range) == 2:
+            assert catalogue[position].price == stream.uniform(*product.price_range)
+        else:
+            assert catalogue[position].price == product.price_range[0]
+
+
+def test_in_clean_a_price_does_not_depend_on_size_or_order():
+    catalogue = Catalogue.from_products(PRODUCTS, seed=3)
+    shuffled = random.Random(0).sample(PRODUCTS, 50)
+    other = Catalogue.from_products(shuffled, seed=3)
+    for product in shuffled:
+        price = other[other.position(product.asin)].price
+        assert price == catalogue[catalogue.position(product.asin)].price
+        assert product.price_range[0] <= price <= product.price_range[-1]
+
+
+def test_another_seed_draws_other_prices_and_tells_so():
+    first, second = (Catalogue.from_products(PRODUCTS, seed=seed) for seed in (0, 1))
+    assert [p.price for p in map(first.__getitem__, range(200))] != [
+        p.price for p in map(second.__getitem__, range(200))
+    ]
+    assert len({first.hash, second.hash}) == 2
+
+
+def test_the_hash_covers_products_order_and_instructions():
+    changed = [*PRODUCTS[:-1], replace(PRODUCTS[-1], title="Another Title")]
+    asin = PRODUCTS[0].asin
+    fewer = {**HUMAN, asin: HUMAN[asin][:1]}
+    catalogues = [
+        Catalogue.from_products(PRODUCTS, HUMAN),
+        Catalogue.from_products(changed, HUMAN),
+        Catalogue.from_products(PRODUCTS[::-1], HUMAN),
+        Catalogue.from_products(PRODUCTS, fewer),
+        Catalogue.from_products(PRODUCTS, HUMAN, compat="original"),
+    ]
+    assert len({catalogue.hash for catalogue in catalogues}) == len(catalogues)
+    assert Catalogue.from_products(PRODUCTS, HUMAN).hash == catalogues[0].hash
+
+
+def test_a_product_is_found_by_position_and_asin_and_what_is_not_there_is_named():
+    catalogue = Catalogue.from_products(PRODUCTS)
+    assert catalogue[catalogue.position(PRODUCTS[7].asin)].asin == PRODUCTS[7].asin
+    with pytest.raises(KeyError, match="B000"):
+        catalogue.position("B000")
+    for position in (-1, 200):
+        with pytest.raises(IndexError, match="the catalogue has 200"):
+            catalogue[position]
+
+
+def test_two_products_of_one_asin_are_refused():
+    with pytest.raises(ValueError, match=f"two products have the ASIN '{PRODUCTS[0].asin}'"):
+        Catalogue.from_products([*PRODUCTS, PRODUCTS[0]])
+
+
+def test_a_search_finds_products_by_words_of_their_titles():
+    catalogue = Catalogue.from_products(PRODUCTS)
+    position = catalogue.search(PRODUCTS[42].title, limit=5)[0]
+    assert catalogue[position].title == PRODUCTS[42].title
+    assert catalogue.search("", limit=5) == []
+
+
+@given(query=st.text(max_size=40), position=st.integers(-5, 300), asin=st.text(max_size=12))
+def test_nothing_asked_changes_the_catalogue(query, position, asin):
+    catalogue = open_catalogue("small")
+    before = catalogue.hash, [catalogue[i] for i in range(20)]
+    catalogue.search(query)
+    for ask in (lambda: catalogue[position], lambda: catalogue.position(asin)):
+        with contextlib.suppress(LookupError):
+            ask()
+    assert (catalogue.hash, [catalogue[i] for i in range(20)]) == before
+    with pytest.raises(FrozenInstanceError):
+        catalogue[0].price = 0.0
+
+
+def test_threads_share_a_catalogue():
+    catalogue = Catalogue.from_products(PRODUCTS)
+    queries = [product.title for product in PRODUCTS]
+
+    def shop(query):
+        return [catalogue[hit] for hit in catalogue.search(query, limit=10)]
+
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(shop, queries))
+    assert found == [shop(query) for query in queries]
+
+
+def test_all_who_ask_in_a_process_share_one():
+    assert open_catalogue("small") is open_catalogue("small", seed=0)
+    other = open_catalogue("small", seed=1)
+    assert other is not open_catalogue("small")
+    assert other.human_instructions is open_catalogue("small").human_instructions
+
+
+def test_catalogues_nobody_uses_are_let_go():
+    def alive():
+        gc.collect()
+        return sum(isinstance(each, Catalogue) for each in gc.get_objects())
+
+    before = alive()
+    for seed in range(100, 120):
+        open_catalogue("small", seed=seed)
+    assert alive() <= before + 4
+
+
+def test_the_embedded_default_holds_a_thousand_products_with_instructions():
+    catalogue = open_catalogue()
+    assert len(catalogue) == SIZES["small"] == len(catalogue.human_instructions)
+    assert len(catalogue.instructed) == SIZES["small"]
+
+
+def test_an_unknown_compat_is_named():
+    with pytest.raises(ValueError, match="unknown compat 'cleen': choose clean or original"):
+        open_catalogue("small", compat="cleen")

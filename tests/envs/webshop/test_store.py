@@ -1,0 +1,178 @@
+import multiprocessing
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from trca.envs.webshop.data.shelf import MemoryShelf
+from trca.envs.webshop.data.sources import GeneratedSource
+from trca.envs.webshop.data.store import StoredShelf, open_store
+
+COUNT = 300
+
+
+class Counted(GeneratedSource):
+    """A source that says how often it was read."""
+
+    def __init__(self, count=COUNT):
+        super().__init__(count)
+        self.reads = 0
+
+    def read(self, progress=None):
+        self.reads += 1
+        return super().read(progress)
+
+
+class Dying(GeneratedSource):
+    """A source that breaks off on the way."""
+
+    def read(self, progress=None):
+        for number, entry in enumerate(super().read(progress)):
+            if number == 100:
+                raise KeyboardInterrupt
+            yield entry
+
+
+def place(source, folder):
+    """Where the store of a source lies."""
+    (found,) = folder.glob(f"{source.key}-????????")
+    return found
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stores")
+    open_store(Counted(), folder)
+    return folder
+
+
+@pytest.fixture
+def stores(built, tmp_path):
+    return shutil.copytree(built, tmp_path / "stores")
+
+
+def test_a_store_holds_what_a_catalogue_in_memory_holds(built):
+    source = GeneratedSource(COUNT)
+    stored = open_store(source, built)
+    products, human = zip(*source.read(), strict=True)
+    memory = MemoryShelf(
+        products, {p.asin: told for p, told in zip(products, human, strict=True) if told}
+    )
+    assert [stored[i] for i in range(len(stored))] == list(products)
+    assert [stored.position(p.asin) for p in products] == list(range(COUNT))
+    assert list(stored.ranges()) == list(memory.ranges())
+    assert stored.ranged == memory.ranged
+    assert list(stored.instructed) == list(memory.instructed)
+    assert list(stored.human_instructions.items()) == list(memory.human_instructions.items())
+    assert stored.hash == memory.hash
+    for query in ("jute rug", "stackable glass mug in red", "gluten free"):
+        for ours, theirs in zip(
+            stored.index.search(query, 50), memory.index.search(query, 50), strict=True
+        ):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("asin", ["", "BAN10BAN1", "BAN10BAN1000", "ÄÖ\ud800", "BAN10BAN10\0"])
+def test_an_asin_that_is_not_in_a_store_is_named(built, asin):
+    with pytest.raises(KeyError):
+        open_store(GeneratedSource(COUNT), built).position(asin)
+
+
+def test_a_store_is_built_once(tmp_path):
+    source = Counted()
+    open_store(source, tmp_path)
+    open_store(source, tmp_path)
+    assert source.reads == 1
+
+
+def test_each_size_has_a_store_of_its_own(stores):
+    other = Counted(COUNT + 1)
+    assert len(open_store(other, stores)) == COUNT + 1
+    assert len(open_store(GeneratedSource(COUNT), stores)) == COUNT
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["products/records.npy", "products/ends.npy", "products/contents.json", "index/contents.json"],
+)
+@pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
+def test_a_damaged_store_is_named_and_built_again(stores, capfd, file, damage):
+    source = Counted()
+    path = place(source, stores) / file
+    data = path.read_bytes()
+    match damage:
+        case "cut":
+            path.write_bytes(data[: len(data) // 2])
+        case "changed":
+            path.write_bytes(data[:10] + bytes([data[10] ^ 1]) + data[11:])
+        case "gone":
+            path.unlink()
+    shelf = open_store(source, stores)
+    assert source.reads == 1
+    assert shelf[COUNT - 1] == list(GeneratedSource(COUNT).read())[-1][0]
+    said = capfd.readouterr().err
+    assert str(path.parent) in said
+    assert "Building the catalogue again" in said
+    assert path.read_bytes() == data
+
+
+def test_a_build_that_dies_leaves_no_store(tmp_path):
+    source = Dying(COUNT)
+    with pytest.raises(KeyboardInterrupt):
+        open_store(source, tmp_path)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+    assert len(open_store(GeneratedSource(COUNT), tmp_path)) == COUNT
+
+
+def test_what_a_killed_build_left_is_cleared_away(tmp_path):
+    source = Counted()
+    open_store(source, tmp_path)
+    whole = place(source, tmp_path)
+    (whole / "products" / "records.npy").unlink()
+    whole.rename(whole.with_name(f"{whole.name}.draft"))
+    assert len(open_store(source, tmp_path)) == COUNT
+    assert {path.suffix for path in tmp_path.iterdir()} == {"", ".lock"}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to the superuser")
+def test_a_folder_that_cannot_be_written_to_is_named_with_the_mend(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(PermissionError, match=r"cannot be kept here .*TRCA_CACHE"):
+        open_store(Counted(), tmp_path / "stores")
+
+
+def _open_and_count(folder, results):
+    source = Counted()
+    results.put((len(open_store(source, folder)), source.reads))
+
+
+def test_of_processes_that_ask_at_once_one_builds(tmp_path):
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    asking = [context.Process(target=_open_and_count, args=(tmp_path, results)) for _ in range(3)]
+    for process in asking:
+        process.start()
+    found = [results.get(timeout=60) for _ in asking]
+    for process in asking:
+        process.join()
+    assert [count for count, _ in found] == [COUNT] * 3
+    assert sum(reads for _, reads in found) == 1
+
+
+def test_an_empty_store_is_built_over(tmp_path):
+    source = Counted()
+    open_store(source, tmp_path)
+    for path in place(source, tmp_path).iterdir():
+        shutil.rmtree(path)
+    assert len(open_store(source, tmp_path)) == COUNT
+    assert source.reads == 2
+
+
+def test_an_open_store_keeps_no_products_in_memory(built):
+    shelf = StoredShelf(place(GeneratedSource(COUNT), built))
+    products = list(map(shelf.__getitem__, range(COUNT)))
+    assert len(products) == COUNT
+    arrays = [value for value in vars(shelf).values() if isinstance(value, np.ndarray)]
+    assert len(arrays) == 7
+    assert not any(array.flags.owndata or array.flags.writeable for array in arrays)

@@ -1,0 +1,79 @@
+"""TRCA: outcome credit of the rollout plus rubric-enhanced credit of the transition.
+
+::
+
+    R_{i,t} = sum_{k >= t} gamma^(k-t) (r_{i,k} + r^TRCA_{i,k})       (Eq. app_completion_return)
+    A^E(tau_i) = Norm over the rollouts of the group of R(tau_i)      (Eq. app_episode_advantage)
+    A^S(a_{i,t}) = Norm over the context group of R_{i,t}             (Eq. app_step_advantage)
+    A^TRCA_{i,t} = A^E(tau_i) + A^S(a_{i,t})                          (Eq. app_final_advantage)
+    Norm(z) = (z - mean) / (std + epsilon), 0 where std = 0           (Eq. app_normalization)
+
+with R(tau_i) = sum_t r_{i,t} and r^TRCA = (1 - lambda) r^F + lambda r^B from `trca.rubric.rewards`.
+
+Where this differs from the paper, or the paper is silent:
+
+=======================  ===========================================================================
+Group of A^E             Rollouts, one value each, however long they are (the paper's definition;
+                         public code of the family counts a rollout once for every step).
+Context group of A^S     Transitions of the same rollout group with the same context key, revisits
+                         within a rollout included: Eq. step_group runs over i <= N, one group.
+Standard deviation       ddof 0, epsilon 1e-6: the paper names neither.
+Zero variance            Values within 1e-12 of each other; std > 0 would be fooled by rounding.
+Context group of one     A^S = 0, as zero variance.
+Budgets                  A parameter; the paper gives no values.
+Truncated episode        An episode like any other: R(tau) = 0, and its return ends at the last step
+                         (no bootstrap; the paper's objective has no value function).
+Success-free group       A^E = 0 follows from zero variance when the reward is the binary outcome; a
+                         graded outcome (WebShop's score) still ranks failed rollouts.
+=======================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize
+from trca.algorithms.credit.registry import register_credit
+from trca.algorithms.grpo.credit import trajectory_advantage
+from trca.algorithms.records import StepBatch
+from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward, trca_reward
+
+
+@register_credit("trca")
+def trca(
+    batch: StepBatch,
+    *,
+    gamma: float = 0.95,
+    lambda_: float = 0.8,
+    budgets: Budgets | Mapping[str, float] | None = None,
+    ddof: int = 0,
+    epsilon: float = 1e-6,
+) -> NDArray[np.float64]:
+    """The advantage A^TRCA of every step.
+
+    Args:
+        batch: S steps.
+        gamma: Discount of the completion-aware return.
+        lambda_: Weight of the Breakthrough Rubric Reward against the Foundational one.
+        budgets: Category budgets r^Evi, |r^Inval|, r^Exec, also as a mapping; 1 each for None.
+        ddof: Degrees of freedom taken off in the standard deviations.
+        epsilon: epsilon_norm, added to the standard deviations.
+
+    Returns:
+        float64 (S,).
+
+    Raises:
+        ValueError: For gamma or lambda outside [0, 1], or a budget below 0.
+    """
+    if not isinstance(budgets, Budgets):
+        budgets = Budgets(**(budgets or {}))
+    foundational = foundational_reward(batch.judgments, batch.categories, budgets)
+    breakthrough = breakthrough_reward(batch.judgments, batch.rollout, batch.categories, budgets)
+    rubric = trca_reward(foundational, breakthrough, lambda_)
+    returns = discounted_returns(batch.reward + rubric, batch.rollout, gamma)
+    contexts = joint_codes(batch.group, batch.context)
+    step = normalize(returns, contexts, ddof=ddof, epsilon=epsilon)
+    return trajectory_advantage(batch, ddof=ddof, epsilon=epsilon) + step

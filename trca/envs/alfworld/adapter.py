@@ -1,0 +1,136 @@
+"""Follows an ALFWorld episode by its text alone and reports the facts of each transition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import ClassVar, Final
+
+from trca.envs.alfworld.beliefs import Beliefs
+from trca.envs.alfworld.binding import ALFWorldBinding, bind
+from trca.envs.alfworld.context import context_key, memory_line
+from trca.envs.alfworld.facts import ALFWorldFacts, Command, kind, read_command, things
+from trca.envs.alfworld.pages import REJECTED
+
+_TASK: Final = "Your task is to:"
+
+
+class ALFWorldAdapter:
+    """Knows what the agent was shown, offered and did; nothing else reaches it.
+
+    Attributes:
+        binding: What the instruction asks for.
+        facts: The facts of the last transition (the defaults after ``reset``).
+        beliefs: The room as observed so far.
+    """
+
+    facts_type: ClassVar[type[ALFWorldFacts]] = ALFWorldFacts
+    binding_type: ClassVar[type[ALFWorldBinding]] = ALFWorldBinding
+
+    def __init__(self) -> None:
+        self.binding = ALFWorldBinding()
+        self.facts = ALFWorldFacts()
+        self.beliefs = Beliefs()
+        self._past: set[object] = set()
+        self._words = _words(self.binding)
+
+    def reset(self, task: str, observation: str, admissible: Sequence[str]) -> None:
+        """Starts an episode.
+
+        Args:
+            task: The instruction.
+            observation: The first observation, which lists the receptacles of the room.
+            admissible: The commands offered with it.
+        """
+        self.binding = bind(task)
+        self._words = _words(self.binding)
+        self.facts = ALFWorldFacts()
+        self.beliefs = Beliefs(things(observation.partition(_TASK)[0]))
+        self._past = {self.beliefs.snapshot()}
+
+    def step(self, command: str, observation: str, admissible: Sequence[str]) -> ALFWorldFacts:
+        """Takes in one transition and returns its facts.
+
+        Args:
+            command: What the agent asked for; blank when nothing could be read from its response.
+            observation: The world's answer.
+            admissible: The commands offered after it.
+        """
+        beliefs = self.beliefs
+        order = read_command(command)
+        accepted = observation.strip() != REJECTED
+        available = beliefs.within_reach(order)
+        located = self._located()
+        states_before = beliefs.states.get(order.object, ())
+        seen, visited = len(beliefs.first_seen), len(beliefs.visited)
+        searched = len(beliefs.searched)
+        if accepted:
+            beliefs.update(order, observation, admissible)
+        snapshot = beliefs.snapshot()
+        states = beliefs.states.get(order.object, ())
+        receptacle_type = self._type(order.receptacle)
+        lamps = [lamp for lamp, at in beliefs.located(self.binding.lamp) if at in beliefs.here]
+        lit = any("on" in beliefs.states.get(lamp, ()) for lamp in lamps)
+        there, elsewhere = _alike(beliefs, order) if order.verb == "move" and accepted else (0, 0)
+        self.facts = ALFWorldFacts(
+            parsed=not command.isspace() and command != "",
+            verb=order.verb,
+            available=available,
+            accepted=accepted,
+            repeated=snapshot in self._past,
+            object_type=self._type(order.object),
+            receptacle_type=receptacle_type,
+            object_states=states,
+            gained_states=tuple(s for s in states if s not in states_before),
+            new_objects=self._types(islice(beliefs.first_seen, seen, None)),
+            new_places=self._types(islice(beliefs.visited, visited, None)),
+            searched=len(beliefs.searched) > searched,
+            located=located,
+            held_type=self._type(beliefs.held),
+            held_states=beliefs.states.get(beliefs.held, ()),
+            place_type=self._type(beliefs.place),
+            lamps=(self.binding.lamp,) if lamps else (),
+            lit=(self.binding.lamp,) if lit else (),
+            alike_there=there,
+            alike_elsewhere=elsewhere,
+        )
+        self._past.add(snapshot)
+        return self.facts
+
+    @property
+    def context(self) -> str:
+        """Structural key s~ of the present state; see `trca.envs.alfworld.context`."""
+        return context_key(self.binding, self.beliefs)
+
+    @property
+    def memory(self) -> str:
+        """One line of what was observed; see `trca.envs.alfworld.context`."""
+        return memory_line(self.binding, self.beliefs)
+
+    def _type(self, name: str) -> str:
+        """The type of a named thing: blank for none, ``other`` where the task does not name it."""
+        sort = kind(name)
+        return sort if sort in self._words else "other"
+
+    def _types(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted({kind(name) for name in names} & self._words - {""}))
+
+    def _located(self) -> tuple[str, ...]:
+        return tuple(
+            sort for sort in (self.binding.target, self.binding.lamp) if self.beliefs.located(sort)
+        )
+
+
+def _words(binding: ALFWorldBinding) -> frozenset[str]:
+    """The types a task names, and blank."""
+    return frozenset({binding.target, binding.appliance, binding.destination, binding.lamp, ""})
+
+
+def _alike(beliefs: Beliefs, order: Command) -> tuple[int, int]:
+    box = kind(order.receptacle)
+    counts: dict[str, int] = {}
+    for _, spot in beliefs.located(kind(order.object)):
+        if kind(spot) == box:
+            counts[spot] = counts.get(spot, 0) + 1
+    there = counts.pop(order.receptacle, 0)
+    return there, max(counts.values(), default=0)

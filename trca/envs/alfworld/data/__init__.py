@@ -1,0 +1,1 @@
+"""Where ALFWorld games come from: generated scenes and official files."""

@@ -1,0 +1,176 @@
+"""Where games come from: generated in a size, or read from an official release.
+
+For example::
+
+    source = game_source("small")
+    game = source.load(source.task_ids("train")[0])
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import ClassVar, Final
+from weakref import WeakValueDictionary
+
+from trca.envs.alfworld.data import generate
+from trca.envs.alfworld.data.rooms import SIZES
+from trca.envs.alfworld.simulator import Game
+from trca.envs.alfworld.tasks import TASK_TYPES, check_task_types, unknown
+
+_KEPT: Final = 64
+
+
+class GameSource(ABC):
+    """A named supply of games.
+
+    Attributes:
+        name: What the source is called; equal names supply equal games.
+        splits: The splits it has.
+    """
+
+    name: str
+    splits: tuple[str, ...]
+
+    @abstractmethod
+    def task_ids(self, split: str, task_types: Iterable[str] | None = None) -> tuple[str, ...]:
+        """The tasks of a split in their fixed order, only of the given types where given.
+
+        Raises:
+            ValueError: When the split or a type is unknown, or nothing is left.
+        """
+
+    @abstractmethod
+    def task_type(self, task_id: str) -> str:
+        """The type of a task, one of `tasks.TASK_TYPES`."""
+
+    @abstractmethod
+    def _read(self, task_id: str) -> Game:
+        """Makes or reads the game of a task."""
+
+    def load(self, task_id: str) -> Game:
+        """The game of a task. All who ask for it in this process share one object.
+
+        Raises:
+            GameFileError: When its file is missing or broken.
+            ValueError: When the source has no such task.
+        """
+        return _SHELF.get(f"{self.name}\0{task_id}", lambda: self._read(task_id))
+
+    def _check_split(self, split: str) -> None:
+        if split not in self.splits:
+            raise unknown(f"split of {self.name} games", split, self.splits)
+
+
+class GeneratedGames(GameSource):
+    """Games made from nothing, the same for the same arguments on every machine.
+
+    Task ids read ``small/train/heat-0012``. A task's game depends on its id alone, so panels of
+    other lengths or task types share the games they have in common.
+    """
+
+    _ID: ClassVar[re.Pattern[str]] = re.compile(r"([^/]+)/([a-z_]+)/([a-z0-9]+)-(\d{4,})")
+
+    def __init__(self, size: str = "small", seed: int = 0) -> None:
+        """Chooses a size and a seed.
+
+        Args:
+            size: One of `rooms.SIZES`.
+            seed: Another seed gives other games; it shows in the name, as in ``small-7``.
+        """
+        if size not in SIZES:
+            raise unknown("size of generated games", size, SIZES)
+        self.size = size
+        self.seed = seed
+        self.name = f"{size}-{seed}" if seed else size
+        self.splits = generate.SPLITS
+
+    def task_ids(self, split: str, task_types: Iterable[str] | None = None) -> tuple[str, ...]:
+        """The tasks of a split, one type after the other in turn; the size sets their number."""
+        self._check_split(split)
+        size = SIZES[self.size]
+        types = size.task_types if task_types is None else check_task_types(task_types)
+        return tuple(
+            f"{self.name}/{split}/{types[i % len(types)].lower()}-{i // len(types):04d}"
+            for i in range(size.tasks[split])
+        )
+
+    def task_type(self, task_id: str) -> str:
+        """The type of a task, read off its id."""
+        return self._parts(task_id)[1]
+
+    def _read(self, task_id: str) -> Game:
+        split, task_type, number = self._parts(task_id)
+        return Game.from_dict(generate.draw(self.size, split, task_type, number, self.seed).game())
+
+    def _parts(self, task_id: str) -> tuple[str, str, int]:
+        match = self._ID.fullmatch(task_id)
+        if match is None or match[1] != self.name:
+            raise ValueError(
+                f"{task_id[:200]!r} is no task of {self.name} games: an id reads"
+                f" {self.name}/train/heat-0012"
+            )
+        self._check_split(match[2])
+        for task_type in TASK_TYPES:
+            if task_type.lower() == match[3]:
+                return match[2], task_type, int(match[4])
+        raise unknown("task type", match[3], [name.lower() for name in TASK_TYPES])
+
+
+class _Shelf:
+    """Shared games: those in use anywhere, and the last few that were asked for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._used: WeakValueDictionary[str, Game] = WeakValueDictionary()
+        self._recent: OrderedDict[str, Game] = OrderedDict()
+
+    def get(self, key: str, make: Callable[[], Game]) -> Game:
+        with self._lock:
+            game = self._used.get(key)
+        if game is None:
+            game = make()
+        with self._lock:
+            game = self._used.setdefault(key, game)
+            self._recent[key] = game
+            self._recent.move_to_end(key)
+            if len(self._recent) > _KEPT:
+                self._recent.popitem(last=False)
+        return game
+
+
+_SHELF: Final = _Shelf()
+
+
+def game_source(name: str | Path) -> GameSource:
+    """The source of a name.
+
+    Args:
+        name: A size (``small``, ``medium``, ``large``), with a seed for other games of that size
+            (``small-7``); ``official`` for the release that ``trca data alfworld`` fetched or
+            ``ALFWORLD_DATA`` names; or the path of a folder or archive of official games.
+
+    Raises:
+        ValueError: When it is none of these.
+        GameFileError: When there are no games at the path.
+    """
+    from trca.envs.alfworld.data.official import OfficialGames, official_folder
+
+    text = str(name)
+    size, _, seed = text.partition("-")
+    if size in SIZES and (not seed or seed.isdecimal()):
+        return GeneratedGames(size, int(seed or 0))
+    if text == "official":
+        return OfficialGames(official_folder())
+    if Path(text).expanduser().exists():
+        return OfficialGames(text)
+    if "/" in text or "\\" in text or Path(text).suffix:
+        raise ValueError(
+            f"no folder or archive of games at {text[:200]!r}: give the folder that holds train/,"
+            " valid_seen/ and so on, or a .tar.xz, .tar.gz or .zip of it"
+        )
+    raise unknown("games", text, (*SIZES, "official"))

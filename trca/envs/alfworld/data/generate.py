@@ -1,0 +1,151 @@
+"""Draws scenes: from a size, a split, a task type and a number to one game, always the same.
+
+For example::
+
+    scene = draw("small", "train", "Heat", 12)
+    game = scene.game()  # what a game.tw-pddl file holds
+
+As in the official data, rooms have a fixed set of layouts; train and valid_seen share theirs, and
+valid_unseen has its own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from functools import cache
+from typing import Final
+
+from trca.envs.alfworld import resources
+from trca.envs.alfworld.data.rooms import SIZES, Room
+from trca.envs.alfworld.data.scene import LAMP, Scene
+from trca.envs.alfworld.tasks import GOALS
+
+SPLITS: Final = ("train", "valid_seen", "valid_unseen")
+_MOST_OF_A_KIND: Final = 3
+_APPLIANCE: Final = {
+    "Clean": ("SinkBasin", "Cleanable"),
+    "Heat": ("Microwave", "Heatable"),
+    "Cool": ("Fridge", "Coolable"),
+}
+_BASINS: Final = ("SinkBasin", "BathtubBasin")
+
+
+def draw(size: str, split: str, task_type: str, number: int, seed: int = 0) -> Scene:
+    """The scene of one task; equal arguments give equal scenes on every machine.
+
+    Args:
+        size: One of `rooms.SIZES`.
+        split: One of `SPLITS`.
+        task_type: One of `tasks.TASK_TYPES`.
+        number: Number of the task within its split and type, from 0.
+        seed: Another seed gives other scenes throughout.
+    """
+    rng = random.Random(f"{size}/{seed}/{split}/{task_type}/{number}")
+    kinds = [name for name, room in SIZES[size].rooms.items() if task_type in room.task_types]
+    while True:
+        kind = rng.choice(kinds)
+        room = SIZES[size].rooms[kind]
+        train, unseen = layouts(size, kind)
+        layout = rng.choice(unseen if split == "valid_unseen" else train)
+        goals = _goals(room, layout, task_type)
+        if goals:
+            break
+    destination = rng.choice(sorted(goals))
+    target = rng.choice(goals[destination])
+    return Scene(
+        name=f"{size}_{seed}_{split}_{task_type}_{number:04d}".lower(),
+        receptacles=layout,
+        objects=_furnish(
+            rng, room, layout, task_type, target, destination, rng.randint(*room.objects)
+        ),
+        task_type=task_type,
+        target=target,
+        destination=destination,
+        wording=rng.randrange(len(resources.instruction_templates(GOALS[task_type]))),
+    )
+
+
+@cache
+def layouts(
+    size: str, kind: str
+) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
+    """The layouts of a kind of room, all distinct: those of train and those of valid_unseen.
+
+    A layout is the receptacle types of a room, sorted, one entry a piece of furniture.
+    """
+    room = SIZES[size].rooms[kind]
+    train, unseen = SIZES[size].layouts
+    rng = random.Random(f"{size}/{kind}")
+    low, high = room.receptacles
+    drawn: dict[tuple[str, ...], None] = {}
+    while len(drawn) < train + unseen:
+        counts = {name: rng.randint(*bounds) for name, bounds in room.furniture.items()}
+        layout = tuple(sorted(Counter(counts).elements()))
+        if low <= len(layout) <= high:
+            drawn[layout] = None
+    return tuple(drawn)[:train], tuple(drawn)[train:]
+
+
+def _goals(room: Room, layout: tuple[str, ...], task_type: str) -> dict[str, list[str]]:
+    """Destination -> targets that make a task which is neither solved at once nor impossible."""
+    if task_type == "Look":
+        return {LAMP: [kind for kind in room.kinds if _homes(layout, kind)]}
+    appliance, action = _APPLIANCE.get(task_type, ("", ""))
+    if appliance and appliance not in layout:
+        return {}
+    goals = {}
+    for destination in sorted({*layout} - {appliance, *_BASINS}):
+        targets = [
+            kind
+            for kind in room.kinds
+            if kind in resources.can_contain(destination)
+            and (not action or kind in resources.allows(action))
+            and any(layout[at] != destination for at in _homes(layout, kind))
+        ]
+        if targets:
+            goals[destination] = targets
+    return goals
+
+
+def _homes(layout: tuple[str, ...], kind: str) -> list[int]:
+    """The positions of the receptacles that may hold a type of object."""
+    return [at for at, receptacle in enumerate(layout) if kind in resources.can_contain(receptacle)]
+
+
+def _spot(rng: random.Random, layout: tuple[str, ...], homes: list[int]) -> int:
+    """One of the positions; twice as often an open one, as in the official rooms."""
+    weights = [1 if layout[at] in resources.openable() else 2 for at in homes]
+    return rng.choices(homes, weights)[0]
+
+
+def _furnish(
+    rng: random.Random,
+    room: Room,
+    layout: tuple[str, ...],
+    task_type: str,
+    target: str,
+    destination: str,
+    count: int,
+) -> tuple[tuple[str, int], ...]:
+    """Places the targets (never at the destination), the other objects and the lamp."""
+    copies = (2 if task_type == "Pick2" else 1) + (rng.random() < 0.25)
+    homes = [at for at in _homes(layout, target) if layout[at] != destination]
+    objects = [(target, _spot(rng, layout, homes)) for _ in range(copies)]
+    others = {
+        kind: found for kind in room.kinds if kind != target and (found := _homes(layout, kind))
+    }
+    for _ in range(count - copies):
+        kind = rng.choice(sorted(others))
+        objects.append((kind, _spot(rng, layout, others[kind])))
+        if sum(placed == kind for placed, _ in objects) == _MOST_OF_A_KIND:
+            del others[kind]
+    if room.lamp or task_type == "Look":
+        open_places = [
+            at
+            for at, receptacle in enumerate(layout)
+            if receptacle in ("Desk", "SideTable", "Dresser", "CounterTop")
+        ]
+        objects.append((LAMP, rng.choice(open_places)))
+    rng.shuffle(objects)
+    return tuple(objects)

@@ -1,0 +1,124 @@
+"""Official games: a folder or an archive of ``<split>/<task>/<trial>/game.tw-pddl`` files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+from platformdirs import user_data_path
+
+from trca.envs.alfworld.data.archive import GAME_FILE, LAYOUT, unpacked
+from trca.envs.alfworld.data.games import GameSource
+from trca.envs.alfworld.simulator import Game, GameFileError
+from trca.envs.alfworld.tasks import GOALS, SPLITS, check_task_types, unknown
+
+
+def data_folder() -> Path:
+    """Where ``trca data alfworld`` puts the release when it is not told otherwise."""
+    return user_data_path("trca") / "alfworld"
+
+
+def official_folder() -> Path:
+    """The folder of the official games on this machine.
+
+    That is ``ALFWORLD_DATA`` where it is set, else the folder of ``trca data alfworld``.
+
+    Raises:
+        GameFileError: When there is nothing.
+    """
+    named = os.environ.get("ALFWORLD_DATA")
+    folder = Path(named).expanduser() if named else data_folder()
+    if not folder.exists():
+        raise GameFileError(
+            folder,
+            "there are no official games here, where ALFWORLD_DATA or the default points to",
+        )
+    return folder
+
+
+class OfficialGames(GameSource):
+    """The games of an ALFWorld release, in the order of their names.
+
+    Task ids read ``valid_seen/pick_heat_then_place_in_recep-Egg-None-Fridge-13/trial_T2019...``.
+    The task type is in the folder's name; folders of other kinds of tasks (movable receptacles,
+    slices), which ALFWorld leaves out too, are left out.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Finds the games.
+
+        Args:
+            path: A folder that holds the splits, its parent, or a ``.tar.xz``, ``.tar.gz`` or
+                ``.zip`` of either; an archive is unpacked once, to the cache.
+
+        Raises:
+            GameFileError: When there are no games at the path, or the archive is broken.
+        """
+        path = Path(path).expanduser().resolve()
+        self.folder = _root(unpacked(path) if path.is_file() else path)
+        self.name = str(self.folder)
+        self._tasks = _index(self.folder)
+        self.splits = tuple(self._tasks)
+
+    def task_ids(self, split: str, task_types: Iterable[str] | None = None) -> tuple[str, ...]:
+        """The tasks of a split, sorted."""
+        self._check_split(split)
+        types = GOALS if task_types is None else check_task_types(task_types)
+        found = tuple(i for i, task_type in self._tasks[split].items() if task_type in types)
+        if not found:
+            raise ValueError(f"{self.folder / split} has no {', '.join(types)} tasks")
+        return found
+
+    def task_type(self, task_id: str) -> str:
+        """The type of a task, read off its folder."""
+        split = task_id.partition("/")[0]
+        self._check_split(split)
+        if task_id not in self._tasks[split]:
+            raise unknown(f"task of {split}", task_id, self._tasks[split])
+        return self._tasks[split][task_id]
+
+    def _read(self, task_id: str) -> Game:
+        self.task_type(task_id)
+        return Game.from_file(self.folder / task_id / GAME_FILE)
+
+
+def task_type_of(folder: str) -> str | None:
+    """The task type in the name of an official task's folder; None for other kinds of tasks."""
+    goal = folder.partition("-")[0]
+    if "Sliced" in folder:
+        return None
+    return next((name for name, known in GOALS.items() if known == goal), None)
+
+
+def _root(path: Path) -> Path:
+    """The folder that holds the splits: the path or one of its sub-folders."""
+    if not path.is_dir():
+        raise GameFileError(path, f"there is no such folder: expected {LAYOUT}")
+    for folder in (path, *sorted(p for p in path.iterdir() if p.is_dir())):
+        if any((folder / split).is_dir() for split in SPLITS):
+            return folder
+    raise GameFileError(path, f"there are no games in this folder: expected {LAYOUT}")
+
+
+@cache
+def _index(folder: Path) -> dict[str, dict[str, str]]:
+    """Split -> task id -> task type, in order; splits without games are left out."""
+    index = {
+        split: dict(sorted(_tasks(folder, split))) for split in SPLITS if (folder / split).is_dir()
+    }
+    index = {split: tasks for split, tasks in index.items() if tasks}
+    if not index:
+        raise GameFileError(folder, f"there are no games in this folder: expected {LAYOUT}")
+    return index
+
+
+def _tasks(folder: Path, split: str) -> Iterator[tuple[str, str]]:
+    for task in os.scandir(folder / split):
+        task_type = task_type_of(task.name)
+        if task_type is None or not task.is_dir():
+            continue
+        for trial in os.scandir(task.path):
+            if os.path.exists(os.path.join(trial.path, GAME_FILE)):
+                yield f"{split}/{task.name}/{trial.name}", task_type

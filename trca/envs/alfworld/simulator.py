@@ -1,0 +1,242 @@
+"""Plays ALFWorld games: the rules and the text of alfworld 0.4.2, without its interpreters.
+
+For example::
+
+    simulator = Simulator(Game.from_file("game.tw-pddl"))
+    observation = simulator.reset()
+    observation = simulator.step("go to fridge 1")
+
+Observations, admissible commands and success equal those of the stock environment, which
+``benchmarks/alfworld_parity.py`` checks step by step. A game is read once and shared; a simulator
+holds only what has changed, so thousands fit in a process, and simulators share nothing mutable.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from trca.envs.alfworld import pages as text
+from trca.envs.alfworld.game import Game, GameFileError
+from trca.envs.alfworld.pddl import Fact
+
+__all__ = ["Game", "GameFileError", "Simulator"]
+
+_KNIVES: Final = frozenset({"knifetype", "butterknifetype"})
+
+
+class Simulator:
+    """One play of a game.
+
+    Attributes:
+        game: The game.
+        admissible_commands: What the world would carry out now, sorted.
+        won: Whether the task is completed.
+        done: Whether the game is over, which only success brings.
+    """
+
+    def __init__(self, game: Game) -> None:
+        """Prepares a play; ``reset`` starts it."""
+        self.game = game
+        self.reset()
+
+    def reset(self) -> str:
+        """Starts over and returns the first observation."""
+        game = self.game
+        self._place = game.start
+        self._held = ""
+        self._opened = set(game.opened)
+        self._contents: dict[str, list[str] | tuple[str, ...]] = dict(game.contents)
+        self._places = dict(game.places)
+        self._states = {state: set(things) for state, things in game.states.items()}
+        self._left: set[tuple[str, str]] = set()
+        self._offer()
+        self.won = self._goal_holds()
+        self.done = False
+        room = [game.names[receptacle] for receptacle in sorted(game.location)]
+        self._last = text.intro(self._look(room), game.task)
+        return self._last
+
+    def step(self, command: str) -> str:
+        """Carries out a command and returns the observation; any string is legal.
+
+        Once the game is over nothing changes any more, and the last observation is repeated.
+        """
+        if self.done:
+            return self._last
+        action = self._actions.get(command.strip())
+        if action is None:
+            self._last = text.REJECTED
+        else:
+            self._last = self._act(*action)
+            self._offer()
+            self.won = self._goal_holds()
+        self.done = self.won
+        return self._last
+
+    @property
+    def facts(self) -> Iterator[Fact]:
+        """The true facts that change or place things, with displayed names; hidden from agents."""
+        game, names = self.game, self.game.names
+        yield "atlocation", "agent", self._place
+        for receptacle, place in game.location.items():
+            yield "receptacleatlocation", names[receptacle], place
+        for receptacle in game.openable:
+            yield "openable", names[receptacle]
+        for receptacle in self._opened:
+            yield "opened", names[receptacle]
+        for receptacle, things in self._contents.items():
+            for thing in things:
+                yield "inreceptacle", names[thing], names[receptacle]
+        for state, members in self._states.items():
+            for thing in members:
+                yield state, names[thing]
+        if self._held:
+            yield "holds", "agent", names[self._held]
+
+    def _offer(self) -> None:
+        """Collects the actions whose preconditions hold, by command."""
+        game, names, held = self.game, self.game.names, self._held
+        here = game.receptacles_at.get(self._place, ())
+        actions: dict[str, tuple[str, str, str]] = {
+            command: ("goto", "", receptacle)
+            for command, receptacle in game.goto.items()
+            if receptacle not in here
+        }
+        for word in ("help", "inventory", "look"):
+            actions[word] = (word, "", "")
+        for receptacle in here:
+            box = names[receptacle]
+            actions[f"examine {box}"] = ("examine", "", receptacle)
+            accessible = True
+            if receptacle in game.openable:
+                accessible = receptacle in self._opened
+                verb = "close" if accessible else "open"
+                actions[f"{verb} {box}"] = (verb, "", receptacle)
+            for thing in self._contents.get(receptacle, ()):
+                if accessible and not held and thing in game.pickupable:
+                    actions[f"take {names[thing]} from {box}"] = ("take", thing, receptacle)
+                if thing in game.toggleable:
+                    actions[f"use {names[thing]}"] = ("use", thing, "")
+            if held:
+                treat = game.treats.get(receptacle, "")
+                if treat and held in game.treatable[treat]:
+                    actions[f"{treat} {names[held]} with {box}"] = (treat, held, receptacle)
+                kinds = (game.receptacle_type.get(receptacle, ""), game.object_type.get(held, ""))
+                if accessible and kinds in game.can_contain:
+                    actions[f"move {names[held]} to {box}"] = ("move", held, receptacle)
+        if held:
+            actions[f"examine {names[held]}"] = ("examine", held, "")
+            if game.object_type.get(held) in _KNIVES:
+                for thing in game.sliceable:
+                    if self._place in self._places.get(thing, ()):
+                        command = f"slice {names[thing]} with {names[held]}"
+                        actions[command] = ("slice", thing, held)
+        self._actions = actions
+        self.admissible_commands = sorted(actions)
+
+    def _act(self, verb: str, thing: str, other: str) -> str:
+        game, names = self.game, self.game.names
+        match verb:
+            case "goto":
+                self._place = game.location[other]
+                return f"You arrive at {names[other]}. {self._describe(other)}"
+            case "open":
+                self._opened.add(other)
+                return f"You open the {names[other]}. {self._describe(other)}"
+            case "close":
+                self._opened.discard(other)
+                return f"You close the {names[other]}."
+            case "take":
+                self._contents[other] = [t for t in self._contents[other] if t != thing]
+                self._places[thing] = self._places.get(thing, frozenset()) - {self._place}
+                self._left.add((thing, other))
+                self._held = thing
+                return f"You pick up the {names[thing]} from the {names[other]}."
+            case "move":
+                things = [t for t in self._contents.get(other, ()) if t != thing]
+                insort(things, thing)
+                self._contents[other] = things
+                self._places[thing] = self._places.get(thing, frozenset()) | {self._place}
+                self._left.discard((thing, other))
+                self._held = ""
+                return f"You move the {names[thing]} to the {names[other]}."
+            case "heat":
+                self._states["ishot"].add(thing)
+                self._states["iscool"].discard(thing)
+                return f"You heat the {names[thing]} using the {names[other]}."
+            case "clean":
+                self._states["isclean"].add(thing)
+                return f"You clean the {names[thing]} using the {names[other]}."
+            case "cool":
+                self._states["iscool"].add(thing)
+                self._states["ishot"].discard(thing)
+                return f"You cool the {names[thing]} using the {names[other]}."
+            case "use":
+                self._states["istoggled"].add(thing)
+                return f"You turn on the {names[thing]}."
+            case "slice":
+                self._states["issliced"].add(thing)
+                return f"You sliced the {names[thing]} with the {names[other]}."
+            case "examine":
+                return self._inspect(thing) if thing else self._describe(other)
+            case "inventory":
+                if self._held:
+                    return f"You are carrying: a {names[self._held]}."
+                return "You are not carrying anything."
+            case "look":
+                return self._look()
+            case _:
+                return text.HELP
+
+    def _describe(self, receptacle: str) -> str:
+        names = self.game.names
+        return text.contents(
+            names[receptacle],
+            [names[thing] for thing in self._contents.get(receptacle, ())],
+            openable=receptacle in self.game.openable,
+            opened=receptacle in self._opened,
+        )
+
+    def _inspect(self, thing: str) -> str:
+        game, name = self.game, self.game.names[thing]
+        if thing in game.vessels:
+            return text.vessel(name, [game.names[held] for held in game.inside.get(thing, ())])
+        return text.inspected(
+            name,
+            {state for state, things in self._states.items() if thing in things},
+            toggleable=thing in game.toggleable,
+            sliceable=thing in game.sliceable,
+        )
+
+    def _look(self, room: Iterable[str] = ()) -> str:
+        """The surroundings; stock lists the ``room`` at the start and never again."""
+        names = self.game.names
+        here = self.game.receptacles_at.get(self._place, ())
+        if not here:
+            return text.middle_of_room(room)
+        beside = [
+            names[thing]
+            for thing, receptacle in sorted(self._left)
+            if receptacle in here and self._place in self._places.get(thing, ())
+        ]
+        return text.facing([names[receptacle] for receptacle in here], beside)
+
+    def _goal_holds(self) -> bool:
+        return all(any(all(map(self._holds, case)) for case in q.cases) for q in self.game.goal)
+
+    def _holds(self, fact: Fact) -> bool:
+        match fact:
+            case ("inreceptacle", thing, receptacle):
+                return thing in self._contents.get(receptacle, ())
+            case ("atlocation", _, place):
+                return place == self._place
+            case ("holds", _, thing):
+                return thing == self._held
+            case ("opened", receptacle):
+                return receptacle in self._opened
+            case (state, thing):
+                return thing in self._states[state]
+            case _:
+                return False

@@ -1,0 +1,125 @@
+"""Follows a SearchQA episode by its text alone and reports the facts of each transition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from trca.envs.searchqa.actions import Command, read_command
+from trca.envs.searchqa.beliefs import Beliefs, Known
+from trca.envs.searchqa.binding import SearchQABinding, bind, formats_of
+from trca.envs.searchqa.context import context_key, memory_line
+from trca.envs.searchqa.facts import SearchQAFacts
+from trca.envs.searchqa.pages import REJECTED
+from trca.envs.searchqa.reading import read_passages, says, spaced
+
+
+class SearchQAAdapter:
+    """Knows what the agent was asked, shown, offered and did; nothing else reaches it.
+
+    Attributes:
+        binding: What the question asks for.
+        facts: The facts of the last transition (the defaults after ``reset``).
+        beliefs: The episode as observed so far.
+    """
+
+    facts_type: ClassVar[type[SearchQAFacts]] = SearchQAFacts
+    binding_type: ClassVar[type[SearchQABinding]] = SearchQABinding
+
+    def __init__(self) -> None:
+        self.binding = SearchQABinding()
+        self.facts = SearchQAFacts()
+        self.beliefs = Beliefs(self.binding)
+
+    def reset(self, task: str, observation: str, admissible: Sequence[str]) -> None:
+        """Starts an episode.
+
+        Args:
+            task: The question.
+            observation: The first observation, which says no more.
+            admissible: The actions offered with it, which every episode offers.
+        """
+        self.binding = bind(task)
+        self.facts = SearchQAFacts()
+        self.beliefs = Beliefs(self.binding)
+
+    def step(self, command: str, observation: str, admissible: Sequence[str]) -> SearchQAFacts:
+        """Takes in one transition and returns its facts.
+
+        Args:
+            command: What the agent asked for; blank when nothing could be read from its response.
+            observation: The text that answered it.
+            admissible: The actions offered after it.
+        """
+        order = read_command(command)
+        accepted = order.verb != "" and observation != REJECTED
+        parsed = not command.isspace() and command != ""
+        if not accepted:
+            self.facts = SearchQAFacts(parsed=parsed, verb=order.verb)
+        elif order.verb == "answer":
+            self.facts = self._answer(order)
+        else:
+            self.facts = self._retrieve(order, observation)
+        return self.facts
+
+    @property
+    def context(self) -> str:
+        """Structural key s~ of the present state; see `trca.envs.searchqa.context`."""
+        return context_key(self.beliefs)
+
+    @property
+    def memory(self) -> str:
+        """One line of what was observed; see `trca.envs.searchqa.context`."""
+        return memory_line(self.beliefs)
+
+    def _retrieve(self, order: Command, observation: str) -> SearchQAFacts:
+        beliefs = self.beliefs
+        query = spaced(order.argument) if order.verb == "search" else ""
+        searched, leads = len(beliefs.queries), tuple(beliefs.leads)
+        names, relations = set(beliefs.names), set(beliefs.relations)
+        texts = {key: passage.shown.text for key, passage in beliefs.known.items()}
+        read = set(beliefs.read)
+        supporting = {key for key, passage in beliefs.known.items() if passage.supports}
+        match = beliefs.best_match()
+        beliefs.update(order, read_passages(observation))
+        page = [beliefs.known[key] for key in beliefs.page]
+        fresh = [p for key, p in zip(beliefs.page, page, strict=True) if key not in texts]
+        longer = [k for k in beliefs.page if texts.get(k) != beliefs.known[k].shown.text]
+        support = [p for k, p in beliefs.known.items() if p.supports and k not in supporting]
+        opened = order.verb == "open" and not read.issuperset(beliefs.page)
+        return SearchQAFacts(
+            verb=order.verb,
+            accepted=True,
+            repeated=not longer,
+            new_query=query != "" and len(beliefs.queries) > searched,
+            query_names=tuple([n for n in self.binding.entities if says(query, n)]),
+            query_leads=sum([lead in query for lead in leads]),
+            found=len(page) if order.verb == "search" else 0,
+            new_passages=len(fresh),
+            new_names=tuple([name for name in beliefs.names if name not in names]),
+            new_relations=tuple([cue for cue in beliefs.relations if cue not in relations]),
+            new_match=max([beliefs.match(passage) for passage in fresh], default=0),
+            known_match=match,
+            new_support=len(support),
+            new_links=sum([passage.linked for passage in support]),
+            opened=opened,
+            relevant=opened and any(map(beliefs.relevant, page)),
+            searched=searched,
+            support=len(supporting),
+        )
+
+    def _answer(self, order: Command) -> SearchQAFacts:
+        beliefs, binding = self.beliefs, self.binding
+        support: list[Known] = beliefs.support()
+        beliefs.update(order, ())
+        words = spaced(order.argument)
+        return SearchQAFacts(
+            verb="answer",
+            accepted=True,
+            searched=len(beliefs.queries),
+            support=len(support),
+            formats=formats_of(order.argument, binding.choices),
+            shown=beliefs.stand_in(order.argument, beliefs.known.values()),
+            supported=beliefs.stand_in(order.argument, support),
+            echo=not binding.choices and words in map(spaced, binding.entities),
+        )

@@ -1,0 +1,1 @@
+"""Where SearchQA questions and passages come from: generated content and official datasets."""

@@ -1,0 +1,299 @@
+r"""Draws a world of people, places, works and organisations: its passages and its questions.
+
+For example::
+
+    world = generated(200)
+    world.passages[0].contents  # '"Ada Balan"\nAda Balan was born in ...'
+    world.questions[0].text     # 'Where was the founder of Kerosk Guild born?'
+
+Entities come in circles of twenty, and all relations stay within a circle, so that the questions of
+two circles have no entity in common: splits are made of whole circles. A circle depends on the seed
+and its number alone, so a small world is the beginning of a larger one. Each entity has a passage
+of short sentences; the first one leads on to another entity of the circle, and two-hop questions
+follow it. A two-hop question cannot be answered from its subject's passage.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, zip_longest
+from typing import Final
+
+from trca.envs.retrieval.passages import Passage
+from trca.envs.searchqa.data import wording as words
+from trca.envs.searchqa.data.questions import SPLITS, Question
+from trca.envs.searchqa.data.wording import Kind, Relation
+from trca.envs.searchqa.metrics import normalized
+
+SIZES: Final = {"small": 200, "medium": 2_000, "large": 20_000}
+"""Name of a generated world -> its number of passages."""
+TWO_HOP: Final = "two-hop"
+TASK_TYPES: Final = ("who", "where", "which", "what", "when", TWO_HOP)
+"""Kinds of questions: those of one hop by what they ask for."""
+
+_CIRCLE: Final[tuple[tuple[Kind, int], ...]] = (
+    ("person", 8),
+    ("place", 4),
+    ("work", 4),
+    ("organisation", 4),
+)
+CIRCLE: Final = sum(count for _, count in _CIRCLE)
+"""Entities of a circle."""
+_OF_A_HOP: Final = 15
+"""Questions of one hop that a circle has, and of two."""
+_SPLIT_OF_TEN: Final = (0, 0, 1, 0, 2, 0, 0, 1, 0, 2)
+_ALIASED: Final = 0.4
+_COMMON: Final = 64
+"""Made-up words in use until there are too many entities for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What is said of an entity.
+
+    Attributes:
+        relation: How it is related.
+        value: To what.
+        target: The place of that entity in the circle; None for a mere value.
+    """
+
+    relation: Relation
+    value: str
+    target: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A person, place, work or organisation.
+
+    Attributes:
+        id: Id of its passage.
+        kind: What it is.
+        name: Its name; no other entity has it.
+        alias: Its second name, or blank.
+        pronoun: What stands for its name.
+        facts: What its passage says, in that order.
+    """
+
+    id: str
+    kind: Kind
+    name: str
+    alias: str
+    pronoun: str
+    facts: tuple[Fact, ...]
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """What it may be called."""
+        return (self.name, self.alias) if self.alias else (self.name,)
+
+    @property
+    def passage(self) -> Passage:
+        """Its passage."""
+        told = [(fact.relation.told, fact.value) for fact in self.facts]
+        if self.alias:
+            told.insert(1, (words.ALIASES[self.kind], self.alias))
+        sentences = (
+            template.format(s=self.pronoun if number else self.name, o=value)
+            for number, (template, value) in enumerate(told)
+        )
+        return Passage(self.id, f'"{self.name}"\n{" ".join(sentences)}')
+
+
+@dataclass(frozen=True)
+class World:
+    """A generated world.
+
+    Attributes:
+        passages: One for each entity.
+        questions: Of all splits; the circles take turns.
+    """
+
+    passages: tuple[Passage, ...]
+    questions: tuple[Question, ...]
+
+
+@lru_cache(maxsize=4)
+def generated(count: int, seed: int = 0) -> World:
+    """The world of a number of passages.
+
+    Args:
+        count: Number of passages, a multiple of `CIRCLE`.
+        seed: Another seed gives another world throughout.
+    """
+    if count < 1 or count % CIRCLE:
+        raise ValueError(f"count is {count}: a generated world has a multiple of {CIRCLE} passages")
+    circles = [draw(number, seed) for number in range(count // CIRCLE)]
+    questions = (questions_about(circle, number, seed) for number, circle in enumerate(circles))
+    turns = chain.from_iterable(zip_longest(*questions))
+    return World(
+        passages=tuple(entity.passage for circle in circles for entity in circle),
+        questions=tuple(question for question in turns if question is not None),
+    )
+
+
+def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
+    """The entities of a circle.
+
+    Args:
+        number: Number of the circle, from 0.
+        seed: Seed of the world.
+    """
+    rng = random.Random(f"searchqa/{seed}/{number}")
+    kinds = [kind for kind, count in _CIRCLE for _ in range(count)]
+    names = [
+        _NAMES[kind](number * count + place, seed)
+        for kind, count in _CIRCLE
+        for place in range(count)
+    ]
+    entities = []
+    for place, kind in enumerate(kinds):
+        facts = []
+        for relation in words.RELATIONS[kind]:
+            if relation.target:
+                others = [p for p in range(CIRCLE) if kinds[p] == relation.target and p != place]
+                target = rng.choice(others)
+                facts.append(Fact(relation, names[target], target))
+            else:
+                facts.append(Fact(relation, rng.choice(relation.values), None))
+        first = rng.choice([fact for fact in facts if fact.target is not None])
+        rest = [fact for fact in facts if fact is not first]
+        rng.shuffle(rest)
+        has_alias = kind in words.ALIASES and rng.random() < _ALIASED
+        entities.append(
+            Entity(
+                id=f"{number * CIRCLE + place}",
+                kind=kind,
+                name=names[place],
+                alias=_word(_COMMON + rng.randrange(_COMMON)) if has_alias else "",
+                pronoun=_pronoun(kind, names[place]),
+                facts=(first, *rest),
+            )
+        )
+    return tuple(entities)
+
+
+def questions_about(circle: tuple[Entity, ...], number: int, seed: int) -> list[Question]:
+    """The questions about a circle, half of them of two hops, in an order drawn from the seed.
+
+    Args:
+        circle: Its entities.
+        number: Its number, which says its split.
+        seed: Seed of the world.
+    """
+    rng = random.Random(f"searchqa/{seed}/{number}/questions")
+    one = list(_one_hop(circle))
+    two = list(_two_hop(circle))
+    chosen = rng.sample(one, min(_OF_A_HOP, len(one))) + rng.sample(two, min(_OF_A_HOP, len(two)))
+    rng.shuffle(chosen)
+    split = SPLITS[_SPLIT_OF_TEN[number % 10]]
+    questions = []
+    for place, (subject, path) in enumerate(chosen):
+        last = path[-1]
+        via = subject if len(path) == 1 else circle[path[0].target or 0]
+        name = subject.name
+        if len(path) == 2:
+            name = path[0].relation.phrase.format(s=name)
+        read = (subject,) if len(path) == 1 else (subject, via)
+        questions.append(
+            Question(
+                id=f"{number}-{place}",
+                dataset="generated",
+                split=split,
+                text=rng.choice(last.relation.asked).format(s=name),
+                answers=_answers(circle, last),
+                kind=last.relation.question_kind if len(path) == 1 else TWO_HOP,
+                gold_ids=tuple(entity.id for entity in read),
+                gold_titles=tuple(entity.name for entity in read),
+            )
+        )
+    return questions
+
+
+def _one_hop(circle: tuple[Entity, ...]) -> Iterator[tuple[Entity, tuple[Fact, ...]]]:
+    for entity in circle:
+        for fact in entity.facts:
+            yield entity, (fact,)
+
+
+def _two_hop(circle: tuple[Entity, ...]) -> Iterator[tuple[Entity, tuple[Fact, ...]]]:
+    """Those whose answer, and whose way to it, stand in the second passage alone."""
+    for entity in circle:
+        first = entity.facts[0]
+        via = circle[first.target or 0]
+        if entity.name in via.passage.contents:
+            continue
+        known = f" {normalized(entity.passage.contents)} "
+        for fact in via.facts:
+            answers = (f" {normalized(answer)} " for answer in _answers(circle, fact))
+            if not any(answer in known for answer in answers):
+                yield entity, (first, fact)
+
+
+def _answers(circle: tuple[Entity, ...], fact: Fact) -> tuple[str, ...]:
+    return (fact.value,) if fact.target is None else circle[fact.target].answers
+
+
+def _pronoun(kind: Kind, name: str) -> str:
+    if kind != "person":
+        return "It"
+    return ("She", "He")[words.FIRST_NAMES.index(name.split()[0]) % 2]
+
+
+def _person(number: int, seed: int) -> str:
+    first, word = _pair(number, seed, 7919, len(words.FIRST_NAMES))
+    return f"{words.FIRST_NAMES[first]} {_word(word)}"
+
+
+def _place(number: int, seed: int) -> str:
+    second, word = _pair(number, seed, 6007, len(words.PLACES))
+    return f"{_word(word)} {words.PLACES[second]}"
+
+
+def _organisation(number: int, seed: int) -> str:
+    second, word = _pair(number, seed, 4637, len(words.ORGANISATIONS))
+    return f"{_word(word)} {words.ORGANISATIONS[second]}"
+
+
+def _work(number: int, seed: int) -> str:
+    adjective, noun = _pair(number, seed, 5479, len(words.ADJECTIVES), 24, len(words.NOUNS))
+    return f"The {words.ADJECTIVES[adjective]} {words.NOUNS[noun]}"
+
+
+_NAMES: Final[dict[Kind, Callable[[int, int], str]]] = {
+    "person": _person,
+    "place": _place,
+    "work": _work,
+    "organisation": _organisation,
+}
+
+
+def _pair(
+    number: int,
+    seed: int,
+    stride: int,
+    narrow: int,
+    common: int = _COMMON,
+    wide: int = len(words.ONSETS) * len(words.CODAS),
+) -> tuple[int, int]:
+    """Two numbers below ``narrow`` and ``wide``, another pair for each number.
+
+    The second is below ``common`` as long as there are pairs, so that a small world, and an agent
+    that reads it, makes do with few words. ``stride`` is a prime that divides neither number of
+    pairs; it scatters them.
+    """
+    few = narrow * common
+    if number >= narrow * wide:
+        raise ValueError(f"there are no more than {narrow * wide:,} names of a kind")
+    first, base, capacity = (0, 0, few) if number < few else (few, common, narrow * wide - few)
+    code = (number - first + 1009 * seed) * stride % capacity
+    return code % narrow, base + code // narrow
+
+
+def _word(number: int) -> str:
+    """One of 1,024 made-up words, such as ``Kerosk``."""
+    onset, row = number % len(words.ONSETS), number // len(words.ONSETS)
+    return words.ONSETS[onset] + words.CODAS[(row + 5 * onset) % len(words.CODAS)]

@@ -1,0 +1,187 @@
+"""Prepares what SearchQA reads: indices over corpora of any size, and checked question files.
+
+For example::
+
+    plan = plan_index(Path("wiki-18.jsonl.gz"), Path("wiki"))
+    build_index(plan)
+    counts = prepare_questions([Path("FlashRAG")], Path("questions"))
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from filelock import FileLock
+
+from trca.envs.retrieval.indexing import Report, index_corpus
+from trca.envs.retrieval.passages import StoredPassages, read_corpus
+from trca.envs.searchqa.data.datasets import DATASETS, read_datasets
+from trca.envs.searchqa.data.questions import Question, read_questions, write_questions
+
+_SAMPLE: Final = 2_000
+"""Lines of a corpus that its size is estimated from."""
+_WORKER_BYTES: Final = 300 * 2**20
+_JOINING_BYTES: Final = 80
+"""Of memory for each passage, while blocks are joined."""
+_DISK_PER_TEXT: Final = 2.0
+"""Bytes on disk for a byte of the uncompressed corpus, with the blocks that go away at the end."""
+_SOURCE: Final = "corpus.json"
+
+SOURCES: Final = {
+    "questions": "https://huggingface.co/datasets/RUC-NLPIR/FlashRAG_datasets",
+    "corpus": "https://huggingface.co/datasets/PeterJinGo/wiki-18-corpus",
+}
+"""Where the questions of all seven datasets, and the 21 million passages of 2018, are published."""
+
+
+class CapacityError(Exception):
+    """There is no room for what is asked for."""
+
+
+@dataclass(frozen=True)
+class IndexPlan:
+    """What indexing a corpus takes.
+
+    Attributes:
+        corpus: The corpus.
+        folder: Where the index goes.
+        passages: About how many passages it has.
+        disk: About how many bytes the index takes while it is built.
+        memory: About how many bytes of memory that takes.
+        workers: Processes that share the work.
+    """
+
+    corpus: Path
+    folder: Path
+    passages: int
+    disk: int
+    memory: int
+    workers: int
+
+
+def plan_index(corpus: Path, folder: Path, workers: int = 1) -> IndexPlan:
+    """Estimates what indexing takes, from the beginning of the corpus.
+
+    Args:
+        corpus: A corpus, compressed or not.
+        folder: Where the index goes.
+        workers: Processes to share the work, at least 1.
+
+    Raises:
+        OSError: When the corpus cannot be read.
+        CapacityError: When the disk has too little room.
+    """
+    if workers < 1:
+        raise ValueError(f"workers is {workers}: give 1 or more")
+    passages, text = _estimate(corpus)
+    plan = IndexPlan(
+        corpus=corpus,
+        folder=folder,
+        passages=passages,
+        disk=int(_DISK_PER_TEXT * text),
+        memory=max(workers * _WORKER_BYTES, _WORKER_BYTES + _JOINING_BYTES * passages),
+        workers=workers,
+    )
+    place = folder.absolute()
+    there = next(each for each in (place, *place.parents) if each.exists())
+    free = shutil.disk_usage(there).free + _size(folder)
+    if free < plan.disk:
+        raise CapacityError(
+            f"{folder}: an index of {corpus} takes about {plan.disk / 2**30:,.1f} GiB, and"
+            f" {free / 2**30:,.1f} GiB are free: choose a folder on another disk"
+        )
+    return plan
+
+
+def build_index(plan: IndexPlan, report: Report = lambda stage, done, total: None) -> int:
+    """Builds the index; one that was begun is gone on with, a finished one is left as it is.
+
+    Args:
+        plan: What to build and where.
+        report: Told how far it is.
+
+    Returns:
+        The number of passages.
+
+    Raises:
+        CorpusError: When a line of the corpus is malformed; names the file and line.
+        FileExistsError: When the folder has the index of another corpus.
+    """
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    stat = plan.corpus.stat()
+    told = {"name": plan.corpus.name, "bytes": stat.st_size, "changed_ns": stat.st_mtime_ns}
+    source = plan.folder / _SOURCE
+    with FileLock(plan.folder / ".source.lock"):
+        stored = (plan.folder / "passages").exists() and source.exists()
+        if stored and json.loads(source.read_text()) != told:
+            raise FileExistsError(
+                f"{plan.folder} has the index of another corpus, or of an earlier"
+                f" {plan.corpus.name}: delete it or choose another folder"
+            )
+        source.write_text(json.dumps(told))
+    index_corpus(plan.folder, read_corpus(plan.corpus), plan.workers, report)
+    return len(StoredPassages(plan.folder / "passages", verify=False))
+
+
+def prepare_questions(sources: Iterable[Path], folder: Path) -> dict[str, Counter[str]]:
+    """Reads questions, checks every row, and writes a file for each dataset.
+
+    Args:
+        sources: Files of questions, and folders of datasets.
+        folder: Where to; its files ``<dataset>.jsonl`` are replaced.
+
+    Returns:
+        Dataset -> split -> number of questions, in the order of the paper's table.
+
+    Raises:
+        QuestionFileError: When a file is missing or malformed; names the file and line. Nothing is
+            written then.
+    """
+    by_dataset: dict[str, list[Question]] = {}
+    for path in sources:
+        path = path.expanduser()
+        for question in read_datasets(path) if path.is_dir() else read_questions(path):
+            by_dataset.setdefault(question.dataset, []).append(question)
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [*(name for name in DATASETS if name in by_dataset), *by_dataset]
+    for name in dict.fromkeys(names):
+        write_questions(folder / f"{name}.jsonl", iter(by_dataset[name]))
+    return {name: Counter(q.split for q in by_dataset[name]) for name in dict.fromkeys(names)}
+
+
+def _estimate(corpus: Path) -> tuple[int, int]:
+    """About how many lines a corpus has, and how many bytes when it is not compressed."""
+    size = corpus.stat().st_size
+    with corpus.open("rb") as raw:
+        lines = list(islice(_uncompressed(corpus, raw), _SAMPLE))
+        text = sum(map(len, lines))
+        if len(lines) < _SAMPLE:
+            return len(lines), text
+        read = raw.tell() if corpus.suffix in (".gz", ".xz") else text
+    scale = size / min(read, size)
+    return int(len(lines) * scale), int(text * scale)
+
+
+def _uncompressed(corpus: Path, raw: BinaryIO) -> Iterable[bytes]:
+    if corpus.suffix == ".gz":
+        return cast("Iterable[bytes]", gzip.GzipFile(fileobj=raw))
+    return lzma.LZMAFile(raw) if corpus.suffix == ".xz" else raw
+
+
+def _size(folder: Path) -> int:
+    """The bytes that a folder has already."""
+    return sum(
+        os.path.getsize(os.path.join(place, name))
+        for place, _, names in os.walk(folder)
+        for name in names
+    )

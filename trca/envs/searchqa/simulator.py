@@ -1,0 +1,116 @@
+"""A simulator: one agent's way through searches and passages to an answer.
+
+For example::
+
+    simulator = Simulator(retriever)
+    observation = simulator.reset(question)
+    observation = simulator.step("search[Ada Lovelace]")
+    observation = simulator.step("answer[mathematician]")
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trca.envs.retrieval.passages import Passage
+from trca.envs.retrieval.retriever import Retriever
+from trca.envs.searchqa import metrics
+from trca.envs.searchqa.actions import read_command
+from trca.envs.searchqa.data.questions import Question
+from trca.envs.searchqa.pages import (
+    ANSWERED,
+    REJECTED,
+    passage_page,
+    question_page,
+    results_page,
+)
+
+LONGEST_QUERY: Final = 2_000
+"""Characters of a query that reach the retriever; an agent must not be able to make it fail."""
+
+
+class Simulator:
+    """Searches, opens and answers by actions; holds what was found.
+
+    Attributes:
+        question: What is asked; its answers and gold passages are for scores and oracles alone.
+        accepted: Whether the last action was carried out.
+        done: Whether an answer was submitted.
+        answer: The answer; blank before.
+        results: What the last search found, best first.
+        found: Everything that was found so far, by contents, in the order of its first appearance.
+    """
+
+    def __init__(self, retriever: Retriever, top_k: int = 3, max_passage_chars: int = 500) -> None:
+        """Prepares to play.
+
+        Args:
+            retriever: Finds passages.
+            top_k: How many a search shows.
+            max_passage_chars: Characters of a passage's text that a list of results shows.
+        """
+        self._retriever = self._searching = retriever
+        self._top_k = top_k
+        self._limit = max_passage_chars
+        self.question = Question("", "", "", "", (), "")
+        self._start()
+
+    def reset(self, question: Question, retriever: Retriever | None = None) -> str:
+        """Starts with a question and returns the first observation.
+
+        Args:
+            question: What is asked.
+            retriever: What finds passages this time; None for the usual one.
+        """
+        self.question = question
+        self._searching = retriever or self._retriever
+        self._start()
+        return question_page(question.text)
+
+    def step(self, action: str) -> str:
+        """Carries an action out and returns what it shows; any string is legal.
+
+        Raises:
+            RetrievalError: When the search could not be done; everything is then as it was.
+        """
+        command = read_command(action)
+        if command.verb == "search" and command.argument:
+            return self._search(command.argument)
+        if command.verb == "answer" and command.argument:
+            self.accepted = self.done = True
+            self.answer = command.argument
+            return ANSWERED
+        self.accepted = 1 <= command.number <= len(self.results)
+        if not self.accepted:
+            return REJECTED
+        return passage_page(command.number, self.results[command.number - 1])
+
+    @property
+    def score(self) -> float:
+        """Exact match of the answer; 0 before there is one."""
+        return metrics.exact_match(self.answer, self.question.answers) if self.done else 0.0
+
+    @property
+    def f1(self) -> float:
+        """F1 of the answer; 0 before there is one."""
+        return metrics.f1(self.answer, self.question.answers) if self.done else 0.0
+
+    @property
+    def gold_recall(self) -> float | None:
+        """Share of the gold passages that were found; None when they are not known."""
+        return metrics.gold_recall(self.question, self.found.values())
+
+    def _start(self) -> None:
+        self.accepted = True
+        self.done = False
+        self.answer = ""
+        self.results: tuple[Passage, ...] = ()
+        self.found: dict[str, Passage] = {}
+
+    def _search(self, query: str) -> str:
+        [passages] = self._searching.search([query[:LONGEST_QUERY]], self._top_k)
+        self.accepted = True
+        self.results = tuple(passages[: self._top_k])
+        for passage in self.results:
+            self.found.setdefault(passage.contents, passage)
+        return results_page(self.results, self._limit)

@@ -1,0 +1,152 @@
+"""Follows a WebShop episode by its text alone and reports the facts of each transition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from trca.envs.webshop.beliefs import Beliefs
+from trca.envs.webshop.binding import WebShopBinding, bind
+from trca.envs.webshop.context import context_key, memory_line
+from trca.envs.webshop.facts import Target, WebShopFacts
+from trca.envs.webshop.reading import (
+    Command,
+    View,
+    can_click,
+    can_search,
+    read_command,
+    read_page,
+)
+
+_BUTTONS: Final[dict[str, Target]] = {
+    "back to search": "back",
+    "< prev": "previous",
+    "next >": "next",
+    "description": "detail",
+    "features": "detail",
+    "reviews": "detail",
+    "attributes": "detail",
+    "buy now": "buy",
+}
+
+
+class WebShopAdapter:
+    """Knows what the agent was shown, offered and did; nothing else reaches it.
+
+    Attributes:
+        binding: What the instruction asks for.
+        facts: The facts of the last transition (the defaults after ``reset``).
+        beliefs: The episode as observed so far.
+    """
+
+    facts_type: ClassVar[type[WebShopFacts]] = WebShopFacts
+    binding_type: ClassVar[type[WebShopBinding]] = WebShopBinding
+
+    def __init__(self) -> None:
+        self.binding = WebShopBinding()
+        self.facts = WebShopFacts()
+        self.beliefs = Beliefs(self.binding, View())
+        self._observation = ""
+        self._offered: Sequence[str] = ()
+        self._past: set[object] = set()
+
+    def reset(self, task: str, observation: str, admissible: Sequence[str]) -> None:
+        """Starts an episode.
+
+        Args:
+            task: The instruction.
+            observation: The first page.
+            admissible: The actions offered with it.
+        """
+        self.binding = bind(task)
+        self.facts = WebShopFacts()
+        self.beliefs = Beliefs(self.binding, read_page(observation, admissible))
+        self._observation, self._offered = observation, admissible
+        self._past = {self.beliefs.snapshot()}
+
+    def step(self, command: str, observation: str, admissible: Sequence[str]) -> WebShopFacts:
+        """Takes in one transition and returns its facts.
+
+        Args:
+            command: What the agent asked for; blank when nothing could be read from its response.
+            observation: The page that answered it.
+            admissible: The actions offered after it.
+        """
+        beliefs = self.beliefs
+        order = read_command(command)
+        target = self._target(order)
+        option = self._option(order)
+        available = self._available(order)
+        changed = observation != self._observation
+        accepted = order.verb != "" and (changed or (available and order.verb == "click"))
+        known_match = beliefs.best_match
+        words_before, opened_before = beliefs.words_seen, len(beliefs.opened)
+        was_ready = beliefs.ready
+        if accepted:
+            beliefs.update(order, read_page(observation, admissible))
+        self._observation, self._offered = observation, admissible
+        snapshot = beliefs.snapshot()
+        product = beliefs.now
+        words = len(self.binding.words)
+        searching = order.verb == "search"
+        query_words = beliefs.words_in(order.argument) if searching else 0
+        opened = len(beliefs.opened) > opened_before
+        wanted_values = tuple(v for values in product.wanted.values() for v in values)
+        self.facts = WebShopFacts(
+            parsed=not command.isspace() and command != "",
+            verb=order.verb,
+            target=target,
+            available=available,
+            accepted=accepted,
+            repeated=accepted and snapshot in self._past,
+            page=beliefs.view.page,
+            query_words=query_words,
+            query_lacking=words - query_words if searching else 0,
+            new_match=beliefs.new_match if accepted else 0,
+            known_match=known_match,
+            opened=opened,
+            rivals=beliefs.rivals(beliefs.product) if beliefs.product else 0,
+            affordable=bool(beliefs.product) and beliefs.affordable(product.listing),
+            shown=len(product.words),
+            lacking=words - len(product.words) if beliefs.product else 0,
+            new_words=len(product.words - words_before),
+            new_options=wanted_values if opened else (),
+            chosen=option if option in wanted_values else "",
+            missing=beliefs.missing,
+            was_ready=was_ready,
+        )
+        self._past.add(snapshot)
+        return self.facts
+
+    @property
+    def context(self) -> str:
+        """Structural key s~ of the present state; see `trca.envs.webshop.context`."""
+        return context_key(self.beliefs)
+
+    @property
+    def memory(self) -> str:
+        """One line of what was observed; see `trca.envs.webshop.context`."""
+        return memory_line(self.beliefs)
+
+    def _target(self, order: Command) -> Target:
+        if order.verb != "click":
+            return ""
+        button = _BUTTONS.get(order.argument)
+        if button is not None:
+            return button
+        view = self.beliefs.view
+        if order.argument in [option.name for option in view.options]:
+            return "option"
+        if order.argument in [listing.asin for listing in view.listings]:
+            return "product"
+        return "unknown"
+
+    def _option(self, order: Command) -> str:
+        """The value that a click chooses, or blank."""
+        options = self.beliefs.view.options if order.verb == "click" else ()
+        return next((o.value for o in options if o.name == order.argument), "")
+
+    def _available(self, order: Command) -> bool:
+        if order.verb == "search":
+            return can_search(self._offered)
+        return order.verb == "click" and can_click(order.argument, self._offered)

@@ -1,0 +1,1 @@
+"""Where WebShop catalogues come from: generated products and official files."""

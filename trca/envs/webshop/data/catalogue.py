@@ -1,0 +1,189 @@
+"""The catalogue: all products, their search index and their prices, immutable and shared.
+
+For example::
+
+    catalogue = open_catalogue("small")
+    for position in catalogue.search("red mug", limit=10):
+        print(catalogue[position].title)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Final, Literal
+from weakref import WeakValueDictionary
+
+from trca.envs.webshop.compat import quirks_of
+from trca.envs.webshop.data.products import HumanInstruction, Product
+from trca.envs.webshop.data.shelf import Instructions, MemoryShelf, Shelf
+from trca.envs.webshop.data.sources import Source, source_of
+from trca.envs.webshop.data.store import open_store
+
+Compat = Literal["clean", "original"]
+_DECODED: Final = 8192
+
+
+class Catalogue:
+    """An immutable sequence of products with a search engine and one price for each product.
+
+    Any number of environments and threads may share one. Where a product shows a price range, its
+    price is drawn uniformly from it: in ``compat="clean"`` as a function of the seed and the ASIN
+    alone, so that a product costs the same in a catalogue of any size or order; in
+    ``compat="original"`` from one stream over the products in order, as the original draws it
+    after ``random.seed(seed)``.
+
+    Attributes:
+        seed: Seed of the price draws.
+        compat: How prices are drawn.
+    """
+
+    def __init__(self, shelf: Shelf, seed: int = 0, compat: Compat = "clean") -> None:
+        """Prices the products of a shelf; see `Catalogue.from_products` and `open_catalogue`."""
+        self._shelf = shelf
+        self.seed = seed
+        self.compat = compat
+        self._product = lru_cache(maxsize=_DECODED)(self._priced)
+
+    @classmethod
+    def from_products(
+        cls,
+        products: Iterable[Product],
+        human_instructions: Instructions | None = None,
+        seed: int = 0,
+        compat: Compat = "clean",
+    ) -> Catalogue:
+        """A catalogue held in memory.
+
+        Args:
+            products: Its products, in order.
+            human_instructions: ASIN -> instructions; those for other products are left out.
+            seed: Seed of the price draws.
+            compat: How prices are drawn.
+
+        Raises:
+            ValueError: When an ASIN comes twice.
+        """
+        return cls(MemoryShelf(products, human_instructions or {}), seed, compat)
+
+    def __len__(self) -> int:
+        return len(self._shelf)
+
+    def __getitem__(self, position: int) -> Product:
+        """The product at a position from 0.
+
+        Raises:
+            IndexError: When there is no such position.
+        """
+        if not 0 <= position < len(self._shelf):
+            raise IndexError(f"no product {position}: the catalogue has {len(self._shelf)}")
+        return self._product(position)
+
+    def position(self, asin: str) -> int:
+        """Where the product with an ASIN stands.
+
+        Raises:
+            KeyError: When the catalogue does not have it.
+        """
+        return self._shelf.position(asin)
+
+    def search(self, query: str, limit: int = 50) -> list[int]:
+        """The positions of the best hits for a query, best first."""
+        documents, _ = self._shelf.index.search(query, limit)
+        hits: list[int] = documents.tolist()
+        return hits
+
+    @property
+    def human_instructions(self) -> Mapping[str, tuple[HumanInstruction, ...]]:
+        """ASIN -> instructions by people, in the order of the products; do not change it."""
+        return self._shelf.human_instructions
+
+    @property
+    def instructed(self) -> Sequence[int]:
+        """The positions of the products that carry an instruction of their own, ascending."""
+        return self._shelf.instructed
+
+    @property
+    def ranged(self) -> int:
+        """How many products show a price range, each of which took one draw."""
+        return self._shelf.ranged
+
+    @cached_property
+    def hash(self) -> str:
+        """Sixteen hex digits; equal for catalogues of equal products, instructions and prices."""
+        text = json.dumps([self._shelf.hash, self.seed, self.compat])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def _priced(self, position: int) -> Product:
+        product = self._shelf[position]
+        if len(product.price_range) == 1:
+            return product
+        if self.compat == "original":
+            return replace(product, price=self._streamed[position])
+        drawn = random.Random(f"{self.seed}/{product.asin}").uniform(*product.price_range)
+        return replace(product, price=drawn)
+
+    @cached_property
+    def _streamed(self) -> dict[int, float]:
+        """Position -> price of the products with a range, drawn in order."""
+        rng = random.Random(self.seed)
+        return {at: rng.uniform(low, high) for at, low, high in self._shelf.ranges()}
+
+
+def open_catalogue(
+    name: str | Path = "small", seed: int = 0, compat: Compat = "clean"
+) -> Catalogue:
+    """The catalogue of a name; all who ask for it in this process share one object.
+
+    A large one is built once on this machine and memory-mapped by every process (`store`).
+
+    Args:
+        name: One of `generate.SIZES`, a folder of official files, or a products file.
+        seed: Seed of the price draws.
+        compat: How prices are drawn.
+
+    Raises:
+        DataFileError: When there is no such catalogue, or a file of it is broken.
+        ValueError: When the compat is unknown.
+    """
+    quirks_of(compat)
+    source = source_of(name)
+    with _LOCK:
+        key = (source.key, seed, compat)
+        catalogue = _OPEN.get(key)
+        if catalogue is None:
+            catalogue = _OPEN[key] = Catalogue(_shelf(source), seed, compat)
+        _RECENT.append(catalogue)
+    return catalogue
+
+
+def _shelf(source: Source) -> Shelf:
+    """The shelf of a source, shared by the catalogues of all seeds."""
+    shelf = _SHELVES.get(source.key)
+    if shelf is None:
+        shelf = _SHELVES[source.key] = (
+            _in_memory(source) if source.in_memory else open_store(source)
+        )
+    return shelf
+
+
+def _in_memory(source: Source) -> MemoryShelf:
+    products, human = [], {}
+    for product, instructions in source.read():
+        products.append(product)
+        human[product.asin] = instructions
+    return MemoryShelf(products, human)
+
+
+_LOCK: Final = threading.Lock()
+_OPEN: Final[WeakValueDictionary[tuple[str, int, str], Catalogue]] = WeakValueDictionary()
+_SHELVES: Final[WeakValueDictionary[str, Shelf]] = WeakValueDictionary()
+_RECENT: Final[deque[Catalogue]] = deque(maxlen=4)
+"""Kept open for the next environment that asks, though nobody may use them now."""

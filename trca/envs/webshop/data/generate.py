@@ -1,0 +1,232 @@
+"""Draws products: from a seed and a number to one product and its instructions, always the same.
+
+For example::
+
+    product, instructions = draw(12)
+    catalogue = Catalogue.from_products(*generated(1000))
+
+A product depends on the seed and its number alone, so a small catalogue is the beginning of a
+larger one. Products come in lines of four: of one brand and kind, with most attributes in common,
+but not the same options and prices, so that a search brings up near misses beside what was asked
+for. Titles name all but one of a product's attributes.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from trca.envs.webshop.data import wording as words
+from trca.envs.webshop.data.products import HumanInstruction, Product
+from trca.envs.webshop.data.wording import Family
+
+SIZES: Final = {"small": 1_000, "medium": 10_000, "large": 100_000}
+"""Name of a generated catalogue -> its number of products."""
+
+INSTRUCTED: Final = 5_000
+"""Only the first products have instructions, as only some of the official ones have."""
+
+LINE: Final = 4
+"""Number of products in a line."""
+
+_PER_PRODUCT: Final = 2
+_GROUPS: Final = (1, 3, 6, 4)
+"""Weights of having no, one, two or three option groups."""
+_RANGED: Final = 0.25
+_ASIN_LEVELS: Final = ((16, 0, 1 << 14), (32, 1 << 14, 1 << 18), (64, 1 << 18, 1 << 23))
+"""Syllables in use, first number and number after the last."""
+_CONSONANTS: Final = "BDKLMNPRSTVZ"
+
+
+def generated(
+    count: int, seed: int = 0
+) -> tuple[list[Product], dict[str, tuple[HumanInstruction, ...]]]:
+    """The first products and the instructions by "people" for them, as a catalogue takes them.
+
+    Args:
+        count: Number of products, at least 1.
+        seed: Another seed gives other products throughout.
+    """
+    products, human = [], {}
+    for number in range(count):
+        product, instructions = draw(number, seed)
+        products.append(product)
+        if instructions:
+            human[product.asin] = instructions
+    return products, human
+
+
+def draw(number: int, seed: int = 0) -> tuple[Product, tuple[HumanInstruction, ...]]:
+    """One product and the instructions for it.
+
+    Args:
+        number: Number of the product, from 0.
+        seed: Seed of the catalogue.
+    """
+    line = _line(number // LINE, seed)
+    rng = random.Random(f"webshop/{seed}/{number}")
+    family, noun = line.family, f"{line.kind} {line.family.noun}"
+    attributes = tuple(rng.sample(line.attributes, rng.randint(2, 3)))
+    named, told = attributes[:-1], attributes[-1]
+    filled = {
+        "brand": line.brand,
+        "product": noun,
+        "noun": family.noun,
+        "use": rng.choice(family.uses),
+        "first": named[0],
+        "second": named[-1],
+        "told": told,
+    }
+    titles = words.TITLES_WITH_ONE if len(named) == 1 else words.TITLES_WITH_TWO
+    title = rng.choice(titles).format(**filled)
+    description, bullets = _texts(rng, filled)
+    label, price_range = _price(rng, family)
+    asked = tuple(rng.sample(attributes, rng.randint(1, 2))) if number < INSTRUCTED else ()
+    product = Product(
+        asin=asin(number),
+        title=_headline(title),
+        description=description,
+        bullets=bullets,
+        price_label=label,
+        price_range=price_range,
+        price=price_range[0],
+        category=family.category,
+        product_category=" › ".join(
+            (words.DEPARTMENTS[family.category], family.query.title(), noun.title())
+        ),
+        query=family.query,
+        options={name: _values(rng, name) for name in line.groups},
+        attributes=attributes,
+        instruction=f"Find me {', '.join(asked)} {family.query}" if asked else None,
+        instruction_attributes=asked,
+    )
+    return product, _instructions(rng, product, noun) if asked else ()
+
+
+@dataclass(frozen=True)
+class _Line:
+    """What the products of one line have in common."""
+
+    family: Family
+    kind: str
+    brand: str
+    attributes: tuple[str, ...]
+    groups: tuple[str, ...]
+
+
+@lru_cache(maxsize=64)
+def _line(number: int, seed: int) -> _Line:
+    rng = random.Random(f"webshop/{seed}/line/{number}")
+    family = rng.choice(words.FAMILIES)
+    most = len(family.groups)
+    groups = rng.sample(family.groups, rng.choices(range(most + 1), _GROUPS[: most + 1])[0])
+    pool = (*words.COMMON_ATTRIBUTES[family.category], *family.attributes)
+    return _Line(
+        family=family,
+        kind=rng.choice(family.kinds),
+        brand=rng.choice(words.BRANDS),
+        attributes=tuple(rng.sample(pool, 4)),
+        groups=tuple(sorted(groups, key=family.groups.index)),
+    )
+
+
+def asin(number: int) -> str:
+    """The key of a product: two syllables and two numbers, such as ``KAN42RUL17``.
+
+    Keys are unique over all numbers below 8 million. The first 16,384 use 16 syllables and 16
+    numbers, so that an agent which reads them a syllable at a time has little to learn.
+    """
+    base, below = next((base, below) for base, below, above in _ASIN_LEVELS if number < above)
+    lead = base // 2 if below else base
+    capacity = lead * base**3
+    code = (number - below) * (int(capacity * 0.618) | 1) % capacity
+    digits = []
+    for _ in range(3):
+        code, digit = divmod(code, base)
+        digits.append(digit)
+    digits.append(code + base - lead)
+    a, b, c, d = reversed(digits)
+    return f"{_syllable(a)}{_pair(b)}{_syllable(c)}{_pair(d)}"
+
+
+def _syllable(digit: int) -> str:
+    """One of 64 syllables of three letters."""
+    return (
+        _CONSONANTS[digit % 12]
+        + "AEIOU"[(digit + digit // 12) % 5]
+        + "NRLM"[(digit // 5 + digit // 12) % 4]
+    )
+
+
+def _pair(digit: int) -> int:
+    """One of 64 numbers of two digits."""
+    return 10 + digit * 7 % 90
+
+
+def _headline(title: str) -> str:
+    """The title with capitals, as shops write them."""
+    return " ".join(
+        word if word == "and" else word[0].upper() + word[1:] for word in title.split(" ")
+    )
+
+
+def _texts(rng: random.Random, filled: dict[str, str]) -> tuple[str, tuple[str, ...]]:
+    """Description and bullets: one of them names the attribute that the title does not.
+
+    The search engine reads the description and the first bullet alone, so that one in three of
+    these attributes is found only by opening the product's features.
+    """
+    bullets = rng.sample(words.BULLETS, 2)
+    place = rng.randrange(3)
+    if place < 2:
+        bullets.insert(place, words.TELLING_BULLET.format(**filled))
+    descriptions = words.TELLING_DESCRIPTIONS if place == 2 else words.DESCRIPTIONS
+    return rng.choice(descriptions).format(**filled), tuple(bullets)
+
+
+def _values(rng: random.Random, group: str) -> tuple[str, ...]:
+    """Two to four values of an option group, in page order."""
+    values = words.OPTIONS[group]
+    return tuple(sorted(rng.sample(values, rng.randint(2, 4)), key=values.index))
+
+
+def _price(rng: random.Random, family: Family) -> tuple[str, tuple[float, ...]]:
+    """The label of a price and its one or two numbers."""
+    price = round(rng.uniform(*family.price), 2)
+    if rng.random() >= _RANGED:
+        return f"${price}", (price,)
+    upper = round(price * rng.uniform(1.2, 1.6), 2)
+    return f"${price} to ${upper}", (price, upper)
+
+
+def _instructions(rng: random.Random, product: Product, noun: str) -> tuple[HumanInstruction, ...]:
+    """Sentences that ask for the product, no two for the same attributes and options."""
+    drawn: dict[tuple[tuple[str, ...], tuple[str, ...]], HumanInstruction] = {}
+    while len(drawn) < _PER_PRODUCT:
+        attributes = tuple(rng.sample(product.attributes, rng.randint(1, 2)))
+        groups = list(product.options)
+        asked = rng.choice((groups, rng.sample(groups, min(len(groups), 1))))
+        names = [name for name in groups if name in asked]
+        values = tuple(rng.choice(product.options[name]) for name in names)
+        wordings = [
+            words.OPTION_WORDINGS[name].format(value)
+            for name, value in zip(names, values, strict=True)
+        ]
+        text = rng.choice(words.INSTRUCTIONS).format(
+            a="{a}", product=noun, attributes=" and ".join(attributes), options=" ".join(wordings)
+        )
+        sentence = _tidy(text)
+        drawn.setdefault(
+            (tuple(sorted(attributes)), values), HumanInstruction(sentence, attributes, values)
+        )
+    return tuple(drawn.values())
+
+
+def _tidy(text: str) -> str:
+    """Sets the article and closes the gaps that missing options leave."""
+    text = " ".join(text.split()).replace(" ,", ",").replace(" ?", "?").rstrip(", ")
+    before, _, after = text.partition("{a} ")
+    article = "an" if after[0] in "aeiou" else "a"
+    return f"{before}{article} {after}"

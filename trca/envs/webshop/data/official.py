@@ -1,0 +1,204 @@
+"""The official files of WebShop: their names, what each must hold, and reading them.
+
+A folder holds products (``items_shuffle*.json``), their attributes (``items_ins_v2*.json``) and,
+for human goals, instructions (``items_human_ins.json``). All may be compressed (``.gz``), and the
+products may be one a line (``.jsonl``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from trca.envs.webshop.data import product_rows as rows
+from trca.envs.webshop.data.jsonfile import DataFileError, Progress, members, values
+from trca.envs.webshop.data.products import HumanInstruction, Product
+
+T = TypeVar("T")
+_ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
+    "items_shuffle_1000.json": ("items_ins_v2_1000.json", "items_ins_v2.json"),
+    "items_shuffle.json": ("items_ins_v2.json",),
+    "catalog_1000.jsonl": ("attributes.json",),
+}
+_ANY_ATTRIBUTES: Final = tuple(dict.fromkeys(chain(*_ATTRIBUTES.values())))
+_HUMAN: Final = ("items_human_ins.json", "human_instructions.json")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A file of the release.
+
+    Attributes:
+        holds: What is in it.
+        url: Where it is.
+        size: Its bytes.
+        sha256: Its checksum, in hex.
+    """
+
+    holds: str
+    url: str
+    size: int
+    sha256: str
+
+
+_DRIVE: Final = "https://drive.google.com/uc?id="
+RELEASE: Final = {
+    "items_shuffle_1000.json": Published(
+        "1,000 products",
+        f"{_DRIVE}1EgHdxQ_YxqIQlvvq5iKlCrkEKR6-j0Ib",
+        4_467_013,
+        "30a4765c3a327af72d9a9a95a6b2486d516f0fa1d3ecd83681901ce82a21b269",
+    ),
+    "items_ins_v2_1000.json": Published(
+        "their attributes",
+        f"{_DRIVE}1IduG0xl544V_A_jv3tHXC0kyFi7PnyBu",
+        147_099,
+        "f88a36314a397b53b3d9c3fa5878e5f7b26d35019a51ec83fbedeca61a948f6f",
+    ),
+    "items_shuffle.json": Published(
+        "1,181,430 products",
+        f"{_DRIVE}1A2whVgOO0euk5O13n2iYDM0bQRkkRduB",
+        5_479_720_229,
+        "2ef591d65df3af89e972ab72468eb82cbf124d876552d9f3678667edd620a6c8",
+    ),
+    "items_ins_v2.json": Published(
+        "their attributes",
+        f"{_DRIVE}1s2j6NgHljiZzQNL3veZaAiyW_qDEgBNi",
+        186_295_270,
+        "1d36af476bdb8f82a5da62bd8acdabe54cd8de2fa84010d37da5c4890feb447e",
+    ),
+    "items_human_ins.json": Published(
+        "instructions by people, for either",
+        f"{_DRIVE}14Kb5SPBk_jfdLZ_CDBNitW98QLDlKR5O",
+        5_137_548,
+        "cf78667548a71786e1d9049c24b802e48e1084ad4bb021cae56ce1f6d96954a3",
+    ),
+}
+"""Name -> file, as the setup script of princeton-nlp/WebShop fetches it.
+
+Sizes and checksums are those that public projects state for their copies.
+"""
+
+
+def differs(path: Path) -> str | None:
+    """How a file differs from the release's of that name; None where it does not, or has no such.
+
+    Raises:
+        OSError: When it cannot be read.
+    """
+    published = RELEASE.get(path.name)
+    if published is None:
+        return None
+    size = path.stat().st_size
+    if size != published.size:
+        return f"it has {size:,} bytes, the release's {published.size:,}"
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != published.sha256:
+        return f"its SHA-256 is {found}, the release's {published.sha256}"
+    return None
+
+
+@dataclass(frozen=True)
+class CatalogueFiles:
+    """The files of one catalogue.
+
+    Attributes:
+        products: One row a product.
+        attributes: ASIN -> attributes and instruction.
+        human: ASIN -> instructions by people; None where there is no such file.
+    """
+
+    products: Path
+    attributes: Path
+    human: Path | None
+
+    @classmethod
+    def find(cls, path: str | Path) -> CatalogueFiles:
+        """The files in a folder, or those that belong to a products file.
+
+        Raises:
+            DataFileError: When a file is missing, or the folder holds two catalogues.
+        """
+        path = Path(path).expanduser().resolve()
+        if path.is_dir():
+            found = [file for name in _ATTRIBUTES if (file := _first(path, (name,))) is not None]
+            if not found:
+                raise DataFileError(
+                    path, f"there is none of {', '.join(_ATTRIBUTES)} (or .gz) here"
+                )
+            if len(found) > 1:
+                names = " and ".join(file.name for file in found)
+                raise DataFileError(path, f"there are {names} here: give the path of one of them")
+            path = found[0]
+        elif not path.is_file():
+            raise DataFileError(path, "there is no such file or folder")
+        beside = _ATTRIBUTES.get(path.name.removesuffix(".gz"), _ANY_ATTRIBUTES)
+        attributes = _first(path.parent, beside)
+        if attributes is None:
+            raise DataFileError(path, f"there is no {' or '.join(beside)} (or .gz) beside it")
+        return cls(path, attributes, _first(path.parent, _HUMAN))
+
+    @property
+    def all(self) -> tuple[Path, ...]:
+        """The files there are."""
+        return tuple(f for f in (self.products, self.attributes, self.human) if f is not None)
+
+
+def read_products(files: CatalogueFiles, progress: Progress | None = None) -> Iterator[Product]:
+    """The products in order, priced at the lowest of their range.
+
+    As in the original, rows whose ASIN is ``nan``, longer than 10 characters or was seen before
+    are left out. In files other than the release's an unknown column is an error.
+
+    Args:
+        files: Where to read.
+        progress: Is told how much of the products file was read.
+
+    Raises:
+        DataFileError: When a file is broken or a row has not the form it must have.
+    """
+    listed = dict(_entries(files.attributes, rows.listed))
+    published = RELEASE.get(files.products.name)
+    strict = published is None or files.products.stat().st_size != published.size
+    seen: set[str] = set()
+    for place, row in values(files.products, progress):
+        try:
+            product = rows.product(row, listed, strict)
+        except rows.RowError as error:
+            asin = row.get("asin") if isinstance(row, dict) else None
+            raise DataFileError(files.products, f"{place} (asin {asin!r}): {error}") from None
+        if product is not None and product.asin not in seen:
+            seen.add(product.asin)
+            yield product
+
+
+def read_human_instructions(files: CatalogueFiles) -> dict[str, tuple[HumanInstruction, ...]]:
+    """ASIN -> instructions by people; empty where there is no such file.
+
+    Raises:
+        DataFileError: When the file is broken or an entry has not the form it must have.
+    """
+    return {} if files.human is None else dict(_entries(files.human, rows.human_instructions))
+
+
+def _entries(path: Path, read: Callable[[Any], T]) -> Iterator[tuple[str, T]]:
+    """ASIN and entry of a file of entries."""
+    for asin, entry in members(path):
+        try:
+            yield asin, read(entry)
+        except rows.RowError as error:
+            raise DataFileError(path, f"entry {asin!r}: {error}") from None
+
+
+def _first(folder: Path, names: Iterable[str]) -> Path | None:
+    """The first of these files that a folder has, compressed or not."""
+    for name in names:
+        for file in (folder / name, folder / f"{name}.gz"):
+            if file.is_file():
+                return file
+    return None

@@ -1,0 +1,225 @@
+"""Rows of the official files -> products and instructions, normalised as the original does it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, NamedTuple
+
+from trca.envs.webshop.data.products import NO_ATTRIBUTES, HumanInstruction, Product
+
+LONGEST_ASIN: Final = 10
+UNPRICED: Final = 100.0
+"""What a product without a price costs, in dollars."""
+
+_USED: Final = (
+    "asin",
+    "name",
+    "full_description",
+    "small_description",
+    "product_category",
+    "category",
+    "query",
+    "customization_options",
+)
+_OTHERS: Final = (
+    "pricing",
+    "images",
+    "product_information",
+    "brand",
+    "brand_url",
+    "list_price",
+    "shipping_price",
+    "availability_quantity",
+    "availability_status",
+    "average_rating",
+    "feature_bullets",
+    "total_reviews",
+    "total_answered_questions",
+    "seller_id",
+    "seller_name",
+    "fulfilled_by_amazon",
+    "fast_track_message",
+    "aplus_present",
+    "small_description_old",
+)
+COLUMNS: Final = frozenset((*_USED, *_OTHERS))
+"""The columns a row may have: those a product is made of, and those that are left out."""
+
+
+class Listed(NamedTuple):
+    """What ``items_ins_v2.json`` adds to a product.
+
+    Attributes:
+        attributes: What it is.
+        instruction: The sentence that synthetic goals start with, if it has one.
+        instruction_attributes: The attributes which that sentence asks for.
+    """
+
+    attributes: tuple[str, ...] = NO_ATTRIBUTES
+    instruction: str | None = None
+    instruction_attributes: tuple[str, ...] = ()
+
+
+_UNLISTED: Final = Listed()
+
+
+class RowError(ValueError):
+    """A row has not the form it must have; the message names the column and the value."""
+
+
+def product(row: Any, listed: Mapping[str, Listed], strict: bool = True) -> Product | None:
+    """The product of a row.
+
+    Args:
+        row: An entry of ``items_shuffle.json``.
+        listed: ASIN -> what ``items_ins_v2.json`` adds.
+        strict: Whether a column that is not one of `COLUMNS` is an error.
+
+    Returns:
+        None where the original skips the row: an ASIN ``nan`` or longer than 10 characters.
+
+    Raises:
+        RowError: When a column is missing, unknown or of another type.
+    """
+    if not isinstance(row, dict):
+        raise RowError(f"it is {_shown(row)}, expected an object with the columns {_USED}")
+    if missing := [name for name in _USED if name not in row]:
+        raise RowError(f"it has no column {', '.join(map(repr, missing))}")
+    if strict and (unknown := sorted(row.keys() - COLUMNS)):
+        raise RowError(
+            f"unknown column {', '.join(map(repr, unknown))}: choose among"
+            f" {', '.join(sorted(COLUMNS))}"
+        )
+    asin = _text(row, "asin")
+    if asin == "nan" or len(asin) > LONGEST_ASIN:
+        return None
+    if not asin or not asin.isprintable():
+        raise RowError(f"column 'asin' is {asin!r}, expected up to 10 printable characters")
+    label, price_range = _price(row.get("pricing"))
+    known = listed.get(asin, _UNLISTED)
+    return Product(
+        asin=asin,
+        title=_text(row, "name"),
+        description=_text(row, "full_description"),
+        bullets=_bullets(row["small_description"]),
+        price_label=label,
+        price_range=price_range,
+        price=price_range[0],
+        category=_text(row, "category"),
+        product_category=_text(row, "product_category"),
+        query=_text(row, "query").lower().strip(),
+        options=_options(row["customization_options"]),
+        attributes=known.attributes,
+        instruction=known.instruction,
+        instruction_attributes=known.instruction_attributes,
+    )
+
+
+def listed(entry: Any) -> Listed:
+    """What an entry of ``items_ins_v2.json`` says.
+
+    Raises:
+        RowError: When it has another form.
+    """
+    if not isinstance(entry, dict):
+        raise RowError(f"it is {_shown(entry)}, expected an object with 'attributes'")
+    return Listed(
+        _texts(entry, "attributes") if "attributes" in entry else NO_ATTRIBUTES,
+        None if entry.get("instruction") is None else _text(entry, "instruction"),
+        _texts(entry, "instruction_attributes"),
+    )
+
+
+def human_instructions(entry: Any) -> tuple[HumanInstruction, ...]:
+    """The instructions in an entry of ``items_human_ins.json``.
+
+    Raises:
+        RowError: When it has another form.
+    """
+    if not isinstance(entry, list):
+        raise RowError(f"it is {_shown(entry)}, expected a list of instructions")
+    found = []
+    for row in entry:
+        if not isinstance(row, dict) or "instruction" not in row:
+            raise RowError(f"it holds {_shown(row)}, expected an object with an 'instruction'")
+        found.append(
+            HumanInstruction(
+                instruction=_text(row, "instruction"),
+                attributes=_texts(row, "instruction_attributes"),
+                options=_texts(row, "instruction_options"),
+            )
+        )
+    return tuple(found)
+
+
+def _price(pricing: Any) -> tuple[str, tuple[float, ...]]:
+    """The label of a price and its one or two numbers."""
+    if not pricing:
+        return f"${UNPRICED}", (UNPRICED,)
+    if not isinstance(pricing, str):
+        raise RowError(f"column 'pricing' is {_shown(pricing)}, expected text such as '$19.99'")
+    try:
+        prices = [float(Decimal(re.sub(r"[^\d.]", "", part))) for part in pricing.split("$")[1:]]
+    except InvalidOperation:
+        prices = []
+    if not prices:
+        raise RowError(f"column 'pricing' is {pricing!r}, expected '$19.99' or '$19.99 - $24.99'")
+    if len(prices) == 1:
+        return f"${prices[0]}", (prices[0],)
+    return f"${prices[0]} to ${prices[1]}", (prices[0], prices[1])
+
+
+def _bullets(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    if value is None:
+        return ()
+    if isinstance(value, list) and all(isinstance(line, str) for line in value):
+        return tuple(value)
+    raise RowError(f"column 'small_description' is {_shown(value)}, expected text or a list of it")
+
+
+def _options(value: Any) -> dict[str, tuple[str, ...]]:
+    """Group -> values, all lower case; groups without a list of values are left out."""
+    if not value:
+        return {}
+    if not isinstance(value, dict):
+        raise RowError(
+            f"column 'customization_options' is {_shown(value)}, expected an object of groups"
+        )
+    options = {}
+    for name, contents in value.items():
+        if contents is None:
+            continue
+        try:
+            options[name.lower()] = tuple(
+                content["value"].strip().replace("/", " | ").lower() for content in contents
+            )
+        except (TypeError, KeyError, AttributeError):
+            raise RowError(
+                f"option group {name!r} is {_shown(contents)}, expected a list of objects with a"
+                " text 'value'"
+            ) from None
+    return options
+
+
+def _text(row: Mapping[str, Any], column: str) -> str:
+    value = row[column]
+    if not isinstance(value, str):
+        raise RowError(f"column {column!r} is {_shown(value)}, expected text")
+    return value
+
+
+def _texts(row: Mapping[str, Any], column: str) -> tuple[str, ...]:
+    value: Sequence[Any] = row.get(column) or ()
+    if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) for text in value):
+        raise RowError(f"column {column!r} is {_shown(value)}, expected a list of texts")
+    return tuple(map(sys.intern, value))
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,270 @@
+"""A catalogue on disk: built once, checked when opened, and memory-mapped by all who open it.
+
+For example::
+
+    shelf = open_store(GeneratedSource(100_000))  # the first time builds it
+
+The folder holds ``products`` (encoded products and what finds them) and ``index`` (BM25); both are
+checksummed. It lies in ``$TRCA_CACHE/webshop``, else in the user's cache folder, and appears whole
+or not at all; a damaged one is built again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import time
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import platformdirs
+from filelock import FileLock
+from numpy.typing import NDArray
+
+from trca.envs.retrieval import analysis, blocks, bm25, lengths, porter, postings, words
+from trca.envs.retrieval.blocks import Block, batched
+from trca.envs.retrieval.bm25 import BM25, save_merged
+from trca.envs.retrieval.storage import StoredDataError, read_arrays, writing
+from trca.envs.webshop.data import shelf
+from trca.envs.webshop.data.jsonfile import DataFileError
+from trca.envs.webshop.data.products import HumanInstruction, Product, decode, document, encode
+from trca.envs.webshop.data.shelf import decode_instructions, encode_instructions
+from trca.envs.webshop.data.sources import Source, code_hash
+
+_KIND: Final = "WebShop catalogue"
+_VERSION: Final = 1
+_MADE_BY: Final = (analysis, blocks, bm25, lengths, porter, postings, words)
+_SECONDS_BETWEEN_TICKS: Final = 0.1
+
+
+class StoredShelf:
+    """A shelf on disk. Products are decoded as they are asked for; none are kept."""
+
+    def __init__(self, folder: Path) -> None:
+        """Opens the products of a store; the index is opened when it is first searched.
+
+        Raises:
+            StoredDataError: When they are not whole.
+        """
+        arrays, _ = read_arrays(folder / "products", _KIND, _VERSION)
+        self._folder = folder
+        self._records: NDArray[np.uint8] = arrays["records"]
+        self._ends: NDArray[np.int64] = arrays["ends"]
+        self._asins: NDArray[np.bytes_] = arrays["asins"]
+        self._places: NDArray[np.int32] = arrays["places"]
+        self._ranged: NDArray[np.int32] = arrays["ranged"]
+        self._prices: NDArray[np.float64] = arrays["prices"]
+        self._human: NDArray[np.uint8] = arrays["human"]
+        self.instructed: list[int] = arrays["instructed"].tolist()
+        self.hash = arrays["hash"].tobytes().hex()
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, position: int) -> Product:
+        return decode(self.record(position))
+
+    def record(self, position: int) -> bytes:
+        """The encoded product at a position."""
+        start = self._ends[position - 1] if position else 0
+        return self._records[start : self._ends[position]].tobytes()
+
+    def asins(self) -> list[str]:
+        """The ASINs in the order of the products."""
+        names = np.empty_like(self._asins)
+        names[self._places] = self._asins
+        return [name.decode() for name in names.tolist()]
+
+    def position(self, asin: str) -> int:
+        """Where the product with an ASIN stands; raises KeyError when there is none."""
+        wanted = asin.encode("utf-8", "surrogatepass")
+        place = int(np.searchsorted(self._asins, np.bytes_(wanted)))
+        if place == len(self._asins) or self._asins[place] != wanted:
+            raise KeyError(asin)
+        return int(self._places[place])
+
+    def ranges(self) -> Iterator[tuple[int, float, float]]:
+        """Position, lowest and highest price of the products that show a range, in order."""
+        for position, (low, high) in zip(self._ranged.tolist(), self._prices.tolist(), strict=True):
+            yield position, low, high
+
+    @property
+    def ranged(self) -> int:
+        """How many products show a range."""
+        return len(self._ranged)
+
+    @cached_property
+    def human_instructions(self) -> Mapping[str, tuple[HumanInstruction, ...]]:
+        """ASIN -> instructions by people, in the order of the products."""
+        return decode_instructions(self._human.tobytes())
+
+    @cached_property
+    def index(self) -> BM25:
+        """The search index over `products.document`."""
+        return BM25.load(self._folder / "index")
+
+
+def stores_folder() -> Path:
+    """Where stores lie: ``$TRCA_CACHE/webshop``, else in the user's cache folder."""
+    return Path(os.environ.get("TRCA_CACHE") or platformdirs.user_cache_dir("trca")) / "webshop"
+
+
+def open_store(source: Source, folder: Path | None = None) -> StoredShelf:
+    """Opens the store of a source; it is built where there is none or a damaged one.
+
+    Processes that ask at once wait for the first. A build that fails leaves nothing, and what one
+    that is killed leaves is cleared away by the next.
+
+    Args:
+        source: Where the products come from.
+        folder: Where stores lie; None for `stores_folder`.
+
+    Raises:
+        DataFileError: When a file of the source is broken.
+        OSError: When the folder cannot be written to, or is full.
+    """
+    folder = (folder or stores_folder()) / f"{source.key}-{_code()}"
+    if not folder.is_dir():
+        _build_once(source, folder)
+    try:
+        return _whole(folder)
+    except StoredDataError as error:
+        print(f"{error}. Building the catalogue again.", file=sys.stderr)
+        _build_once(source, folder)
+        return _whole(folder)
+
+
+@cache
+def _code() -> str:
+    """Another word when the code changes that encodes or indexes: older stores do not fit it."""
+    return code_hash(*_MADE_BY, shelf, sys.modules[__name__])[:8]
+
+
+def _whole(folder: Path) -> StoredShelf:
+    """The store of a folder, products and index checked."""
+    stored = StoredShelf(folder)
+    if len(stored.index) != len(stored):
+        raise StoredDataError(
+            folder, f"its index has {len(stored.index)} products, not {len(stored)}"
+        )
+    return stored
+
+
+def _build_once(source: Source, folder: Path) -> None:
+    """Puts a whole store in place, unless another process did so meanwhile."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.with_name(f"{folder.name}.lock")):
+            _build_unless_whole(source, folder)
+    except PermissionError as error:
+        raise PermissionError(
+            f"{folder.parent}: the catalogue cannot be kept here ({error.strerror}): let TRCA_CACHE"
+            " name a folder of your own"
+        ) from error
+
+
+def _build_unless_whole(source: Source, folder: Path) -> None:
+    try:
+        _whole(folder)
+    except StoredDataError:
+        draft = folder.with_name(f"{folder.name}.draft")
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir()
+        try:
+            _build(source, draft)
+            shutil.rmtree(folder, ignore_errors=True)
+            draft.rename(folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def _build(source: Source, draft: Path) -> None:
+    with _bar(source.name) as tick:
+        _write_products(source, draft, tick)
+        stored = StoredShelf(draft)
+        places: list[Path] = []
+        for batch in batched(_documents(stored, tick)):
+            places.append(draft / "blocks" / f"{len(places):04}")
+            Block.of(batch).save(places[-1])
+        save_merged(draft / "index", [partial(Block.load, p) for p in places], stored.asins())
+        shutil.rmtree(draft / "blocks")
+
+
+def _documents(stored: StoredShelf, tick: _Tick) -> Iterator[str]:
+    for position in range(len(stored)):
+        yield document(stored[position])
+        tick("Indexing", position + 1, len(stored))
+
+
+def _write_products(source: Source, draft: Path, tick: _Tick) -> None:
+    """Writes the products, one after the other, and what finds them."""
+    ends, ranged, prices, instructed = array("q"), array("i"), array("d"), array("i")
+    asins: list[bytes] = []
+    human: dict[str, tuple[HumanInstruction, ...]] = {}
+    digest = hashlib.sha256()
+    end = 0
+    records = draft / "records"
+    with records.open("wb") as file:
+        for position, (product, instructions) in enumerate(
+            source.read(lambda done: tick("Reading", done, source.total))
+        ):
+            record = encode(product)
+            digest.update(record + b"\n")
+            end += file.write(record)
+            ends.append(end)
+            asins.append(product.asin.encode())
+            if instructions:
+                human[product.asin] = instructions
+            if len(product.price_range) == 2:
+                ranged.append(position)
+                prices.extend(product.price_range)
+            if product.instruction is not None:
+                instructed.append(position)
+    if not asins:
+        raise DataFileError(Path(source.name), "it holds no products")
+    told = encode_instructions(human)
+    digest.update(told)
+    order = np.argsort(np.array(asins))
+    with writing(draft / "products", _KIND, _VERSION) as writer:
+        writer.facts["source"] = source.name
+        writer.add("hash", np.frombuffer(digest.digest(), np.uint8))
+        writer.add("records", np.memmap(records, np.uint8, "r"))
+        writer.add("ends", np.array(ends))
+        writer.add("asins", np.array(asins)[order])
+        writer.add("places", order.astype(np.int32))
+        writer.add("ranged", np.array(ranged))
+        writer.add("prices", np.array(prices).reshape(-1, 2))
+        writer.add("instructed", np.array(instructed))
+        writer.add("human", np.frombuffer(told, np.uint8))
+    records.unlink()
+
+
+_Tick = Callable[[str, int, int], None]
+
+
+@contextmanager
+def _bar(name: str) -> Iterator[_Tick]:
+    """Shows how a build goes where standard error is a terminal; it is silent elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TimeRemainingColumn
+
+    columns = ("{task.description}", BarColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(name, total=None)
+        shown = 0.0
+
+        def tick(doing: str, done: int, total: int) -> None:
+            nonlocal shown
+            if done == total or time.monotonic() - shown > _SECONDS_BETWEEN_TICKS:
+                shown = time.monotonic()
+                bar.update(task, description=f"{doing} {name}", completed=done, total=total)
+
+        yield tick

@@ -1,0 +1,338 @@
+"""A simulator: one shopper's way through the pages of a catalogue to a purchase.
+
+For example::
+
+    simulator = Simulator(catalogue, goals)
+    observation = simulator.reset(0)
+    observation, reward, done = simulator.step("search[red enamel mug]")
+    observation, reward, done = simulator.step(f"click[{simulator.clickables[2]}]")
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from trca.envs.webshop import pages
+from trca.envs.webshop.compat import Quirks, quirks_of
+from trca.envs.webshop.data.catalogue import Catalogue, Compat
+from trca.envs.webshop.data.nouns import noun_extractor
+from trca.envs.webshop.data.products import Product
+from trca.envs.webshop.goals import Goal
+from trca.envs.webshop.pages import PAGE_SIZE, WRITERS, Node
+from trca.envs.webshop.reward import Score, score_purchase
+
+HITS: Final = 50
+"""Most results of a search."""
+SEARCH, RESULTS, ITEM, SUB, DONE = "search", "results", "item", "sub", "done"
+
+_BACK, _NEXT, _PREVIOUS, _BUY = (
+    name.lower() for name in (pages.BACK, pages.NEXT, pages.PREVIOUS, pages.BUY)
+)
+_SUB_PAGES: Final = {name.lower(): name for name in pages.SUB_PAGES}
+_ITEM_BUTTONS: Final = (_BACK, _PREVIOUS, *list(_SUB_PAGES)[:3], _BUY)
+_RESERVED: Final = frozenset(("search", _NEXT, *_ITEM_BUTTONS, *_SUB_PAGES))
+_NAMES_IN_URL: Final = {RESULTS: "search_results", ITEM: "item_page", SUB: "item_sub_page"}
+
+Target = int | tuple[str, str] | None
+"""What a clickable leads to: a product's position, a group and its value, or what a button says."""
+
+
+class Simulator:
+    """Walks the pages by actions; holds where it is and what was chosen.
+
+    An action is ``search[query]`` where there is a search bar, or ``click[x]`` for x in
+    `clickables`; case does not matter within the brackets. Any other string leaves everything as it
+    is. ``compat="original"`` behaves as the original in all its quirks (see `compat.Quirks`).
+
+    Attributes:
+        goal: What is to be bought; for scores and oracles alone.
+        observation: The page as text.
+        accepted: Whether the last action was carried out.
+        done: Whether something was bought.
+        score: Of the last purchase.
+        page: ``search``, ``results``, ``item``, ``sub`` or ``done``.
+        sub_page: Name of the page below the product's, on page ``sub``.
+        number: Number of the page of results, from 1.
+        query: The last query.
+        hits: Positions of its results in the catalogue, best first.
+        product: The product that is looked at.
+        has_search_bar: Whether the page has a search bar.
+    """
+
+    __slots__ = (
+        "_catalogue",
+        "_goals",
+        "_nouns",
+        "_options",
+        "_quirks",
+        "_targets",
+        "_visited",
+        "_write",
+        "accepted",
+        "done",
+        "goal",
+        "hits",
+        "number",
+        "observation",
+        "page",
+        "product",
+        "query",
+        "score",
+        "sub_page",
+    )
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        goals: Sequence[Goal],
+        observation_mode: str = "text",
+        compat: Compat = "clean",
+        nouns: str = "simple",
+    ) -> None:
+        """Opens the shop with the first goal; `reset` chooses another.
+
+        Args:
+            catalogue: The products, shared and never changed.
+            goals: What may be asked for.
+            observation_mode: ``text`` or ``text_rich``.
+            compat: ``clean`` or ``original``.
+            nouns: The noun extractor of the score (see `nouns`).
+
+        Raises:
+            ValueError: When a name is unknown; lists the known ones.
+        """
+        if observation_mode not in WRITERS:
+            raise ValueError(
+                f"unknown observation mode {observation_mode!r}: choose {' or '.join(WRITERS)}"
+            )
+        self._catalogue = catalogue
+        self._goals = goals
+        self._write = WRITERS[observation_mode]
+        self._quirks: Quirks = quirks_of(compat)
+        self._nouns = noun_extractor(nouns)
+        self.goal = goals[0]
+        self.score: Score | None = None
+        self.hits: list[int] = []
+        self.product: Product | None = None
+        self._visited: set[str] = set()
+        self._options: dict[str, str] = {}
+        self._targets: dict[str, Target] = {}
+        self.reset(0)
+
+    def reset(self, goal_index: int) -> str:
+        """Starts anew with a goal and returns the first page.
+
+        Raises:
+            IndexError: When there is no such goal.
+        """
+        if not 0 <= goal_index < len(self._goals):
+            raise IndexError(f"no goal {goal_index}: there are {len(self._goals)}, from 0 on")
+        self.goal = self._goals[goal_index]
+        self.done = self.accepted = False
+        self.score = None
+        self._start()
+        return self.observation
+
+    @property
+    def clickables(self) -> tuple[str, ...]:
+        """What can be clicked, in page order, lower case; ``search`` is the search bar's button."""
+        return tuple(self._targets)
+
+    @property
+    def has_search_bar(self) -> bool:
+        """Whether the page has a search bar."""
+        return self.page == SEARCH
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """Group -> the chosen value."""
+        return MappingProxyType(self._options)
+
+    @property
+    def choices(self) -> Mapping[str, tuple[str, str]]:
+        """What to click for each option of the product's page -> its group and value."""
+        return {name: t for name, t in self._targets.items() if isinstance(t, tuple)}
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The products."""
+        return self._catalogue
+
+    def worth(self, options: Mapping[str, str]) -> Score:
+        """What buying the product with these options would score; for oracles alone."""
+        product = self._looked_at()
+        return score_purchase(product, options, self.goal, self._nouns, self._quirks)
+
+    def step(self, action: str) -> tuple[str, float, bool]:
+        """Carries out an action, if it can be.
+
+        Returns:
+            The page, the score of a purchase made by this action (else 0), and whether it is over.
+        """
+        read = _read_loosely if self._quirks.loose_actions else _read
+        name, argument = read(action)
+        self.accepted = False
+        reward = 0.0
+        if name == "search":
+            self._search(argument)
+        elif name == "click" and argument in self._targets and argument != "search":
+            self.accepted = True
+            reward = self._click(argument)
+        over = self.accepted and self.page == DONE if self._quirks.acts_after_done else self.done
+        return self.observation, reward, over
+
+    def _search(self, query: str) -> None:
+        quirks = self._quirks
+        here = self.has_search_bar or quirks.searches_anywhere
+        if query and here and (quirks.blank_searches or query.strip()):
+            self.accepted = True
+            self.query = query
+            self.hits = self._catalogue.search(query, HITS)
+            self._show_results(1)
+
+    def _click(self, name: str) -> float:
+        """Follows a clickable; returns the score if it was a purchase."""
+        target = self._targets[name]
+        page = self._page_named_by_url() if self._quirks.pages_from_url else self.page
+        if name == _BUY:
+            return self._buy()
+        if name == _BACK:
+            self._start()
+        elif name in (_NEXT, _PREVIOUS) and page == RESULTS:
+            self._show_results(self.number + (1 if name == _NEXT else -1))
+        elif name == _PREVIOUS and page == SUB:
+            self._show_item()
+        elif name == _PREVIOUS and page == ITEM:
+            self._show_results(self.number)
+        elif name in _SUB_PAGES:
+            self._show_sub_page(_SUB_PAGES[name])
+        else:
+            if isinstance(target, int):
+                self.product = self._catalogue[target]
+                self._visited.add(self.product.asin)
+            elif target is not None:
+                self._options[target[0]] = target[1]
+            self._show_item()
+        return 0.0
+
+    def _start(self) -> None:
+        self.query = self.sub_page = ""
+        self.hits = []
+        self.number = 1
+        self.product = None
+        self._visited = set()
+        self._options = {}
+        self._show(SEARCH, pages.search_page(self.goal.instruction), {"search": None})
+
+    def _show_results(self, number: int) -> None:
+        self.number = number
+        self.product = None
+        self._options = {}
+        shown = self.hits[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
+        products = [self._catalogue[position] for position in shown]
+        more = self._quirks.endless_pages or number * PAGE_SIZE < len(self.hits)
+        targets: dict[str, Target] = {_BACK: None}
+        if number > 1:
+            targets[_PREVIOUS] = None
+        if more:
+            targets[_NEXT] = None
+        for position, product in zip(shown, products, strict=True):
+            targets[product.asin.lower()] = position
+        nodes = pages.results_page(
+            self.goal.instruction, products, number, len(self.hits), more, self._visited
+        )
+        self._show(RESULTS, nodes, targets)
+
+    def _show_item(self) -> None:
+        if self.page == ITEM and self._write is pages.plain:
+            return  # An option was chosen, which this mode does not show.
+        product = self._looked_at()
+        names = {} if self._quirks.shared_names else _group_names(product)
+        targets: dict[str, Target] = dict.fromkeys(_ITEM_BUTTONS)
+        for group, values in product.options.items():
+            for value in values:
+                targets[names.get((group, value), value)] = (group, value)
+        url = self._url(ITEM) if self._quirks.marks_from_url else ""
+
+        def chosen(group: str, value: str) -> bool:
+            return f'"{value}"' in url if url else self._options.get(group) == value
+
+        self._show(ITEM, pages.item_page(self.goal.instruction, product, chosen, names), targets)
+
+    def _show_sub_page(self, name: str) -> None:
+        self.sub_page = name
+        nodes = pages.sub_page(self.goal.instruction, self._looked_at(), name)
+        self._show(SUB, nodes, {_BACK: None, _PREVIOUS: None})
+
+    def _buy(self) -> float:
+        product = self._looked_at()
+        score = self.score = self.worth(self._options)
+        self.done = True
+        if self._quirks.score_shown:
+            nodes = pages.original_done_page(product, self._options, score.total)
+        else:
+            nodes = pages.done_page(product, self._options)
+        self._show(DONE, nodes, {})
+        return score.total
+
+    def _show(self, page: str, nodes: list[Node], targets: dict[str, Target]) -> None:
+        self.page = page
+        self._targets = targets
+        self.observation = self._write(nodes)
+
+    def _looked_at(self) -> Product:
+        assert self.product is not None, f"no product is looked at on page {self.page!r}"
+        return self.product
+
+    def _page_named_by_url(self) -> str:
+        """The first page name that occurs in the URL, the query and the options included."""
+        if self.page not in _NAMES_IN_URL:
+            return self.page
+        url = self._url(self.page)
+        return next(page for page, name in _NAMES_IN_URL.items() if name in url)
+
+    def _url(self, page: str) -> str:
+        query = self.query.replace(" ", "+")
+        if page == RESULTS:
+            return f"search_results/{query}/{self.number}"
+        asin = self._looked_at().asin
+        if page == ITEM:
+            return f"item_page/{asin}/{query}/{self.number}/{json.dumps(self._options)}"
+        return f"item_sub_page/{asin}/{query}/{self.number}/{self.sub_page}/{self._options}"
+
+
+def _group_names(product: Product) -> dict[tuple[str, str], str]:
+    """Group and value -> ``group: value``, for options whose value has another meaning too."""
+    groups: dict[str, str] = {}
+    shared = {
+        value
+        for group, values in product.options.items()
+        for value in values
+        if value in _RESERVED or groups.setdefault(value, group) != group
+    }
+    return {
+        (group, value): f"{group}: {value}"
+        for group, values in product.options.items()
+        for value in shared.intersection(values)
+    }
+
+
+def _read(action: str) -> tuple[str, str]:
+    """Name and argument of ``name[argument]`` with blanks dropped, else two empty strings."""
+    name, bracket, rest = action.strip().partition("[")
+    if not bracket or not rest.endswith("]"):
+        return "", ""
+    return name.strip(), rest[:-1].strip().lower()
+
+
+def _read_loosely(action: str) -> tuple[str, str]:
+    r"""What ``(.+)\[(.+)\]`` matches at the start of the action, in linear time."""
+    line = action.partition("\n")[0]
+    end = line.rfind("]")
+    start = line.rfind("[", 1, max(end - 1, 1))
+    if start < 0:
+        return "", ""
+    return line[:start], line[start + 1 : end].lower()
