@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trca.algorithms.credit import credit_rules, get_credit
+from trca.algorithms.credit import CREDIT_RULES
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize
 from trca.algorithms.grpo.credit import trajectory_advantage
 from trca.algorithms.records import StepBatch
@@ -128,8 +128,8 @@ def scaling(sizes: list[int]) -> None:
     """Seconds of every rule at every size."""
     print("seconds" + "".join(f"{size:>12,}" for size in sizes))
     batches = [random_batch(size) for size in sizes]
-    for name in credit_rules():
-        rule = get_credit(name)
+    for name in CREDIT_RULES.names():
+        rule = CREDIT_RULES.get(name)
         times = [seconds(partial(rule, batch)) for batch in batches]
         print(f"{name:<7}" + "".join(f"{t:12.4f}" for t in times))
 
@@ -155,7 +155,7 @@ def parts(steps: int) -> None:
 def against_peer(steps: int) -> None:
     """The same rule as the public code has it, on the same batch."""
     batch = random_batch(steps)
-    rule = get_credit("gigpo")
+    rule = CREDIT_RULES.get("gigpo")
 
     def ours() -> NDArray[np.float64]:
         return rule(
@@ -167,7 +167,7 @@ def against_peer(steps: int) -> None:
 
     difference = np.abs(ours() - peer_gigpo(batch)).max()
     own, peer = seconds(ours), seconds(lambda: peer_gigpo(batch), repeats=1)
-    trca = seconds(partial(get_credit("trca"), batch))
+    trca = seconds(partial(CREDIT_RULES.get("trca"), batch))
     print(f"\nGiGPO at {steps:,} transitions, largest difference {difference:.1e} (float32 peer)")
     print(f"  the public code's way {peer:8.4f} s")
     print(f"  gigpo                 {own:8.4f} s, {peer / own:,.0f} times as fast")

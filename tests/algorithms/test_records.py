@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from trca.algorithms.credit import get_credit
+from trca.algorithms.credit import CREDIT_RULES
 from trca.algorithms.records import Rollout, Step, StepBatch, from_json, read_rollouts, to_json
 
 CATEGORIES = np.array([0, 1, 2], dtype=np.int8)
@@ -119,7 +119,7 @@ def test_a_recorded_run_can_be_credited_again(tmp_path):
     path.write_text("".join(to_json(r) + "\n" for r in (won, lost)))
     for lambda_ in (0.2, 0.8):
         live, recorded = (
-            get_credit("trca")(StepBatch.from_rollouts(rollouts, CATEGORIES), lambda_=lambda_)
+            CREDIT_RULES.get("trca")(StepBatch.from_rollouts(rollouts, CATEGORIES), lambda_=lambda_)
             for rollouts in ([won, lost], list(read_rollouts(path)))
         )
         np.testing.assert_array_equal(live, recorded)

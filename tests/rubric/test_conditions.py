@@ -69,7 +69,7 @@ def test_a_name_inside_a_string_is_not_a_name():
         ("facts.count && facts.accepted", "the left side of && is a whole number"),
         ("!facts.count", "what ! negates"),
         ("size(facts.verb) > 1", "what size\\(\\) counts"),
-        ("facts.verb == 'tak'", "did you mean \"'take'\""),
+        ("facts.verb == 'tak'", "did you mean 'take'"),
         ("'warm' in facts.states", "can never be there"),
         ("facts.verb in ['take', 'drop']", "'drop' can never be there"),
     ],

@@ -1,7 +1,7 @@
 import pytest
 
+from trca.common.strict_yaml import MAX_BYTES
 from trca.tune_configs.files import (
-    MAX_BYTES,
     ConfigError,
     assign,
     assignments,

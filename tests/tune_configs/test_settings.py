@@ -89,7 +89,7 @@ def test_a_file_for_one_algorithm_serves_another():
         ({"env_config.games": "smal"}, "did you mean 'small'"),
         ({"env_config": 3}, "env_config is 3"),
         ({"algorithm": "TRCO"}, "algorithm is 'TRCO': did you mean 'TRCA'"),
-        ({"credit": "trac"}, "credit is 'trac': .*nearest: trca"),
+        ({"credit": "trac"}, "credit is 'trac': .*did you mean 'trca'"),
         ({"credit": "/no/such/rule.py:mine"}, "credit is"),
         ({"evaluation_split": "valid"}, "did you mean 'valid_seen'"),
         ({"seed": -1}, "seed is -1"),

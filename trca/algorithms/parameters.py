@@ -7,11 +7,11 @@ subclass. The fields become attributes of the algorithm's config, keys of a YAML
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trca.common.names import nearest
 
 Positive = Annotated[int, Field(ge=1)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -130,19 +130,6 @@ class TextParameters(BaseModel):
     evaluation_temperature: float = Field(
         0.4, ge=0.0, description="Sampling temperature of evaluation; 0 is greedy."
     )
-
-
-def nearest(name: str, choices: Iterable[str], also: Iterable[str] = ()) -> str:
-    """A hint for a name that is not known: the nearest known one, or the choices.
-
-    Args:
-        name: What was written.
-        choices: The names worth listing.
-        also: More names that exist.
-    """
-    names = sorted(choices)
-    close = get_close_matches(name, {*names, *also}, n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"
 
 
 def check(parameters: type[TextParameters], values: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,8 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.models.catalog import MODEL_DEFAULTS
 from ray.tune.search.sample import Domain
 
-from trca.algorithms.parameters import TextParameters, check, nearest
+from trca.algorithms.parameters import TextParameters, check
+from trca.common.names import nearest, nearest_name
 from trca.envs.text_env import AnyText
 
 _DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda", "input"})
@@ -189,10 +190,9 @@ class TextAlgorithmConfig(AlgorithmConfig):
         }
         for name in values:
             if name not in known and not name.startswith("__"):  # Tune's own bookkeeping
-                raise ValueError(
-                    f"unknown setting {name!r}: "
-                    + nearest(name, self.parameters_class.model_fields, known)
-                )
+                near = nearest_name(name, known)
+                hint = f"did you mean {near!r}?" if near else nearest(name, known)
+                raise ValueError(f"unknown setting {name!r}: {hint}")
 
 
 @cache

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from trca.cli.console import noise_to
 from trca.cli.run_folder import DEFAULT_ROOT, RunFolder
-from trca.tune_configs.files import ConfigError, assign, nearest, read
+from trca.common.names import nearest
+from trca.tune_configs.files import ConfigError, assign, read
 from trca.tune_configs.settings import RunSettings
 
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ from typing import Any, Final, Literal
 
 import yaml
 
-from trca.tune_configs.files import ConfigError, nearest, parse
+from trca.common.names import nearest
+from trca.tune_configs.files import ConfigError, parse
 
 DEFAULT_ROOT: Final = Path("outputs")
 _ITERATION: Final = re.compile(r"iteration_(\d{6,})")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Sequence
@@ -10,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
+from trca.common.names import nearest
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,4 @@ class Panel:
 def no_task(task_id: object, split: str, known: Sequence[str]) -> ValueError:
     """The error for a task that a split does not have; names the nearest one."""
     name = str(task_id)[:200]
-    near = difflib.get_close_matches(name, known[:20_000], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"the first is {known[0]!r}"
-    return ValueError(f"no task {name!r} in split {split!r}: {hint}")
+    return ValueError(f"no task {name!r} in split {split!r}: {nearest(name, known)}")

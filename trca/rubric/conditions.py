@@ -11,10 +11,11 @@ the language.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+
+from trca.common.names import nearest
 
 MAX_LENGTH: Final = 600
 """Longest condition, in characters."""
@@ -106,14 +107,6 @@ def field_terms(prefix: str, record: type) -> dict[str, Term]:
         f"{prefix}.{field.name}": _term(f"{record.__name__}.{field.name}", hints[field.name])
         for field in dataclasses.fields(record)
     }
-
-
-def nearest(word: str, words: Iterable[str]) -> str:
-    """What an error adds after an unknown word: the nearest known one and all of them."""
-    known = sorted(words)
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}choose from {', '.join(known)}"
 
 
 def _term(name: str, hint: Any) -> Term:
@@ -221,9 +214,7 @@ class _Parser:
     def _fit(field: Term, constant: Term) -> None:
         for value in constant.constants:
             if field.allowed is not None and value not in field.allowed:
-                raise RubricError(
-                    f"{value!r} can never be there: {nearest(value, map(repr, field.allowed))}"
-                )
+                raise RubricError(f"{value!r} can never be there: {nearest(value, field.allowed)}")
 
     def _unary(self) -> Term:
         if self._peek() != "!":

@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trca.rubric.conditions import Condition, RubricError, nearest
+from trca.common import strict_yaml
+from trca.common.names import nearest
+from trca.rubric.conditions import Condition, RubricError
 
 CATEGORIES: Final = ("evidence", "invalidity", "execution")
 """The categories; a category's code in arrays is its place here."""
 OPERATORS_PER_CATEGORY: Final = 5
 """M_c of every library."""
-MAX_BYTES: Final = 64 * 1024
-"""Largest library file."""
 
 _Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
 
@@ -66,24 +65,22 @@ class RubricLibrary(_Record):
         path = Path(name_or_path)
         if not path.is_file():
             raise RubricError(
-                f"no rubric library {str(name_or_path)!r}: give the path of a YAML file, or "
-                f"{nearest(str(name_or_path), map(str, shipped))}"
+                f"no rubric library {str(name_or_path)!r}: give the path of a YAML file, or a "
+                f"name. {nearest(name_or_path, shipped)}"
             )
-        if path.stat().st_size > MAX_BYTES:
-            raise RubricError(f"{path}: larger than {MAX_BYTES} bytes")
         try:
-            return cls.parse(path.read_text("utf-8"), str(path))
-        except UnicodeDecodeError as error:
-            raise RubricError(f"{path}: not UTF-8 text ({error.reason})") from None
+            text = strict_yaml.read_text(path)
+        except ValueError as error:
+            raise RubricError(f"{path}: {error}") from None
+        return cls.parse(text, str(path))
 
     @classmethod
     def parse(cls, text: str, source: str = "library") -> RubricLibrary:
         """Reads a library from YAML text; ``source`` is what errors call it."""
         try:
-            data = yaml.load(text, _PlainLoader)
-        except (yaml.YAMLError, RecursionError, ValueError) as error:
-            reason = " ".join(str(error).split())[:300]
-            raise RubricError(f"{source}: not a YAML file: {reason}") from None
+            data = strict_yaml.parse(text)
+        except ValueError as error:
+            raise RubricError(f"{source}: not a YAML file: {error}") from None
         if not isinstance(data, dict):
             raise RubricError(f"{source}: a library is a mapping with 'world' and 'operators'")
         try:
@@ -131,15 +128,6 @@ def _shipped() -> dict[str | Path, RubricLibrary]:
     folder = resources.files(__package__) / "libraries"
     texts = {e.name: e.read_text("utf-8") for e in folder.iterdir() if e.name.endswith(".yaml")}
     return {Path(name).stem: RubricLibrary.parse(text, name) for name, text in texts.items()}
-
-
-class _PlainLoader(yaml.SafeLoader):
-    """Plain YAML: no aliases, which could make a small file huge."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases (*name) are not allowed")
-        return super().compose_node(parent, index)
 
 
 def _same_names(where: str, field: str, listed: tuple[str, ...], used: frozenset[str]) -> None:

@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import yaml
-
-MAX_BYTES: Final = 64 * 1024
-"""Largest settings file."""
+from trca.common import strict_yaml
+from trca.common.names import nearest
 
 
 class ConfigError(ValueError):
     """Settings that cannot be used; says where, what is wrong and what would be right."""
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe YAML in which a key stands once, aliases are refused, and ``4e-4`` is a number."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases (*name) are not allowed: write the value out")
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Hashable] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                line = key_node.start_mark.line + 1
-                raise yaml.YAMLError(f"{key!r} stands twice, the second time in line {line}")
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?[0-9][0-9_]*(?:\.[0-9_]*)?[eE][-+]?[0-9]+$"),
-    list("-+0123456789"),
-)
 
 
 def shipped() -> dict[str, Path]:
@@ -70,12 +40,11 @@ def read(name_or_path: str | Path) -> dict[str, Any]:
         raise ConfigError(
             f"no config {name!r}: give the path of a YAML file, or a name. {nearest(name, names)}"
         )
-    if path.stat().st_size > MAX_BYTES:
-        raise ConfigError(f"{path}: larger than {MAX_BYTES} bytes: that is no config")
     try:
-        return parse(path.read_text("utf-8"), path.name)
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 text ({error.reason})") from None
+        text = strict_yaml.read_text(path)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return parse(text, path.name)
 
 
 def parse(text: str, source: str = "config") -> dict[str, Any]:
@@ -85,9 +54,9 @@ def parse(text: str, source: str = "config") -> dict[str, Any]:
         ConfigError: When it is no YAML, repeats a key, or is no mapping with names as keys.
     """
     try:
-        data = yaml.load(text, _Loader)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ConfigError(f"{source}: {' '.join(str(error).split())[:300]}") from None
+        data = strict_yaml.parse(text)
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}") from None
     if data is None:
         return {}
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
@@ -132,16 +101,3 @@ def assign(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, 
             place = place[part]
         place[name] = value
     return result
-
-
-def nearest(word: str, words: Iterable[str]) -> str:
-    """What an error adds after an unknown word: the nearest known one, and a list of them.
-
-    The list is left out where it is long and there is a near one.
-    """
-    known = sorted(words)
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    if close and len(known) > 20:
-        return f"did you mean {close[0]!r}?"
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}Known: {', '.join(known)}"

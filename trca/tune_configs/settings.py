@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trca.tune_configs.files import ConfigError, nearest
+from trca.common.names import nearest
+from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
     from trca.algorithms.parameters import TextParameters
@@ -172,10 +173,10 @@ def _checked(model: type[Any], values: Mapping[str, Any], wrong: list[str]) -> A
 
 
 def _credit_errors(name: str) -> list[str]:
-    from trca.algorithms.credit import get_credit
+    from trca.algorithms.credit import CREDIT_RULES
 
     try:
-        get_credit(name)
+        CREDIT_RULES.get(name)
     except ValueError as error:
         return [f"credit is {name!r}: {error}"]
     return []

@@ -15,7 +15,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trca.tune_configs.files import ConfigError, assign, nearest, read
+from trca.common.names import nearest
+from trca.tune_configs.files import ConfigError, assign, read
 from trca.tune_configs.settings import RunSettings, switch
 
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tests.algorithms.credit.slow_rules import slow_gigpo
 from tests.algorithms.credit.step_batches import batches, step_batch, take_rollouts
-from trca.algorithms.credit import get_credit
+from trca.algorithms.credit import CREDIT_RULES
 
-gigpo = get_credit("gigpo")
+gigpo = CREDIT_RULES.get("gigpo")
 
 
 def test_two_rollouts_by_hand():

@@ -5,9 +5,9 @@ from hypothesis import given
 
 from tests.algorithms.credit.slow_rules import slow_episode
 from tests.algorithms.credit.step_batches import batches, step_batch
-from trca.algorithms.credit import get_credit
+from trca.algorithms.credit import CREDIT_RULES
 
-grpo = get_credit("grpo")
+grpo = CREDIT_RULES.get("grpo")
 
 
 def test_one_win_among_four_by_hand():

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from tests.algorithms.credit.slow_rules import slow_rubric_reward, slow_trca
 from tests.algorithms.credit.step_batches import CATEGORIES, batches, step_batch, take_rollouts
-from trca.algorithms.credit import get_credit
+from trca.algorithms.credit import CREDIT_RULES
 from trca.algorithms.credit.arithmetic import discounted_returns
 from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward, trca_reward
 
-trca = get_credit("trca")
+trca = CREDIT_RULES.get("trca")
 
 budgets = st.builds(Budgets, *[st.floats(0.1, 10)] * 3)
 unit = st.floats(0, 1)
@@ -115,7 +115,7 @@ def test_proposition_3_equal_outcomes_still_rank_steps(batch, gamma, lambda_, bu
     reward = np.where(batch.terminated, outcome, 0.0)
     batch = type(batch)(**(vars(batch) | {"reward": reward}))
     advantages = trca(batch, gamma=gamma, lambda_=lambda_, budgets=budgets)
-    assert not get_credit("grpo")(batch).any()
+    assert not CREDIT_RULES.get("grpo")(batch).any()
     returns = discounted_returns(
         reward + slow_rubric_reward(batch, lambda_, budgets), batch.rollout, gamma
     )

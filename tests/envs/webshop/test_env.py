@@ -254,7 +254,7 @@ def test_an_unknown_task_names_the_nearest(env):
     near = env.task_ids[1].replace("/train/", "/trian/")
     with pytest.raises(ValueError, match=f"did you mean '{env.task_ids[1]}'"):
         env.reset(options={"task": near})
-    with pytest.raises(ValueError, match="no task '7' in split 'train': the first is 'human-"):
+    with pytest.raises(ValueError, match="no task '7' in split 'train': Known: human-"):
         env.reset(options={"task": 7})
 
 

@@ -2,24 +2,13 @@
 
 ::
 
-    advantages = get_credit("trca")(StepBatch.from_rollouts(rollouts, categories), lambda_=0.5)
+    rule = CREDIT_RULES.get("trca")
+    advantages = rule(StepBatch.from_rollouts(rollouts, categories), lambda_=0.5)
 
 A rule of your own is a function in a file, named ``path/to/file.py:function`` wherever a rule is
-asked for, or registered with `register_credit`.
+asked for, or registered with ``@CREDIT_RULES.register("mine")``.
 """
 
-from trca.algorithms.credit.registry import (
-    CreditRule,
-    bind_credit,
-    credit_rules,
-    get_credit,
-    register_credit,
-)
+from trca.algorithms.credit.registry import CREDIT_RULES, CreditRule, bind_credit
 
-__all__ = [
-    "CreditRule",
-    "bind_credit",
-    "credit_rules",
-    "get_credit",
-    "register_credit",
-]
+__all__ = ["CREDIT_RULES", "CreditRule", "bind_credit"]

@@ -39,12 +39,12 @@ from trca.algorithms.credit.arithmetic import (
     normalize,
     rollout_spans,
 )
-from trca.algorithms.credit.registry import register_credit
+from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
 from trca.algorithms.records import StepBatch
 
 
-@register_credit("gigpo")
+@CREDIT_RULES.register("gigpo")
 def gigpo(
     batch: StepBatch,
     *,

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import joint_codes, normalize, rollout_spans
-from trca.algorithms.credit.registry import register_credit
+from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.records import StepBatch
 
 
-@register_credit("grpo")
+@CREDIT_RULES.register("grpo")
 def grpo(batch: StepBatch, *, epsilon: float = 1e-6) -> NDArray[np.float64]:
     """The group-relative outcome of its rollout for every step.
 

@@ -36,13 +36,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize
-from trca.algorithms.credit.registry import register_credit
+from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
 from trca.algorithms.records import StepBatch
 from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward, trca_reward
 
 
-@register_credit("trca")
+@CREDIT_RULES.register("trca")
 def trca(
     batch: StepBatch,
     *,

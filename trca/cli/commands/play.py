@@ -81,8 +81,8 @@ def play(
 def _make(world: str, arguments: Mapping[str, Any]) -> Env:
     import gymnasium
 
+    from trca.common.names import nearest
     from trca.envs.registration import WORLDS
-    from trca.tune_configs.files import nearest
     from trca.tune_configs.settings import world_arguments
 
     worlds = {name.partition("/")[2].partition("-")[0].lower(): name for name in WORLDS}

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gymnasium.error import ResetNeeded
 
+from trca.common.names import unknown
 from trca.envs.alfworld.adapter import ALFWorldAdapter
 from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.data.games import game_source
@@ -20,7 +21,6 @@ from trca.envs.alfworld.demonstrator import demonstrated_action
 from trca.envs.alfworld.oracle import oracle_action
 from trca.envs.alfworld.pages import REJECTED
 from trca.envs.alfworld.simulator import Simulator
-from trca.envs.alfworld.tasks import unknown
 from trca.envs.task_env import TaskEnv
 from trca.envs.text_env import TextInfo
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Final
+
+from trca.common.names import unknown
 
 GOALS: Final = {
     "Pick": "pick_and_place_simple",
@@ -18,15 +19,6 @@ GOALS: Final = {
 
 TASK_TYPES: Final = tuple(GOALS)
 SPLITS: Final = ("train", "valid_seen", "valid_unseen", "valid_train")
-
-
-def unknown(what: str, name: object, known: Iterable[str]) -> ValueError:
-    """An error that names the thing, the value, the nearest match and what is known."""
-    names = list(known)
-    near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
-    shown = ", ".join(names[:8]) + (f", ... ({len(names)} in all)" if len(names) > 8 else "")
-    return ValueError(f"unknown {what} {str(name)[:200]!r}{hint} Known: {shown}")
 
 
 def check_task_types(task_types: Iterable[str]) -> tuple[str, ...]:

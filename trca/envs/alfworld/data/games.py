@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import ClassVar, Final
 from weakref import WeakValueDictionary
 
+from trca.common.names import unknown
 from trca.envs.alfworld.data import generate
 from trca.envs.alfworld.data.rooms import SIZES
 from trca.envs.alfworld.simulator import Game
-from trca.envs.alfworld.tasks import TASK_TYPES, check_task_types, unknown
+from trca.envs.alfworld.tasks import TASK_TYPES, check_task_types
 
 _KEPT: Final = 64
 

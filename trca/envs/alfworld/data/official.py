@@ -9,10 +9,11 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
+from trca.common.names import unknown
 from trca.envs.alfworld.data.archive import GAME_FILE, LAYOUT, unpacked
 from trca.envs.alfworld.data.games import GameSource
 from trca.envs.alfworld.simulator import Game, GameFileError
-from trca.envs.alfworld.tasks import GOALS, SPLITS, check_task_types, unknown
+from trca.envs.alfworld.tasks import GOALS, SPLITS, check_task_types
 
 
 def data_folder() -> Path:

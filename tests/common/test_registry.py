@@ -1,0 +1,105 @@
+"""Objects by name, by file and by module, and the errors on the way."""
+
+import sys
+
+import pytest
+
+from trca.common.registry import Registry, own_file
+
+OWN = """
+import math
+
+def build(size=2):
+    return size
+
+class Toy: ...
+"""
+
+
+@pytest.fixture
+def shelf():
+    return Registry("engine", {"deque": "collections:deque", "plain": dict})
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    return path
+
+
+def test_a_name_gives_its_object_and_a_reference_is_imported_when_asked_for():
+    shelf = Registry("engine", {"absent": "no.such.module:Engine", "plain": dict})
+    assert shelf.names() == ("absent", "plain")
+    assert shelf.get("plain") is dict
+    with pytest.raises(ModuleNotFoundError):
+        shelf.get("absent")
+
+
+def test_registered_as_a_value_or_by_a_decorator(shelf):
+    @shelf.register("mine")
+    def mine(): ...
+
+    shelf.register("list", list)
+    assert shelf.get("mine") is mine
+    assert shelf.get("list") is list
+    assert "mine" in shelf
+    assert "yours" not in shelf
+
+
+def test_a_name_is_registered_once_but_a_definition_may_be_run_again(shelf):
+    with pytest.raises(ValueError, match="engine 'plain' is registered already"):
+        shelf.register("plain", list)
+    cell = "def mine(): ..."
+    for _ in range(2):
+        names = {"__name__": "notebook"}
+        exec(cell, names)
+        shelf.register("mine", names["mine"])
+    assert shelf.get("mine") is names["mine"]
+
+
+def test_a_name_with_a_colon_is_refused(shelf):
+    with pytest.raises(ValueError, match="colon"):
+        shelf.register("file.py:mine", dict)
+
+
+def test_an_object_of_ones_own_by_file_and_by_module(shelf, own):
+    assert shelf.get(f"{own}:build")() == 2
+    assert shelf.get("collections:OrderedDict").__name__ == "OrderedDict"
+
+
+def test_a_file_is_run_once_and_again_when_it_changed(shelf, own):
+    first = shelf.get(f"{own}:Toy")
+    assert shelf.get(f"{own}:Toy") is first
+    own.write_text(OWN + "changed = True\n")
+    assert shelf.get(f"{own}:Toy") is not first
+    assert shelf.get(f"{own}:changed")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Deque", "unknown engine 'Deque': did you mean 'deque'.*or give path/to/file.py:NAME"),
+        ("{own}", "names no object: write .*own.py:NAME"),
+        ("{folder}/absent.py:Toy", r"no file .*absent\.py"),
+        ("{own}:toy", r"own.py has no 'toy': did you mean 'Toy'\? Known: Toy, build"),
+        ("no.such.module:Toy", "engine: cannot import 'no.such.module': ModuleNotFoundError"),
+    ],
+)
+def test_what_is_not_there_is_named_with_the_nearest(shelf, own, name, message):
+    with pytest.raises(ValueError, match=message):
+        shelf.get(name.format(own=own, folder=own.parent))
+
+
+def test_a_file_that_fails_says_why_and_leaves_no_module(shelf, tmp_path):
+    path = tmp_path / "broken.py"
+    path.write_text("1 / 0\n")
+    with pytest.raises(ValueError, match=r"broken.py cannot be loaded: ZeroDivisionError"):
+        shelf.get(f"{path}:build")
+    assert not [name for name in sys.modules if name.startswith("trca_own_broken")]
+
+
+def test_the_file_of_a_name():
+    assert str(own_file("a/b.py:Toy")) == "a/b.py"
+    assert own_file("package.module:Toy") is None
+    assert own_file("trca") is None

@@ -1,0 +1,69 @@
+"""Strict YAML: plain data in which every key stands once.
+
+Aliases (``*name``), which can make a small file huge, and repeated keys are refused, and ``4e-4``
+is a number (in YAML 1.1 it is a string).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+MAX_BYTES: Final = 64 * 1024
+"""Largest file."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a small file.
+
+    Raises:
+        ValueError: When it is larger than `MAX_BYTES` or not UTF-8; says which.
+    """
+    if path.stat().st_size > MAX_BYTES:
+        raise ValueError(f"larger than {MAX_BYTES} bytes")
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 text ({error.reason})") from None
+
+
+def parse(text: str) -> Any:
+    """The data of a YAML text.
+
+    Raises:
+        ValueError: When the text is no strict YAML; says why in one line.
+    """
+    try:
+        return yaml.load(text, _Loader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ValueError(" ".join(str(error).split())[:300]) from None
+
+
+class _Loader(yaml.SafeLoader):
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases (*name) are not allowed: write the value out")
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            line = key_node.start_mark.line + 1
+            if not isinstance(key, Hashable):
+                raise yaml.YAMLError(f"line {line} has {key!r} as a key: a key is a plain value")
+            if key in seen:
+                raise yaml.YAMLError(f"{key!r} stands twice, the second time in line {line}")
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?[0-9][0-9_]*(?:\.[0-9_]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)
