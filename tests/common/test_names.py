@@ -2,7 +2,7 @@ from trca.common.names import nearest, unknown
 
 
 def test_the_nearest_name_and_a_short_list_of_the_known_ones():
-    assert nearest("vlm", ["vllm", "openai"]) == "did you mean 'vllm'? Known: openai, vllm"
+    assert nearest("vlm", ["vllm", "openai"]) == "did you mean 'vllm'? Known: vllm, openai"
 
 
 def test_case_is_ignored():
@@ -10,7 +10,8 @@ def test_case_is_ignored():
 
 
 def test_a_word_like_none_lists_the_known_ones():
-    assert nearest("xyz", ["b", "a"]) == "Known: a, b"
+    assert nearest("xyz", ["b", "a"]) == "Known: b, a"
+    assert nearest("xyz", {"b", "a"}) == "Known: a, b"
     assert nearest("xyz", []) == "there is none"
 
 

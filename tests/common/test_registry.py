@@ -82,7 +82,7 @@ def test_a_file_is_run_once_and_again_when_it_changed(shelf, own):
         ("Deque", "unknown engine 'Deque': did you mean 'deque'.*or give path/to/file.py:NAME"),
         ("{own}", "names no object: write .*own.py:NAME"),
         ("{folder}/absent.py:Toy", r"no file .*absent\.py"),
-        ("{own}:toy", r"own.py has no 'toy': did you mean 'Toy'\? Known: Toy, build"),
+        ("{own}:toy", r"own.py has no 'toy': did you mean 'Toy'\? Known: build, Toy"),
         ("no.such.module:Toy", "engine: cannot import 'no.such.module': ModuleNotFoundError"),
     ],
 )

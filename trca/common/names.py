@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, KeysView, Set
 from itertools import islice
 from typing import Final
 
@@ -25,12 +25,14 @@ def nearest(word: object, known: Iterable[object]) -> str:
 
     Args:
         word: The unknown name.
-        known: The known ones.
+        known: The known ones; a set is listed sorted, all else in its order.
 
     Returns:
-        The nearest known name, the known names sorted, or both.
+        The nearest known name, the list of known names, or both.
     """
-    names = sorted({str(name) for name in known})
+    names = list(dict.fromkeys(map(str, known)))
+    if isinstance(known, Set) and not isinstance(known, KeysView):
+        names.sort()
     near = nearest_name(word, names)
     if not names:
         return "there is none"

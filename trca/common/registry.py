@@ -81,7 +81,7 @@ class Registry(Generic[T]):
             if name.endswith(".py"):
                 raise ValueError(f"{self._kind} {name!r} names no object: write {name}:NAME")
             raise ValueError(
-                f"unknown {self._kind} {name!r}: {nearest(name, self._entries)};"
+                f"unknown {self._kind} {name!r}: {nearest(name, self.names())};"
                 " or give path/to/file.py:NAME"
             )
         module = load_file(Path(place)) if place.endswith(".py") else _import(place, self._kind)
