@@ -1,8 +1,8 @@
 """Transition judges: a library of Boolean operators, the judge that evaluates it, and the rewards.
 
 A library is data (YAML); its conditions are CEL expressions over the ``facts`` of a transition and
-the ``task`` binding of the instruction. The package knows no world: the two dataclasses that a
-library is bound to are handed in::
+the ``task`` binding of the instruction. The package knows no environment: `Judge` takes the two
+dataclasses of the environment that it judges::
 
     library = RubricLibrary.load("alfworld")
     judge = Judge(library, ALFWorldFacts, ALFWorldBinding)
@@ -10,7 +10,7 @@ library is bound to are handed in::
     foundational_reward(judgments[None], library.categories, Budgets())
 """
 
-from trca.rubric.conditions import Condition, RubricError
+from trca.rubric.conditions import Clause, Condition, RubricError
 from trca.rubric.judge import Judge
 from trca.rubric.library import CATEGORIES, Operator, RubricLibrary
 from trca.rubric.rewards import (
@@ -24,6 +24,7 @@ from trca.rubric.rewards import (
 __all__ = [
     "CATEGORIES",
     "Budgets",
+    "Clause",
     "Condition",
     "Judge",
     "Operator",

@@ -4,16 +4,20 @@ A condition is a truth value built from ``facts.<name>``, ``task.<name>``, strin
 of strings, ``&& || ! == != < <= > >= in size()`` and parentheses. There are no macros, no
 arithmetic, no indexing and no other functions, so an expression costs time linear in its length and
 in the facts it reads, and it can neither loop nor raise on well-typed facts. CEL evaluates it; this
-module reads it once, when a library is loaded, to name what it uses and to refuse what is not in
-the language.
+module parses it once, when a library is loaded, to list the names it uses, to refuse what is not in
+the language, and to say later which of its clauses were true.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import accumulate
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+
+import cel
 
 from trca.common.names import nearest
 
@@ -41,17 +45,17 @@ Kind = Literal["truth value", "whole number", "number", "string", "list of strin
 
 
 class RubricError(ValueError):
-    """A library that cannot be used; says where, what is wrong and what would be right."""
+    """An invalid library; the message names the file, the operator, the fault and the fix."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Term:
-    """What is known of a part of a condition, or of a field of the facts or the binding.
+    """The type of a part of a condition, or of a field of the facts or the binding.
 
     Attributes:
-        kind: Its type.
-        allowed: The only values it (or its elements) can have; None where any string will do.
-        constants: The strings it is written as, when it is a constant.
+        kind: The type.
+        allowed: The values that it (or its elements) can have; None for any value.
+        constants: The strings in it, when it is a constant.
     """
 
     kind: Kind
@@ -60,28 +64,43 @@ class Term:
 
 
 @dataclasses.dataclass(frozen=True)
-class Condition:
-    """A condition that has been read.
+class Clause:
+    """A part of a condition between ``&&`` and ``||``, and the values it read.
 
     Attributes:
+        text: The part, as the condition writes it.
+        values: The values it read, by qualified name such as ``facts.verb``.
+    """
+
+    text: str
+    values: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """A parsed condition.
+
+    Attributes:
+        text: The condition as written.
         program: The CEL text over flat variables (``facts.verb`` is ``facts_verb``), which CEL
             converts several times faster than fields of a map.
         reads: The names used as ``facts.<name>``.
         binds: The names used as ``task.<name>``.
     """
 
+    text: str
     program: str
     reads: frozenset[str]
     binds: frozenset[str]
 
     @classmethod
     def parse(cls, text: str, terms: Mapping[str, Term] | None = None) -> Condition:
-        """Reads a condition.
+        """Parses a condition.
 
         Args:
             text: The expression.
-            terms: The fields there are, by qualified name (see `field_terms`); None leaves names
-                and types unchecked.
+            terms: The known fields by qualified name (see `field_terms`); with None, names and
+                types are not checked.
 
         Raises:
             RubricError: When the expression is not in the language, or does not fit ``terms``.
@@ -89,6 +108,65 @@ class Condition:
         if len(text) > MAX_LENGTH:
             raise RubricError(f"the condition has {len(text)} characters: at most {MAX_LENGTH}")
         return _Parser(text, terms).condition()
+
+    def evaluate(self, facts: Any, binding: Any) -> bool:
+        """Evaluates the condition with CEL.
+
+        Args:
+            facts: The facts of a transition.
+            binding: The task binding.
+
+        Raises:
+            Exception: When CEL cannot evaluate it, as on facts of a wrong type.
+        """
+        values = {f"facts_{name}": getattr(facts, name) for name in self.reads}
+        values |= {f"task_{name}": getattr(binding, name) for name in self.binds}
+        return bool(self._compiled.execute(values))
+
+    def explain(self, facts: Any, binding: Any) -> tuple[Clause, ...]:
+        """The clauses that make the condition true, in order; none when it is not true.
+
+        All sides of a true ``&&`` are given, and the true sides of ``||``; groups in parentheses
+        are taken apart too. A negation is one clause.
+
+        Args:
+            facts: The facts of a transition.
+            binding: The task binding.
+        """
+        try:
+            true = self.evaluate(facts, binding)
+        except Exception:
+            true = False
+        return tuple(self._reasons(facts, binding)) if true else ()
+
+    def _reasons(self, facts: Any, binding: Any) -> Iterator[Clause]:
+        parts = [Condition.parse(part) for part in _parts(self.text)]
+        if len(parts) > 1:
+            for part in parts:
+                yield from part.explain(facts, binding)
+            return
+        values = {f"facts.{name}": getattr(facts, name) for name in sorted(self.reads)}
+        values |= {f"task.{name}": getattr(binding, name) for name in sorted(self.binds)}
+        yield Clause(" ".join(parts[0].text.split()), values)
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return cel.compile(self.program)
+
+
+def _parts(text: str) -> list[str]:
+    """The sides of the outermost ``||`` of a valid condition, else of ``&&``, else the whole."""
+    tokens = list(_TOKEN.finditer(text))
+    depth = list(accumulate((t["symbol"] == "(") - (t["symbol"] == ")") for t in tokens))
+    if tokens[0]["symbol"] == "(" and depth.index(0) == len(tokens) - 1:
+        return _parts(text[tokens[0].end() : tokens[-1].start("symbol")])
+    for symbol in ("||", "&&"):
+        cuts = [t for t, d in zip(tokens, depth, strict=True) if t["symbol"] == symbol and d == 0]
+        if cuts:
+            starts = [0, *(cut.end() for cut in cuts)]
+            ends = [*(cut.start("symbol") for cut in cuts), len(text)]
+            return [text[start:end] for start, end in zip(starts, ends, strict=True)]
+    return [text]
 
 
 def field_terms(prefix: str, record: type) -> dict[str, Term]:
@@ -126,9 +204,10 @@ def _term(name: str, hint: Any) -> Term:
 
 
 class _Parser:
-    """Recursive descent over the tokens; every method returns the term it read."""
+    """A recursive-descent parser; every method returns the term it parsed."""
 
     def __init__(self, text: str, terms: Mapping[str, Term] | None) -> None:
+        self.text = text.strip()
         self.terms = terms
         self.tokens = self._split(text.rstrip())
         self.place = 0
@@ -140,6 +219,7 @@ class _Parser:
         if self.place < len(self.tokens):
             raise RubricError(f"{self._next()!r} is not expected there: {_LANGUAGE}")
         return Condition(
+            self.text,
             " ".join(
                 token.replace(".", "_") if kind == "name" else token for kind, token in self.tokens
             ),

@@ -7,30 +7,29 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-import cel
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.rubric.conditions import Condition, RubricError, Term, field_terms
+from trca.rubric.conditions import Clause, Condition, RubricError, Term, field_terms
 from trca.rubric.library import RubricLibrary
 
 _REMEMBERED: Final = 4096
-"""Judgments an operator keeps for values that come again."""
+"""Judgments that an operator caches."""
 
 
 class Judge:
     """Evaluates a library on transitions; deterministic, no model, no code from the library runs.
 
     Each condition is compiled once. An operator reads few fields, and these take few values, so
-    that what it said of them is kept and mostly looked up. Not to be shared between threads.
+    its judgments are cached by the values it reads. Not to be shared between threads.
 
     Attributes:
         library: The library.
-        errors: Times an operator could not be evaluated, by operator id; each counted as 0.
+        errors: Times CEL could not evaluate an operator, by operator id; each counted as 0.
     """
 
     def __init__(self, library: RubricLibrary, facts_type: type, binding_type: type) -> None:
-        """Binds a library to the records of a world.
+        """Binds a library to the facts and the binding of an environment.
 
         Args:
             library: The library.
@@ -38,7 +37,7 @@ class Judge:
             binding_type: Dataclass of the task binding; every field has a default.
 
         Raises:
-            RubricError: When a condition names a field that is not there, or does not fit its type.
+            RubricError: When a condition names an unknown field, or does not fit its type.
         """
         self.library = library
         self.errors: Counter[str] = Counter()
@@ -72,9 +71,26 @@ class Judge:
             answers.append(answer)
         return np.frombuffer(bytes(answers), dtype=np.uint8)
 
+    def explain(self, binding: Any, facts: Any) -> dict[str, tuple[Clause, ...]]:
+        """Says why operators fire on a transition.
+
+        Args:
+            binding: The task binding.
+            facts: The facts of the transition.
+
+        Returns:
+            The operators that fire, by id in the order of the library, each with the clauses of
+            its condition that make it true (see `Condition.explain`).
+        """
+        reasons = {
+            operator.name: operator.condition.explain(facts, binding)
+            for operator in self._operators
+        }
+        return {name: clauses for name, clauses in reasons.items() if clauses}
+
     def _evaluate(self, operator: _Operator, values: Any, binding: Any, facts: Any) -> bool:
         try:
-            answer = operator.evaluate(binding, facts)
+            answer = operator.condition.evaluate(facts, binding)
         except Exception:
             self.errors[operator.name] += 1
             return False
@@ -85,34 +101,29 @@ class Judge:
 
 
 class _Operator:
-    """One compiled condition, and what it said of the values it read.
+    """One condition, with its judgments by the values it read.
 
     Attributes:
-        name: Its id.
+        name: Id of the operator.
+        condition: The condition.
         binds: Names of the binding's fields it reads.
         facts: Reads its values from the facts.
         binding: Reads its values from the binding.
         known: Its judgments by these values.
     """
 
-    __slots__ = ("_program", "_reads", "binding", "binds", "facts", "known", "name")
+    __slots__ = ("binding", "binds", "condition", "facts", "known", "name")
 
     def __init__(self, name: str, condition: Condition) -> None:
         self.name = name
-        self._reads, self.binds = sorted(condition.reads), sorted(condition.binds)
-        self.facts, self.binding = _getter(self._reads), _getter(self.binds)
+        self.condition = condition
+        self.binds = sorted(condition.binds)
+        self.facts, self.binding = _getter(sorted(condition.reads)), _getter(self.binds)
         self.known: dict[Any, bool] = {}
-        self._program = cel.compile(condition.program)
-
-    def evaluate(self, binding: Any, facts: Any) -> bool:
-        """Asks CEL."""
-        values = {f"facts_{name}": getattr(facts, name) for name in self._reads}
-        values |= {f"task_{name}": getattr(binding, name) for name in self.binds}
-        return bool(self._program.execute(values))
 
 
 def _getter(names: Sequence[str]) -> Callable[[Any], Any]:
-    """Reads these attributes: the value of one, a tuple of several."""
+    """Reads these attributes: one name gives its value, several give a tuple."""
     return attrgetter(*names) if names else lambda record: None
 
 
