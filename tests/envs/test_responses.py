@@ -6,7 +6,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from trca.envs.responses import TaggedResponse, parse_response
-from trca.envs.text_env import AnyText
+from trca.envs.text_space import AnyText
 
 PIECES = [
     "<action>",

@@ -9,7 +9,7 @@ import pytest
 import torch
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
-from trca.envs.text_env import AnyText
+from trca.envs.text_space import AnyText
 from trca.policies.engines.engine import Request, Sampling
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.llm_module import LLMModule

@@ -29,7 +29,7 @@ from ray.tune.search.sample import Domain
 
 from trca.algorithms.parameters import TextParameters, check
 from trca.common.names import nearest, nearest_name
-from trca.envs.text_env import AnyText
+from trca.envs.text_space import AnyText
 
 _DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda", "input"})
 """Keys of RLlib's dictionaries that are no attribute of a config."""

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import gymnasium
 
-from trca.envs.text_env import UNPARSED, AnyText
+from trca.envs.text_env import UNPARSED
+from trca.envs.text_space import AnyText
 
 _OPEN: Final = "<action>"
 _CLOSE: Final = "</action>"

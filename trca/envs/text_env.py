@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import Any, Final, TypedDict
+from typing import Final, TypedDict
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Text
+
+from trca.envs.text_space import AnyText
 
 UNPARSED: Final = ""
 """The command that stands for a response from which no command could be read."""
@@ -66,17 +67,6 @@ class TextInfo(TypedDict, total=False):
     measures: dict[str, float]
     """What else the world measures at the end of an episode, by name; absent before."""
     rubric: RubricInfo
-
-
-class AnyText(Text):
-    """A `Text` space that contains every string; samples stay short printable ASCII."""
-
-    def __init__(self) -> None:
-        super().__init__(max_length=64, min_length=0)
-
-    def contains(self, x: Any) -> bool:
-        """Whether ``x`` is a string, of any length and any characters."""
-        return isinstance(x, str)
 
 
 class TextEnv(gymnasium.Env[str, str], ABC):

@@ -1,0 +1,61 @@
+"""Gymnasium's vector environments take every environment as it is, without a setting."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+import trca.envs  # noqa: F401 (registers the environments)
+
+IDS = ("trca/ALFWorld-v0", "trca/WebShop-v0", "trca/SearchQA-v0")
+ACTIONS = ("look", "search[mug]", "search[Ada Balan]", "", "\ud800 é\n")
+
+
+def play(vector):
+    """The observations, rewards, ends and memories of a few steps."""
+    observations, info = vector.reset(seed=7)
+    seen = [(observations, tuple(info["memory"]))]
+    for action in ACTIONS:
+        observations, rewards, ended, cut, info = vector.step((action,) * vector.num_envs)
+        seen.append((observations, rewards.tolist(), ended.tolist(), cut.tolist()))
+        seen.append((tuple(info["context"]), tuple(info["memory"])))
+    vector.close()
+    return seen
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_the_default_async_vector_shows_what_the_sync_one_shows(env_id):
+    sync = play(gymnasium.make_vec(env_id, num_envs=2, vectorization_mode="sync"))
+    assert play(gymnasium.make_vec(env_id, num_envs=2, vectorization_mode="async")) == sync
+    assert all(len(observation) > 20 for observation in sync[0][0])
+
+
+def test_spawned_workers_write_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    options = {"context": "spawn", "copy": False}
+    vector = gymnasium.make_vec(
+        "trca/SearchQA-v0", num_envs=1, vectorization_mode="async", vector_kwargs=options
+    )
+    observations, _ = vector.reset(seed=7)
+    first = observations[0]
+    assert first.startswith("Question: ")
+    vector.step(("search[Ada Balan]",))
+    assert observations[0] != first
+    assert observations[:] == tuple(observations)
+    assert list(tmp_path.iterdir())
+    vector.close()
+    del vector, observations
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("trca-")]
+
+
+def test_a_forked_copy_leaves_the_folder_alone(tmp_path):
+    from trca.envs.text_space import _remove
+
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    _remove(str(folder), os.getpid() + 1)
+    assert folder.exists()
+    _remove(str(folder), os.getpid())
+    assert not Path(folder).exists()
