@@ -1,12 +1,15 @@
 """Every quirk of the original is a decision: kept under ``original``, mended under ``clean``."""
 
+import random
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.envs.webshop.test_simulator import goal, product
+from trca.envs.webshop.compat import Quirks, quirks_of
 from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.simulator import Simulator, _read_loosely
 
@@ -89,11 +92,44 @@ def test_a_blank_search(play):
         ("search[mug\nred]", False, True),
         ("search[[mug]]", False, True),
         ("so: search[mug]", False, False),
+        ("search [mug]", False, True),
+        ("search[mug] ", True, True),
+        ("\tsearch[ mug ]\n", False, True),
     ],
 )
 def test_how_an_action_is_read(play, action, original, clean):
     assert play("original", action).accepted is original
     assert play("clean", action).accepted is clean
+
+
+def test_blanks_around_what_is_clicked(play):
+    way = ("search[mug]", "click[mug000]", "click[ red ]")
+    assert dict(play("original", *way).options) == {}
+    assert dict(play("clean", *way).options) == {"color": "red"}
+
+
+def test_prices_in_the_order_of_the_catalogue():
+    ranged = [
+        replace(product(number), price_label="$1 to $9", price_range=(1.0, 9.0))
+        for number in range(6)
+    ]
+
+    def prices(compat, products):
+        catalogue = Catalogue.from_products(products, seed=3, compat=compat)
+        return {each.asin: each.price for each in (catalogue[at] for at in range(len(catalogue)))}
+
+    assert prices("clean", ranged) == prices("clean", ranged[::-1])
+    assert prices("original", ranged) != prices("original", ranged[::-1])
+    stream = random.Random(3)
+    drawn = [stream.uniform(1.0, 9.0) for _ in ranged]
+    assert list(prices("original", ranged).values()) == drawn
+    for compat in ("clean", "original"):
+        assert quirks_of(compat).prices_in_order is (compat == "original")
+
+
+def test_every_quirk_is_described():
+    for name in Quirks.__dataclass_fields__:
+        assert f"    {name}: " in Quirks.__doc__
 
 
 def test_a_bracket_in_an_option(play):

@@ -3,6 +3,9 @@
 ``original`` keeps every quirk of `Quirks`, and ``benchmarks/webshop_parity.py`` compares it with
 recordings of the original; ``clean`` mends them all.
 
+Changed by ``clean`` (see `Quirks`): blanks around an action, its name and its argument are ignored,
+and a search for blanks is none; prices and price bounds depend on the seed and the product alone.
+
 Mended in both: hidden queries (``<r>``, ``<a>``, ``<c>``, ``<q>``) are words like others, prices
 come from a seed, and tasks are drawn evenly (the original's sampler is off by one).
 
@@ -30,7 +33,9 @@ class Quirks:
             query and the options, seems to name.
         blank_searches: ``search[ ]`` shows an empty list of results.
         loose_actions: Text after the last ``]`` is ignored; an argument with ``[`` or a line break
-            in it cannot be read.
+            in it cannot be read; blanks around the name and around the argument count, so that
+            `` search[mug]`` and ``click[ red ]`` do nothing. Otherwise nothing may follow the last
+            ``]``, and these blanks are ignored.
         shared_names: An option named like a button acts as that button, and one value of two groups
             chooses in the later; otherwise each is offered as ``group: value``.
         marks_from_url: ``text_rich`` marks an option when the URL has its value in quotes;
@@ -39,6 +44,10 @@ class Quirks:
             the options as JSON with escapes.
         options_as_pairs: Goal options with a group name are compared as the text of a Python pair;
             otherwise by their values, as those without.
+        prices_in_order: The prices of products with a price range, and after them the price bounds
+            of the goals, are draws of one random stream in the order of the catalogue; otherwise
+            each depends on the seed, the product and the number of its instruction alone, so that
+            a product costs the same in a catalogue of another order or size.
     """
 
     searches_anywhere: bool
@@ -51,6 +60,7 @@ class Quirks:
     marks_from_url: bool
     score_shown: bool
     options_as_pairs: bool
+    prices_in_order: bool
 
 
 _COUNT: Final = len(Quirks.__dataclass_fields__)

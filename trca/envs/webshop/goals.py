@@ -78,10 +78,10 @@ def make_goals(
     Raises:
         ValueError: When a name is unknown, or the catalogue has no such goal.
     """
-    quirks_of(compat)
+    quirks = quirks_of(compat)
     if kind not in KINDS:
         raise ValueError(f"unknown goals {kind!r}: choose {' or '.join(KINDS)}")
-    draw = _one_stream(catalogue, seed) if compat == "original" else _by_product(seed)
+    draw = _one_stream(catalogue, seed) if quirks.prices_in_order else _by_product(seed)
     goals = list(_human(catalogue, draw) if kind == "human" else _synthetic(catalogue, draw))
     if not goals:
         other = KINDS[kind == "human"]

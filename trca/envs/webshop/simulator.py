@@ -1,4 +1,4 @@
-"""A simulator: one shopper's way through the pages of a catalogue to a purchase.
+"""The simulator of WebShop: a session of one agent, from the search bar to a purchase.
 
 For example::
 
@@ -44,8 +44,10 @@ class Simulator:
     """Walks the pages by actions; holds where it is and what was chosen.
 
     An action is ``search[query]`` where there is a search bar, or ``click[x]`` for x in
-    `clickables`; case does not matter within the brackets. Any other string leaves everything as it
-    is. ``compat="original"`` behaves as the original in all its quirks (see `compat.Quirks`).
+    `clickables`. Case does not matter within the brackets, and blanks do not matter around the
+    action, its name and its argument. Any other string, a blank search too, leaves everything as it
+    is. With ``compat="original"`` these rules and others are those of the original: see
+    `compat.Quirks` for every difference.
 
     Attributes:
         goal: What is to be bought; for scores and oracles alone.

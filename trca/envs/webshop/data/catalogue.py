@@ -125,7 +125,7 @@ class Catalogue:
         product = self._shelf[position]
         if len(product.price_range) == 1:
             return product
-        if self.compat == "original":
+        if quirks_of(self.compat).prices_in_order:
             return replace(product, price=self._streamed[position])
         drawn = random.Random(f"{self.seed}/{product.asin}").uniform(*product.price_range)
         return replace(product, price=drawn)
