@@ -90,7 +90,7 @@ class ALFWorldEnv(TaskEnv):
         return list(self._playing().admissible_commands)
 
     def oracle_action(self) -> str:
-        """The next command on a shortest way to success, by the true state of the world.
+        """The next action on a way to success, by the true state of the game.
 
         For proofs, checks and demonstrations; nothing of it reaches ``info``.
         """

@@ -1,4 +1,8 @@
-"""The omniscient player: reads the true state and walks a shortest way to success."""
+"""The oracle of ALFWorld: reads the true state and plans a way to success.
+
+The way is short but not always a shortest one: it deals with one object after the other, and knows
+one place of each. In 89 of the 4,027 official games the walkthrough of the release is shorter.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ class OracleError(RuntimeError):
 
 
 def oracle_action(task: ALFWorldBinding, simulator: Simulator) -> str:
-    """The next command on a shortest way to success, from any state of the game.
+    """The next action on a way to success, from any state of the game.
 
     Args:
         task: What is asked for.

@@ -48,7 +48,7 @@ class Way:
 
 
 def best_way(task: ALFWorldBinding, view: View) -> Way | None:
-    """The way that leaves least undone, and of those a shortest; None for lack of knowledge.
+    """The way tried that leaves least undone, the shortest of them; None for lack of knowledge.
 
     Args:
         task: What is asked for.

@@ -1,4 +1,4 @@
-"""The omniscient player: reads the true state and walks a shortest way to score 1."""
+"""The oracle of WebShop: reads the hidden goal and walks a short way to score 1."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OracleError(RuntimeError):
 
 
 def oracle_action(simulator: Simulator) -> str:
-    """The next action on a shortest way to a score of 1, from any page.
+    """The next action on a short way to a score of 1, from any page.
 
     The way leads to the product that the goal was made from.
 
