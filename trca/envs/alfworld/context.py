@@ -14,6 +14,7 @@ from functools import lru_cache
 from trca.envs.alfworld.beliefs import Beliefs
 from trca.envs.alfworld.binding import ALFWorldBinding
 from trca.envs.alfworld.facts import kind
+from trca.envs.memory import memory_line_of
 
 
 def context_key(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
@@ -83,7 +84,7 @@ def memory_line(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
         parts.append(f"Seen {', '.join(seen)}.")
     if beliefs.searched:
         parts.append(f"Checked {_by_type(tuple(beliefs.searched))}.")
-    return " ".join(parts)
+    return memory_line_of(parts)
 
 
 @lru_cache(maxsize=4096)

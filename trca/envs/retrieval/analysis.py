@@ -23,6 +23,8 @@ STOPWORDS: Final = frozenset(
     )
 )
 
+_LONGEST_KEPT: Final = 32
+"""Characters of the longest chunk that is cached; an agent writes longer ones."""
 _NARROW_SPACE: Final = "\u202f"
 """The one space that Unicode lets words go over."""
 
@@ -30,14 +32,21 @@ _NARROW_SPACE: Final = "\u202f"
 def lucene_tokens(text: str) -> list[str]:
     """The terms of a text, in order, repeats included."""
     chunks = text.split() if _NARROW_SPACE not in text else text.split(" ")
-    return [term for chunk in chunks for term in _terms(chunk)]
+    return [
+        term
+        for chunk in chunks
+        for term in (_kept_terms if len(chunk) <= _LONGEST_KEPT else _terms)(chunk)
+    ]
 
 
-@lru_cache(maxsize=1 << 17)
 def _terms(chunk: str) -> tuple[str, ...]:
-    """The terms of what stands between two spaces; texts repeat most of it."""
+    """The terms of what stands between two spaces."""
     lowered = (_lower(_without_possessive(word)) for word in words(chunk))
     return tuple(stem(word) for word in lowered if word not in STOPWORDS)
+
+
+_kept_terms = lru_cache(maxsize=1 << 17)(_terms)
+"""The same, cached: texts repeat most of their words."""
 
 
 def _without_possessive(word: str) -> str:

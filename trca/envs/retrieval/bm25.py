@@ -67,7 +67,7 @@ class BM25:
         norms = K1 * ((1 - B) + B * LENGTHS.astype(np.float32) / max(average, np.float32(1e-9)))
         frequency, length = postings.profiles.T
         self._saturation = np.float32(1) + frequency.astype(np.float32) * (1 / norms)[length]
-        self._term = lru_cache(maxsize=1 << 16)(self._find)
+        self._term = lru_cache(maxsize=1 << 14)(self._find)
 
     @classmethod
     def build(cls, texts: Iterable[str], ids: Sequence[str] | None = None) -> BM25:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import httpx
 
+from trca.common.short_line import short_line
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError
 from trca.envs.retrieval.wire import (
@@ -25,7 +26,6 @@ from trca.envs.retrieval.wire import (
     Shape,
     read_reply,
     request_body,
-    shortened,
 )
 
 _BREAKING: Final = 5
@@ -119,7 +119,7 @@ class HttpRetriever:
                 reply = self._post(url, body)
                 passages = read_reply(reply, len(queries), self._shape)
             except (httpx.TransportError, _PassingError, ReplyError) as error:
-                problem = f"{url}: {type(error).__name__}: {shortened(error) or 'no reply'}"
+                problem = f"{url}: {type(error).__name__}: {short_line(error) or 'no reply'}"
                 self._note_failure(server)
             else:
                 self._note_success(server)
@@ -128,7 +128,7 @@ class HttpRetriever:
 
     def _post(self, url: str, body: dict[str, Any]) -> Any:
         response = self._client.post(url, json=body)
-        said = f"HTTP {response.status_code}: {shortened(response.text)}"
+        said = f"HTTP {response.status_code}: {short_line(response.text)}"
         if response.status_code >= 500 or response.status_code in (408, 425, 429):
             raise _PassingError(said)
         if response.status_code != 200:
@@ -136,7 +136,7 @@ class HttpRetriever:
         try:
             return response.json()
         except ValueError:
-            raise _PassingError(f"this is no JSON: {shortened(response.text)}") from None
+            raise _PassingError(f"this is no JSON: {short_line(response.text)}") from None
 
     def _next_server(self) -> _Server | None:
         """The next one that is not left alone; one whose time is up gets a single trial."""

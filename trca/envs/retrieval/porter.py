@@ -8,8 +8,9 @@ character that is no vowel taken for a consonant.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
+
+from trca.common.remembered import remembered
 
 _STEP_2: Final = {
     "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize",
@@ -35,7 +36,7 @@ _ENDING_4: Final = _ending(
 )  # fmt: skip
 
 
-@lru_cache(maxsize=1 << 18)
+@remembered(entries=1 << 17, longest=32)
 def stem(word: str) -> str:
     """The stem of a lower-case word."""
     if len(word) <= 2:

@@ -26,9 +26,9 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final
 
+from trca.common.short_line import short_line
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError
-from trca.envs.retrieval.wire import shortened
 
 _AT_ONCE: Final = 8
 _NUMBER: Final = re.compile(r"^\W*(?:doc(?:ument)?\s*\d+\W*|\[?\d+[\].):]+)\s*", re.IGNORECASE)
@@ -142,7 +142,7 @@ class SimulatedRetriever:
             raise RetrievalError(f"{self._client.base_url} gave no completion: {error}") from None
         passages = documents(written or "")
         if not passages:
-            raise RetrievalError(f"{self._model} wrote no documents but {shortened(written)!r}")
+            raise RetrievalError(f"{self._model} wrote no documents but {short_line(written)!r}")
         return passages[: min(limit, self._documents)]
 
     def prompt(self, query: str, told: _Told | None, noisy: bool) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal, get_args
 
+from trca.common.short_line import short_line
 from trca.envs.retrieval.passages import Passage
 
 Shape = Literal["batch", "single"]
@@ -46,11 +47,11 @@ def read_reply(reply: Any, count: int, shape: Shape) -> list[list[Passage]]:
     """
     result = reply.get("result") if isinstance(reply, dict) else None
     if not isinstance(result, list):
-        raise ReplyError(f'expected {{"result": [...]}}, got {shortened(reply)}')
+        raise ReplyError(f'expected {{"result": [...]}}, got {short_line(reply)}')
     if shape == "single" and not all(isinstance(hits, list) for hits in result[:1] or [None]):
         result = [result]
     if len(result) != count or not all(isinstance(hits, list) for hits in result):
-        raise ReplyError(f"expected {count} lists of documents, got {shortened(result)}")
+        raise ReplyError(f"expected {count} lists of documents, got {short_line(result)}")
     return [[_passage(hit) for hit in hits] for hits in result]
 
 
@@ -62,12 +63,6 @@ def reply_body(
     return {"result": result if shape == "batch" else result[0]}
 
 
-def shortened(value: Any) -> str:
-    """A value as text of at most 120 characters, on one line."""
-    text = " ".join(str(value).split())
-    return text if len(text) <= 120 else f"{text[:117]}..."
-
-
 def _hit(passage: Passage, with_scores: bool) -> dict[str, Any]:
     document = {"id": passage.id, "contents": passage.contents}
     return {"document": document, "score": passage.score} if with_scores else document
@@ -76,13 +71,13 @@ def _hit(passage: Passage, with_scores: bool) -> dict[str, Any]:
 def _passage(hit: Any) -> Passage:
     document = hit.get("document", hit) if isinstance(hit, dict) else None
     if not isinstance(document, dict):
-        raise ReplyError(f"expected a document, got {shortened(hit)}")
+        raise ReplyError(f"expected a document, got {short_line(hit)}")
     contents = document.get("contents")
     if contents is None and isinstance(document.get("text"), str):
         title = document.get("title")
         contents = f'"{title}"\n{document["text"]}' if title else document["text"]
     score = hit.get("score")
     if not isinstance(contents, str) or not isinstance(score, float | int | None):
-        raise ReplyError(f"expected a document with contents, got {shortened(hit)}")
+        raise ReplyError(f"expected a document with contents, got {short_line(hit)}")
     score = None if score is None else float(score)
     return Passage(str(document.get("id", "")), contents, score)

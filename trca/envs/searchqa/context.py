@@ -7,6 +7,7 @@ among the few rollouts of one question.
 
 from __future__ import annotations
 
+from trca.envs.memory import memory_line_of, quoted
 from trca.envs.searchqa.beliefs import Beliefs
 from trca.envs.searchqa.reading import says
 
@@ -46,15 +47,15 @@ def memory_line(beliefs: Beliefs) -> str:
     Ben Ek was born in Lum Hill. [2] ...``.
     """
     if beliefs.reply:
-        return f"Answered {beliefs.reply}."
+        return f"Answered {quoted(beliefs.reply)}."
     if not beliefs.queries:
         return "Nothing searched."
-    parts = [f"Searched {'; '.join(beliefs.queries.values())}."]
+    parts = [f"Searched {'; '.join(map(quoted, beliefs.queries.values()))}."]
     for key in beliefs.page:
         number, title, text = beliefs.known[key].shown
         titled = title and not text.startswith(title)
         parts.append(f"[{number}] {title}: {text}" if titled else f"[{number}] {text}")
-    return " ".join(parts if beliefs.page else [*parts, "Nothing found."])
+    return memory_line_of(parts if beliefs.page else [*parts, "Nothing found."])
 
 
 def _retrieval(beliefs: Beliefs) -> str:

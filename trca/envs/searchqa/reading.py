@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final, NamedTuple
 
+from trca.common.remembered import remembered
 from trca.envs.searchqa.pages import CUT
 from trca.envs.searchqa.relations import stems_of, words_of
 
@@ -47,9 +47,12 @@ class Shown(NamedTuple):
         return spaced(self.title)
 
 
+@remembered(entries=4096, longest=20_000)
 def read_passages(observation: str) -> tuple[Shown, ...]:
     """The passages of a list of results, or the opened one; none elsewhere."""
-    return _read(observation) if len(observation) < 20_000 else _split(observation)
+    if not observation.startswith("["):
+        return ()
+    return tuple([Shown(int(n[:9]), title, text) for n, title, text in _LINE.findall(observation)])
 
 
 def spaced(text: str) -> str:
@@ -63,17 +66,6 @@ def says(words: str, name: str) -> bool:
     return len(spread) > 2 and spread in words
 
 
-def _split(observation: str) -> tuple[Shown, ...]:
-    if not observation.startswith("["):
-        return ()
-    return tuple([Shown(int(n[:9]), title, text) for n, title, text in _LINE.findall(observation)])
-
-
-@lru_cache(maxsize=4096)
-def _read(observation: str) -> tuple[Shown, ...]:
-    return _split(observation)
-
-
-@lru_cache(maxsize=16384)
+@remembered(entries=8192, longest=2000)
 def _stem_set(text: str) -> frozenset[str]:
     return frozenset(stems_of(text))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
 
+from trca.common.remembered import remembered
 from trca.envs.retrieval.porter import stem
 
 _FAMILIES: Final = """
@@ -52,9 +52,11 @@ _ARTICLES: Final = frozenset(("a", "an"))
 _WORD: Final = re.compile(r"[^\W_]+(?:[.'’&-][^\W_]+)*")
 
 
+@remembered(entries=16384, longest=2000)
 def words_of(text: str) -> tuple[str, ...]:
     """The words of a text in lower case; a possessive ending is left out."""
-    return _words(text) if len(text) <= 10_000 else _split(text)
+    found = _WORD.findall(text.lower())
+    return tuple([w[:-2] if w.endswith(("'s", "’s")) and len(w) > 2 else w for w in found])
 
 
 def stems_of(text: str) -> tuple[str, ...]:
@@ -76,17 +78,7 @@ def is_relation(word: str) -> bool:
     return word in _CUES
 
 
-@lru_cache(maxsize=16384)
-def _words(text: str) -> tuple[str, ...]:
-    return _split(text)
-
-
-def _split(text: str) -> tuple[str, ...]:
-    found = _WORD.findall(text.lower())
-    return tuple([w[:-2] if w.endswith(("'s", "’s")) and len(w) > 2 else w for w in found])
-
-
-@lru_cache(maxsize=65536)
+@remembered(entries=65536, longest=40)
 def _cue(word: str) -> str:
     return _CUES.get(word) or stem(word)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
-from trca.envs.webshop.binding import WebShopBinding, stems, wanted
+from trca.envs.webshop.binding import WebShopBinding, catalogue_stems, stems, wanted
 from trca.envs.webshop.reading import Command, Listing, View
 
 
@@ -134,7 +134,7 @@ class Beliefs:
         return sum([matches > own for matches in self.affordable_matches.values()])
 
     def words_in(self, text: str) -> int:
-        """How many words of the instruction stand in a text."""
+        """How many words of the instruction are in a text that the agent wrote."""
         return len(stems(text) & self.words)
 
     def snapshot(self) -> object:
@@ -150,7 +150,7 @@ class Beliefs:
 
     def _list(self, listing: Listing) -> None:
         self.listed[listing.asin] = listing
-        self.matches[listing.asin] = matches = self.words_in(listing.title)
+        self.matches[listing.asin] = matches = len(catalogue_stems(listing.title) & self.words)
         if self.affordable(listing):
             self.affordable_matches[listing.asin] = matches
             self.new_match = max(self.new_match, matches)
@@ -173,7 +173,7 @@ class Beliefs:
         self.chosen, self.missing = {}, tuple(self.now.wanted)
 
     def _show(self, *texts: str) -> None:
-        words = self.words.intersection(chain.from_iterable(map(stems, texts)))
+        words = self.words.intersection(chain.from_iterable(map(catalogue_stems, texts)))
         self.now.words |= words
         self.words_seen |= words
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from trca.common.remembered import remembered
+
 _WORD = re.compile(r"[^\W_]+(?:[.'][^\W_]+)*")
 _PRICE = re.compile(
     r",?\s*(?:and\s+)?(?:with\s+a\s+)?pric\w*\s+(?:lower|less|cheaper|below|under)(?:\s+than)?\s+"
@@ -76,10 +78,10 @@ def wanted(binding: WebShopBinding, values: Sequence[str], group: str = "") -> t
     return _wanted(binding.phrasing, tuple(values), group)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def _wanted(phrasing: tuple[str, ...], values: tuple[str, ...], group: str) -> tuple[str, ...]:
-    text, label = _spaced(phrasing), words_of(group)
-    whole = {value: run for value in values if (run := words_of(value))}
+    text, label = _spaced(phrasing), _words(group)
+    whole = {value: run for value in values if (run := _words(value))}
     named = {v: run for v, run in whole.items() if _spaced(run) in text}
     labelled = {v: run for v, run in named.items() if label and _spaced(label + run) in text}
     found = labelled or named
@@ -97,13 +99,11 @@ def query_words(binding: WebShopBinding) -> tuple[str, ...]:
     return tuple(dict.fromkeys(w for w in binding.phrasing if singular(w) in binding.words))
 
 
-@lru_cache(maxsize=65536)
 def words_of(text: str) -> tuple[str, ...]:
     """The words of a text, lowercased; ``1.5`` and ``women's`` are one word, ``x-large`` is two."""
     return tuple(_WORD.findall(text.lower()))
 
 
-@lru_cache(maxsize=65536)
 def singular(word: str) -> str:
     """A word without its plural ending."""
     if len(word) > 3 and word.endswith("ies"):
@@ -115,10 +115,15 @@ def singular(word: str) -> str:
     return word
 
 
-@lru_cache(maxsize=65536)
 def stems(text: str) -> frozenset[str]:
     """The words of a text without plural endings."""
-    return frozenset(singular(word) for word in words_of(text))
+    return frozenset([singular(word) for word in words_of(text)])
+
+
+_words = remembered(entries=16384, longest=200)(words_of)
+
+catalogue_stems = remembered(entries=8192, longest=2000)(stems)
+"""`stems` with a cache, for texts of the catalogue. What an agent writes is not cached."""
 
 
 def _sides(value: str) -> list[tuple[str, ...]]:

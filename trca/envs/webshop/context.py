@@ -8,9 +8,10 @@ the instruction best, not by its query.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import ceil
 
+from trca.common.remembered import remembered
+from trca.envs.memory import memory_line_of, quoted
 from trca.envs.webshop.beliefs import Beliefs
 from trca.envs.webshop.binding import singular, words_of
 from trca.envs.webshop.reading import Listing, amounts_in
@@ -48,7 +49,7 @@ def memory_line(beliefs: Beliefs) -> str:
     size: [small] [large]. Chosen small.``
     """
     view, asked = beliefs.view, beliefs.words
-    query = next(reversed(beliefs.queries), "")
+    query = quoted(next(reversed(beliefs.queries), ""))
     if view.page == "search":
         parts = [f"Searched {query}." if query else "Nothing searched."]
     elif view.page == "results":
@@ -69,7 +70,7 @@ def memory_line(beliefs: Beliefs) -> str:
         parts = [f"Of {_brief(beliefs.now.listing, asked)}: {view.text}."]
     else:
         parts = ["Bought."]
-    return " ".join(parts)
+    return memory_line_of(parts)
 
 
 def _best(beliefs: Beliefs) -> tuple[str, int]:
@@ -85,7 +86,7 @@ def _relevant(title: str, asked: frozenset[str]) -> str:
     return " ".join([word for word, stem in _stemmed(title) if stem in asked]) or "other"
 
 
-@lru_cache(maxsize=65536)
+@remembered(entries=16384, longest=500)
 def _stemmed(title: str) -> tuple[tuple[str, str], ...]:
     return tuple((word, singular(word)) for word in words_of(title))
 

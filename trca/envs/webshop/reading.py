@@ -21,6 +21,8 @@ _AMOUNT = re.compile(r"\d+(?:\.\d+)?")
 _BACK: Final = "Back to Search"
 _PAGING: Final = ("< Prev", "Next >")
 _PRICE: Final = "Price: "
+_LONGEST_KEPT: Final = 20_000
+"""Characters of the longest page that is cached."""
 
 
 class Listing(NamedTuple):
@@ -138,10 +140,11 @@ def read_page(observation: str, admissible: Sequence[str]) -> View:
         observation: Its text, in mode ``text`` or ``text_rich``.
         admissible: The actions offered with it.
     """
-    return _read_page(observation, tuple(admissible))
+    if len(observation) > _LONGEST_KEPT:
+        return _read_page(observation, tuple(admissible))
+    return _page_read(observation, tuple(admissible))
 
 
-@lru_cache(maxsize=4096)
 def _read_page(observation: str, admissible: tuple[str, ...]) -> View:
     if can_search(admissible):
         return View("search")
@@ -157,6 +160,9 @@ def _read_page(observation: str, admissible: tuple[str, ...]) -> View:
     if "buy now" in offers:
         return _item(parts[1:], offers)
     return View("detail", text=" ".join(parts[1:]))
+
+
+_page_read = lru_cache(maxsize=4096)(_read_page)
 
 
 def _parts(observation: str) -> list[str]:

@@ -1,0 +1,45 @@
+"""The memory line is one short line, and memory is not kept for what an agent wrote."""
+
+import tracemalloc
+
+import gymnasium
+import pytest
+
+import trca.envs  # noqa: F401 (registers the environments)
+from trca.envs.memory import LONGEST_LINE
+
+LINES = "two\nlines\u2028or\x1ethree\x85"
+
+
+@pytest.fixture(scope="module", params=["trca/ALFWorld-v0", "trca/WebShop-v0", "trca/SearchQA-v0"])
+def env(request):
+    return gymnasium.make(request.param)
+
+
+@pytest.mark.parametrize("words", [LINES, "mug " * 50_000, "x" * 10**6])
+@pytest.mark.parametrize("form", ["search[{}]", "answer[{}]", "{}"])
+def test_memory_is_one_short_line_whatever_is_written(env, words, form):
+    env.reset(seed=0)
+    *_, info = env.step(form.format(words))
+    assert len(info["memory"].splitlines()) == 1
+    assert len(info["memory"]) <= LONGEST_LINE
+
+
+def test_what_an_agent_writes_is_not_kept(env):
+    """Twenty-five episodes of 120 kB each leave less than one of their texts behind."""
+
+    def write(numbers):
+        for number in numbers:
+            env.reset(seed=0)
+            for form in ("search[{}]", "{}", "click[{}]"):
+                env.step(form.format(f"w{number} " * 100 + f"x{number}" * 10_000))
+        env.reset(seed=0)
+
+    write(range(2))
+    tracemalloc.start()
+    write(range(2, 4))
+    before = tracemalloc.get_traced_memory()[0]
+    write(range(4, 29))
+    kept = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert kept < 40_000
