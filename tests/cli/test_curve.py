@@ -1,7 +1,49 @@
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from trca.cli.curve import draw_curve, moving_mean, sparkline
+from trca.cli.curve import (
+    FOUNDATION,
+    HELD_OUT,
+    TRAIN,
+    draw_comparison,
+    draw_curve,
+    moving_mean,
+    panel_words,
+    plot_comparison,
+    plot_curve,
+    sparkline,
+)
+
+
+def metrics(iterations, start=0.0, n=16):
+    return [
+        {
+            "iteration": i + 1,
+            "trajectories": 64 * (i + 1),
+            "success_rate": min(1.0, start + i / 12),
+            "foundational_reward": -0.1,
+            "breakthrough_reward": 0.2,
+            **({"evaluation/success_rate": i / 16, "evaluation/n": n} if i % 4 == 0 else {}),
+        }
+        for i in range(iterations)
+    ]
+
+
+def curve(rows, panel=""):
+    figure = Figure()
+    plot_curve(figure, rows, "quickstart: TRCA on trca/ALFWorld-v0", panel)
+    return figure
+
+
+def comparison(runs):
+    figure = Figure()
+    plot_comparison(figure, runs, "lambda: TRCA on trca/ALFWorld-v0", "games=small")
+    return figure
+
+
+def legend(axis):
+    return [text.get_text() for text in axis.get_legend().get_texts()]
 
 
 def test_a_moving_mean_looks_back_and_skips_what_is_missing():
@@ -16,19 +58,70 @@ def test_a_sparkline_squeezes_values_into_its_width():
 
 
 @pytest.mark.parametrize("iterations", [0, 1, 12])
-def test_a_curve_is_drawn_for_any_number_of_iterations(tmp_path, iterations):
-    rows = [
-        {
-            "iteration": i + 1,
-            "trajectories": 64 * (i + 1),
-            "success_rate": i / 12,
-            "foundational_reward": -0.1,
-            "breakthrough_reward": 0.2,
-            **({"evaluation/success_rate": i / 14} if i % 4 == 0 else {}),
-        }
-        for i in range(iterations)
+def test_pictures_are_drawn_for_any_number_of_iterations(tmp_path, iterations):
+    draw_curve(metrics(iterations), tmp_path / "curve.png", "quickstart")
+    draw_comparison(
+        {"a": [metrics(iterations)] * 2}, tmp_path / "both.png", "lambda", "games=small"
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["both.png", "curve.png"]
+    for path in tmp_path.iterdir():
+        assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_curve_names_what_it_shows_and_how_many_rollouts_it_stands_for():
+    upper, lower = curve(metrics(5, start=0.25), "games=small").axes
+    assert legend(upper) == [
+        "training, one iteration",
+        "training, mean of the last 5 iterations",
+        "training at the start, 25%",
+        "held out, 95% interval",
     ]
-    path = tmp_path / "curve.png"
-    draw_curve(rows, path, "quickstart")
-    assert path.read_bytes().startswith(b"\x89PNG")
-    assert [p.name for p in tmp_path.iterdir()] == ["curve.png"]
+    assert lower.get_ylabel() == "rubric reward per step"
+    note = upper.texts[0].get_text()
+    assert note == "games=small; 64 rollouts per iteration; 16 rollouts held out"
+
+
+def test_the_interval_of_held_out_success_stays_within_0_and_1():
+    upper, _ = curve(metrics(9)).axes
+    (bars,) = upper.collections
+    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+    assert ((ends >= 0) & (ends <= 1)).all()
+    assert ends[0] == pytest.approx([0, 0.194], abs=1e-3)  # Wilson's for 0 of 16
+
+
+def test_held_out_success_without_a_count_has_no_interval():
+    rows = [{k: v for k, v in row.items() if k != "evaluation/n"} for row in metrics(5)]
+    assert "held out" in legend(curve(rows).axes[0])
+
+
+def test_no_rubric_reward_has_a_colour_of_success():
+    assert FOUNDATION not in (HELD_OUT, TRAIN)
+    _, lower = curve(metrics(3)).axes
+    assert {line.get_color() for line in lower.lines}.isdisjoint({HELD_OUT, TRAIN})
+
+
+def test_a_comparison_shows_means_before_bands_on_one_scale_within_0_and_1():
+    figure = comparison({"0.2": [metrics(9), metrics(9, start=0.3)], "0.8": [metrics(9)]})
+    left, right = figure.axes
+    assert left.get_ylim() == right.get_ylim()
+    assert legend(left) == ["0.2", "0.8"]
+    (band,) = left.collections
+    assert min(line.get_zorder() for line in left.lines) > band.get_zorder()
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert heights.min() >= 0
+    assert heights.max() <= 1
+    assert left.lines[0].get_ydata()[0] == pytest.approx(0.15)
+    note = figure.get_supxlabel()
+    assert note == (
+        "games=small; n = 1 to 2 for each line; lines: mean, bands: lowest to highest run"
+    )
+
+
+def test_runs_that_stopped_early_are_compared_as_far_as_all_got():
+    figure = comparison({"0.2": [metrics(9), metrics(4)]})
+    assert len(figure.axes[0].lines[0].get_xdata()) == 4
+
+
+def test_a_panel_in_words():
+    words = panel_words({"games": "small", "max_steps": 16}, "train", "valid_seen")
+    assert words == "games=small; trained on train, held out valid_seen"

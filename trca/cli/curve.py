@@ -1,22 +1,27 @@
-"""The learning curve as a picture: success above, rubric rewards below, over trajectories."""
+"""Pictures of training over trajectories: the curve of one run, and runs beside each other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trca.cli.tables import wilson
+
 WINDOW: Final = 5
-"""Iterations in the moving mean of training success."""
+"""Iterations in the trailing mean of training success."""
 
 INK: Final = "#22313f"
 TRAIN: Final = "#2a6f97"
 HELD_OUT: Final = "#d1495b"
 EXECUTION: Final = "#4f772d"
-FOUNDATION: Final = "#b5838d"
+FOUNDATION: Final = "#e09f3e"
+SERIES: Final = (HELD_OUT, TRAIN, "#7a8794", EXECUTION, FOUNDATION, "#6d597a")
+"""Colours of the runs of a comparison, in order."""
 
 STYLE: Final[dict[Any, Any]] = {
     "font.size": 10,
@@ -41,68 +46,183 @@ def column(rows: Sequence[Mapping[str, Any]], key: str) -> NDArray[np.float64]:
 
 
 def moving_mean(values: NDArray[np.float64], window: int = WINDOW) -> NDArray[np.float64]:
-    """The mean of each value and the ``window - 1`` before it; NaN counts for nothing."""
+    """The mean of each value and the ``window - 1`` before it, leaving NaN out."""
     return np.array(
         [_mean(values[max(0, end - window) : end]) for end in range(1, len(values) + 1)],
         dtype=float,
     )
 
 
-def draw_curve(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
-    """Draws a run's metrics to a PNG.
+def draw_curve(rows: Sequence[Mapping[str, Any]], path: Path, title: str, panel: str = "") -> None:
+    """Draws a run's metrics to a PNG: success above, rubric rewards below.
 
     Args:
         rows: One mapping an iteration: ``trajectories``, ``success_rate``, and where there are any
-            ``evaluation/success_rate``, ``foundational_reward``, ``breakthrough_reward``.
-        path: The file, written whole or not at all.
-        title: What stands above.
+            ``evaluation/success_rate``, ``evaluation/n``, ``foundational_reward``,
+            ``breakthrough_reward``.
+        path: The file, replaced at once.
+        title: The title: run, algorithm and environment.
+        panel: The tasks, for the line below the title.
     """
+    with _figure(path, (7.2, 5.8)) as figure:
+        plot_curve(figure, rows, title, panel)
+
+
+def draw_comparison(
+    runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], path: Path, title: str, panel: str
+) -> None:
+    """Draws success of several settings to a PNG: the mean over runs, and their range as a band.
+
+    Args:
+        runs: The rows of metrics of each run, by the name of its setting.
+        path: The file, replaced at once.
+        title: The title: what is compared, and the environment.
+        panel: The tasks, for the line below the panels.
+    """
+    with _figure(path, (9.6, 4.2)) as figure:
+        plot_comparison(figure, runs, title, panel)
+
+
+def plot_curve(figure: Any, rows: Sequence[Mapping[str, Any]], title: str, panel: str = "") -> None:
+    """Plots what `draw_curve` draws.
+
+    Iteration 1 is sampled by the policy at the start, so its success is drawn as the start's.
+    """
+    x = column(rows, "trajectories")
+    success = column(rows, "success_rate")
+    measured = [row for row in rows if row.get("evaluation/success_rate") is not None]
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    label = f"training, mean of the last {WINDOW} iterations"
+    upper.plot(x, success, ".", color=TRAIN, alpha=0.35, label="training, one iteration")
+    upper.plot(x, moving_mean(success), color=TRAIN, linewidth=2.2, label=label)
+    if len(success):
+        label = f"training at the start, {success[0]:.0%}"
+        upper.axhline(success[0], color=INK, linewidth=1, linestyle=":", label=label)
+        upper.set_xlim(left=0, right=x[-1] * 1.04)
+    _plot_held_out(upper, measured)
+    _success_axis(upper)
+    upper.set_ylabel("success")
+    upper.set_title(f"{title}\n", loc="left", fontweight="bold")
+    note = "; ".join(filter(None, [panel, *_sizes(x, measured)]))
+    upper.text(0, 1.03, note, transform=upper.transAxes, fontsize=8.5)
+    upper.legend(loc="upper left")
+
+    for key, label, color in (
+        ("breakthrough_reward", "$r^B$ breakthrough", EXECUTION),
+        ("foundational_reward", "$r^F$ foundational", FOUNDATION),
+    ):
+        marker = "." if len(rows) == 1 else ""
+        values = column(rows, key)
+        lower.plot(x, values, color=color, linewidth=1.6, marker=marker, label=label)
+    lower.set_ylabel("rubric reward per step")
+    lower.set_xlabel("trajectories")
+    lower.legend(loc="best")
+
+
+def plot_comparison(
+    figure: Any,
+    runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]],
+    title: str,
+    panel: str,
+) -> None:
+    """Plots what `draw_comparison` draws."""
+    left, right = figure.subplots(1, 2, sharex=True, sharey=True)
+    for axis, key, name in (
+        (left, "success_rate", f"training, mean of the last {WINDOW} iterations"),
+        (right, "evaluation/success_rate", "held out"),
+    ):
+        for number, (setting, each) in enumerate(runs.items()):
+            x, values = _together(each, key)
+            color = SERIES[number % len(SERIES)]
+            style = ("-", "--", ":")[number // len(SERIES) % 3]
+            marker = "o" if len(x) == 1 else ""
+            if len(each) > 1:
+                low, high = values.min(axis=0), values.max(axis=0)
+                axis.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0, zorder=1)
+            mean = values.mean(axis=0)
+            axis.plot(
+                x, mean, style, color=color, linewidth=2, marker=marker, label=setting, zorder=3
+            )
+        _success_axis(axis)
+        axis.set_title(name, loc="left", fontsize=10)
+        axis.set_xlabel("trajectories")
+    left.set_ylabel("success")
+    left.set_xlim(left=0)
+    left.legend(loc="upper left")
+    counts = sorted({len(each) for each in runs.values()})
+    n = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
+    band = "lines: mean, bands: lowest to highest run" if counts[-1] > 1 else "lines: one run"
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    note = "; ".join(filter(None, [panel, f"n = {n} for each line", band]))
+    figure.supxlabel(note, x=0.01, ha="left", fontsize=8.5)
+
+
+def panel_words(env_config: Mapping[str, Any], train_split: str, evaluation_split: str) -> str:
+    """The tasks of a run in words, for a picture: ``games=small; train, valid_seen``."""
+    silent = ("max_steps", "library", "split")
+    given = ", ".join(f"{key}={value}" for key, value in env_config.items() if key not in silent)
+    return "; ".join(
+        filter(None, [given, f"trained on {train_split}, held out {evaluation_split}"])
+    )
+
+
+@contextmanager
+def _figure(path: Path, size: tuple[float, float]) -> Iterator[Any]:
+    """A figure that is written when the block ends, replacing the file at once."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    x = column(rows, "trajectories")
-    success = column(rows, "success_rate")
-    held_out = column(rows, "evaluation/success_rate")
     with rc_context(STYLE):
-        figure = Figure(figsize=(7.2, 5.6), layout="constrained")
+        figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
-        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-        upper.plot(x, success, ".", color=TRAIN, alpha=0.35, label="training, an iteration")
-        mean_label = f"training, mean of {WINDOW}"
-        upper.plot(x, moving_mean(success), color=TRAIN, linewidth=2.2, label=mean_label)
-        if not np.isnan(held_out).all():
-            known = ~np.isnan(held_out)
-            upper.plot(
-                x[known],
-                held_out[known],
-                "o-",
-                color=HELD_OUT,
-                linewidth=1.2,
-                markersize=6,
-                label="held out",
-            )
-        upper.set_ylim(-0.02, 1.02)
-        upper.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        upper.set_ylabel("success")
-        upper.set_title(title, loc="left", fontweight="bold")
-        upper.legend(loc="upper left")
-
-        for key, label, color in (
-            ("breakthrough_reward", "$r^B$ breakthrough", EXECUTION),
-            ("foundational_reward", "$r^F$ foundational", FOUNDATION),
-        ):
-            lower.plot(x, column(rows, key), color=color, linewidth=1.6, label=label)
-        lower.set_ylabel("rubric reward a step")
-        lower.set_xlabel("trajectories")
-        lower.legend(loc="best")
+        yield figure
         draft = path.with_name(f".{path.name}.part")
         figure.savefig(draft, format="png")
     draft.replace(path)
 
 
+def _plot_held_out(axis: Any, measured: Sequence[Mapping[str, Any]]) -> None:
+    """Held-out success, with the 95% Wilson intervals where the number of rollouts is known."""
+    if not measured:
+        return
+    x, success = column(measured, "trajectories"), column(measured, "evaluation/success_rate")
+    n = np.nan_to_num(column(measured, "evaluation/n"))
+    ends = [wilson(round(p * k), int(k)) if k else (p, p) for p, k in zip(success, n, strict=True)]
+    errors = np.abs(np.array(ends).T - success)
+    label = "held out, 95% interval" if n.any() else "held out"
+    axis.errorbar(
+        x, success, errors, fmt="o-", color=HELD_OUT, linewidth=1.2, capsize=3, label=label
+    )
+
+
+def _sizes(x: NDArray[np.float64], measured: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many rollouts the points stand for."""
+    sizes = [f"{x[0]:.0f} rollouts per iteration"] if len(x) else []
+    n = column(measured, "evaluation/n")[-1:]
+    return [*sizes, *(f"{count:.0f} rollouts held out" for count in n if not np.isnan(count))]
+
+
+def _success_axis(axis: Any) -> None:
+    axis.set_ylim(-0.02, 1.02)
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+
+
+def _together(
+    runs: Sequence[Sequence[Mapping[str, Any]]], key: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Trajectories, and a metric of runs (runs, points), at the iterations where all have it."""
+    length = min(map(len, runs))
+    x = column(runs[0], "trajectories")[:length]
+    values = np.stack([column(rows, key)[:length] for rows in runs])
+    if not key.startswith("evaluation/"):
+        values = np.stack([moving_mean(row) for row in values])
+    known = ~np.isnan(values).any(axis=0)
+    return x[known], values[:, known]
+
+
 def sparkline(values: NDArray[np.float64], width: int = 40) -> str:
-    """Values from 0 to 1 as a row of bars, squeezed into ``width`` characters."""
+    """Values from 0 to 1 as a row of at most ``width`` bars."""
     bars = "▁▂▃▄▅▆▇█"
     parts = np.array_split(values, min(width, len(values))) if len(values) else []
     means = [_mean(part) for part in parts]

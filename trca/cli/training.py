@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from trca.cli.curve import draw_curve
+from trca.cli.curve import draw_curve, panel_words
 from trca.cli.progress import Progress
 from trca.cli.reports import Report
 from trca.cli.rollout_files import write_rollouts
@@ -89,7 +89,7 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
             for name, value in row.items():
                 board.add_scalar(name, value, iteration)
             board.flush()
-            draw_curve(rows, run.path / "curve.png", _title(settings, run))
+            draw_curve(rows, run.path / "curve.png", _title(settings, run), _panel(settings))
             best = _is_best(rows)
             due = iteration % settings.run.checkpoint_interval == 0
             if due or done or asked_to_stop() or (best and algorithm.evaluation is not None):
@@ -258,3 +258,8 @@ def _is_best(rows: list[dict[str, Any]]) -> bool:
 
 def _title(settings: RunSettings, run: RunFolder) -> str:
     return f"{run.name}: {settings.run.algorithm} on {settings.run.env}"
+
+
+def _panel(settings: RunSettings) -> str:
+    env_config, held_out = settings.run.env_config, settings.parameters.evaluation_split
+    return panel_words(env_config, settings.train_split, held_out)
