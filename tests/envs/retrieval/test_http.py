@@ -31,7 +31,8 @@ def test_a_batch_is_asked_as_search_r1_does():
 def test_single_queries_are_asked_as_verl_agent_does():
     replies = [http(json.dumps({"result": result})) for result in ([HIT], [])]
     with replying(*replies) as (url, requests):
-        assert client(url, shape="single").search(["a", "b"], 3) == [[FOUND], []]
+        asking = client(url, shape="single")
+        assert [asking.search([query], 3) for query in "ab"] == [[[FOUND]], [[]]]
     bodies = [json.loads(request.partition(b"\r\n\r\n")[2]) for request in requests]
     assert [body["query"] for body in bodies] == ["a", "b"]
 

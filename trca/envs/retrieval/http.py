@@ -1,7 +1,7 @@
-"""Passages found by servers: a client that is patient, spreads its load, and knows when to stop.
+"""HTTP client of retrieval servers, with retries, round-robin and a circuit breaker.
 
-A server that fails is tried again with growing pauses. One that failed several times on end is
-left alone for a while, and then tried once. When there is none left, searches fail at once.
+A server that fails is tried again with growing pauses. After several failures in a row it is left
+out for a while, and then tried once. When no server is left, searches fail at once.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import ssl
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import httpx
@@ -29,21 +30,24 @@ from trca.envs.retrieval.wire import (
 )
 
 _BREAKING: Final = 5
-"""Failures on end after which a server is left alone."""
+"""Failures in a row after which a server is left out."""
 
 _LONGEST_PAUSE: Final = 10.0
 
 _PORTION: Final = 256
 """Queries of one request at most; servers have limits."""
 
+_AT_ONCE: Final = 32
+"""Requests of one search that are under way at once."""
+
 
 class _PassingError(Exception):
-    """Something that may be over at the next attempt."""
+    """A failure that the next attempt may not meet."""
 
 
 @dataclass(slots=True)
 class _Server:
-    """A server and how it did; `closed_until` counts once it has failed `_BREAKING` times."""
+    """A server; `closed_until` counts once it has failed `_BREAKING` times in a row."""
 
     url: str
     failures: int = 0
@@ -71,7 +75,7 @@ class HttpRetriever:
             timeout: Seconds to wait for a reply.
             attempts: How often a request is tried in all.
             pause: Seconds before the second attempt; each further pause is twice as long.
-            cooldown: Seconds for which a server is left alone after 5 failures on end.
+            cooldown: Seconds for which a server is left out after 5 failures in a row.
 
         Raises:
             ValueError: When there is no URL, or the shape is unknown.
@@ -93,8 +97,12 @@ class HttpRetriever:
     def search(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:
         """The best passages for each query; see `Retriever.search`."""
         size = _PORTION if self._shape == "batch" else 1
-        portions = (queries[start : start + size] for start in range(0, len(queries), size))
-        return [passages for portion in portions for passages in self._ask(portion, limit)]
+        portions = [queries[start : start + size] for start in range(0, len(queries), size)]
+        if len(portions) < 2:
+            return [passages for portion in portions for passages in self._ask(portion, limit)]
+        with ThreadPoolExecutor(min(len(portions), _AT_ONCE)) as pool:
+            found = list(pool.map(partial(self._ask, limit=limit), portions))
+        return [passages for portion in found for passages in portion]
 
     def close(self) -> None:
         """Closes all connections."""
@@ -139,7 +147,7 @@ class HttpRetriever:
             raise _PassingError(f"this is no JSON: {short_line(response.text)}") from None
 
     def _next_server(self) -> _Server | None:
-        """The next one that is not left alone; one whose time is up gets a single trial."""
+        """The next server in turn that is not left out; after the cooldown it is tried once."""
         now = time.monotonic()
         with self._lock:
             for _ in self._servers:
@@ -164,5 +172,5 @@ class HttpRetriever:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """The usual ones; to read them takes longer than many searches."""
+    """The usual certificates, read once: that takes longer than many searches."""
     return httpx.create_ssl_context()

@@ -10,7 +10,7 @@ For example::
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,10 +24,10 @@ from trca.envs.searchqa.data.corpora import open_search
 from trca.envs.searchqa.data.datasets import DATASETS
 from trca.envs.searchqa.demonstrator import demonstrated_action
 from trca.envs.searchqa.oracle import oracle_action
-from trca.envs.searchqa.simulator import Simulator
+from trca.envs.searchqa.simulator import Simulator, search_together
 from trca.envs.searchqa.tasks import Source, generated_size, tasks_of
 from trca.envs.task_env import TaskEnv
-from trca.envs.text_env import TextInfo
+from trca.envs.text_env import TextEnv, TextInfo
 
 ENV_ID: Final = "trca/SearchQA-v0"
 PASSAGE_CHARS: Final = 500
@@ -109,6 +109,11 @@ class SearchQAEnv(TaskEnv):
         self.generated = count is not None and corpus is None and retriever == "bm25"
         self._simulator = Simulator(self._retriever, top_k, max_passage_chars)
         self._adapter = SearchQAAdapter()
+
+    @classmethod
+    def prefetch(cls, pairs: Sequence[tuple[TextEnv, str]]) -> None:
+        """Searches for a turn of several environments with one request to each retriever."""
+        search_together([(env._simulator, act) for env, act in pairs if isinstance(env, cls)])
 
     @property
     def task_ids(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A simulator: one agent's way through searches and passages to an answer.
+"""The simulator of SearchQA: a session of one agent, from the question to an answer.
 
 For example::
 
@@ -10,10 +10,12 @@ For example::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from trca.envs.retrieval.passages import Passage
-from trca.envs.retrieval.retriever import Retriever
+from trca.envs.retrieval.retriever import RetrievalError, Retriever
 from trca.envs.searchqa import metrics
 from trca.envs.searchqa.actions import read_command
 from trca.envs.searchqa.data.questions import Question
@@ -27,6 +29,8 @@ from trca.envs.searchqa.pages import (
 
 LONGEST_QUERY: Final = 2_000
 """Characters of a query that reach the retriever; an agent must not be able to make it fail."""
+_MOST_RETRIEVERS: Final = 32
+"""Retrievers that search side by side, as simulated ones that were told of a question."""
 
 
 class Simulator:
@@ -52,6 +56,7 @@ class Simulator:
         self._retriever = self._searching = retriever
         self._top_k = top_k
         self._limit = max_passage_chars
+        self._ready: dict[str, list[Passage]] = {}
         self.question = Question("", "", "", "", (), "")
         self._start()
 
@@ -74,8 +79,10 @@ class Simulator:
             RetrievalError: When the search could not be done; everything is then as it was.
         """
         command = read_command(action)
+        ready = self._ready
+        self._ready = {}
         if command.verb == "search" and command.argument:
-            return self._search(command.argument)
+            return self._search(command.argument[:LONGEST_QUERY], ready)
         if command.verb == "answer" and command.argument:
             self.accepted = self.done = True
             self.answer = command.argument
@@ -100,17 +107,64 @@ class Simulator:
         """Share of the gold passages that were found; None when they are not known."""
         return metrics.gold_recall(self.question, self.found.values())
 
+    def search_of(self, action: str) -> str | None:
+        """The query that an action sends to the retriever; None where it sends none."""
+        command = read_command(action)
+        searches = command.verb == "search" and bool(command.argument) and not self.done
+        return command.argument[:LONGEST_QUERY] if searches else None
+
     def _start(self) -> None:
+        self._ready = {}
         self.accepted = True
         self.done = False
         self.answer = ""
         self.results: tuple[Passage, ...] = ()
         self.found: dict[str, Passage] = {}
 
-    def _search(self, query: str) -> str:
-        [passages] = self._searching.search([query[:LONGEST_QUERY]], self._top_k)
+    def _search(self, query: str, ready: dict[str, list[Passage]]) -> str:
+        if query in ready:
+            passages = ready[query]
+        else:
+            [passages] = self._searching.search([query], self._top_k)
         self.accepted = True
         self.results = tuple(passages[: self._top_k])
         for passage in self.results:
             self.found.setdefault(passage.contents, passage)
         return results_page(self.results, self._limit)
+
+
+def search_together(pairs: Sequence[tuple[Simulator, str]]) -> None:
+    """Searches for the next actions of several simulators, with one search for each retriever.
+
+    The steps that follow take the passages from here. Where a search fails, nothing is kept, and
+    the step searches by itself and raises its own error.
+
+    Args:
+        pairs: Simulators and the actions they are about to take; other actions than searches are
+            left alone.
+    """
+    batches: dict[tuple[int, int], list[tuple[Simulator, str]]] = {}
+    for simulator, action in pairs:
+        query = simulator.search_of(action)
+        if query is not None:
+            key = id(simulator._searching), simulator._top_k
+            batches.setdefault(key, []).append((simulator, query))
+    if len(batches) > 1:
+        with ThreadPoolExecutor(min(len(batches), _MOST_RETRIEVERS)) as pool:
+            list(pool.map(_search_batch, batches.values()))
+    else:
+        for batch in batches.values():
+            _search_batch(batch)
+
+
+def _search_batch(batch: Sequence[tuple[Simulator, str]]) -> None:
+    """Searches with the retriever that all simulators of a batch have."""
+    first = batch[0][0]
+    queries = list(dict.fromkeys(query for _, query in batch))
+    try:
+        found = first._searching.search(queries, first._top_k)
+    except RetrievalError:
+        return
+    passages = dict(zip(queries, found, strict=True))
+    for simulator, query in batch:
+        simulator._ready = {query: passages[query]}

@@ -1,0 +1,108 @@
+"""The searches of a turn reach a retriever as one batch, and nothing else changes."""
+
+import threading
+
+import pytest
+from fastapi import FastAPI
+
+from tests.envs.retrieval.servers import http, replying, serving
+from trca.envs.retrieval.retriever import RetrievalError
+from trca.envs.retrieval.wire import reply_body
+from trca.envs.searchqa.data.corpora import open_search
+from trca.envs.searchqa.env import SearchQAEnv
+from trca.envs.searchqa.tasks import generated_size
+
+
+class Served:
+    """A server over the generated passages that notes the queries of every request."""
+
+    def __init__(self, together=1):
+        self.requests = []
+        self.app = FastAPI()
+        self.app.post("/retrieve")(self.retrieve)
+        self._retriever = open_search("bm25", count=generated_size("small"))
+        self._gate = threading.Barrier(together)
+
+    def retrieve(self, body: dict):
+        self._gate.wait(30)  # until that many requests are there at once
+        queries = body["queries"] if "queries" in body else [body["query"]]
+        self.requests.append(queries)
+        shape = "batch" if "queries" in body else "single"
+        return reply_body(self._retriever.search(queries, body["topk"]), shape, with_scores=True)
+
+
+def started(url, count, shape="batch"):
+    retriever = {"name": "http", "urls": url, "shape": shape, "attempts": 1}
+    envs = [SearchQAEnv(retriever=retriever) for _ in range(count)]
+    for seed, env in enumerate(envs):
+        env.reset(seed=seed)
+    return envs
+
+
+def searches(envs, word):
+    """For each environment a search for a word of its question."""
+    return [f"search[{env._simulator.question.text.split()[word]}]" for env in envs]
+
+
+def shown(envs, actions):
+    """What each environment shows and finds, scores included."""
+    steps = [env.step(action)[:4] for env, action in zip(envs, actions, strict=True)]
+    return steps, [env._simulator.results for env in envs]
+
+
+def test_two_turns_of_32_environments_are_two_requests_and_find_what_single_searches_find():
+    served = Served()
+    with serving(served.app) as url:
+        envs = started(f"{url}/retrieve", 32)
+        together = []
+        for word in (-1, 1):
+            actions = searches(envs, word)
+            SearchQAEnv.prefetch(list(zip(envs, actions, strict=True)))
+            together.append(shown(envs, actions))
+        assert len(served.requests) == 2
+        envs = started(f"{url}/retrieve", 32)
+        assert [shown(envs, searches(envs, word)) for word in (-1, 1)] == together
+        assert len(served.requests) == 2 + 64
+    assert any(results for _, found in together for results in found)
+
+
+def test_a_server_of_single_queries_is_asked_all_at_once():
+    served = Served(together=8)
+    with serving(served.app) as url:
+        envs = started(f"{url}/retrieve", 8, "single")
+        actions = [f"search[Ada {number}]" for number in range(8)]
+        SearchQAEnv.prefetch(list(zip(envs, actions, strict=True)))
+        shown(envs, actions)
+        assert sorted(served.requests) == [[f"Ada {number}"] for number in range(8)]
+
+
+def test_only_searches_are_sent_and_only_for_the_step_they_were_made_for():
+    served = Served()
+    with serving(served.app) as url:
+        first, second = started(f"{url}/retrieve", 2)
+        SearchQAEnv.prefetch([(first, "answer[Ada]"), (second, "open[1]"), (first, "search[ ]")])
+        assert served.requests == []
+        SearchQAEnv.prefetch([(first, "search[Ada]"), (second, " SEARCH[ Ada ]")])
+        assert served.requests == [["Ada"]]
+        second.step("search[Ben]")
+        first.step("search[Ada]")
+        first.step("search[Ada]")
+        assert served.requests == [["Ada"], ["Ben"], ["Ada"]]
+        SearchQAEnv.prefetch([(first, "search[Eve]")])
+        first.reset(seed=0)
+        first.step("answer[Eve]")
+        SearchQAEnv.prefetch([(first, "search[Eve]")])
+        assert served.requests[3:] == [["Eve"]]
+
+
+def test_a_step_raises_its_own_error_after_a_prefetch_that_failed():
+    good = '{"result": [[{"document": {"id": "7", "contents": "\\"Ada\\"\\nAda was born."}}]]}'
+    down = http("down", "503 Service Unavailable")
+    with replying(down, down, http(good)) as (url, requests):
+        [env] = started(url, 1)
+        SearchQAEnv.prefetch([(env, "search[Ada]")])
+        assert len(requests) == 1
+        with pytest.raises(RetrievalError, match="503"):
+            env.step("search[Ada]")
+        assert env.step("search[Ada]")[0] == "[1] Ada: Ada was born."
+        assert len(requests) == 3
