@@ -50,6 +50,7 @@ def random_batch(steps: int, seed: int = 0) -> StepBatch:
     return StepBatch(
         group=rollout // GROUP_SIZE,
         rollout=rollout,
+        agent=np.zeros_like(rollout),
         reward=np.where(last, won[rollout], 0.0),
         observation=context,
         context=context,

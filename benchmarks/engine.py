@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from trca.policies.bpe import train_tokenizer
-from trca.policies.engines.engine import Completion, Request, Sampling
+from trca.policies.engines.engine import Completion, Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.tiny import TinySpec, new_model
 
@@ -50,7 +50,7 @@ def speed(model: Any, tokenizer: Any, rows: int) -> None:
     for line, request in enumerate(asked):
         ids[line, width - len(request.prompt_ids) :] = torch.from_numpy(request.prompt_ids)
         mask[line, width - len(request.prompt_ids) :] = 1
-    ours = best(lambda: engine.generate(asked, Sampling(1.0, 10, stop=())))
+    ours = best(lambda: engine.generate(asked, SamplingParams(1.0, 10, stop=())))
     plain = best(
         lambda: model.generate(
             ids,
@@ -72,7 +72,7 @@ def compositions(model: Any, tokenizer: Any, seconds: float) -> None:
     """Counts completions that differ, in any bit, from those of the same requests alone."""
     asked = requests(tokenizer, 300, 1, 140)
     engine = TransformersEngine(model, tokenizer)
-    sampling = Sampling(1.0, 12)
+    sampling = SamplingParams(1.0, 12)
     alone = [bits(engine.generate([request], sampling)[0]) for request in asked]
     draw = np.random.default_rng(1)
     rows = different = 0

@@ -18,7 +18,7 @@ import numpy as np
 
 from trca.cli.run_folder import RunFolder
 
-PHASES = ("generation", "world", "judging", "credit", "learning", "sync")
+PHASES = ("generation", "environment", "judging", "credit", "learning", "sync")
 LIMIT = 0.02
 """Judging and credit together may take this share of an iteration."""
 

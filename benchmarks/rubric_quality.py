@@ -58,7 +58,7 @@ class Rollout:
     steps: list[tuple[str, str, list[str]]] = field(default_factory=list)
     contexts: list[str] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
-    judgments: list[tuple[int, ...]] = field(default_factory=list)
+    judgments: list[Any] = field(default_factory=list)
     memories: list[str] = field(default_factory=list)
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import gymnasium
 import torch
 
-from trca.envs.responses import parse_response
-from trca.policies.engines.engine import Request, Sampling
+from trca.envs.responses import ACTION_FORMAT
+from trca.policies.engines.engine import Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import load_model, load_tokenizer, resolve_model
 from trca.policies.prompts import Prompter
-from trca.policies.spans import response_text
+from trca.policies.spans import read_response
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def play(engine: TransformersEngine, tokenizer: Any, asked: argparse.Namespace) 
     envs = [gymnasium.make(asked.env, disable_env_checker=True, **config) for _ in range(64)]
     world: Any = envs[0].unwrapped
     prompter = Prompter(tokenizer, "compact", 0, memory=True)
-    sampling = Sampling(asked.temperature, 28)
+    sampling = SamplingParams(asked.temperature, 28, ACTION_FORMAT.stop)
     steps = parsed = accepted = tokens = 0
     score = 0.0
     won: Counter[str] = Counter()
@@ -80,10 +80,10 @@ def play(engine: TransformersEngine, tokenizer: Any, asked: argparse.Namespace) 
             for (number, env, _, info), said in zip(
                 live, engine.generate(requests, sampling), strict=True
             ):
-                command = parse_response(response_text(said.ids, tokenizer))
-                parsed += bool(command)
+                action = read_response(said.ids, tokenizer).action
+                parsed += bool(action)
                 steps += 1
-                observation, _, terminated, truncated, info = env.step(command)
+                observation, _, terminated, truncated, info = env.step(action)
                 accepted += info["accepted"]
                 if terminated or truncated:
                     played[info["task_type"]] += 1

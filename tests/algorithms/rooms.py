@@ -56,7 +56,11 @@ class Rooms(TextEnv):
             "won": won,
             "score": float(won),
             "measures": {"progress": self._progress},
-            "rubric": {"judgments": fired},
+            "rubric": {
+                "judgments": np.array(fired, dtype=np.uint8),
+                "foundational": 0.0,
+                "breakthrough": 0.0,
+            },
         }
         return self._see(), float(won), won, self._turn >= self.max_steps, info
 

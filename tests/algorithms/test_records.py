@@ -1,6 +1,7 @@
 """Rollout records: columns for credit, and JSON lines that read back whole."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,10 +20,10 @@ def make_step(**changes):
         "prompt_ids": np.array([1, 2, 3], dtype=np.int32),
         "response_ids": np.array([4, 5], dtype=np.int32),
         "action_mask": np.array([False, True]),
-        "logprobs": np.array([-0.1, -1 / 3], dtype=np.float32),
+        "old_logprobs": np.array([-0.1, -1 / 3], dtype=np.float32),
         "observation": "You are in a room.",
         "response": "<think>ok</think><action>look</action>",
-        "command": "look",
+        "action": "look",
         "context": "room",
         "next_context": "room",
         "reward": 0.0,
@@ -75,10 +76,10 @@ def steps(draw):
     return make_step(
         response_ids=draw(arrays(np.int32, size)),
         action_mask=draw(arrays(np.bool_, size)),
-        logprobs=draw(arrays(np.float32, size, elements=logprobs)),
+        old_logprobs=draw(arrays(np.float32, size, elements=logprobs)),
         observation=draw(any_text),
         response=draw(any_text),
-        command=draw(any_text),
+        action=draw(any_text),
         reward=draw(st.floats(allow_nan=False)),
         judgments=draw(arrays(np.uint8, 3, elements=st.integers(0, 1))),
         parsed=draw(st.booleans()),
@@ -106,10 +107,10 @@ def test_the_line_is_plain_to_other_readers():
     assert record["task_id"] == "heat-egg-3"
     assert record["policy_version"] == 7
     (step,) = record["steps"]
-    assert step["command"] == "look"
+    assert step["action"] == "look"
     assert step["judgments"] == [0, 0, 1]
     assert step["advantage"] == 0.25
-    assert step["logprobs"] == [-0.1, -0.33333334]
+    assert step["old_logprobs"] == [-0.1, -0.33333334]
 
 
 def test_a_recorded_run_can_be_credited_again(tmp_path):
@@ -177,10 +178,10 @@ def test_no_rollouts_give_no_rows():
 def test_a_column_of_another_length_is_named():
     batch = StepBatch.from_rollouts([make_rollout([make_step()])], CATEGORIES)
     with pytest.raises(ValueError, match=r"column 'reward' has shape \(2,\): give \(1,\)"):
-        StepBatch(**(vars(batch) | {"reward": np.zeros(2)}))
+        replace(batch, reward=np.zeros(2))
 
 
 def test_scattered_rows_of_a_rollout_are_refused():
     batch = StepBatch.from_rollouts([make_rollout([make_step()] * 3)], CATEGORIES)
     with pytest.raises(ValueError, match="scattered"):
-        StepBatch(**(vars(batch) | {"rollout": np.array([0, 1, 0])}))
+        replace(batch, rollout=np.array([0, 1, 0]))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trca.algorithms.records import Rollout, Step, StepBatch
+from trca.algorithms.records import Rollout, Step, StepBatch, assign_advantages
 from trca.algorithms.rows import Rows, make_rows, padded
 from trca.algorithms.tensors import token_batch
 
@@ -11,10 +11,10 @@ def step(prompt: list[int], response: list[int], action: list[bool], parsed: boo
         prompt_ids=np.array(prompt, dtype=np.int32),
         response_ids=np.array(response, dtype=np.int32),
         action_mask=np.array(action),
-        logprobs=-np.array(response, dtype=np.float32) / 10,
+        old_logprobs=-np.array(response, dtype=np.float32) / 10,
         observation="o",
         response="r",
-        command="c" if parsed else "",
+        action="c" if parsed else "",
         context="a",
         next_context="b",
         reward=0.0,
@@ -25,10 +25,10 @@ def step(prompt: list[int], response: list[int], action: list[bool], parsed: boo
 
 
 def rows_of(steps: list[Step], train_malformed: bool = True) -> Rows:
-    rollout = Rollout("t", "train", "Any", 0, 0, 0, steps)
+    rollout = Rollout("t", "train", "Any", 0, 0, 0, steps=steps)
     batch = StepBatch.from_rollouts([rollout], np.array([0, 1, 2], dtype=np.int8))
-    advantages = np.arange(len(steps), dtype=np.float64)
-    return make_rows([rollout], batch, advantages, "rollout_mean", train_malformed)
+    assign_advantages([rollout], np.arange(len(steps), dtype=np.float64))
+    return make_rows([rollout], batch, "rollout_mean", train_malformed)
 
 
 THREE = [
@@ -56,7 +56,7 @@ def test_a_response_without_an_action_is_trained_whole_or_not_at_all():
 def test_taking_rows_keeps_their_segments_together():
     rows = rows_of(THREE).take(np.array([2, 0]))
     assert rows.tokens.tolist() == [10, 11, 12, 1, 2, 3, 4, 5]
-    assert rows.logprobs.tolist() == pytest.approx([-1.2, -0.4, -0.5])
+    assert rows.old_logprobs.tolist() == pytest.approx([-1.2, -0.4, -0.5])
     assert rows.number.tolist() == [2, 0]
 
 

@@ -76,7 +76,7 @@ def test_an_iteration_changes_the_weights_and_reports_its_figures(make_config, c
     assert {name for name in FIGURES if not math.isfinite(result[name])} == set()
     assert set(result["operators"]) == {"key_seen", "no_command", "key_taken"}
     assert set(result["timing"]) == {
-        "generation", "world", "judging", "credit", "learning", "sync",
+        "generation", "environment", "judging", "credit", "learning", "sync",
     }  # fmt: skip
     assert result["missing_rollouts"] == 0
     assert result["mismatch_kl"] < 1e-6
@@ -108,9 +108,7 @@ def test_rollouts_do_not_depend_on_the_number_of_runners_and_a_killed_one_costs_
     victim = runners._worker_manager.actors()[runners.healthy_env_runner_ids()[0]]
     ray.kill(victim, no_restart=False)
     assert algorithm.train()["missing_rollouts"] == 8
-    assert {f.reason for f in algorithm.failures} == {
-        "the env runner that played it was lost or too slow"
-    }
+    assert {f.reason for f in algorithm.failures} == {"its env runner was lost or too slow"}
     wait_until_alive(victim)
     result = algorithm.train()
     assert result["missing_rollouts"] == 0

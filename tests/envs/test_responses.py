@@ -1,11 +1,11 @@
-"""Reading commands out of responses: any string is legal and costs linear time."""
+"""Reading actions out of responses: any string is legal and costs linear time."""
 
 import gymnasium
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from trca.envs.responses import TaggedResponse, parse_response
+from trca.envs.responses import ACTION_FORMAT, TaggedResponse, read_action
 from trca.envs.text_space import AnyText
 
 PIECES = [
@@ -23,7 +23,7 @@ PIECES = [
 
 
 @pytest.mark.parametrize(
-    ("response", "command"),
+    ("response", "action"),
     [
         ("<think>ok</think><action>go to desk 1</action>", "go to desk 1"),
         ("<action>\n look \t</action> and more", "look"),
@@ -43,8 +43,8 @@ PIECES = [
         ("<action>a\x00b</action>", "a\x00b"),
     ],
 )
-def test_the_command_is_the_last_complete_pair(response, command):
-    assert parse_response(response) == command
+def test_the_action_is_the_last_complete_pair(response, action):
+    assert read_action(response).action == action
 
 
 def by_definition(response):
@@ -61,19 +61,31 @@ def by_definition(response):
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
 @settings(max_examples=8_000, deadline=None, phases=[Phase.generate])
 def test_any_mixture_of_tags_is_read_as_defined(response):
-    assert parse_response(response) == by_definition(response)
+    assert read_action(response).action == by_definition(response)
 
 
 @given(st.text())
 @settings(max_examples=2_000, deadline=None, phases=[Phase.generate])
 def test_any_string_is_read_as_defined(response):
-    assert parse_response(response) == by_definition(response)
+    assert read_action(response).action == by_definition(response)
 
 
 @pytest.mark.parametrize("piece", [*PIECES, "<action></action>", "</action><action>", "\x00", "é"])
 def test_a_megabyte_of_anything_is_read(piece):
     response = piece * (1_000_000 // len(piece))
-    assert parse_response(response) == by_definition(response[-100:])
+    assert read_action(response).action == by_definition(response[-100:])
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
+@settings(max_examples=1_000, deadline=None, phases=[Phase.generate])
+def test_the_span_holds_the_action_and_ends_with_a_stop_string(response):
+    reading = read_action(response)
+    if reading.span is None:
+        assert reading.action == ""
+    else:
+        tagged = response[slice(*reading.span)]
+        assert tagged.endswith(ACTION_FORMAT.stop)
+        assert read_action(tagged).action == reading.action
 
 
 class Echo(gymnasium.Env):
@@ -87,7 +99,7 @@ class Echo(gymnasium.Env):
         return action, 0.0, False, False, {}
 
 
-def test_the_wrapper_hands_the_command_on():
+def test_the_wrapper_hands_the_action_on():
     env = TaggedResponse(Echo())
     env.reset()
     assert env.step("<think>?</think><action>look</action>")[0] == "look"

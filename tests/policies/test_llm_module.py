@@ -10,7 +10,7 @@ import torch
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from trca.envs.text_space import AnyText
-from trca.policies.engines.engine import Request, Sampling
+from trca.policies.engines.engine import Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.llm_module import LLMModule
 from trca.policies.models import load_model, load_tokenizer
@@ -68,7 +68,7 @@ def test_the_trainer_scores_what_the_engine_sampled(folder: str) -> None:
     module, tokenizer = build(folder), load_tokenizer(folder)
     prompt = np.arange(20, dtype=np.int32)
     said = TransformersEngine(module.model, tokenizer).generate(
-        [Request(prompt, 3)], Sampling(0.8, 12)
+        [Request(prompt, 3)], SamplingParams(0.8, 12)
     )[0]
     ids = torch.tensor(np.concatenate([prompt, said.ids])[None], dtype=torch.long)
     position = torch.arange(len(prompt) - 1, ids.shape[1] - 1)

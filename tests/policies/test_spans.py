@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from trca.envs.responses import parse_response
-from trca.policies.spans import action_mask, response_text, token_bytes
+from trca.envs.responses import read_action
+from trca.policies.spans import read_response, token_bytes
 
 PIECES = ("<action>", "</action>", "<", ">", "/", "act", "ion", "go to bed 1", "é", "漢", "x", " ")
 
 
 def marked_bytes(ids: list[int], tokenizer: Any) -> bytes:
     table = token_bytes(tokenizer)
-    mask = action_mask(ids, tokenizer)
+    mask = read_response(ids, tokenizer).action_mask
     return b"".join(table[i] for i, inside in zip(ids, mask, strict=True) if inside)
 
 
@@ -32,7 +32,7 @@ def adversarial(tokenizer: Any) -> st.SearchStrategy[list[int]]:
 
 
 @pytest.mark.parametrize("name", ["tokenizer", "qwen_tokenizer"])
-def test_the_mask_covers_what_the_parser_reads_and_no_token_more(
+def test_the_mask_covers_the_action_that_is_read_and_no_token_more(
     name: str, request: pytest.FixtureRequest
 ) -> None:
     tokenizer = request.getfixturevalue(name)
@@ -40,14 +40,15 @@ def test_the_mask_covers_what_the_parser_reads_and_no_token_more(
     @settings(max_examples=500, deadline=None)
     @given(adversarial(tokenizer))
     def check(ids: list[int]) -> None:
-        mask = action_mask(ids, tokenizer)
-        said = response_text(ids, tokenizer)
+        response = read_response(ids, tokenizer)
+        mask, said = response.action_mask, response.text
+        assert response.action == read_action(said).action
         end = said.rfind("</action>")
         if "<action>" not in said[: max(end, 0)]:
             assert not mask.any()
             return
         marked = marked_bytes(ids, tokenizer)
-        assert parse_response(marked.decode(errors="replace")) == parse_response(said)
+        assert read_action(marked.decode(errors="replace")).action == response.action
         table = token_bytes(tokenizer)
         places = np.flatnonzero(mask)
         assert (np.diff([p for p in places if table[ids[p]]]) >= 1).all()
@@ -74,8 +75,25 @@ def test_a_token_that_only_overlaps_a_tag_is_marked(qwen_tokenizer: Any) -> None
 
 def test_ids_outside_the_vocabulary_count_as_empty(tokenizer: Any) -> None:
     ids = tokenizer("<action>bed</action>")["input_ids"]
-    mask = action_mask([ids[0], 10**6, *ids[1:]], tokenizer)
+    mask = read_response([ids[0], 10**6, *ids[1:]], tokenizer).action_mask
     assert mask.tolist() == [True, False] + [True] * (len(ids) - 1)
+
+
+@pytest.mark.parametrize("edge", ["à", "\u3000", "\x85", "\xa0"])
+def test_an_action_loses_blanks_at_its_ends_but_no_part_of_a_character(
+    edge: str, tokenizer: Any
+) -> None:
+    ids = tokenizer(f"<action> go {edge}</action>")["input_ids"]
+    assert read_response(ids, tokenizer).action == f"go {edge}".strip()
+
+
+def test_a_character_that_is_cut_becomes_a_replacement_and_moves_no_mask(tokenizer: Any) -> None:
+    cut = tokenizer("漢")["input_ids"][:-1]
+    ids = [*cut, *tokenizer("<action>bed")["input_ids"], *cut, *tokenizer("</action>")["input_ids"]]
+    response = read_response(ids, tokenizer)
+    assert response.text == "\ufffd<action>bed\ufffd</action>"
+    assert response.action == "bed\ufffd"
+    assert response.action_mask.tolist() == [False] * len(cut) + [True] * (len(ids) - len(cut))
 
 
 def test_the_bytes_of_the_tokens_are_the_bytes_of_the_text(tokenizer: Any) -> None:

@@ -13,10 +13,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from trca.envs.responses import parse_response
+from trca.envs.responses import ACTION_FORMAT, read_action
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.searchqa.data.generate import generated
-from trca.policies.engines.engine import Request, Sampling
+from trca.policies.engines.engine import Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import resolve_model
 from trca.policies.prompts import Prompter
@@ -55,9 +55,9 @@ def test_it_learns_to_speak_the_format_with_the_words_of_the_world(
         admissible=info["admissible_actions"],
     )
     said = TransformersEngine(model, tokenizer).generate(
-        [Request(prompt, seed) for seed in range(64)], Sampling(1.0, 20)
+        [Request(prompt, seed) for seed in range(64)], SamplingParams(1.0, 20, ACTION_FORMAT.stop)
     )
-    commands = [parse_response(tokenizer.decode(c.ids)) for c in said]
+    commands = [read_action(tokenizer.decode(c.ids)).action for c in said]
     assert np.mean([c in info["admissible_actions"] for c in commands]) > 0.6
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from trca.policies.engines.engine import Completion, Request, Sampling
+from trca.policies.engines.engine import Completion, Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.weights import export_weights
 
@@ -43,7 +43,7 @@ def test_a_completion_does_not_depend_on_its_batch(
     name: str, tokenizer: Any, request: pytest.FixtureRequest
 ) -> None:
     model = request.getfixturevalue(name)
-    sampling = Sampling(max_new_tokens=8)
+    sampling = SamplingParams(max_new_tokens=8)
     asked = requests(len(tokenizer), 24)
     engine = TransformersEngine(model, tokenizer)
     alone = [engine.generate([r], sampling)[0] for r in asked]
@@ -59,7 +59,7 @@ def test_a_completion_does_not_depend_on_its_batch(
 def test_the_seed_alone_tells_equal_prompts_apart(tiny: Any, tokenizer: Any) -> None:
     engine = TransformersEngine(tiny, tokenizer)
     prompt = np.arange(9, dtype=np.int32)
-    said = engine.generate([Request(prompt, seed) for seed in (1, 2, 1)], Sampling(1.0, 12))
+    said = engine.generate([Request(prompt, seed) for seed in (1, 2, 1)], SamplingParams(1.0, 12))
     assert same(said[0], said[2])
     assert said[0].ids.tolist() != said[1].ids.tolist()
 
@@ -71,7 +71,7 @@ def test_logprobs_are_those_of_the_sampling_distribution(
 ) -> None:
     model = request.getfixturevalue(name)
     asked = requests(len(tokenizer), 12)
-    sampling = Sampling(temperature, 110, stop=())
+    sampling = SamplingParams(temperature, 110, stop=())
     for asked_for, said in zip(
         asked, TransformersEngine(model, tokenizer).generate(asked, sampling), strict=True
     ):
@@ -82,7 +82,7 @@ def test_logprobs_are_those_of_the_sampling_distribution(
 def test_samples_follow_the_distribution(tiny: Any, tokenizer: Any) -> None:
     prompt = np.array([5, 6, 7], dtype=np.int32)
     asked = [Request(prompt, seed) for seed in range(4000)]
-    said = TransformersEngine(tiny, tokenizer).generate(asked, Sampling(2.0, 1))
+    said = TransformersEngine(tiny, tokenizer).generate(asked, SamplingParams(2.0, 1))
     counts = np.bincount([int(c.ids[0]) for c in said], minlength=len(tokenizer)) / len(said)
     with torch.no_grad():
         logits = tiny(torch.tensor([[5, 6, 7]])).logits[0, -1, : len(tokenizer)]
@@ -92,7 +92,8 @@ def test_samples_follow_the_distribution(tiny: Any, tokenizer: Any) -> None:
 
 def test_ids_outside_the_tokenizer_are_never_sampled(qwen: Any, tokenizer: Any) -> None:
     said = TransformersEngine(qwen, tokenizer).generate(
-        [Request(np.array([3], dtype=np.int32), seed) for seed in range(600)], Sampling(50.0, 4)
+        [Request(np.array([3], dtype=np.int32), seed) for seed in range(600)],
+        SamplingParams(50.0, 4),
     )
     assert max(int(c.ids.max()) for c in said) < len(tokenizer) < qwen.config.vocab_size
 
@@ -100,7 +101,9 @@ def test_ids_outside_the_tokenizer_are_never_sampled(qwen: Any, tokenizer: Any) 
 def test_greedy_is_what_generate_says(tiny: Any, tokenizer: Any) -> None:
     asked = requests(len(tokenizer), 6)
     for r, said in zip(
-        asked, TransformersEngine(tiny, tokenizer).generate(asked, Sampling(0.0, 10)), strict=True
+        asked,
+        TransformersEngine(tiny, tokenizer).generate(asked, SamplingParams(0.0, 10)),
+        strict=True,
     ):
         tokens = torch.tensor(r.prompt_ids[None].astype(np.int64))
         whole = tiny.generate(
@@ -112,13 +115,13 @@ def test_greedy_is_what_generate_says(tiny: Any, tokenizer: Any) -> None:
 def test_a_stop_string_ends_a_completion_wherever_tokens_part(tiny: Any, tokenizer: Any) -> None:
     engine = TransformersEngine(tiny, tokenizer)
     asked = requests(len(tokenizer), 8, 20)
-    free = engine.generate(asked, Sampling(1.0, 30, stop=()))
+    free = engine.generate(asked, SamplingParams(1.0, 30, stop=()))
     for r, said in zip(asked, free, strict=True):
         text = tokenizer.decode(said.ids)
         stop = text[len(text) // 2 : len(text) // 2 + 3]
         if "�" in stop or len(stop) < 3:
             continue
-        stopped = engine.generate([r], Sampling(1.0, 30, stop=(stop,)))[0]
+        stopped = engine.generate([r], SamplingParams(1.0, 30, stop=(stop,)))[0]
         assert stopped.ids.tolist() == said.ids[: len(stopped.ids)].tolist()
         assert stop in tokenizer.decode(stopped.ids)
         assert stop not in tokenizer.decode(stopped.ids[:-1])
@@ -127,7 +130,7 @@ def test_a_stop_string_ends_a_completion_wherever_tokens_part(tiny: Any, tokeniz
 
 def test_length_ends_a_completion_too(tiny: Any, tokenizer: Any) -> None:
     said = TransformersEngine(tiny, tokenizer).generate(
-        requests(len(tokenizer), 30), Sampling(1.0, 3, stop=())
+        requests(len(tokenizer), 30), SamplingParams(1.0, 3, stop=())
     )
     assert {len(c.ids) for c in said if c.finish_reason == "length"} == {3}
 
@@ -136,35 +139,37 @@ def test_new_weights_are_used_and_wrong_ones_refused(tiny: Any, tokenizer: Any) 
     engine = TransformersEngine(tiny, tokenizer)
     before = export_weights(tiny)
     asked = requests(len(tokenizer), 4)
-    said = engine.generate(asked, Sampling(1.0, 6))
+    said = engine.generate(asked, SamplingParams(1.0, 6))
     try:
         engine.load_weights({k: v * 0.5 for k, v in before.items()}, version=7)
         assert engine.version == 7
-        other = engine.generate(asked, Sampling(1.0, 6))
+        other = engine.generate(asked, SamplingParams(1.0, 6))
         assert not all(same(a, b) for a, b in zip(said, other, strict=True))
         with pytest.raises(ValueError, match=r"missing .*; unknown typo"):
             engine.load_weights({"typo": before["model.norm.weight"]}, version=8)
         assert engine.version == 7
     finally:
         engine.load_weights(before, version=9)
-    again = engine.generate(asked, Sampling(1.0, 6))
+    again = engine.generate(asked, SamplingParams(1.0, 6))
     assert all(same(a, b) for a, b in zip(said, again, strict=True))
 
 
 def test_generating_leaves_the_model_as_it_was(tiny: Any, tokenizer: Any) -> None:
     tiny.train()
-    TransformersEngine(tiny, tokenizer).generate(requests(len(tokenizer), 2), Sampling(1.0, 2))
+    TransformersEngine(tiny, tokenizer).generate(
+        requests(len(tokenizer), 2), SamplingParams(1.0, 2)
+    )
     assert tiny.training
     assert tiny.config._attn_implementation == "sdpa"
     tiny.eval()
 
 
 def test_no_request_gives_no_completion(tiny: Any, tokenizer: Any) -> None:
-    assert TransformersEngine(tiny, tokenizer).generate([], Sampling()) == []
+    assert TransformersEngine(tiny, tokenizer).generate([], SamplingParams()) == []
 
 
 def test_an_empty_prompt_is_refused(tiny: Any, tokenizer: Any) -> None:
     with pytest.raises(ValueError, match="a prompt is empty"):
         TransformersEngine(tiny, tokenizer).generate(
-            [Request(np.empty(0, dtype=np.int32), 1)], Sampling()
+            [Request(np.empty(0, dtype=np.int32), 1)], SamplingParams()
         )

@@ -19,18 +19,18 @@ from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, EVALUATION_RESULTS
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from trca.algorithms.metrics import rollout_metrics
-from trca.algorithms.player import Failure, GroupRequest, Played
 from trca.algorithms.records import Rollout
+from trca.algorithms.rollout import Failure, GroupRequest, RolloutBatch
 from trca.algorithms.sampling import sample_groups
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.text_env_runner import TextEnvRunner
 from trca.envs.panel import Panel
-from trca.policies.engines.engine import Sampling
+from trca.policies.engines.engine import SamplingParams
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a panel showed.
+    """Rollouts of a panel.
 
     Attributes:
         panel: The panel.
@@ -43,7 +43,7 @@ class Evaluation:
     failures: list[Failure]
 
     def summary(self) -> dict[str, Any]:
-        """Figures by name; ``task_types`` has the success rate and n of each type.
+        """Returns metrics by name; ``task_types`` has the success rate and n of each type.
 
         Rates are over the finished rollouts; ``missing_rollouts`` says how many are not in them.
         """
@@ -62,10 +62,10 @@ class Evaluation:
 
 
 def local_runner(config: TextAlgorithmConfig) -> TextEnvRunner:
-    """A runner in this process, without Ray and without an algorithm: for a plain model folder.
+    """Makes a runner in this process, without Ray and without an algorithm, for a model folder.
 
     Args:
-        config: Any text algorithm's config; its model is what is evaluated.
+        config: Config of any text algorithm, with the model to evaluate.
     """
     config = config.copy(copy_frozen=False)
     config.validate()
@@ -84,20 +84,20 @@ def evaluate_panel(
     live: int = 128,
     timeout_s: float | None = None,
 ) -> Evaluation:
-    """Plays every task of a panel.
+    """Samples rollouts of every task of a panel.
 
     Args:
         source: A local runner, or the runners of an algorithm (``algorithm.env_runner_group``).
         panel: The tasks.
         rollouts: Rollouts of each task.
         seed: Seed of the random streams; the same seed, weights and panel give the same rollouts.
-        temperature: Sampling temperature, 0 for greedy; the source's evaluation setting for None.
-        max_new_tokens: Limit on a response; the source's setting for None.
-        live: Episodes in play at a time, about; they share the engine's batches.
+        temperature: Sampling temperature, 0 for greedy; None means the source's evaluation setting.
+        max_new_tokens: Limit on a response; None means the source's setting.
+        live: About how many episodes are live at a time; they share the engine's batches.
         timeout_s: Seconds after which a remote runner counts as lost.
     """
     config: Any = source.config if isinstance(source, TextEnvRunner) else source._remote_config
-    sampling = Sampling(
+    sampling = SamplingParams(
         config.evaluation_temperature if temperature is None else temperature,
         max_new_tokens or config.max_new_tokens,
     )
@@ -110,13 +110,13 @@ def evaluate_panel(
     together = max(1, live // rollouts)
     for start in range(0, len(groups), together):
         hand = groups[start : start + together]
-        played: Played
+        batch: RolloutBatch
         if isinstance(source, TextEnvRunner):
-            played = source.sample(groups=hand, sampling=sampling)
+            batch = source.sample(groups=hand, sampling=sampling)
         else:
-            played, _ = sample_groups(source, hand, sampling, timeout_s)
-        finished += played.rollouts
-        failures += played.failures
+            batch, _ = sample_groups(source, hand, sampling, timeout_s)
+        finished += batch.rollouts
+        failures += batch.failures
     return Evaluation(panel, finished, failures)
 
 
@@ -125,8 +125,8 @@ def evaluate_algorithm(
 ) -> tuple[dict[str, Any], int, int]:
     """RLlib's ``custom_evaluation_function``: the head of the evaluation panel.
 
-    Plays on the evaluation runners where there are some, else on the training runners. The result
-    stands under ``evaluation`` in RLlib's results, and the rollouts in
+    Samples on the evaluation runners where there are some, else on the training runners. The
+    summary goes under ``evaluation`` in RLlib's results, and the rollouts into
     ``algorithm.evaluation``.
 
     Args:

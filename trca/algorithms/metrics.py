@@ -1,13 +1,13 @@
-"""Figures of an iteration, under the names that stand in RLlib's results.
+"""Metrics of an iteration, under their names in RLlib's results.
 
 ========================= =========================================================================
 name                      meaning
 ========================= =========================================================================
 success_rate              share of rollouts that completed their task
-score                     mean of the world's own score
-measures/<name>           mean of what else the world measures at the end, such as f1
-parsed_ratio              share of steps whose response held a command
-valid_action_ratio        share of steps whose command the world carried out
+score                     mean of the environment's own score
+measures/<name>           mean of other results of the environment at the end, such as f1
+parsed_ratio              share of steps whose response held an action
+valid_action_ratio        share of steps whose action the environment carried out
 response_length           mean tokens of a response
 frac_success_free_groups  share of groups without a single success
 frac_zero_advantage       share of steps with advantage 0
@@ -29,11 +29,11 @@ entropy                   mean entropy at action tokens, in nats
 grad_norm                 gradient norm before the clip
 skipped_updates           updates left out because loss or gradient was not finite
 lr                        learning rate of the last update
-timing/<phase>            seconds in generation, world, judging, credit, learning and sync; of the
-                          slowest runner where several sample
+timing/<phase>            seconds in generation, environment, judging, credit, learning and sync;
+                          of the slowest runner where several sample
 ========================= =========================================================================
 
-The figures of learning are means over mini-batches, weighted by row within each.
+Metrics of learning are means over mini-batches, weighted by row within each.
 """
 
 from __future__ import annotations
@@ -42,14 +42,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trca.algorithms.records import Rollout, StepBatch
-from trca.rubric import Budgets, breakthrough_reward, foundational_reward
+from trca.algorithms.records import Rollout, StepBatch, advantages_of
+from trca.rubric import Budgets
 
 
 def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, Any]:
-    """What the rollouts alone show; nothing (nan) where there are none."""
+    """Returns the metrics of rollouts alone; nan where there are none."""
     names = sorted({name for rollout in rollouts for name in rollout.measures})
     measures = {
         name: _mean([r.measures[name] for r in rollouts if name in r.measures]) for name in names
@@ -69,16 +68,14 @@ def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, Any]:
 def credit_metrics(
     rollouts: Sequence[Rollout],
     batch: StepBatch,
-    advantages: NDArray[np.float64],
     budgets: Budgets,
     operator_ids: Sequence[str],
 ) -> dict[str, Any]:
-    """What the rubric and the credit rule made of the rollouts.
+    """Returns the metrics of rubric and credit.
 
     Args:
-        rollouts: The rollouts.
+        rollouts: The rollouts, with their advantages.
         batch: Their columns.
-        advantages: float64 (S,).
         budgets: Category budgets of r^F and r^B.
         operator_ids: Names of the operators, in library order.
     """
@@ -91,20 +88,18 @@ def credit_metrics(
         return_inverse=True,
         return_counts=True,
     )
-    figures: dict[str, Any] = {
+    metrics: dict[str, Any] = {
         "frac_success_free_groups": _mean([not won for won in wins.values()]),
-        "frac_zero_advantage": _mean(advantages == 0.0),
+        "frac_zero_advantage": _mean(advantages_of(rollouts) == 0.0),
         "context_group_size": _mean(size[code]),
     }
     if operator_ids:
-        judgments, categories = batch.judgments, batch.categories
-        figures["foundational_reward"] = _mean(foundational_reward(judgments, categories, budgets))
-        figures["breakthrough_reward"] = _mean(
-            breakthrough_reward(judgments, batch.rollout, categories, budgets)
-        )
-        rates = judgments.mean(axis=0)
-        figures["operators"] = dict(zip(operator_ids, map(float, rates), strict=True))
-    return figures
+        rewards = batch.rubric_rewards(budgets)
+        metrics["foundational_reward"] = _mean(rewards.foundational)
+        metrics["breakthrough_reward"] = _mean(rewards.breakthrough)
+        rates = batch.judgments.mean(axis=0)
+        metrics["operators"] = dict(zip(operator_ids, map(float, rates), strict=True))
+    return metrics
 
 
 def _mean(values: Any) -> float:

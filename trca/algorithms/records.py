@@ -6,18 +6,25 @@ again, under another rule or lambda, with no new rollout::
     for rollout in rollouts:
         print(to_json(rollout), file=file)
     batch = StepBatch.from_rollouts(list(read_rollouts(path)), library.categories)
+    assign_advantages(rollouts, credit(batch))
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward
+
+DEFAULT_AGENT: Final = "default_agent"
+"""Id of the agent of an episode with one agent (RLlib's name)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,36 +35,42 @@ class Step:
         prompt_ids: int32 (P,), what the policy read.
         response_ids: int32 (R,), what it sampled.
         action_mask: bool (R,), True on the tokens that overlap the ``<action>`` span.
-        logprobs: float32 (R,), the sampler's log-probabilities of the response.
+        old_logprobs: float32 (R,), the sampler's log-probabilities of the response.
         observation: The observation before the action.
         response: The response as text.
-        command: The command handed to the world (blank when none could be parsed).
+        action: The action for the environment (blank where none could be read).
         context: Structural key of the state before the action.
         next_context: Structural key of the state after it.
         reward: Environment reward r_{i,t}.
-        judgments: uint8 (M,), one 0/1 per rubric operator in library order.
-        parsed: Whether a command could be read from the response.
-        accepted: Whether the world carried it out.
+        judgments: uint8 (M,), read-only, one 0/1 per rubric operator in library order.
+        parsed: Whether an action could be read from the response.
+        accepted: Whether the environment carried it out.
+        foundational: r^F under the budgets of the algorithm.
+        breakthrough: r^B.
+        facts: Facts of the transition that differ from their defaults, as plain JSON types.
     """
 
     prompt_ids: NDArray[np.int32]
     response_ids: NDArray[np.int32]
     action_mask: NDArray[np.bool_]
-    logprobs: NDArray[np.float32]
+    old_logprobs: NDArray[np.float32]
     observation: str
     response: str
-    command: str
+    action: str
     context: str
     next_context: str
     reward: float
     judgments: NDArray[np.uint8]
     parsed: bool
     accepted: bool
+    foundational: float = 0.0
+    breakthrough: float = 0.0
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Rollout:
-    """One finished episode of one task.
+    """One finished episode of one agent at one task.
 
     Attributes:
         task_id: The task.
@@ -66,12 +79,15 @@ class Rollout:
         group: Number of the rollout group G(x) within the iteration.
         index: Number of the rollout within its group, 0 to N - 1.
         policy_version: Version of the weights that sampled it.
+        agent_id: The agent that acted.
+        instruction: The task in words.
+        operators: Ids of the rubric operators, in the order of the judgments.
         steps: The steps in order.
         won: Whether the task was completed, R(tau) = 1.
-        score: The world's own score.
+        score: The environment's own score.
         truncated: Whether the step limit ended it.
-        measures: What else the world measured at the end, such as ``f1``.
-        advantages: float64 (T,), the credit of each step, once a rule has given it.
+        measures: Other results of the environment at the end, such as ``f1``.
+        advantages: float64 (T,), the advantage of each step, once a credit rule has given it.
     """
 
     task_id: str
@@ -80,6 +96,9 @@ class Rollout:
     group: int
     index: int
     policy_version: int
+    agent_id: str = DEFAULT_AGENT
+    instruction: str = ""
+    operators: tuple[str, ...] = ()
     steps: list[Step] = field(default_factory=list)
     won: bool = False
     score: float = 0.0
@@ -96,6 +115,15 @@ class Rollout:
         return len(self.steps)
 
 
+class RubricRewards(NamedTuple):
+    """The rubric rewards of a batch, one row a step."""
+
+    foundational: NDArray[np.float64]
+    """float64 (S,), r^F."""
+    breakthrough: NDArray[np.float64]
+    """float64 (S,), r^B."""
+
+
 @dataclass(frozen=True)
 class StepBatch:
     """The columns a credit rule reads: one row a step, S rows, M operators.
@@ -105,15 +133,16 @@ class StepBatch:
     Attributes:
         group: int64 (S,), the rollout group G(x).
         rollout: int64 (S,), unique over the batch and constant on a rollout's rows.
+        agent: int64 (S,), code of the agent that acted.
         reward: float64 (S,), environment reward r_{i,t}.
         observation: int64 (S,), code of the observation's text before the action.
         context: int64 (S,), code of the structural key before the action.
         next_context: int64 (S,), code of the key after it, same coding.
         judgments: uint8 (S, M), rubric judgments.
         categories: int8 (M,), 0 Evidence, 1 Invalidity, 2 Execution.
-        parsed: bool (S,), whether a command could be read.
-        accepted: bool (S,), whether the world carried it out.
-        terminated: bool (S,), True on the last row of a rollout that the world ended.
+        parsed: bool (S,), whether an action could be read.
+        accepted: bool (S,), whether the environment carried it out.
+        terminated: bool (S,), True on the last row of a rollout that the environment ended.
         truncated: bool (S,), True on the last row of a rollout that the step limit ended.
 
     Raises:
@@ -122,6 +151,7 @@ class StepBatch:
 
     group: NDArray[np.int64]
     rollout: NDArray[np.int64]
+    agent: NDArray[np.int64]
     reward: NDArray[np.float64]
     observation: NDArray[np.int64]
     context: NDArray[np.int64]
@@ -132,9 +162,12 @@ class StepBatch:
     accepted: NDArray[np.bool_]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
+    _rewards: dict[Budgets, RubricRewards] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
-        for name in (f.name for f in fields(self)):
+        for name in (f.name for f in fields(self) if f.init):
             shape = getattr(self, name).shape
             wanted: tuple[int, ...] = (len(self),)
             if name == "judgments":
@@ -152,7 +185,7 @@ class StepBatch:
 
     @classmethod
     def from_rollouts(cls, rollouts: Sequence[Rollout], categories: NDArray[np.int8]) -> StepBatch:
-        """The columns of finished rollouts, in their order; empty rollouts leave no row.
+        """Makes the columns of finished rollouts, in their order; empty rollouts leave no row.
 
         Args:
             rollouts: The rollouts.
@@ -168,6 +201,7 @@ class StepBatch:
         return cls(
             group=np.repeat(np.array([r.group for r in rollouts], dtype=np.int64), lengths),
             rollout=np.repeat(np.arange(len(rollouts)), lengths),
+            agent=np.repeat(_codes([r.agent_id for r in rollouts]), lengths),
             reward=np.array([s.reward for s in steps], dtype=np.float64),
             observation=_codes([s.observation for s in steps]),
             context=contexts[: len(steps)],
@@ -180,9 +214,76 @@ class StepBatch:
             truncated=last & truncated,
         )
 
+    def rubric_rewards(self, budgets: Budgets) -> RubricRewards:
+        """Returns r^F and r^B of every step; computed once for the same budgets.
+
+        Args:
+            budgets: Category budgets.
+        """
+        if budgets not in self._rewards:
+            self._rewards[budgets] = RubricRewards(
+                foundational_reward(self.judgments, self.categories, budgets),
+                breakthrough_reward(self.judgments, self.rollout, self.categories, budgets),
+            )
+        return self._rewards[budgets]
+
+
+def assign_advantages(rollouts: Sequence[Rollout], advantages: NDArray[np.float64]) -> None:
+    """Puts the advantages of a batch on its rollouts.
+
+    Args:
+        rollouts: The rollouts of the batch, in its order.
+        advantages: float64 (S,), one a step.
+
+    Raises:
+        ValueError: For another number of advantages than steps.
+    """
+    steps = sum(len(rollout.steps) for rollout in rollouts)
+    if advantages.shape != (steps,):
+        raise ValueError(f"advantages have shape {advantages.shape}: give one for each of {steps}")
+    start = 0
+    for rollout in rollouts:
+        end = start + len(rollout.steps)
+        rollout.advantages = advantages[start:end]
+        start = end
+
+
+def advantages_of(rollouts: Sequence[Rollout]) -> NDArray[np.float64]:
+    """Returns the advantages that lie on rollouts, float64 (S,), one a step.
+
+    Raises:
+        ValueError: For a rollout that no credit rule has given advantages.
+    """
+    parts = []
+    for rollout in rollouts:
+        if rollout.advantages is None:
+            raise ValueError(
+                f"rollout {rollout.index} of group {rollout.group} has no advantages: call"
+                " assign_advantages first"
+            )
+        parts.append(rollout.advantages)
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def changed_facts(facts: Any) -> dict[str, Any]:
+    """Returns the fields of a facts dataclass that differ from their defaults, as JSON types.
+
+    Args:
+        facts: Facts of a transition; None where the environment has none.
+    """
+    if facts is None:
+        return {}
+    changed = {}
+    facts_type: Any = type(facts)
+    for name, default in _defaults(facts_type):
+        value = getattr(facts, name)
+        if value != default:
+            changed[name] = list(value) if isinstance(value, tuple) else value
+    return changed
+
 
 def to_record(rollout: Rollout) -> dict[str, Any]:
-    """The rollout as plain JSON types.
+    """Returns the rollout as plain JSON types.
 
     The keys are the fields of `Rollout`; ``steps`` holds the fields of `Step`, and ``advantage``
     where a rule has given one.
@@ -198,15 +299,15 @@ def to_record(rollout: Rollout) -> dict[str, Any]:
 
 
 def to_json(rollout: Rollout) -> str:
-    """`to_record` as one line of ASCII JSON, without the line's end."""
+    """Returns `to_record` as one line of ASCII JSON, without the line's end."""
     return json.dumps(to_record(rollout), separators=(",", ":"))
 
 
 def from_json(line: str) -> Rollout:
-    """The rollout of a line of `to_json`; keys it does not know are passed over.
+    """Reads a line of `to_json`; unknown keys are ignored.
 
     Raises:
-        ValueError: For a line that is no JSON object, or lacks a field.
+        ValueError: For a line that is not a JSON object, or lacks a field.
     """
     record = json.loads(line)
     if not isinstance(record, dict):
@@ -216,6 +317,7 @@ def from_json(line: str) -> Rollout:
         scalars = {
             f.name: record[f.name] for f in fields(Rollout) if f.name not in ("steps", "advantages")
         }
+        scalars["operators"] = tuple(scalars["operators"])
         rollout = Rollout(**scalars, steps=[Step(**_fields_of_step(step)) for step in steps])
     except KeyError as error:
         raise ValueError(f"the rollout lacks the field {error}") from None
@@ -227,9 +329,9 @@ def from_json(line: str) -> Rollout:
 
 
 def read_rollouts(path: Path) -> Iterator[Rollout]:
-    """The rollouts of a file of `to_json` lines, one at a time; a run folder's are such files.
+    """Reads a file of `to_json` lines, one at a time, such as a run folder's.
 
-    Lines that tell of missing rollouts (their first key is ``missing``) are passed over.
+    Skips lines about missing rollouts (their first key is ``missing``).
 
     Raises:
         ValueError: For a line that cannot be read; it names the file and the line.
@@ -248,7 +350,7 @@ _ARRAYS = {
     "prompt_ids": np.int32,
     "response_ids": np.int32,
     "action_mask": np.bool_,
-    "logprobs": np.float32,
+    "old_logprobs": np.float32,
     "judgments": np.uint8,
 }
 
@@ -264,10 +366,19 @@ def _plain(value: Any) -> Any:
 
 
 def _fields_of_step(step: dict[str, Any]) -> dict[str, Any]:
-    return {
-        f.name: np.array(step[f.name], dtype=_ARRAYS[f.name]) if f.name in _ARRAYS else step[f.name]
-        for f in fields(Step)
-    }
+    values = {f.name: step[f.name] for f in fields(Step)}
+    for name, dtype in _ARRAYS.items():
+        values[name] = np.array(values[name], dtype=dtype)
+    values["judgments"].setflags(write=False)
+    return values
+
+
+@cache
+def _defaults(facts_type: type) -> tuple[tuple[str, Any], ...]:
+    return tuple(
+        (f.name, f.default if f.default_factory is MISSING else f.default_factory())
+        for f in fields(facts_type)
+    )
 
 
 def _codes(keys: Iterable[str]) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.losses import Aggregation, row_weights
-from trca.algorithms.records import Rollout, StepBatch
+from trca.algorithms.records import Rollout, StepBatch, advantages_of
 
 PAD_MULTIPLE = 8
 
@@ -31,7 +31,7 @@ class Rows:
         prompt_lengths: int64 (S,), P of each row.
         response_lengths: int64 (S,), R of each row.
         action: bool (sum of R,), True where a response token belongs to the action.
-        logprobs: float32 (sum of R,), the old policy's log-probabilities.
+        old_logprobs: float32 (sum of R,), the old policy's log-probabilities.
         reference: float32 (sum of R,), the reference's; 0 until the learner fills them in.
         advantages: float32 (S,).
         weights: float64 (S,), weight in the aggregation; 1 in all over the whole batch.
@@ -43,7 +43,7 @@ class Rows:
     prompt_lengths: NDArray[np.int64]
     response_lengths: NDArray[np.int64]
     action: NDArray[np.bool_]
-    logprobs: NDArray[np.float32]
+    old_logprobs: NDArray[np.float32]
     reference: NDArray[np.float32]
     advantages: NDArray[np.float32]
     weights: NDArray[np.float64]
@@ -76,7 +76,7 @@ class Rows:
             prompt_lengths=self.prompt_lengths[rows],
             response_lengths=self.response_lengths[rows],
             action=self.action[responses],
-            logprobs=self.logprobs[responses],
+            old_logprobs=self.old_logprobs[responses],
             reference=self.reference[responses],
             advantages=self.advantages[rows],
             weights=self.weights[rows],
@@ -132,16 +132,14 @@ def padded(length: int) -> int:
 def make_rows(
     rollouts: Sequence[Rollout],
     batch: StepBatch,
-    advantages: NDArray[np.float64],
     aggregation: Aggregation,
     train_malformed: bool,
 ) -> Rows:
-    """Rows of an iteration.
+    """Makes the rows of an iteration.
 
     Args:
-        rollouts: The rollouts.
+        rollouts: The rollouts, with their advantages.
         batch: Their columns.
-        advantages: float64 (S,), one a step.
         aggregation: How rows are weighted; see `row_weights`.
         train_malformed: Whether the whole response is the action where none could be read; else
             such a response has no action token.
@@ -154,7 +152,7 @@ def make_rows(
         for s in steps
     ]
     counts = np.array([mask.sum() for mask in masks], dtype=np.int64)
-    logprobs = _flat([s.logprobs for s in steps], np.float32)
+    old_logprobs = _flat([s.old_logprobs for s in steps], np.float32)
     return Rows(
         number=np.arange(len(steps)),
         total=len(steps),
@@ -162,9 +160,9 @@ def make_rows(
         prompt_lengths=np.array([len(s.prompt_ids) for s in steps], dtype=np.int64),
         response_lengths=np.array([len(s.response_ids) for s in steps], dtype=np.int64),
         action=_flat(masks, np.bool_),
-        logprobs=logprobs,
-        reference=np.zeros_like(logprobs),
-        advantages=advantages.astype(np.float32),
+        old_logprobs=old_logprobs,
+        reference=np.zeros_like(old_logprobs),
+        advantages=advantages_of(rollouts).astype(np.float32),
         weights=row_weights(batch.group, batch.rollout, counts, aggregation),
     )
 

@@ -1,4 +1,4 @@
-"""Spreads rollout groups over the env runners that are healthy and gathers what they played."""
+"""Spreads rollout groups over the healthy env runners and gathers their rollouts."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Any
 
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
-from trca.algorithms.player import Failure, GroupRequest, Played
+from trca.algorithms.rollout import Failure, GroupRequest, RolloutBatch
 from trca.algorithms.text_env_runner import TextEnvRunner
-from trca.policies.engines.engine import Sampling
+from trca.policies.engines.engine import SamplingParams
 
-LOST = "the env runner that played it was lost or too slow"
+LOST = "its env runner was lost or too slow"
 
 
 def sample_groups(
     runners: EnvRunnerGroup,
     groups: Sequence[GroupRequest],
-    sampling: Sampling,
+    sampling: SamplingParams,
     timeout_s: float | None,
-) -> tuple[Played, list[dict[str, Any]]]:
-    """Plays the groups on the remote runners, or on the local one where there are none.
+) -> tuple[RolloutBatch, list[dict[str, Any]]]:
+    """Samples the groups on the remote runners, or on the local one where there are none.
 
-    The groups are dealt in turn, so what is sampled does not depend on the number of runners. A
-    runner that dies or is too slow costs its groups alone.
+    What is sampled does not depend on the number of runners. A runner that dies or is too slow
+    costs its own groups alone.
 
     Args:
         runners: RLlib's set of runners.
-        groups: The groups to play.
-        sampling: How to sample.
+        groups: The groups.
+        sampling: Temperature and limits.
         timeout_s: Seconds after which a runner counts as lost.
 
     Returns:
-        What was played (seconds are those of the slowest runner), and the runners' metrics.
+        The rollouts (seconds are those of the slowest runner), and the runners' metrics.
     """
-    parts: list[tuple[Played, dict[str, Any]]] = []
+    parts: list[tuple[RolloutBatch, dict[str, Any]]] = []
     local: Any = runners.local_env_runner
     remote = runners.num_remote_env_runners() > 0
     ids = runners.healthy_env_runner_ids()[: len(groups)]
@@ -50,17 +50,17 @@ def sample_groups(
         )
     elif not remote:
         parts = [_sample(local, groups, sampling)]
-    return _merge([played for played, _ in parts], groups), [metrics for _, metrics in parts]
+    return _merge([batch for batch, _ in parts], groups), [metrics for _, metrics in parts]
 
 
 def _sample(
-    runner: TextEnvRunner, groups: Sequence[GroupRequest], sampling: Sampling
-) -> tuple[Played, dict[str, Any]]:
+    runner: TextEnvRunner, groups: Sequence[GroupRequest], sampling: SamplingParams
+) -> tuple[RolloutBatch, dict[str, Any]]:
     return runner.sample(groups=groups, sampling=sampling), runner.get_metrics()
 
 
-def _merge(parts: list[Played], groups: Sequence[GroupRequest]) -> Played:
-    merged = Played()
+def _merge(parts: list[RolloutBatch], groups: Sequence[GroupRequest]) -> RolloutBatch:
+    merged = RolloutBatch()
     for part in parts:
         merged.rollouts += part.rollouts
         merged.failures += part.failures

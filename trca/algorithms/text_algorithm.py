@@ -1,4 +1,4 @@
-"""`TextAlgorithm`: one iteration of critic-free RL on text worlds, in RLlib's anatomy.
+"""`TextAlgorithm`: one iteration of critic-free RL on text environments, in RLlib's anatomy.
 
 panel -> rollout groups on the env runners -> columns -> credit rule -> rows -> learners -> weights
 """
@@ -9,9 +9,7 @@ import logging
 import time
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import DEFAULT_MODULE_ID
@@ -27,15 +25,15 @@ from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.evaluation import Evaluation
 from trca.algorithms.metrics import credit_metrics, rollout_metrics
-from trca.algorithms.player import Failure, GroupRequest, Played
-from trca.algorithms.records import Rollout, StepBatch
+from trca.algorithms.records import Rollout, StepBatch, assign_advantages
+from trca.algorithms.rollout import Failure, GroupRequest, RolloutBatch
 from trca.algorithms.rows import Rows, make_rows
 from trca.algorithms.sampling import sample_groups
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.text_env_runner import Operators
 from trca.algorithms.text_learner import STATISTICS
 from trca.envs.panel import Panel
-from trca.policies.engines.engine import Sampling
+from trca.policies.engines.engine import SamplingParams
 from trca.rubric import Budgets
 
 logger = logging.getLogger(__name__)
@@ -44,11 +42,10 @@ _TRAINING_STEPS = "training_steps"
 
 
 class TextAlgorithm(Algorithm):
-    """Trains a language model on a text world; the credit rule is what algorithms differ in.
+    """Trains a language model in a text environment; algorithms differ in their credit rule.
 
     Attributes:
-        rollouts: The rollouts of the last iteration.
-        advantages: float64 (S,), one a step of those rollouts, in their order.
+        rollouts: The rollouts of the last iteration, with their advantages.
         failures: The groups that were missing in it.
         evaluation: The last evaluation, None before the first.
         training_steps: Training iterations begun, over all restarts.
@@ -63,7 +60,6 @@ class TextAlgorithm(Algorithm):
         """Sets up RLlib's parts and the training panel."""
         torch.set_num_threads(self.config.torch_threads)
         self.rollouts: list[Rollout] = []
-        self.advantages: NDArray[np.float64] = np.empty(0)
         self.failures: list[Failure] = []
         self.evaluation: Evaluation | None = None
         self.training_steps = 0
@@ -75,36 +71,35 @@ class TextAlgorithm(Algorithm):
 
     @classmethod
     def get_default_config(cls) -> AlgorithmConfig:
-        """The config with the paper's hyperparameters."""
+        """Returns the config with the paper's hyperparameters."""
         return TextAlgorithmConfig(algo_class=cls)
 
     def panel(self, split: str) -> Panel:
-        """The whole panel of a split of this algorithm's world."""
+        """Returns the whole panel of a split."""
         if split not in self._panels:
             self._panels[split] = self._ask_runner("panel", split)
         return self._panels[split]
 
     def training_step(self) -> None:
-        """Plays the iteration's groups, credits every step, updates the learners, syncs weights.
+        """Samples the iteration's groups, credits every step, updates the learners, syncs weights.
 
         Raises:
             RuntimeError: When several iterations in a row bring no rollout at all.
         """
-        played = self._sample()
-        self.rollouts, self.failures = played.rollouts, played.failures
-        self.advantages = np.empty(0)
-        missing = sum(f.rollouts for f in played.failures)
-        self._log({"missing_rollouts": missing, "timing": played.seconds})
+        sampled = self._sample()
+        self.rollouts, self.failures = sampled.rollouts, sampled.failures
+        missing = sum(f.rollouts for f in sampled.failures)
+        self._log({"missing_rollouts": missing, "timing": sampled.seconds})
         self._log({"panel_hash": self.panel(self.config.train_split).hash}, reduce="item")
-        if not played.rollouts:
-            self._skip(played.failures)
+        if not sampled.rollouts:
+            self._skip(sampled.failures)
             return
         self._failed_in_a_row = 0
-        rows = self._assign_credit(played)
+        rows = self._assign_credit(sampled)
         self._update(rows)
 
     def get_state(self, components: Any = None, **kwargs: Any) -> dict[str, Any]:
-        """RLlib's state and the number of training steps."""
+        """Returns RLlib's state and the number of training steps."""
         state: dict[str, Any] = super().get_state(components, **kwargs)
         state[_TRAINING_STEPS] = self.training_steps
         return state
@@ -118,7 +113,7 @@ class TextAlgorithm(Algorithm):
     def _should_create_evaluation_env_runners(cls, eval_config: AlgorithmConfig) -> bool:
         return bool(eval_config.evaluation_num_env_runners > 0)
 
-    def _sample(self) -> Played:
+    def _sample(self) -> RolloutBatch:
         config = self.config
         number = self.training_steps
         self.training_steps += 1
@@ -130,32 +125,25 @@ class TextAlgorithm(Algorithm):
             GroupRequest(k, task, split, config.group_size, key, progress)
             for k, task in enumerate(tasks)
         ]
-        sampling = Sampling(config.temperature, config.max_new_tokens)
-        played, metrics = sample_groups(
+        sampling = SamplingParams(config.temperature, config.max_new_tokens)
+        sampled, metrics = sample_groups(
             self.env_runner_group, groups, sampling, config.sample_timeout_s
         )
         self.metrics.aggregate(metrics, key=ENV_RUNNER_RESULTS)
-        return played
+        return sampled
 
-    def _assign_credit(self, played: Played) -> Rows:
+    def _assign_credit(self, sampled: RolloutBatch) -> Rows:
         start = time.perf_counter()
-        batch = StepBatch.from_rollouts(played.rollouts, self._operators.categories)
-        self.advantages = self._credit(batch)
-        rows = make_rows(
-            played.rollouts,
-            batch,
-            self.advantages,
-            self.config.aggregation,
-            self.config.train_malformed,
-        )
+        rollouts, config = sampled.rollouts, self.config
+        batch = StepBatch.from_rollouts(rollouts, self._operators.categories)
+        assign_advantages(rollouts, self._credit(batch))
+        rows = make_rows(rollouts, batch, config.aggregation, config.train_malformed)
         self._log({"timing": {"credit": time.perf_counter() - start}})
-        budgets = Budgets(**self.config.budgets)
-        self._log(rollout_metrics(played.rollouts))
-        self._log(
-            credit_metrics(played.rollouts, batch, self.advantages, budgets, self._operators.ids)
-        )
+        self._log(rollout_metrics(rollouts))
+        budgets = Budgets.of(config.budgets)
+        self._log(credit_metrics(rollouts, batch, budgets, self._operators.ids))
         generated = int(rows.response_lengths.sum())
-        self._log({"tokens_per_second": generated / max(played.seconds["generation"], 1e-9)})
+        self._log({"tokens_per_second": generated / max(sampled.seconds["generation"], 1e-9)})
         return rows
 
     def _update(self, rows: Rows) -> None:
@@ -172,8 +160,8 @@ class TextAlgorithm(Algorithm):
             shuffle_key=(self.config.seed or 0, self.training_steps),
         )
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
-        learned_figures = self.metrics.peek((LEARNER_RESULTS, DEFAULT_MODULE_ID))
-        self._log({name: learned_figures[name] for name in STATISTICS})
+        learned_metrics = self.metrics.peek((LEARNER_RESULTS, DEFAULT_MODULE_ID))
+        self._log({name: learned_metrics[name] for name in STATISTICS})
         learned = time.perf_counter()
         self.env_runner_group.sync_weights(
             from_worker_or_learner_group=self.learner_group, inference_only=True
@@ -195,6 +183,6 @@ class TextAlgorithm(Algorithm):
     def _ask_runner(self, method: str, *args: Any) -> Any:
         return getattr(self.env_runner_group.local_env_runner, method)(*args)
 
-    def _log(self, figures: dict[str, Any], reduce: str = "mean") -> None:
+    def _log(self, metrics: dict[str, Any], reduce: str = "mean") -> None:
         window = 1 if reduce == "mean" else None
-        self.metrics.log_dict(figures, reduce=reduce, window=window)
+        self.metrics.log_dict(metrics, reduce=reduce, window=window)

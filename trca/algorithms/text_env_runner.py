@@ -1,4 +1,4 @@
-"""`TextEnvRunner`: RLlib's env runner for text worlds; plays whole rollout groups."""
+"""`TextEnvRunner`: RLlib's env runner for text environments; samples whole rollout groups."""
 
 from __future__ import annotations
 
@@ -34,17 +34,20 @@ from ray.rllib.utils.metrics import (
 )
 
 from trca.algorithms.engines import make_engine
-from trca.algorithms.player import GroupRequest, Played, Player
+from trca.algorithms.env_pool import find_annotation
+from trca.algorithms.records import Rollout
+from trca.algorithms.rollout import GroupRequest, RolloutBatch, RolloutLoop
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.envs.panel import Panel
 from trca.envs.responses import response_format
-from trca.policies.engines.engine import Sampling
+from trca.policies.engines.engine import SamplingParams
 from trca.policies.prompts import Prompter
+from trca.rubric.rewards import DEFAULT_LAMBDA, EpisodeRewards
 
 
 @dataclass(frozen=True)
 class Operators:
-    """The rubric operators of a world.
+    """The rubric operators of an environment.
 
     Attributes:
         ids: Their names, in library order.
@@ -56,10 +59,10 @@ class Operators:
 
 
 class TextEnvRunner(EnvRunner, Checkpointable):
-    """Plays rollout groups with the newest weights it was given.
+    """Samples rollout groups with the newest weights it was given.
 
-    Everything heavy (worlds, model, engine) is made on first use, so that the local runner of an
-    algorithm with remote ones holds nothing but the weights to pass on.
+    Environments, model and engine are made on first use: the local runner of an algorithm with
+    remote runners holds nothing but the weights to pass on.
 
     Attributes:
         weights_version: RLlib's sequence number of the weights in use.
@@ -81,8 +84,8 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         self.weights_version = -1
 
     @cached_property
-    def player(self) -> Player:
-        """The player, with the engine and the weights loaded."""
+    def loop(self) -> RolloutLoop:
+        """The rollout loop, with the engine and the weights loaded."""
         from trca.policies.models import load_tokenizer
 
         config = self.config
@@ -99,40 +102,40 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         engine = make_engine(config.engine, module, tokenizer)
         if self._weights is not None:
             engine.load_weights(self._weights, self.weights_version)
-        return Player(self._make_world, engine, prompter, tokenizer, responses)
+        return RolloutLoop(self._make_env, engine, prompter, tokenizer, responses)
 
     def sample(
         self,
         *,
         groups: Sequence[GroupRequest] = (),
-        sampling: Sampling | None = None,
+        sampling: SamplingParams | None = None,
         **kwargs: Any,
-    ) -> Played:
-        """Plays rollout groups to the end.
+    ) -> RolloutBatch:
+        """Samples rollout groups to the end of their episodes.
 
         Args:
             groups: The groups.
-            sampling: How to sample; by default as in training.
+            sampling: Temperature and limits; by default those of training.
             kwargs: Ignored arguments of RLlib's own loops.
         """
         config = self.config
-        played = self.player.play(
-            groups, sampling or Sampling(config.temperature, config.max_new_tokens)
+        batch = self.loop.run(
+            groups, sampling or SamplingParams(config.temperature, config.max_new_tokens)
         )
-        self._log(played)
-        return played
+        self._log(batch.rollouts)
+        return batch
 
     def panel(self, split: str) -> Panel:
-        """The tasks of a split, in order."""
-        env = self._make_world(split)
+        """Returns the tasks of a split, in order."""
+        env = self._make_env(split)
         try:
             return Panel(str(self.config.env), split, tuple(env.get_wrapper_attr("task_ids")))
         finally:
             env.close()
 
     def operators(self) -> Operators:
-        """The rubric operators that judge this world; none where nothing judges."""
-        env = self._make_world(self.config.train_split)
+        """Returns the rubric operators of the environment; none where nothing judges."""
+        env = self._make_env(self.config.train_split)
         try:
             if not env.has_wrapper_attr("judge"):
                 return Operators((), np.empty(0, np.int8))
@@ -142,11 +145,11 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             env.close()
 
     def get_metrics(self) -> Any:
-        """RLlib's counters of what was sampled since the last call."""
+        """Returns RLlib's counters of what was sampled since the last call."""
         return self.metrics.reduce()
 
     def get_spaces(self) -> dict[str, Any]:
-        """Text in, text out."""
+        """Returns the spaces: text in, text out."""
         spaces = (self.config.observation_space, self.config.action_space)
         return {INPUT_ENV_SPACES: spaces, DEFAULT_MODULE_ID: spaces}
 
@@ -155,15 +158,15 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         assert self._env_creator is not None
 
     def stop(self) -> None:
-        """Closes the worlds and the engine."""
-        if "player" in self.__dict__:
-            self.player.close()
-            del self.player
+        """Closes the environments and the engine."""
+        if "loop" in self.__dict__:
+            self.loop.close()
+            del self.loop
 
     def get_state(
         self, components: Any = None, *, not_components: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """The version of the weights, and they themselves unless left out."""
+        """Returns the version of the weights, and the weights unless left out."""
         state: dict[str, Any] = {WEIGHTS_SEQ_NO: self.weights_version}
         if self._weights is not None and self._check_component(
             COMPONENT_RL_MODULE, components, not_components
@@ -172,7 +175,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Takes new weights, unless they are the ones in use."""
+        """Takes new weights, unless their version is in use."""
         if COMPONENT_RL_MODULE not in state:
             return
         version = state.get(WEIGHTS_SEQ_NO, 0)
@@ -182,28 +185,34 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         if isinstance(weights, ray.ObjectRef):
             weights = ray.get(weights)
         self._weights, self.weights_version = weights[DEFAULT_MODULE_ID], version
-        if "player" in self.__dict__:
-            self.player.engine.load_weights(self._weights, version)
+        if "loop" in self.__dict__:
+            self.loop.engine.load_weights(self._weights, version)
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What builds this runner again."""
+        """Returns the arguments that build this runner again."""
         return (), {"config": self.config, "env_creator": self._env_creator}
 
     def get_checkpointable_components(self) -> list[tuple[str, Any]]:
-        """None: the weights are the learner's to save."""
+        """Returns none: the learner saves the weights."""
         return []
 
-    def _make_world(self, split: str) -> gymnasium.Env[str, str]:
+    def _make_env(self, split: str) -> gymnasium.Env[str, str]:
         context = EnvContext(
             {**self.config.env_config, "split": split},
             worker_index=self.worker_index or 0,
             num_workers=self.num_workers or 0,
         )
         env: gymnasium.Env[str, str] = self._env_creator(context)
+        annotation = find_annotation(env)
+        if annotation is not None:
+            annotation.rewards = EpisodeRewards(
+                annotation.judge.library.categories,
+                self.config.budgets,
+                getattr(self.config, "lambda_", DEFAULT_LAMBDA),
+            )
         return env
 
-    def _log(self, played: Played) -> None:
-        rollouts = played.rollouts
+    def _log(self, rollouts: Sequence[Rollout]) -> None:
         steps = sum(r.env_steps() for r in rollouts)
         log = self.metrics.log_value
         log(NUM_ENV_STEPS_SAMPLED, steps, reduce="sum")

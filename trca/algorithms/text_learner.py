@@ -194,13 +194,13 @@ class TextLearner(TorchLearner):
         if not self.config.recompute_logprobs:
             return rows, None
         own = self._score(rows, reference=False)
-        drift = (own - rows.logprobs)[rows.action].astype(np.float64)
+        drift = (own - rows.old_logprobs)[rows.action].astype(np.float64)
         total = self._sum(np.array([np.sum(np.expm1(drift) - drift), len(drift)]))
-        return replace(rows, logprobs=own), float(total[0] / max(total[1], 1.0))
+        return replace(rows, old_logprobs=own), float(total[0] / max(total[1], 1.0))
 
     def _score(self, rows: Rows, reference: bool) -> Any:
         """Log-probabilities of the response tokens that count, 0 elsewhere."""
-        scores = np.zeros(len(rows.logprobs), dtype=np.float32)
+        scores = np.zeros(len(rows.old_logprobs), dtype=np.float32)
         with torch.no_grad():
             for order, micro in rows.numbered_microbatches(self.config.micro_batch_tokens):
                 batch = self._tensors(micro)
@@ -273,7 +273,7 @@ class TextLearner(TorchLearner):
         return LossInputs(
             row=batch.row,
             action=column(rows.action[counted]),
-            old_logprobs=column(rows.logprobs[counted]),
+            old_logprobs=column(rows.old_logprobs[counted]),
             advantage=column(rows.advantages),
             weight=column((rows.weights * factor).astype(np.float32)),
             reference_logprobs=column(rows.reference[counted]) if regularized else None,

@@ -79,7 +79,7 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
             row = {
                 "iteration": iteration,
                 "trajectories": before["trajectories"] + len(algorithm.rollouts),
-                "env_steps": before["env_steps"] + len(algorithm.advantages),
+                "env_steps": before["env_steps"] + sum(r.env_steps() for r in algorithm.rollouts),
                 "seconds": time.monotonic() - start,
                 **flatten(result),
             }
@@ -237,7 +237,6 @@ def _save_rollouts(
         folder / "train.jsonl",
         algorithm.rollouts,
         decode,
-        algorithm.advantages,
         algorithm.failures,
     )
     evaluation = algorithm.evaluation

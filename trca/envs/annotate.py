@@ -10,7 +10,8 @@ from typing import Any, Final, Protocol, SupportsFloat, cast
 import gymnasium
 
 from trca.envs.text_env import RubricInfo
-from trca.rubric import Budgets, Judge, RubricError, RubricLibrary, contributions
+from trca.rubric import Budgets, EpisodeRewards, Judge, RubricError, RubricLibrary
+from trca.rubric.rewards import DEFAULT_LAMBDA
 
 _ADAPTERS: Final = {
     "alfworld": "trca.envs.alfworld.adapter:ALFWorldAdapter",
@@ -81,11 +82,13 @@ class RubricAnnotation(gymnasium.Wrapper[str, str, str, str]):
     """Judges every transition of a text world and adds what it found to ``info``.
 
     Adds ``context`` and ``memory`` on ``reset``; ``context`` (before the action), ``next_context``,
-    ``memory`` and ``rubric`` (a `RubricInfo`) on ``step``. Observations, rewards and ends are the
-    world's own.
+    ``memory``, ``facts`` and ``rubric`` (a `RubricInfo`) on ``step``. Observations, rewards and
+    ends are the environment's own.
 
     Attributes:
         judge: The judge; its library and its count of errors.
+        rewards: r^F, r^B and r^TRCA of the present episode. An algorithm sets its own, with its
+            budgets and lambda, before an episode starts.
     """
 
     def __init__(
@@ -93,7 +96,7 @@ class RubricAnnotation(gymnasium.Wrapper[str, str, str, str]):
         env: gymnasium.Env[str, str],
         library: str | Path = "alfworld",
         budgets: Budgets | Mapping[str, float] | None = None,
-        lambda_: float = 0.8,
+        lambda_: float = DEFAULT_LAMBDA,
     ) -> None:
         """Wraps a world.
 
@@ -104,15 +107,8 @@ class RubricAnnotation(gymnasium.Wrapper[str, str, str, str]):
             lambda_: Weight of the breakthrough reward in ``info["rubric"]["reward"]``.
         """
         super().__init__(env)
-        if not 0.0 <= lambda_ <= 1.0:
-            raise ValueError(f"lambda is {lambda_}: give a number from 0 to 1")
-        if not isinstance(budgets, Budgets):
-            budgets = Budgets(**(budgets or {}))
         self.judge, self._adapter = load_judge(library)
-        self._lambda = lambda_
-        self._weights = contributions(self.judge.library.categories, budgets).tolist()
-        self._ids = self.judge.library.ids
-        self._covered: set[int] = set()
+        self.rewards = EpisodeRewards(self.judge.library.categories, budgets, lambda_)
         self._context = ""
 
     def reset(
@@ -121,7 +117,7 @@ class RubricAnnotation(gymnasium.Wrapper[str, str, str, str]):
         """Starts an episode; nothing is covered."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._adapter.reset(info["task"], observation, info["admissible_actions"])
-        self._covered.clear()
+        self.rewards.reset()
         self._context = info["context"] = self._adapter.context
         info["memory"] = self._adapter.memory
         return observation, info
@@ -134,22 +130,18 @@ class RubricAnnotation(gymnasium.Wrapper[str, str, str, str]):
         info["context"] = self._context
         self._context = info["next_context"] = adapter.context
         info["memory"] = adapter.memory
-        info["rubric"] = self._credit(tuple(self.judge.judge(adapter.binding, facts).tolist()))
+        info["facts"] = facts
+        info["rubric"] = self._judge(facts)
         return observation, reward, terminated, truncated, info
 
-    def _credit(self, judgments: tuple[int, ...]) -> RubricInfo:
-        fired = [number for number, flag in enumerate(judgments) if flag]
-        foundational = breakthrough = 0.0
-        for number in fired:
-            weight = self._weights[number]
-            foundational += weight
-            if weight > 0 and number not in self._covered:
-                breakthrough += weight
-        self._covered.update(fired)
+    def _judge(self, facts: Any) -> RubricInfo:
+        judgments = self.judge.judge(self._adapter.binding, facts)
+        foundational, breakthrough, reward = self.rewards.step(judgments)
+        ids = self.judge.library.ids
         return RubricInfo(
             judgments=judgments,
             foundational=foundational,
             breakthrough=breakthrough,
-            reward=(1.0 - self._lambda) * foundational + self._lambda * breakthrough,
-            fired=tuple([self._ids[number] for number in fired]),
+            reward=reward,
+            fired=tuple([ids[number] for number in judgments.nonzero()[0].tolist()]),
         )

@@ -1,4 +1,4 @@
-"""Tagged responses: from what a language model writes to the command it means."""
+"""Response formats: how a language model writes an action down, read once for every use."""
 
 from __future__ import annotations
 
@@ -15,50 +15,56 @@ from trca.envs.text_space import AnyText
 _OPEN: Final = "<action>"
 _CLOSE: Final = "</action>"
 
-Span = Callable[[str], tuple[int, int] | None]
-"""Where in a response its action stands, tags included; None where there is none."""
 PromptWriter = Callable[[str, int, int, Sequence[tuple[str, str]], str, str, Sequence[str]], str]
 """Writes a prompt; arguments as in `trca.policies.prompts.paper_prompt`."""
 
 
-@dataclass(frozen=True)
-class ResponseFormat:
-    """A way to write a command down.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a response says.
 
     Attributes:
-        span: Finds the action in a response.
-        parse: Reads its command; `UNPARSED` where there is none.
+        action: The action for the environment; `UNPARSED` where none could be read.
+        span: First character of the action in the response and the one after its last, tags
+            included; None where there are no tags.
+    """
+
+    action: str
+    span: tuple[int, int] | None
+
+
+NO_ACTION: Final = Reading(UNPARSED, None)
+"""The reading of a response without an action."""
+
+
+@dataclass(frozen=True)
+class ResponseFormat:
+    """A way to write an action down.
+
+    Attributes:
+        read: Reads a response. Its tags are ASCII, and it accepts any string.
+        stop: Strings that end a response; generation stops right after one of them.
         prompt: The prompt that asks for this format; None where the usual templates do.
     """
 
-    span: Span
-    parse: Callable[[str], str]
+    read: Callable[[str], Reading]
+    stop: tuple[str, ...]
     prompt: PromptWriter | None = None
 
 
-def action_span(response: str) -> tuple[int, int] | None:
-    """The last complete ``<action>...</action>`` pair.
+def read_action(response: str) -> Reading:
+    """Reads the action inside the last complete ``<action>...</action>`` pair, stripped.
 
-    A pair is an opening tag with the first closing tag after it. Costs linear time.
+    A pair is an opening tag with the first closing tag after it. Takes linear time.
     """
     start = response.rfind(_OPEN, 0, max(response.rfind(_CLOSE), 0))
     if start < 0:
-        return None
-    return start, response.index(_CLOSE, start) + len(_CLOSE)
+        return NO_ACTION
+    end = response.index(_CLOSE, start)
+    return Reading(response[start + len(_OPEN) : end].strip(), (start, end + len(_CLOSE)))
 
 
-def parse_response(response: str) -> str:
-    """The command of a response: what the last complete action pair has inside, stripped.
-
-    Any string is legal; without a pair the answer is `UNPARSED`, the empty string.
-    """
-    span = action_span(response)
-    if span is None:
-        return UNPARSED
-    return response[span[0] + len(_OPEN) : span[1] - len(_CLOSE)].strip()
-
-
-ACTION_FORMAT: Final = ResponseFormat(action_span, parse_response)
+ACTION_FORMAT: Final = ResponseFormat(read_action, stop=(_CLOSE,))
 """The format of the paper: ``<think>...</think><action>...</action>``."""
 _ELSEWHERE: Final = {"search_r1": "trca.envs.searchqa.responses:SEARCH_R1_FORMAT"}
 RESPONSE_FORMATS: Final = ("action", *_ELSEWHERE)
@@ -66,10 +72,10 @@ RESPONSE_FORMATS: Final = ("action", *_ELSEWHERE)
 
 
 def response_format(name: str) -> ResponseFormat:
-    """The format of a name.
+    """Returns the format of a name.
 
     Raises:
-        ValueError: When there is none; lists the known ones.
+        ValueError: For an unknown name; lists the known ones.
     """
     if name == "action":
         return ACTION_FORMAT
@@ -82,25 +88,25 @@ def response_format(name: str) -> ResponseFormat:
 
 
 class TaggedResponse(gymnasium.ActionWrapper[str, str, str]):
-    """Steps a text world with the command inside a model's tagged response.
+    """Steps a text environment with the action inside a model's tagged response.
 
-    ``step("<think>...</think><action>go to desk 1</action>")`` is ``step("go to desk 1")`` of the
-    world; a response without a command steps it with `UNPARSED`.
+    ``step("<think>...</think><action>go to desk 1</action>")`` steps the environment with
+    ``go to desk 1``; a response without an action steps it with `UNPARSED`.
     """
 
     def __init__(
         self, env: gymnasium.Env[str, str], response_format: ResponseFormat = ACTION_FORMAT
     ) -> None:
-        """Wraps a world.
+        """Wraps an environment.
 
         Args:
-            env: A text world.
-            response_format: How responses carry their commands.
+            env: A text environment.
+            response_format: How responses carry their actions.
         """
         super().__init__(env)
         self.action_space = AnyText()
-        self._parse = response_format.parse
+        self._read = response_format.read
 
     def action(self, action: Any) -> str:
-        """The command in a response."""
-        return self._parse(action)
+        """The action in a response."""
+        return self._read(action).action

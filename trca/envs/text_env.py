@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 from trca.envs.text_space import AnyText
 
@@ -30,8 +31,8 @@ BLANK: Final = re.compile("<[^<>]+>")
 class RubricInfo(TypedDict):
     """What the rubric says of one transition (Appendix C of the paper)."""
 
-    judgments: tuple[int, ...]
-    """One 0/1 per operator, in the order of the library."""
+    judgments: NDArray[np.uint8]
+    """uint8 (M,), read-only: one 0/1 per operator, in the order of the library."""
     foundational: float
     """r^F of this transition under the environment's budgets."""
     breakthrough: float
@@ -66,6 +67,8 @@ class TextInfo(TypedDict, total=False):
     score: float
     measures: dict[str, float]
     """What else the world measures at the end of an episode, by name; absent before."""
+    facts: Any
+    """Facts of the transition: the adapter's frozen dataclass."""
     rubric: RubricInfo
 
 

@@ -1,9 +1,10 @@
-"""Which sampled tokens are the action: found in the bytes of the ids, never by encoding again."""
+"""What sampled tokens say: their text, the action in it, and the tokens that are the action."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -11,11 +12,52 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.envs.responses import Span, action_span
+from trca.envs.responses import ACTION_FORMAT, ResponseFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A sampled response, read once.
+
+    Attributes:
+        text: Its text; bytes that are not UTF-8 become U+FFFD.
+        action: The action for the environment; blank where none could be read.
+        action_mask: bool (R,), True on the tokens that overlap the action, tags included.
+    """
+
+    text: str
+    action: str
+    action_mask: NDArray[np.bool_]
+
+
+def read_response(
+    ids: Sequence[int] | NDArray[np.int32],
+    tokenizer: Any,
+    response_format: ResponseFormat = ACTION_FORMAT,
+) -> Response:
+    """Reads sampled ids: one reading gives the action and the tokens it consists of.
+
+    Args:
+        ids: The sampled ids, shape (R,); ids outside the vocabulary count as empty.
+        tokenizer: The tokenizer of the ids; see `token_bytes`.
+        response_format: How the response carries its action.
+    """
+    table = token_bytes(tokenizer)
+    pieces = [table[i] if 0 <= i < len(table) else b"" for i in np.asarray(ids).tolist()]
+    # Every byte that is not UTF-8 becomes one character, which turns back into that byte.
+    text = b"".join(pieces).decode(errors="surrogateescape")
+    reading = response_format.read(text)
+    mask = np.zeros(len(pieces), dtype=bool)
+    if reading.span is not None:
+        start, end = (len(_encoded(text[:place])) for place in reading.span)
+        lengths = np.array([len(piece) for piece in pieces])
+        after = np.cumsum(lengths)
+        mask = (after > start) & (after - lengths < end) & (lengths > 0)
+    return Response(_printable(text), _printable(reading.action), mask)
 
 
 def token_bytes(tokenizer: Any) -> tuple[bytes, ...]:
-    """The raw bytes of every token of a tokenizer, by id.
+    """Returns the raw bytes of every token of a tokenizer, by id.
 
     Args:
         tokenizer: A fast Hugging Face tokenizer, byte-level (GPT-2, Qwen, Llama 3) or SentencePiece
@@ -32,43 +74,12 @@ def token_bytes(tokenizer: Any) -> tuple[bytes, ...]:
 _KNOWN: Final[WeakKeyDictionary[Any, tuple[bytes, ...]]] = WeakKeyDictionary()
 
 
-def response_text(ids: Sequence[int] | NDArray[np.int32], tokenizer: Any) -> str:
-    """The text of sampled ids; bytes that are no UTF-8 become U+FFFD.
-
-    A `trca.envs.responses.ResponseFormat` reads this text, and `action_mask` sees the same tags.
-    """
-    return b"".join(_pieces(ids, tokenizer)).decode(errors="replace")
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
 
 
-def action_mask(
-    ids: Sequence[int] | NDArray[np.int32], tokenizer: Any, span: Span = action_span
-) -> NDArray[np.bool_]:
-    """Marks the tokens that overlap the action, its tags included.
-
-    Args:
-        ids: The sampled ids, shape (R,); ids outside the vocabulary count as empty.
-        tokenizer: The tokenizer of the ids; see `token_bytes`.
-        span: Finds the action, by tags of ASCII characters; by default the last ``<action>`` that
-            has a ``</action>`` after it, up to the first of those.
-
-    Returns:
-        bool of shape (R,); all False when there is no action.
-    """
-    pieces = _pieces(ids, tokenizer)
-    # Latin-1 has one character for each byte, so that places in the text are places in the bytes.
-    found = span(b"".join(pieces).decode("latin-1"))
-    if found is None:
-        return np.zeros(len(pieces), dtype=bool)
-    start, end = found
-    lengths = np.array([len(piece) for piece in pieces])
-    after = np.cumsum(lengths)
-    mask: NDArray[np.bool_] = (after > start) & (after - lengths < end) & (lengths > 0)
-    return mask
-
-
-def _pieces(ids: Sequence[int] | NDArray[np.int32], tokenizer: Any) -> list[bytes]:
-    table = token_bytes(tokenizer)
-    return [table[i] if 0 <= i < len(table) else b"" for i in np.asarray(ids).tolist()]
+def _printable(text: str) -> str:
+    return _encoded(text).decode(errors="replace")
 
 
 def _read_bytes(tokenizer: Any) -> tuple[bytes, ...]:

@@ -15,6 +15,7 @@ from trca.rubric.judge import Judge
 from trca.rubric.library import CATEGORIES, Operator, RubricLibrary
 from trca.rubric.rewards import (
     Budgets,
+    EpisodeRewards,
     breakthrough_reward,
     contributions,
     foundational_reward,
@@ -26,6 +27,7 @@ __all__ = [
     "Budgets",
     "Clause",
     "Condition",
+    "EpisodeRewards",
     "Judge",
     "Operator",
     "RubricError",

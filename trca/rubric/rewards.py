@@ -1,18 +1,22 @@
-"""The rubric rewards r^F, r^B and r^TRCA (Appendix C of the paper), over columns of transitions.
+"""The rubric rewards r^F, r^B and r^TRCA (Appendix C of the paper).
 
-Everything takes the rows of any number of rollouts at once (S transitions, M operators) and runs in
-time linear in S x M.
+The functions take columns: the rows of any number of rollouts at once (S transitions, M operators),
+in time linear in S x M. `EpisodeRewards` gives the same numbers one transition at a time.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-_INVALIDITY = 1
+_INVALIDITY: Final = 1
+DEFAULT_LAMBDA: Final = 0.8
+"""The paper's weight of the breakthrough reward."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,11 @@ class Budgets:
                     f"the {field.name} budget is {value!r}: give a finite number of at least 0"
                     " (the sign of invalidity is the formula's)"
                 )
+
+    @classmethod
+    def of(cls, budgets: Budgets | Mapping[str, float] | None) -> Budgets:
+        """Returns budgets given as such, as a mapping, or as None for the default."""
+        return budgets if isinstance(budgets, Budgets) else cls(**(budgets or {}))
 
 
 def contributions(categories: NDArray[np.int8], budgets: Budgets) -> NDArray[np.float64]:
@@ -110,6 +119,72 @@ def trca_reward(
     Raises:
         ValueError: When ``lambda_`` is outside [0, 1].
     """
+    _check_lambda(lambda_)
+    return (1.0 - lambda_) * r_f + lambda_ * r_b
+
+
+class StepReward(NamedTuple):
+    """The rubric rewards of one transition."""
+
+    foundational: float
+    """r^F."""
+    breakthrough: float
+    """r^B."""
+    reward: float
+    """r^TRCA."""
+
+
+class EpisodeRewards:
+    """r^F, r^B and r^TRCA of an episode, one transition at a time.
+
+    Attributes:
+        categories: int8 (M,), 0 Evidence, 1 Invalidity, 2 Execution.
+    """
+
+    def __init__(
+        self,
+        categories: NDArray[np.int8],
+        budgets: Budgets | Mapping[str, float] | None = None,
+        lambda_: float = DEFAULT_LAMBDA,
+    ) -> None:
+        """Prepares for the first episode.
+
+        Args:
+            categories: int8 (M,).
+            budgets: The category budgets.
+            lambda_: Weight of the breakthrough reward, in [0, 1].
+
+        Raises:
+            ValueError: When ``lambda_`` is outside [0, 1].
+        """
+        _check_lambda(lambda_)
+        self.categories = categories
+        self._lambda = lambda_
+        self._weights = contributions(categories, Budgets.of(budgets)).tolist()
+        self._positive = (categories != _INVALIDITY).tolist()
+        self._covered: set[int] = set()
+
+    def reset(self) -> None:
+        """Starts an episode: no operator has fired."""
+        self._covered.clear()
+
+    def step(self, judgments: NDArray[np.uint8]) -> StepReward:
+        """Rewards the next transition of the episode.
+
+        Args:
+            judgments: uint8 (M,), 0 or 1.
+        """
+        foundational = breakthrough = 0.0
+        for operator in judgments.nonzero()[0].tolist():
+            weight = self._weights[operator]
+            foundational += weight
+            if self._positive[operator] and operator not in self._covered:
+                self._covered.add(operator)
+                breakthrough += weight
+        reward = (1.0 - self._lambda) * foundational + self._lambda * breakthrough
+        return StepReward(foundational, breakthrough, reward)
+
+
+def _check_lambda(lambda_: float) -> None:
     if not 0.0 <= lambda_ <= 1.0:
         raise ValueError(f"lambda is {lambda_}: give a number from 0 to 1")
-    return (1.0 - lambda_) * r_f + lambda_ * r_b

@@ -1,5 +1,7 @@
 """Batches of steps for tests, drawn by Hypothesis or written by hand."""
 
+from dataclasses import fields, replace
+
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -21,6 +23,7 @@ def step_batch(lengths, groups, rewards, contexts, judgments=None, parsed=None, 
     return StepBatch(
         group=np.repeat(np.array(groups, dtype=np.int64), lengths),
         rollout=np.repeat(np.arange(len(lengths)), lengths),
+        agent=np.zeros(rows, dtype=np.int64),
         reward=np.array(rewards, dtype=np.float64),
         observation=contexts if observations is None else np.array(observations),
         context=contexts,
@@ -53,7 +56,5 @@ def batches(draw, outcomes=(0.0, 1.0)):
 def take_rollouts(batch, order):
     """The batch with its rollouts in another order, and the rows it took."""
     rows = np.concatenate([np.flatnonzero(batch.rollout == r) for r in order])
-    columns = {
-        name: value if name == "categories" else value[rows] for name, value in vars(batch).items()
-    }
-    return StepBatch(**columns), rows
+    columns = (f.name for f in fields(batch) if f.init and f.name != "categories")
+    return replace(batch, **{name: getattr(batch, name)[rows] for name in columns}), rows

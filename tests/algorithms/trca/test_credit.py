@@ -1,6 +1,7 @@
 """TRCA by hand, against the slow version, and Propositions 1 to 4 of the paper on the rule."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,14 +78,14 @@ def test_groups_do_not_see_each_other(batch):
 
 @given(batches())
 def test_a_truncated_episode_is_an_episode_like_any_other(batch):
-    cut = vars(batch) | {"truncated": batch.terminated, "terminated": batch.truncated}
-    np.testing.assert_array_equal(trca(type(batch)(**cut)), trca(batch))
+    cut = replace(batch, truncated=batch.terminated, terminated=batch.truncated)
+    np.testing.assert_array_equal(trca(cut), trca(batch))
 
 
 @given(batches(), unit, budgets)
 def test_proposition_1_returns_are_bounded_by_the_budgets(batch, lambda_, budgets):
     """Breakthrough adds at most its budget to a return, however long the rollout is."""
-    zero = type(batch)(**(vars(batch) | {"reward": np.zeros(len(batch))}))
+    zero = replace(batch, reward=np.zeros(len(batch)))
     positive = budgets.evidence + budgets.execution
     r_f = foundational_reward(zero.judgments, CATEGORIES, budgets)
     r_b = breakthrough_reward(zero.judgments, zero.rollout, CATEGORIES, budgets)
@@ -113,7 +114,7 @@ def test_proposition_2_new_coverage_is_preferred_to_a_repetition(lambda_, gamma,
 def test_proposition_3_equal_outcomes_still_rank_steps(batch, gamma, lambda_, budgets, outcome):
     """Without outcome credit, a context whose returns differ has advantages of both signs."""
     reward = np.where(batch.terminated, outcome, 0.0)
-    batch = type(batch)(**(vars(batch) | {"reward": reward}))
+    batch = replace(batch, reward=reward)
     advantages = trca(batch, gamma=gamma, lambda_=lambda_, budgets=budgets)
     assert not CREDIT_RULES.get("grpo")(batch).any()
     returns = discounted_returns(

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from trca.policies.bpe import train_tokenizer
-from trca.policies.engines.engine import Request, Sampling
+from trca.policies.engines.engine import Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 
 MODEL = "tiny"
@@ -55,7 +55,7 @@ def create_app(asked):
     def complete(chat: Chat):
         asked.append(chat)
         prompt = np.array(tokenizer.encode(chat.messages[-1].content), dtype=np.int32)
-        sampling = Sampling(chat.temperature, min(chat.max_tokens, 8), stop=())
+        sampling = SamplingParams(chat.temperature, min(chat.max_tokens, 8), stop=())
         with one_at_a_time:
             [completion] = engine.generate([Request(prompt, chat.seed)], sampling)
         text = tokenizer.decode(completion.ids, skip_special_tokens=True)

@@ -96,8 +96,8 @@ def iteration(algorithm):
     rollouts = algorithm.rollouts
     assert len(rollouts) + missing == GROUPS * SIZE
     assert not {r.group for r in rollouts} & {f.group for f in algorithm.failures}
-    assert all(r.steps[-1].command.startswith("answer") or r.truncated for r in rollouts)
-    assert len(algorithm.advantages) == sum(len(r.steps) for r in rollouts)
+    assert all(r.steps[-1].action.startswith("answer") or r.truncated for r in rollouts)
+    assert all(len(r.advantages) == len(r.steps) for r in rollouts)
     return missing
 
 

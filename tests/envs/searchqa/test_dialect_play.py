@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from trca.algorithms.player import GroupRequest, Player
+from trca.algorithms.rollout import GroupRequest, RolloutLoop
 from trca.envs.registration import make_searchqa
-from trca.envs.searchqa.responses import SEARCH_R1_FORMAT, dialect_span
+from trca.envs.searchqa.responses import SEARCH_R1_FORMAT
 from trca.policies.bpe import train_tokenizer
-from trca.policies.engines.engine import Completion, Sampling
+from trca.policies.engines.engine import Completion, SamplingParams
 from trca.policies.prompts import Prompter
-from trca.policies.spans import action_mask
+from trca.policies.spans import read_response
 
 
 class Scripted:
@@ -38,7 +38,7 @@ def test_an_episode_is_played_through_the_dialect():
         ["<think>é</think><search>Ada Balan</search> ok", "nothing", "<answer>Oslo</answer>"],
     )
     world = make_searchqa()
-    player = Player(
+    loop = RolloutLoop(
         lambda split: world,
         engine,
         Prompter(tokenizer, SEARCH_R1_FORMAT.prompt),
@@ -46,10 +46,10 @@ def test_an_episode_is_played_through_the_dialect():
         SEARCH_R1_FORMAT,
     )
     task = world.unwrapped.task_ids[0]
-    played = player.play([GroupRequest(0, task, "train", 1, (0,))], Sampling(1.0, 64))
-    assert not played.failures
-    steps = played.rollouts[0].steps
-    assert [step.command for step in steps] == ["search[Ada Balan]", "", "answer[Oslo]"]
+    batch = loop.run([GroupRequest(0, task, "train", 1, (0,))], SamplingParams(1.0, 64))
+    assert not batch.failures
+    steps = batch.rollouts[0].steps
+    assert [step.action for step in steps] == ["search[Ada Balan]", "", "answer[Oslo]"]
     assert [step.parsed for step in steps] == [True, False, True]
     marked = tokenizer.decode(steps[0].response_ids[steps[0].action_mask])
     assert marked == "<search>Ada Balan</search>"
@@ -60,7 +60,6 @@ def test_an_episode_is_played_through_the_dialect():
 def test_the_mask_covers_the_tags_of_either_format():
     tokenizer = train_tokenizer(["a b <search> </search>"] * 3, [], 20, 5)
     ids = np.array(tokenizer("a <search>b</search> a")["input_ids"])
-    assert tokenizer.decode(ids[action_mask(ids, tokenizer, dialect_span)]).strip() == (
-        "<search>b</search>"
-    )
-    assert not action_mask(ids, tokenizer).any()
+    marked = ids[read_response(ids, tokenizer, SEARCH_R1_FORMAT).action_mask]
+    assert tokenizer.decode(marked).strip() == "<search>b</search>"
+    assert not read_response(ids, tokenizer).action_mask.any()

@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 from trca.envs.responses import RESPONSE_FORMATS, TaggedResponse, response_format
 from trca.envs.searchqa.env import SearchQAEnv
 from trca.envs.searchqa.responses import (
+    SEARCH_R1_FORMAT,
     dialect_prompt,
-    dialect_span,
     in_dialect,
-    parse_dialect,
+    read_dialect,
 )
 
 PIECES = ["<search>", "</search>", "<answer>", "</answer>", "<think>", "<", "/", "Ada", " ", "]"]
 
 
 @pytest.mark.parametrize(
-    ("response", "command"),
+    ("response", "action"),
     [
         ("<think>who?</think><search> Ada Balan </search>", "search[Ada Balan]"),
         ("<answer>Lum Hill</answer> and more", "answer[Lum Hill]"),
@@ -31,26 +31,28 @@ PIECES = ["<search>", "</search>", "<answer>", "</answer>", "<think>", "<", "/",
         ("<search>Ada", ""),
         ("<action>search[Ada]</action>", ""),
         ("search[Ada]", ""),
+        ("<ſearch>Ada</ſearch>", ""),
         ("", ""),
     ],
 )
-def test_one_pair_of_tags_is_a_command(response, command):
-    assert parse_dialect(response) == command
+def test_one_pair_of_tags_is_an_action(response, action):
+    assert read_dialect(response).action == action
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
 @settings(max_examples=300, deadline=None)
-def test_a_command_is_parsed_exactly_where_there_is_a_span(response):
-    span = dialect_span(response)
-    command = parse_dialect(response)
-    assert (span is None) == (command == "")
-    if span is not None:
-        assert parse_dialect(response[slice(*span)]) == command
+def test_there_is_an_action_exactly_where_there_is_a_span(response):
+    reading = read_dialect(response)
+    assert (reading.span is None) == (reading.action == "")
+    if reading.span is not None:
+        tagged = response[slice(*reading.span)]
+        assert read_dialect(tagged).action == reading.action
+        assert tagged.endswith(SEARCH_R1_FORMAT.stop)
 
 
 def test_a_megabyte_is_read_in_good_time():
     for piece in ("<search>", "</search>", "<", "x"):
-        assert parse_dialect(piece * (1_000_000 // len(piece))) == ""
+        assert read_dialect(piece * (1_000_000 // len(piece))).action == ""
 
 
 def test_a_world_takes_the_dialect():

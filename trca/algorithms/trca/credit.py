@@ -39,7 +39,7 @@ from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, n
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
 from trca.algorithms.records import StepBatch
-from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward, trca_reward
+from trca.rubric.rewards import Budgets, trca_reward
 
 
 @CREDIT_RULES.register("trca")
@@ -68,10 +68,7 @@ def trca(
     Raises:
         ValueError: For gamma or lambda outside [0, 1], or a budget below 0.
     """
-    if not isinstance(budgets, Budgets):
-        budgets = Budgets(**(budgets or {}))
-    foundational = foundational_reward(batch.judgments, batch.categories, budgets)
-    breakthrough = breakthrough_reward(batch.judgments, batch.rollout, batch.categories, budgets)
+    foundational, breakthrough = batch.rubric_rewards(Budgets.of(budgets))
     rubric = trca_reward(foundational, breakthrough, lambda_)
     returns = discounted_returns(batch.reward + rubric, batch.rollout, gamma)
     contexts = joint_codes(batch.group, batch.context)

@@ -11,11 +11,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from trca.envs.responses import ResponseFormat
-from trca.envs.text_env import UNPARSED
+from trca.envs.responses import NO_ACTION, Reading, ResponseFormat
 
-_OPENING: Final = re.compile(r"<(search|answer)>", re.IGNORECASE)
-_CLOSING: Final = re.compile(r"</(search|answer)>", re.IGNORECASE)
+_OPENING: Final = re.compile(r"<(search|answer)>", re.IGNORECASE | re.ASCII)
+_CLOSING: Final = re.compile(r"</(search|answer)>", re.IGNORECASE | re.ASCII)
 _COMMAND: Final = re.compile(r"(search|answer)\[(.*)\]", re.DOTALL)
 _INSTRUCTIONS: Final = """\
 Now it's your turn. First reason about what is known and what is missing, within <think> </think> \
@@ -25,30 +24,23 @@ tags. Then do one of two things, not both:
 <answer>Beijing</answer>."""
 
 
-def dialect_span(response: str) -> tuple[int, int] | None:
-    """The one tagged pair of a response, tags included.
+def read_dialect(response: str) -> Reading:
+    """Reads the one tagged pair of a response, such as ``search[Ada Balan]``.
 
-    None when there is no pair, when an opening tag comes a second time, and when the tags differ.
+    There is no action where a pair is missing, an opening tag comes a second time, or the tags
+    differ.
     """
     openings = list(_OPENING.finditer(response))
     if len(openings) != 1:
-        return None
+        return NO_ACTION
     closing = _CLOSING.search(response)
     (opening,) = openings
     if closing is None or closing.start() < opening.end():
-        return None
+        return NO_ACTION
     if closing[1].lower() != opening[1].lower():
-        return None
-    return opening.start(), closing.end()
-
-
-def parse_dialect(response: str) -> str:
-    """The command of a response, such as ``search[Ada Balan]``; `UNPARSED` where there is none."""
-    span = dialect_span(response)
-    if span is None:
-        return UNPARSED
-    tag, _, rest = response[span[0] + 1 : span[1]].partition(">")
-    return f"{tag.lower()}[{rest.rpartition('<')[0].strip()}]"
+        return NO_ACTION
+    content = response[opening.end() : closing.start()].strip()
+    return Reading(f"{opening[1].lower()}[{content}]", (opening.start(), closing.end()))
 
 
 def in_dialect(command: str) -> str:
@@ -93,5 +85,7 @@ def dialect_prompt(
     return "\n".join([*lines, _INSTRUCTIONS])
 
 
-SEARCH_R1_FORMAT: Final = ResponseFormat(dialect_span, parse_dialect, dialect_prompt)
+SEARCH_R1_FORMAT: Final = ResponseFormat(
+    read_dialect, stop=("</search>", "</answer>"), prompt=dialect_prompt
+)
 """The format ``search_r1``."""

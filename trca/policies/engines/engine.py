@@ -41,18 +41,19 @@ class Completion:
 
 
 @dataclass(frozen=True)
-class Sampling:
-    """How to sample.
+class SamplingParams:
+    """Temperature and limits of sampling.
 
     Attributes:
-        temperature: 0 means greedy.
+        temperature: Softmax temperature; 0 means greedy.
         max_new_tokens: Limit on R.
-        stop: Strings that end a completion (kept in it).
+        stop: Strings that end a completion, and stay in it. The rollout loop takes those of its
+            response format when there are none here.
     """
 
     temperature: float = 1.0
     max_new_tokens: int = 512
-    stop: tuple[str, ...] = ("</action>",)
+    stop: tuple[str, ...] = ()
 
 
 class Engine(Protocol):
@@ -60,7 +61,7 @@ class Engine(Protocol):
 
     version: int
 
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Completion]:
+    def generate(self, requests: Sequence[Request], sampling: SamplingParams) -> list[Completion]:
         """Completions in the order of the requests."""
         ...
 

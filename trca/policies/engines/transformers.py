@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from trca.policies.engines.engine import Completion, Request, Sampling
+from trca.policies.engines.engine import Completion, Request, SamplingParams
 from trca.policies.engines.row_attention import rows_attended
 from trca.policies.engines.row_cache import RowCache
 from trca.policies.spans import token_bytes
@@ -65,7 +65,7 @@ class TransformersEngine:
         windows = "sliding_attention" in (getattr(config, "layer_types", None) or ())
         self._window = config.sliding_window if windows else None
 
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Completion]:
+    def generate(self, requests: Sequence[Request], sampling: SamplingParams) -> list[Completion]:
         """Completions in the order of the requests.
 
         Args:
@@ -107,7 +107,7 @@ class TransformersEngine:
         """Lets go of the model."""
         self._model = None
 
-    def _checked_length(self, request: Request, sampling: Sampling) -> int:
+    def _checked_length(self, request: Request, sampling: SamplingParams) -> int:
         size = len(request.prompt_ids)
         if not size:
             raise ValueError("a prompt is empty: give one token or more")
@@ -119,7 +119,7 @@ class TransformersEngine:
         return size
 
     def _decode(
-        self, requests: Sequence[Request], sampling: Sampling, cached: int
+        self, requests: Sequence[Request], sampling: SamplingParams, cached: int
     ) -> list[Completion]:
         """Completes requests whose keys and values take the size ``cached`` at first."""
         device = self._model.device
@@ -206,7 +206,7 @@ class TransformersEngine:
 class _Row:
     """One request on its way."""
 
-    def __init__(self, request: Request, sampling: Sampling) -> None:
+    def __init__(self, request: Request, sampling: SamplingParams) -> None:
         self.prompt: list[int] = request.prompt_ids.tolist()
         stream = np.random.Generator(np.random.Philox(key=request.seed))
         self.uniform = stream.random(sampling.max_new_tokens)
