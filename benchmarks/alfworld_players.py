@@ -24,7 +24,7 @@ def players(seed: int) -> dict[str, Player]:
     rng = random.Random(seed)
     return {
         "oracle": lambda env, _: env.oracle_action(),
-        "heuristic": lambda env, _: env.heuristic_action(),
+        "heuristic": lambda env, _: env.demonstrator_action(),
         "random": lambda _, offered: rng.choice(offered),
     }
 

@@ -6,13 +6,13 @@
     python benchmarks/rubric_quality.py searchqa --tasks 200
     python benchmarks/rubric_quality.py --recorded RUN/rollouts/iteration_000120/train.jsonl
 
-Agents: the oracle (sees all), the heuristic (sees what an agent sees), a weak one (the heuristic's
-command with probability 0.4, else a random one), a random one (admissible commands) and a blind one
-(admissible commands, stale commands, nonsense and silence); recorded rollouts of a policy join them
-as ``recorded``. Prints how often each operator fires per step, the coverage of the positive
-operators at the end of a rollout and its correlation with success, the share of steps of lost
-rollouts that have a non-zero judgment, how contexts group the steps of eight weak rollouts, and
-microseconds of processor time per transition; ends with the claims it checked.
+Agents: the oracle (sees all), the demonstrator (sees what an agent sees), a weak one (the
+demonstrator's action with probability 0.4, else a random one), a random one (admissible actions)
+and a blind one (admissible actions, stale actions, nonsense and silence); recorded rollouts of a
+policy join them as ``recorded``. Prints how often each operator fires per step, the coverage of the
+positive operators at the end of a rollout and its correlation with success, the share of steps of
+lost rollouts that have a non-zero judgment, how contexts group the steps of eight weak rollouts,
+and microseconds of processor time per transition; ends with the claims it checked.
 """
 
 from __future__ import annotations
@@ -27,22 +27,16 @@ from typing import Any
 
 import numpy as np
 
-from trca.envs.annotate import load_judge
-from trca.envs.registration import make_alfworld, make_searchqa, make_webshop
+from trca.envs import make
 from trca.rubric import CATEGORIES, RubricLibrary
 from trca.tune_configs.files import assignments
 
-WORLDS: dict[str, Any] = {
-    "alfworld": make_alfworld,
-    "webshop": make_webshop,
-    "searchqa": make_searchqa,
-}
 NONSENSE = {
     "alfworld": ["", "go to the kitchen", "take spoon 9 from table 9", "open bed 1"],
     "webshop": ["", "buy the first one", "click[spoon]", "search[spoon]"],
     "searchqa": ["", "who knows", "open[9]", "search[ ]", "search[spoon]"],
 }
-AGENTS = ("oracle", "heuristic", "weak", "random", "blind")
+AGENTS = ("oracle", "demonstrator", "weak", "random", "blind")
 GAMMA, LAMBDA = 0.95, 0.8
 ROLLOUTS = 8
 
@@ -69,11 +63,14 @@ def command_of(
     world = env.unwrapped
     if agent == "oracle":
         return str(world.oracle_action())
-    if agent == "heuristic" or (agent == "weak" and rng.random() < 0.4):
-        return str(world.heuristic_action())
+    if agent == "demonstrator" or (agent == "weak" and rng.random() < 0.4):
+        return str(world.demonstrator_action())
     if agent == "blind" and rng.random() < 0.4:
         here = next((c for c in info["admissible_actions"] if c.startswith("examine")), "look")
-        nonsense = [*NONSENSE[env.judge.library.world], past[int(rng.integers(len(past)))]]
+        nonsense = [
+            *NONSENSE[env.get_wrapper_attr("judge").library.environment],
+            past[int(rng.integers(len(past)))],
+        ]
         return str(rng.choice([*nonsense, here.replace("examine", "open")]))
     return str(world.random_action(rng))
 
@@ -197,9 +194,9 @@ def print_contexts(groups: list[list[Rollout]]) -> None:
     )
 
 
-def print_costs(rollouts: list[Rollout], world: str) -> None:
+def print_costs(rollouts: list[Rollout], env: Any) -> None:
     """Microseconds per transition of adapter, judge, and context with memory line."""
-    judge, adapter = load_judge(world)
+    judge, adapter = env.get_wrapper_attr("judge"), env.unwrapped.adapter_class()
     clock = time.process_time
     tracking = judging = telling = 0.0
     count = 0
@@ -254,13 +251,13 @@ def print_claims(rollouts: dict[str, list[Rollout]], library: RubricLibrary) -> 
 def main() -> int:
     """Runs the agents and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("world", nargs="?", choices=WORLDS, default="alfworld")
+    parser.add_argument("world", nargs="?", choices=NONSENSE, default="alfworld")
     parser.add_argument("--tasks", type=int, default=60)
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[])
     parser.add_argument("--recorded", metavar="JSONL")
     options = parser.parse_args()
     arguments = {"split": "train", **assignments(options.set)}
-    env: Any = WORLDS[options.world](**arguments)
+    env: Any = make(options.world, **arguments)
     everything = env.unwrapped.task_ids
     rng = np.random.default_rng(0)
     count = min(options.tasks, len(everything))
@@ -279,7 +276,7 @@ def main() -> int:
     print_firing(rollouts, library)
     print_coverage(rollouts, library.categories != CATEGORIES.index("invalidity"))
     print_contexts(weak)
-    print_costs(rollouts["weak"], options.world)
+    print_costs(rollouts["weak"], env)
     return 0 if print_claims(rollouts, library) else 1
 
 

@@ -104,7 +104,7 @@ def scripts(env: SearchQAEnv, tasks: int) -> list[Script]:
         env.reset(options={"task": task_id})
         actions, over = [], False
         while not over:
-            actions.append(env.heuristic_action())
+            actions.append(env.demonstrator_action())
             _, _, terminated, truncated, _ = env.step(actions[-1])
             over = terminated or truncated
         found.append((task_id, actions))

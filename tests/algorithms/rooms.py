@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from trca.envs.text_env import UNPARSED, TextEnv
@@ -33,7 +34,7 @@ class Rooms(TextEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
-        super().reset(seed=seed)
+        gymnasium.Env.reset(self, seed=seed)
         self._task = (options or {}).get("task", self._tasks[0])
         if self._task in self._broken:
             raise RuntimeError(f"the door of {self._task} is stuck")

@@ -21,7 +21,7 @@ def test_show_lists_every_operator():
 def test_check_accepts_a_sound_library_and_names_what_is_wrong_with_another(tmp_path):
     assert trca("rubric", "check").exit_code == 0
     path = tmp_path / "mine.yaml"
-    path.write_text("world: alfworld\noperators: []\n")
+    path.write_text("environment: alfworld\noperators: []\n")
     result = trca("rubric", "check", str(path))
     assert result.exit_code == 2
     assert "mine.yaml: 0 evidence operators" in result.output

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trca.envs.alfworld.adapter import ALFWorldAdapter
 from trca.envs.alfworld.env import ALFWorldEnv
-from trca.envs.annotate import RubricAnnotation, adapter_type, load_judge
+from trca.envs.annotate import RubricAnnotation, load_judge
+from trca.envs.registration import check_library
 from trca.rubric import (
     Budgets,
     RubricError,
@@ -29,7 +31,7 @@ def wandering(env, episodes, rng):
         infos, over = [info], False
         while not over:
             offered = [*info["admissible_actions"], *infos[0]["admissible_actions"], "", "dance"]
-            good = env.unwrapped.heuristic_action()
+            good = env.unwrapped.demonstrator_action()
             command = rng.choice([good, rng.choice(offered)])
             _, _, terminated, truncated, info = env.step(command)
             infos.append(info)
@@ -125,15 +127,20 @@ def test_settings_that_make_no_sense_are_refused():
         RubricAnnotation(ALFWorldEnv(), budgets={"execution": -1})
     with pytest.raises(RubricError, match="did you mean 'alfworld'"):
         RubricAnnotation(ALFWorldEnv(), library="alfword")
-    with pytest.raises(RubricError, match="choose from alfworld"):
-        adapter_type("chess")
 
 
-def test_a_library_is_checked_against_its_world(tmp_path):
+def test_a_library_is_checked_against_its_environment(tmp_path):
     text = (RubricLibrary.load("alfworld").operators[0]).condition
     assert text == "task.target in facts.new_objects"
     path = tmp_path / "mine.yaml"
     source = RubricLibrary.load("alfworld").model_dump_json()
     path.write_text(source.replace("new_objects", "fresh_objects"))
     with pytest.raises(RubricError, match=r"mine\.yaml: operator 'target_seen'.*new_objects"):
-        load_judge(path)
+        load_judge(path, ALFWorldAdapter)
+    with pytest.raises(RubricError, match=r"mine\.yaml: operator 'target_seen'.*new_objects"):
+        check_library(path)
+    with pytest.raises(RubricError, match=r"operator 'product_listed'.*new_match"):
+        check_library("webshop", "alfworld")
+    path.write_text(source.replace('"alfworld"', '"chess"'))
+    with pytest.raises(RubricError, match=r"mine\.yaml: unknown environment 'chess'.*alfworld"):
+        check_library(path)

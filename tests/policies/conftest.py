@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import pytest
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from trca.envs.text_env import TextEnv
+from trca.envs import Outcome, TextEnv, register
 from trca.policies.bpe import train_tokenizer
 from trca.policies.models import load_tokenizer, resolve_model
 from trca.policies.tiny import TinySpec, new_model, respond
@@ -74,40 +73,38 @@ def sharpened(model: Any) -> Any:
 class RoomEnv(TextEnv):
     """Go to the place that the task names."""
 
-    def __init__(self, split: str = "train", max_steps: int = 4) -> None:
-        super().__init__()
-        self.split = split
-        self.max_steps = max_steps
+    def __init__(self, split: str = "train", max_steps: int = 4, places: int = 8) -> None:
+        super().__init__(split, max_steps)
+        self.places = places
 
     @property
     def task_ids(self) -> tuple[str, ...]:
-        return tuple(f"{noun} {n}" for noun in NOUNS for n in (1, 2))
+        return tuple(f"{noun} {n}" for noun in NOUNS for n in (1, 2))[: self.places]
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.goal = (options or {"task": "bed 1"})["task"]
-        self.steps = 0
-        return "You are in a room.", self._info()
+    @property
+    def instruction(self) -> str:
+        return f"find {self.goal}."
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        self.steps += 1
+    @property
+    def admissible_actions(self) -> list[str]:
+        return [*(f"go to {place}" for place in self.task_ids), "look"]
+
+    def start_task(self, task_id: str, options: dict[str, Any]) -> str:
+        self.goal = task_id
+        return "You are in a room."
+
+    def take_action(self, action: str) -> Outcome:
         won = action == f"go to {self.goal}"
-        return "You look around.", float(won), won, self.steps == self.max_steps, self._info()
+        return Outcome("You look around.", float(won), won)
 
-    def heuristic_action(self) -> str:
+    def demonstrator_action(self) -> str:
         return f"go to {self.goal}"
-
-    def _info(self) -> dict[str, Any]:
-        offered = [f"go to {place}" for place in self.task_ids]
-        return {"task": f"find {self.goal}.", "admissible_actions": [*offered, "look"]}
 
 
 @pytest.fixture(scope="session")
 def room() -> str:
     """Gymnasium id of a small world with a demonstrator."""
-    gymnasium.register("toy/Room-v0", entry_point=RoomEnv)
+    register("toy/Room-v0", RoomEnv)
     return "toy/Room-v0"
 
 

@@ -13,6 +13,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from tests.policies.conftest import RoomEnv
+from trca.envs import TextEnv, make
 from trca.envs.responses import ACTION_FORMAT, read_action
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.searchqa.data.generate import generated
@@ -44,7 +46,7 @@ def test_it_learns_to_speak_the_format_with_the_words_of_the_world(
     folder = tiny_policy(room, {}, SPEC)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder)
-    env = gymnasium.make(room)
+    env = make(room)
     _, info = env.reset()
     prompt = Prompter(tokenizer, "compact", history_length=0).encode(
         task=info["task"],
@@ -61,10 +63,11 @@ def test_it_learns_to_speak_the_format_with_the_words_of_the_world(
     assert np.mean([c in info["admissible_actions"] for c in commands]) > 0.6
 
 
-def test_it_is_built_once_for_all_that_only_judge(room: str, cache: Folders) -> None:
+def test_it_is_built_once_for_all_that_leaves_the_language_alone(room: str, cache: Folders) -> None:
     first = tiny_policy(room, {}, SPEC)
     written = (first / "model.safetensors").stat().st_mtime_ns
-    assert tiny_policy(room, {"lambda_": 0.3, "budgets": {}, "split": "valid"}, SPEC) == first
+    silent = {"lambda_": 0.3, "budgets": {}, "max_steps": 3, "split": "valid"}
+    assert tiny_policy(room, silent, SPEC) == first
     assert (first / "model.safetensors").stat().st_mtime_ns == written
     assert json.loads((first / "recipe.json").read_text())["env_config"] == {"split": "train"}
 
@@ -72,7 +75,7 @@ def test_it_is_built_once_for_all_that_only_judge(room: str, cache: Folders) -> 
 def test_another_world_or_recipe_is_another_policy(room: str, cache: Folders) -> None:
     quick = TinySpec(**{**vars(SPEC), "stages": (Stage(0.5, 2),)})
     tiny_policy(room, {}, quick)
-    tiny_policy(room, {"max_steps": 3}, quick)
+    tiny_policy(room, {"places": 4}, quick)
     tiny_policy(room, {}, TinySpec(**{**vars(quick), "seed": 1}))
     assert len(cache()) == 3
 
@@ -131,7 +134,7 @@ def test_a_build_that_dies_leaves_nothing_to_be_found(
 
 
 def test_the_demonstrator_is_as_random_as_asked(room: str) -> None:
-    env = gymnasium.make(room)
+    env = make(room)
     quiet = lambda doing, done, total: None  # noqa: E731
 
     def sensible(randomness: float) -> float:
@@ -156,9 +159,13 @@ def test_deliberate_commands_are_never_random() -> None:
         answers(("search", "answer"))
 
 
-def test_a_world_without_a_demonstrator_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"has no heuristic_action\(\) to imitate"):
-        demonstrate([gymnasium.make("CartPole-v1")], 0.5, 1, 0, 0, lambda *_: None)  # type: ignore[arg-type]
+class Mute(RoomEnv):
+    demonstrator_action = TextEnv.demonstrator_action
+
+
+def test_an_environment_without_a_demonstrator_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Mute has no demonstrator_action\(\) to imitate"):
+        demonstrate([make(Mute)], 0.5, 1, 0, 0, lambda *_: None)
 
 
 def test_names_of_models(room: str, tmp_path: Path) -> None:

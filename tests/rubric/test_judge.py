@@ -43,7 +43,9 @@ def library(first="facts.accepted"):
         for category in CATEGORIES
         for number, (condition, reads, binds) in enumerate(CONDITIONS)
     ]
-    return RubricLibrary.parse(json.dumps({"world": "any", "operators": operators}), "any.yaml")
+    return RubricLibrary.parse(
+        json.dumps({"environment": "any", "operators": operators}), "any.yaml"
+    )
 
 
 def test_each_operator_judges_facts_and_binding():

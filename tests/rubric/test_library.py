@@ -12,7 +12,7 @@ from trca.rubric import CATEGORIES, RubricError, RubricLibrary
 def plain():
     """A library of fifteen operators that all read one fact."""
     return {
-        "world": "alfworld",
+        "environment": "alfworld",
         "operators": [
             {
                 "id": f"{category}_{number}",
@@ -73,15 +73,15 @@ def without(field):
         ({**plain(), "operators": plain()["operators"][:-1]}, "4 execution operators"),
         ({**plain(), "operators": []}, "0 evidence operators"),
         ({**plain(), "operators": 7}, "operators is '7'"),
-        ({**plain(), "wrld": 1}, "unknown field 'wrld': did you mean 'world'"),
-        ({"operators": plain()["operators"]}, "world: Field required"),
+        ({**plain(), "enviroment": 1}, "unknown field 'enviroment': did you mean 'environment'"),
+        ({"operators": plain()["operators"]}, "environment: Field required"),
         ("[1, 2]", "a library is a mapping"),
-        ("world: [", "not a YAML file"),
-        ("world: !!python/object/apply:os.getcwd []", "not a YAML file"),
+        ("environment: [", "not a YAML file"),
+        ("environment: !!python/object/apply:os.getcwd []", "not a YAML file"),
         ("a: &a [1, 1]\nb: [*a, *a]", "aliases"),
         ("[" * 5000, "not a YAML file"),
         ("", "a library is a mapping"),
-        ("world: \x00", "not a YAML file"),
+        ("environment: \x00", "not a YAML file"),
         ("#" * 70_000, "larger than 65536 bytes"),
     ],
 )
@@ -94,7 +94,7 @@ def test_a_broken_library_is_refused_with_the_place_and_the_mend(tmp_path, data,
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):
     path = tmp_path / "mine.yaml"
-    path.write_bytes(b"world: \xff\xfe")
+    path.write_bytes(b"environment: \xff\xfe")
     with pytest.raises(RubricError, match="not UTF-8"):
         RubricLibrary.load(path)
 

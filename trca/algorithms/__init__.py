@@ -17,7 +17,6 @@ from trca.algorithms.grpo import GRPO, GRPOConfig
 from trca.algorithms.text_algorithm import TextAlgorithm
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.trca import TRCA, TRCAConfig
-from trca.envs.registration import register
 
 __all__ = [
     "ALGORITHMS",
@@ -40,4 +39,3 @@ ALGORITHMS: dict[str, type[TextAlgorithm]] = {"TRCA": TRCA, "GRPO": GRPO, "GiGPO
 
 for _name, _algorithm in ALGORITHMS.items():
     register_trainable(_name, _algorithm)
-register()

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, EVALUATION_RESULTS
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
+from trca.algorithms.environments import env_creator
 from trca.algorithms.metrics import rollout_metrics
 from trca.algorithms.records import Rollout
 from trca.algorithms.rollout import Failure, GroupRequest, RolloutBatch
@@ -69,8 +69,8 @@ def local_runner(config: TextAlgorithmConfig) -> TextEnvRunner:
     """
     config = config.copy(copy_frozen=False)
     config.validate()
-    _, env_creator = Algorithm._get_env_id_and_creator(config.env, config)
-    return TextEnvRunner(config=config, env_creator=env_creator, worker_index=0, num_workers=0)
+    creator = env_creator(config.env)
+    return TextEnvRunner(config=config, env_creator=creator, worker_index=0, num_workers=0)
 
 
 def evaluate_panel(

@@ -23,6 +23,7 @@ from ray.rllib.utils.metrics import (
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from trca.algorithms.credit import bind_credit
+from trca.algorithms.environments import env_creator
 from trca.algorithms.evaluation import Evaluation
 from trca.algorithms.metrics import credit_metrics, rollout_metrics
 from trca.algorithms.records import Rollout, StepBatch, assign_advantages
@@ -112,6 +113,10 @@ class TextAlgorithm(Algorithm):
     @classmethod
     def _should_create_evaluation_env_runners(cls, eval_config: AlgorithmConfig) -> bool:
         return bool(eval_config.evaluation_num_env_runners > 0)
+
+    @staticmethod
+    def _get_env_id_and_creator(env_specifier: Any, config: AlgorithmConfig) -> tuple[Any, Any]:
+        return env_specifier, env_creator(env_specifier)
 
     def _sample(self) -> RolloutBatch:
         config = self.config

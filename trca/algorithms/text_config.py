@@ -138,10 +138,8 @@ class TextAlgorithmConfig(AlgorithmConfig):
 
     def resolved_model(self) -> str:
         """Folder or Hugging Face name of the model; builds the embedded policy on first use."""
-        name = self.env if isinstance(self.env, str) else getattr(self.env, "__name__", "")
-        return _resolve(
-            str(self.model), name, json.dumps(self.env_config, sort_keys=True, default=str)
-        )
+        env_config = json.dumps(self.env_config, sort_keys=True, default=str)
+        return _resolve(str(self.model), self.env, env_config)
 
     def get_default_rl_module_spec(self) -> RLModuleSpec:
         """The spec of the language-model module."""
@@ -196,7 +194,7 @@ class TextAlgorithmConfig(AlgorithmConfig):
 
 
 @cache
-def _resolve(model: str, world: str, env_config: str) -> str:
+def _resolve(model: str, env: str | type, env_config: str) -> str:
     from trca.policies.models import resolve_model
 
-    return str(resolve_model(model, env_id=world, env_config=json.loads(env_config)))
+    return str(resolve_model(model, env_id=env, env_config=json.loads(env_config)))

@@ -129,7 +129,8 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         """Returns the tasks of a split, in order."""
         env = self._make_env(split)
         try:
-            return Panel(str(self.config.env), split, tuple(env.get_wrapper_attr("task_ids")))
+            found: Panel = env.get_wrapper_attr("panel")
+            return found
         finally:
             env.close()
 

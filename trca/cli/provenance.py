@@ -53,18 +53,17 @@ def panels(settings: RunSettings) -> dict[str, Panel]:
 
 
 def panel(settings: RunSettings, split: str) -> Panel:
-    """All tasks of a split of the run's world.
+    """All tasks of a split of the run's environment.
 
     Raises:
-        ValueError: When the world has no such split; lists the known ones.
+        ValueError: When the environment has no such split; lists the known ones.
     """
-    import gymnasium
+    from trca.envs import make
 
-    from trca.envs.panel import Panel
-
-    env = gymnasium.make(settings.run.env, **{**settings.run.env_config, "split": split})
+    env = make(settings.run.env, **{**settings.run.env_config, "split": split})
     try:
-        return Panel(settings.run.env, split, tuple(env.get_wrapper_attr("task_ids")))
+        found: Panel = env.get_wrapper_attr("panel")
+        return found
     finally:
         env.close()
 

@@ -1,5 +1,8 @@
-"""Worlds: Gymnasium text environments that judge every transition with rubrics."""
+"""Gymnasium text environments whose transitions are judged by rubrics."""
 
-from trca.envs.registration import register
+from trca.envs.registration import make, register, register_packaged
+from trca.envs.text_env import Outcome, TextEnv
 
-register()
+register_packaged()
+
+__all__ = ["Outcome", "TextEnv", "make", "register"]

@@ -16,15 +16,17 @@ SHRUNK: Final = "shrunk:"
 _DTYPES: Final = {"auto": "auto", "float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
-def resolve_model(name: str, *, env_id: str, env_config: Mapping[str, Any] | None = None) -> str:
+def resolve_model(
+    name: str, *, env_id: str | type, env_config: Mapping[str, Any] | None = None
+) -> str:
     """Where the model of a name lies.
 
     Args:
         name: ``tiny`` for the embedded policy, built for this world on first use and then kept;
             ``shrunk:`` and the name of a known model for a small random one of its architecture,
             for dry runs; else a folder or a Hugging Face name, which stays as it is.
-        env_id: Gymnasium id of the world that the tiny policy is to speak.
-        env_config: Keyword arguments of that world.
+        env_id: The environment that the tiny policy is to speak, as `trca.envs.make` takes it.
+        env_config: Keyword arguments of that environment.
 
     Returns:
         What `load_model` and `load_tokenizer` take.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,12 +20,12 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config,
 
 from trca.common.cache import build_once, cache_folder, digest
 from trca.common.progress import progress
+from trca.envs.registration import EnvClass, env_class, identity, language, make
 from trca.policies.bpe import END, TAGS, train_tokenizer
 from trca.policies.models import quiet
 from trca.policies.warmstart import Example, Stage, Tick, demonstrate, imitate
 
-_VERSION: Final = 2
-_JUDGES_ONLY: Final = ("library", "budgets", "lambda_", "render_mode")
+_VERSION: Final = 3
 THOUGHT: Final = "ok"
 
 
@@ -54,6 +54,7 @@ class TinySpec:
         seed: Seed of weights, tasks, commands and order.
         threads: Shares of a batch that are imitated side by side; another number rounds
             differently.
+        max_steps: Step limit of the demonstrator's episodes; None for the environment's own.
     """
 
     hidden_size: int = 128
@@ -74,62 +75,58 @@ class TinySpec:
     prompt_weight: float = 0.2
     seed: int = 0
     threads: int = 2
-
-
-_COPIER: Final = TinySpec(kv_heads=4, mimetic=True, lr=3e-3)
-SPECS: Final[Mapping[str, TinySpec]] = {
-    "trca/WebShop-v0": _COPIER,
-    "trca/SearchQA-v0": replace(
-        _COPIER,
-        worlds=10,
-        deliberate=("answer",),
-        stages=(Stage(0.1, 1500), Stage(0.75, 300)),
-    ),
-}
-"""Worlds whose commands are copied from long pages; all others have the defaults."""
+    max_steps: int | None = None
 
 
 def tiny_policy(
-    env_id: str, env_config: Mapping[str, Any] | None = None, spec: TinySpec | None = None
+    env: EnvClass, env_config: Mapping[str, Any] | None = None, spec: TinySpec | None = None
 ) -> Path:
-    """Folder of the tiny policy of a world, which ``from_pretrained`` opens.
+    """Folder of the tiny policy of an environment, which ``from_pretrained`` opens.
 
-    It is found under a hash of all that made it; what only judges the agent (library, budgets,
-    lambda) has no part in it. It always learns from the ``train`` split.
+    It is found under a hash of all that made it. Arguments that do not change what is said in the
+    environment (see `TextEnv.language`) have no part in it. It always learns from the ``train``
+    split.
 
     Args:
-        env_id: Gymnasium id of the world.
-        env_config: Keyword arguments of the world.
-        spec: Sizes and stages; those of `SPECS` for None.
+        env: The environment, as `trca.envs.make` takes it.
+        env_config: Keyword arguments of the environment.
+        spec: Sizes and stages; None for those that the environment declares.
     """
-    spec = spec or spec_of(env_id)
-    world = {k: v for k, v in (env_config or {}).items() if k not in _JUDGES_ONLY}
-    world["split"] = "train"
-    recipe = {"env_id": env_id, "env_config": world, "spec": asdict(spec), "version": _VERSION}
+    spec = spec or spec_of(env)
+    spoken = language(env)
+    own = {k: v for k, v in (env_config or {}).items() if k in spoken} | {"split": "train"}
+    recipe = {
+        "env": identity(env),
+        "env_config": own,
+        "spec": asdict(spec),
+        "version": _VERSION,
+    }
     folder = cache_folder() / "tiny" / digest(recipe)
+    limit = {} if spec.max_steps is None else {"max_steps": spec.max_steps}
 
     def build(target: Path) -> None:
-        with progress(f"the tiny policy for {env_id}") as tick, _one_thread(), ExitStack() as envs:
+        name = env if isinstance(env, str) else env.__name__
+        with progress(f"the tiny policy for {name}") as tick, _one_thread(), ExitStack() as envs:
 
-            def make(**changed: Any) -> gymnasium.Env[str, str]:
-                kwargs = world | changed
-                return envs.enter_context(
-                    closing(gymnasium.make(env_id, disable_env_checker=True, **kwargs))
-                )
+            def start(**changed: Any) -> gymnasium.Env[str, str]:
+                return envs.enter_context(closing(make(env, **own | limit | changed)))
 
-            played = [make()]
+            played = [start()]
             if spec.worlds and getattr(played[0].unwrapped, "generated", False):
-                first = world.get("seed", 0) + 1
-                played = [make(seed=first + number) for number in range(spec.worlds)]
+                first = own.get("seed", 0) + 1
+                played = [start(seed=first + number) for number in range(spec.worlds)]
             build_tiny(played, spec, target, tick)
         (target / "recipe.json").write_text(json.dumps(recipe, indent=2, default=str))
 
     return build_once(folder, build)
 
 
-def spec_of(env_id: str) -> TinySpec:
-    """What the tiny policy of a world is made by."""
-    return SPECS.get(env_id, TinySpec())
+def spec_of(env: EnvClass) -> TinySpec:
+    """The recipe of the tiny policy of an environment: the defaults and what it declares."""
+    changes = dict(getattr(env_class(env), "tiny_policy", {}))
+    if "stages" in changes:
+        changes["stages"] = tuple(Stage(*stage) for stage in changes["stages"])
+    return TinySpec(**changes)
 
 
 def build_tiny(

@@ -1,10 +1,4 @@
-"""Imitation of a weak demonstrator: how a tiny policy learns a world's language before RL.
-
-The world is met through `gymnasium.make` alone, with some things beside Gymnasium's own: its
-``task_ids``; ``heuristic_action()``, a sensible next command from what was observed so far; where
-it offers commands with a blank, ``random_action(rng)``, which fills it; and, where each ``seed`` is
-another world that is whole in itself, ``generated``, which is true.
-"""
+"""Imitation of a weak demonstrator: how a tiny policy learns to speak before RL."""
 
 from __future__ import annotations
 
@@ -74,14 +68,8 @@ def demonstrate(
         deliberate: Beginnings of commands that are never random.
 
     Raises:
-        ValueError: When the world has no ``heuristic_action``, or offers deliberate commands alone.
+        ValueError: When an environment has no demonstrator, or admits deliberate actions alone.
     """
-    for env in envs:
-        if not hasattr(env.unwrapped, "heuristic_action"):
-            raise ValueError(
-                f"{type(env.unwrapped).__name__} has no heuristic_action() to imitate: add one, or"
-                " name a model instead of tiny"
-            )
     draw = random.Random(seed)
     worlds: list[Any] = [env.unwrapped for env in envs]
     tasks = [(number, task) for number, world in enumerate(worlds) for task in world.task_ids]
@@ -96,7 +84,7 @@ def demonstrate(
             if draw.random() < randomness:
                 command = _random_command(world, info["admissible_actions"], deliberate, draw)
             else:
-                command = world.heuristic_action()
+                command = world.demonstrator_action()
             examples.append(
                 Example(_prompt(world, info, observation, past, history_length), command)
             )

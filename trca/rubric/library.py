@@ -1,4 +1,4 @@
-"""The library of a world: five operators in each of three categories (Appendix A of the paper)."""
+"""A rubric library: five operators in each of three categories (Appendix A of the paper)."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Operator(_Record):
 
 
 class RubricLibrary(_Record):
-    """The operators of one world, in the order of the judgments."""
+    """The operators of one environment, in the order of the judgments."""
 
-    world: _Name
+    environment: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_./-]{0,99}$")
     operators: tuple[Operator, ...] = Field(strict=False)
     source: str = Field(default="", exclude=True, description="where it was read; errors name it")
 
@@ -82,7 +82,9 @@ class RubricLibrary(_Record):
         except ValueError as error:
             raise RubricError(f"{source}: not a YAML file: {error}") from None
         if not isinstance(data, dict):
-            raise RubricError(f"{source}: a library is a mapping with 'world' and 'operators'")
+            raise RubricError(
+                f"{source}: a library is a mapping with 'environment' and 'operators'"
+            )
         try:
             library = cls.model_validate({**data, "source": source})
         except ValidationError as error:

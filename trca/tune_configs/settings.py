@@ -6,7 +6,6 @@ algorithm's parameter model (`trca.algorithms.parameters`). There is no third pl
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,7 +33,10 @@ class RunParameters(BaseModel):
     )
     checkpoint_interval: Positive = Field(1, description="Iterations between checkpoints.")
 
-    env: str = Field("trca/ALFWorld-v0", description="Gymnasium id of the world.")
+    env: str = Field(
+        "trca/ALFWorld-v0",
+        description="The environment: a Gymnasium id, module:Class or path/to/file.py:Class.",
+    )
     env_config: dict[str, Any] = Field(
         default_factory=dict, description="Arguments of the world, such as games and max_steps."
     )
@@ -99,7 +101,7 @@ class RunSettings:
         parameters = _checked(model, rest, wrong)
         if not wrong:
             wrong += _credit_errors(parameters.credit)
-            wrong += _world_errors(run.env, run.env_config, parameters)
+            wrong += _env_errors(run.env, run.env_config, parameters)
         if wrong:
             raise ConfigError("\n".join(f"{source}: {message}" for message in wrong))
         return cls(run, parameters)
@@ -182,15 +184,14 @@ def _credit_errors(name: str) -> list[str]:
     return []
 
 
-def _world_errors(env: str, env_config: Mapping[str, Any], parameters: TextParameters) -> list[str]:
-    """What is wrong with the world's id and arguments and the splits named for it."""
-    import gymnasium
+def _env_errors(env: str, env_config: Mapping[str, Any], parameters: TextParameters) -> list[str]:
+    """What is wrong with the environment, its arguments and the splits named for it."""
+    from trca.envs.registration import arguments, make
 
-    from trca.envs.registration import WORLDS
-
-    if env not in WORLDS:
-        return [f"env is {env!r}: {nearest(env, WORLDS)}"]
-    known = world_arguments(env)
+    try:
+        known = arguments(env)
+    except ValueError as error:
+        return [f"env is {env!r}: {error}"]
     unknown = [
         f"unknown key 'env_config.{key}': {nearest(key, known)}"
         for key in env_config
@@ -198,22 +199,10 @@ def _world_errors(env: str, env_config: Mapping[str, Any], parameters: TextParam
     ]
     if unknown:
         return unknown
-    arguments = {"split": "train", **env_config}
+    given = {"split": "train", **env_config}
     try:
-        gymnasium.make(env, **arguments).close()
-        gymnasium.make(env, **{**arguments, "split": parameters.evaluation_split}).close()
+        make(env, **given).close()
+        make(env, **{**given, "split": parameters.evaluation_split}).close()
     except (ValueError, TypeError, OSError, RuntimeError) as error:
-        return [f"the world {env} with {arguments}: {error}"]
+        return [f"the environment {env} with {given}: {error}"]
     return []
-
-
-def world_arguments(env: str) -> tuple[str, ...]:
-    """The names that ``env_config`` may hold for a world of this package."""
-    import gymnasium
-    from gymnasium.envs.registration import load_env_creator
-
-    entry_point = gymnasium.spec(env).entry_point
-    maker = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
-    world = type(gymnasium.make(env).unwrapped)
-    names = [*inspect.signature(world).parameters, *inspect.signature(maker).parameters]  # type: ignore[arg-type]
-    return tuple(n for n in dict.fromkeys(names) if n not in ("kwargs", "render_mode"))

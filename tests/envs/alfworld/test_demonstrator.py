@@ -18,7 +18,7 @@ def episode(env, task, rng=None, perturb=0.0):
     over = False
     while not over:
         offered = info["admissible_actions"]
-        command = env.heuristic_action()
+        command = env.demonstrator_action()
         assert command in offered
         if rng is not None and rng.random() < perturb:
             command = rng.choice(offered)
@@ -129,11 +129,11 @@ def test_it_takes_over_from_any_state():
             if over:
                 break
         while not over:
-            _, _, over, truncated, _ = env.step(env.heuristic_action())
+            _, _, over, truncated, _ = env.step(env.demonstrator_action())
             assert not truncated
 
 
 def test_asking_twice_gives_the_same_answer():
     env = ALFWorldEnv()
     env.reset(options={"task": "small/train/heat-0003"})
-    assert env.heuristic_action() == env.heuristic_action()
+    assert env.demonstrator_action() == env.demonstrator_action()

@@ -81,7 +81,7 @@ def test_the_step_limit_truncates(env):
 
 
 def test_a_step_needs_a_reset(env):
-    for call in (lambda: env.step("look"), env.oracle_action, env.heuristic_action):
+    for call in (lambda: env.step("look"), env.oracle_action, env.demonstrator_action):
         with pytest.raises(ResetNeeded, match="reset"):
             call()
 

@@ -106,7 +106,7 @@ def with_another_place_for(scene, kind, opened):
 def test_facts_are_equal_for_games_that_differ_only_in_what_was_not_seen():
     """The target lies in another closed receptacle; whoever opens neither learns the same."""
     rng = random.Random(0)
-    judge, _ = load_judge("alfworld")
+    judge = load_judge("alfworld", ALFWorldAdapter)
     compared = 0
     for number in range(40):
         scene = generate.draw("small", "train", ("Heat", "Cool")[number % 2], number)

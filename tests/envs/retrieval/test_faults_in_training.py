@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from tests.envs.retrieval.servers import serving
 from trca.algorithms import TRCAConfig
-from trca.envs.registration import make_searchqa
+from trca.envs import make
 from trca.envs.retrieval.bm25_retriever import BM25Retriever
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.retrieval.server import create_app
@@ -39,7 +39,7 @@ def model(tmp_path_factory):
         lr=1e-2,
         warmup=10,
     )
-    build_tiny([make_searchqa(questions="small")], spec, folder, lambda *_: None)
+    build_tiny([make("searchqa", questions="small")], spec, folder, lambda *_: None)
     return folder
 
 

@@ -39,7 +39,8 @@ class Reader:
 
     def __init__(self, question=ASKED, retriever=RETRIEVER):
         self.simulator = Simulator(retriever, top_k=2, max_passage_chars=40)
-        self.judge, self.adapter = load_judge("searchqa")
+        self.adapter = SearchQAAdapter()
+        self.judge = load_judge("searchqa", SearchQAAdapter)
         self.adapter.reset(question.text, self.simulator.reset(question), offered_actions(0))
 
     def __call__(self, action):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from trca.algorithms.rollout import GroupRequest, RolloutLoop
-from trca.envs.registration import make_searchqa
+from trca.envs import make
 from trca.envs.searchqa.responses import SEARCH_R1_FORMAT
 from trca.policies.bpe import train_tokenizer
 from trca.policies.engines.engine import Completion, SamplingParams
@@ -37,7 +37,7 @@ def test_an_episode_is_played_through_the_dialect():
         tokenizer,
         ["<think>é</think><search>Ada Balan</search> ok", "nothing", "<answer>Oslo</answer>"],
     )
-    world = make_searchqa()
+    world = make("searchqa")
     loop = RolloutLoop(
         lambda split: world,
         engine,

@@ -153,7 +153,7 @@ def test_an_answer_at_the_last_step_terminates_and_does_not_truncate():
 
 
 def test_nothing_can_be_done_before_reset(env):
-    for call in (lambda: env.step("search[x]"), env.oracle_action, env.heuristic_action):
+    for call in (lambda: env.step("search[x]"), env.oracle_action, env.demonstrator_action):
         with pytest.raises(ResetNeeded, match="call reset"):
             call()
 
@@ -289,7 +289,7 @@ def test_render_tells_the_episode(env):
         ({"max_steps": 0}, "max_steps is 0: give 1 or more"),
         ({"top_k": -1}, "top_k is -1: give 1 or more"),
         ({"max_passage_chars": 0}, "max_passage_chars is 0: give 1 or more"),
-        ({"render_mode": "human"}, "choose ansi"),
+        ({"render_mode": "human"}, "Known: ansi"),
     ],
 )
 def test_unknown_choices_list_the_known_ones(kwargs, message):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from trca.envs.annotate import RubricAnnotation, load_judge
+from trca.envs.searchqa.adapter import SearchQAAdapter
 from trca.envs.searchqa.binding import SearchQABinding
 from trca.envs.searchqa.env import SearchQAEnv
 from trca.envs.searchqa.facts import SearchQAFacts
@@ -120,7 +121,7 @@ def test_what_is_invalid_is_named(env, actions, operators):
     ],
 )
 def test_what_an_answer_is_worth(answer, answer_format, facts, operators):
-    judge, _ = load_judge("searchqa")
+    judge = load_judge("searchqa", SearchQAAdapter)
     told = {"verb": "answer", "accepted": True, "searched": 1, "support": 1} | facts
     binding = SearchQABinding(answer_format=answer_format)
     judgments = judge.judge(binding, SearchQAFacts(**told))

@@ -60,7 +60,7 @@ def test_after_an_answer_there_is_no_way():
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
 def test_the_sensible_reader_wins_most(split):
-    share, steps = wins(SearchQAEnv(split=split), 100, SearchQAEnv.heuristic_action)
+    share, steps = wins(SearchQAEnv(split=split), 100, SearchQAEnv.demonstrator_action)
     assert share > 0.85
     assert steps < 3.5
 
@@ -69,7 +69,7 @@ def test_it_copes_with_what_others_do():
     rng = np.random.default_rng(0)
 
     def slipping(env):
-        return env.random_action(rng) if rng.random() < 0.3 else env.heuristic_action()
+        return env.random_action(rng) if rng.random() < 0.3 else env.demonstrator_action()
 
     share, _ = wins(SearchQAEnv(), 150, slipping)
     assert 0.1 < share < 0.7
@@ -78,8 +78,8 @@ def test_it_copes_with_what_others_do():
 def test_it_opens_what_goes_on_where_its_listing_ends():
     env = SearchQAEnv(max_passage_chars=12)
     env.reset(seed=1)
-    env.step(env.heuristic_action())
-    assert env.heuristic_action() == "open[1]"
+    env.step(env.demonstrator_action())
+    assert env.demonstrator_action() == "open[1]"
 
 
 @pytest.mark.skipif(not DATA.exists(), reason=f"no questions beside the repository: {DATA}")
@@ -95,7 +95,7 @@ def test_real_questions_are_played_to_their_end(name, tmp_path):
     )
     env = SearchQAEnv(questions=str(questions), corpus=str(corpus), split="test")
     assert wins(env, 25, SearchQAEnv.oracle_action)[0] == 1.0
-    assert wins(env, 25, SearchQAEnv.heuristic_action)[1] <= 4
+    assert wins(env, 25, SearchQAEnv.demonstrator_action)[1] <= 4
 
 
 def titles(row):

@@ -61,7 +61,7 @@ def test_the_paper_prompt_shows_question_results_and_offers(demonstrated):
     tokenizer, *_ = demonstrated
     env = gymnasium.make("trca.envs:trca/SearchQA-v0", disable_env_checker=True)
     first, info = env.reset(seed=0)
-    query = env.unwrapped.heuristic_action()
+    query = env.unwrapped.demonstrator_action()
     page, *_, info = env.step(query)
     ids = Prompter(tokenizer, "paper", 2, 4000).encode(
         task=info["task"],

@@ -71,7 +71,7 @@ def commands(world, task, seed):
     played, over = [], False
     while not over:
         sensible = seed % 2 == 0 and rng.random() < 0.8
-        command = world.heuristic_action() if sensible else world.random_action(rng)
+        command = world.demonstrator_action() if sensible else world.random_action(rng)
         if command.startswith("answer[") and len(played) < 3:
             command = "search[Ada]"
         played.append(command)
@@ -109,7 +109,10 @@ def outputs(world, number, played):
             for prompter in prompters
         ]
         told = {k: v for k, v in info.items() if k != "task_id"}
-        adapter = annotated._adapter
+        if "rubric" in told:
+            rubric = told["rubric"]
+            told["rubric"] = {**rubric, "judgments": rubric["judgments"].tolist()}
+        adapter = world.adapter
         state = [adapter.binding, adapter.facts, adapter.context, adapter.memory]
         steps.append([observation, told, prompts, repr(state), _dump(adapter)])
         if command is not None:
@@ -163,9 +166,9 @@ def test_facts_and_binding_have_no_place_for_an_answer():
     assert not names & {"answer", "answers", "won", "reward", "correct", "right"}
 
 
-def test_binder_and_tracker_take_nothing_but_what_an_agent_sees():
+def test_binder_and_adapter_take_nothing_but_what_an_agent_sees():
     assert list(inspect.signature(bind).parameters) == ["task"]
     reset = inspect.signature(SearchQAAdapter.reset).parameters
     step = inspect.signature(SearchQAAdapter.step).parameters
-    assert list(reset) == ["self", "task", "observation", "admissible"]
-    assert list(step) == ["self", "command", "observation", "admissible"]
+    assert list(reset) == ["self", "instruction", "observation", "admissible"]
+    assert list(step) == ["self", "action", "observation", "admissible"]

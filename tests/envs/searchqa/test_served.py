@@ -9,7 +9,7 @@ import openai
 import pytest
 import torch
 
-from trca.envs.registration import make_searchqa
+from trca.envs import make
 from trca.envs.responses import TaggedResponse
 from trca.envs.searchqa.responses import SEARCH_R1_FORMAT, dialect_prompt, in_dialect
 from trca.policies.bpe import END, train_tokenizer
@@ -25,7 +25,7 @@ TEMPLATE = """\
 
 def world_of(split):
     """Passages are listed whole, since the dialect opens none."""
-    return make_searchqa(questions="small", split=split, max_passage_chars=1000)
+    return make("searchqa", questions="small", split=split, max_passage_chars=1000)
 
 
 def asked(info, past, observation):
@@ -39,7 +39,7 @@ def demonstrations(world, episodes):
         observation, info = world.reset(options={"task": task})
         past, over = [], False
         while not over:
-            command = world.unwrapped.heuristic_action()
+            command = world.unwrapped.demonstrator_action()
             response = f"<think>ok</think>{in_dialect(command)}{END}"
             rows.append((asked(info, past, observation), response))
             past.append((observation, command))

@@ -70,7 +70,8 @@ class Shopper:
     def __init__(self, products=PRODUCTS, goal=GOAL, mode="text", compat="clean", seed=0):
         catalogue = Catalogue.from_products(products, seed=seed)
         self.simulator = Simulator(catalogue, [goal], mode, compat)
-        self.judge, self.adapter = load_judge("webshop")
+        self.adapter = WebShopAdapter()
+        self.judge = load_judge("webshop", WebShopAdapter)
         self.adapter.reset(goal.instruction, self.simulator.reset(0), self.offers)
 
     @property

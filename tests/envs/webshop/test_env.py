@@ -114,7 +114,7 @@ def test_fifteen_steps_are_the_default(env):
 
 
 def test_nothing_can_be_done_before_reset(env):
-    for call in (lambda: env.step("search[mug]"), env.oracle_action, env.heuristic_action):
+    for call in (lambda: env.step("search[mug]"), env.oracle_action, env.demonstrator_action):
         with pytest.raises(ResetNeeded, match="call reset"):
             call()
 
@@ -187,7 +187,9 @@ def test_the_demonstrator_copes_with_what_others_did(env):
         _, info = play(
             env,
             task,
-            lambda info: env.heuristic_action() if rng.random() < 0.7 else env.random_action(rng),
+            lambda info: (
+                env.demonstrator_action() if rng.random() < 0.7 else env.random_action(rng)
+            ),
         )
         scores.append(info["score"])
     assert np.mean(scores) > 0.25
@@ -242,7 +244,7 @@ def test_a_panels_hash_covers_catalogue_goals_and_prices():
         ({"reward": "sparse"}, "choose success or score"),
         ({"nouns": "nltk"}, "choose simple, recorded, spacy"),
         ({"max_steps": 0}, "give 1 or more"),
-        ({"render_mode": "human"}, "choose ansi"),
+        ({"render_mode": "human"}, "Known: ansi"),
     ],
 )
 def test_unknown_choices_list_the_known_ones(kwargs, message):

@@ -62,7 +62,7 @@ def sensible_wins(tasks, slips):
         env.reset(options={"task": task})
         over = False
         while not over:
-            action = env.heuristic_action()
+            action = env.demonstrator_action()
             assert action in env.admissible_actions or action.startswith("search[")
             if rng.random() < slips:
                 action = env.random_action(rng)
@@ -86,9 +86,9 @@ def test_it_copes_with_what_others_do():
 def test_without_a_match_it_searches_for_less():
     env = WebShopEnv()
     env.reset(seed=0)
-    first = env.heuristic_action()
+    first = env.demonstrator_action()
     env.step(first)
     env.step("click[back to search]")
-    second = env.heuristic_action()
+    second = env.demonstrator_action()
     assert first.removesuffix("]").startswith(second.removesuffix("]"))
     assert second != first

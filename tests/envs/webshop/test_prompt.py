@@ -21,7 +21,7 @@ def shop():
     texts = [f"{example.prompt}{respond(example.command)}" for example in examples]
     tokenizer = train_tokenizer(texts, {e.command for e in examples}, 2000, 1000)
     first, info = env.reset(options={"task": env.unwrapped.task_ids[0]})
-    query = env.unwrapped.heuristic_action()
+    query = env.unwrapped.demonstrator_action()
     page, *_, info = env.step(query)
     return tokenizer, examples, first, query, page, info
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     import gymnasium
 
     Env = gymnasium.Env[str, str]
-
-
-_SPLITS: Final = {
-    "trca/ALFWorld-v0": "valid_seen",
-    "trca/WebShop-v0": "test",
-    "trca/SearchQA-v0": "test",
-}
-"""The split each world is played on where none is named."""
 
 
 class Policy(StrEnum):
@@ -78,23 +70,17 @@ def play(
         _episode(env, policy, _task_id(env, task), seed)
 
 
-def _make(world: str, arguments: Mapping[str, Any]) -> Env:
-    import gymnasium
-
+def _make(environment: str, given: Mapping[str, Any]) -> Env:
     from trca.common.names import nearest
-    from trca.envs.registration import WORLDS
-    from trca.tune_configs.settings import world_arguments
+    from trca.envs.registration import arguments, default_split, make
 
-    worlds = {name.partition("/")[2].partition("-")[0].lower(): name for name in WORLDS}
-    name = worlds.get(world.lower(), world)
-    if name not in WORLDS:
-        raise ValueError(f"no world {world!r}: {nearest(world, worlds)}")
-    known = world_arguments(name)
-    for argument in arguments:
+    known = arguments(environment)
+    for argument in given:
         if argument not in known:
-            raise ValueError(f"{world} has no argument {argument!r}: {nearest(argument, known)}")
-    env: Env = gymnasium.make(name, **{"split": _SPLITS[name], **arguments})
-    return env
+            raise ValueError(
+                f"{environment} has no argument {argument!r}: {nearest(argument, known)}"
+            )
+    return make(environment, **{"split": default_split(environment), **given})
 
 
 def _task_id(env: Env, task: str | None) -> str | None:

@@ -28,7 +28,7 @@ def show(library: Library = "alfworld") -> None:
     with refusing(RubricError):
         loaded = RubricLibrary.load(library)
     table = Table(
-        title=f"{loaded.source}: {len(loaded.operators)} operators for the world {loaded.world}",
+        title=f"{loaded.source}: {len(loaded.operators)} operators for {loaded.environment}",
         box=box.SIMPLE_HEAD,
         title_justify="left",
         title_style="bold",
@@ -57,14 +57,13 @@ def check(library: Library = "alfworld") -> None:
 
     - `trca rubric check my_library.yaml`
     """
-    from trca.envs.annotate import load_judge
+    from trca.envs.registration import check_library
     from trca.rubric import RubricError
 
     with refusing(RubricError):
-        judge, _ = load_judge(library)
-    loaded = judge.library
+        loaded = check_library(library)
     counts = ", ".join(
         f"{sum(o.category == category for o in loaded.operators)} {category}"
         for category in dict.fromkeys(o.category for o in loaded.operators)
     )
-    console.print(f"[green]ok[/]: {loaded.source}: world {loaded.world}, {counts}")
+    console.print(f"[green]ok[/]: {loaded.source}: {loaded.environment}, {counts}")

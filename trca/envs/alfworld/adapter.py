@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import ClassVar, Final
 
+from trca.envs.adapter import Adapter
 from trca.envs.alfworld.beliefs import Beliefs
 from trca.envs.alfworld.binding import ALFWorldBinding, bind
 from trca.envs.alfworld.context import context_key, memory_line
@@ -15,7 +16,7 @@ from trca.envs.alfworld.pages import REJECTED
 _TASK: Final = "Your task is to:"
 
 
-class ALFWorldAdapter:
+class ALFWorldAdapter(Adapter):
     """Knows what the agent was shown, offered and did; nothing else reaches it.
 
     Attributes:
@@ -26,6 +27,8 @@ class ALFWorldAdapter:
 
     facts_type: ClassVar[type[ALFWorldFacts]] = ALFWorldFacts
     binding_type: ClassVar[type[ALFWorldBinding]] = ALFWorldBinding
+    binding: ALFWorldBinding
+    facts: ALFWorldFacts
 
     def __init__(self) -> None:
         self.binding = ALFWorldBinding()
@@ -34,30 +37,30 @@ class ALFWorldAdapter:
         self._past: set[object] = set()
         self._words = _words(self.binding)
 
-    def reset(self, task: str, observation: str, admissible: Sequence[str]) -> None:
+    def reset(self, instruction: str, observation: str, admissible: Sequence[str]) -> None:
         """Starts an episode.
 
         Args:
-            task: The instruction.
+            instruction: The instruction.
             observation: The first observation, which lists the receptacles of the room.
             admissible: The commands offered with it.
         """
-        self.binding = bind(task)
+        self.binding = bind(instruction)
         self._words = _words(self.binding)
         self.facts = ALFWorldFacts()
         self.beliefs = Beliefs(things(observation.partition(_TASK)[0]))
         self._past = {self.beliefs.snapshot()}
 
-    def step(self, command: str, observation: str, admissible: Sequence[str]) -> ALFWorldFacts:
+    def step(self, action: str, observation: str, admissible: Sequence[str]) -> ALFWorldFacts:
         """Takes in one transition and returns its facts.
 
         Args:
-            command: What the agent asked for; blank when nothing could be read from its response.
+            action: What the agent did; blank when nothing could be read from its response.
             observation: The world's answer.
             admissible: The commands offered after it.
         """
         beliefs = self.beliefs
-        order = read_command(command)
+        order = read_command(action)
         accepted = observation.strip() != REJECTED
         available = beliefs.within_reach(order)
         located = self._located()
@@ -73,7 +76,7 @@ class ALFWorldAdapter:
         lit = any("on" in beliefs.states.get(lamp, ()) for lamp in lamps)
         there, elsewhere = _alike(beliefs, order) if order.verb == "move" and accepted else (0, 0)
         self.facts = ALFWorldFacts(
-            parsed=not command.isspace() and command != "",
+            parsed=not action.isspace() and action != "",
             verb=order.verb,
             available=available,
             accepted=accepted,

@@ -9,7 +9,7 @@ For example::
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from gymnasium.error import ResetNeeded
 
@@ -21,13 +21,12 @@ from trca.envs.alfworld.demonstrator import demonstrated_action
 from trca.envs.alfworld.oracle import oracle_action
 from trca.envs.alfworld.pages import REJECTED
 from trca.envs.alfworld.simulator import Simulator
-from trca.envs.task_env import TaskEnv
-from trca.envs.text_env import TextInfo
+from trca.envs.text_env import Outcome, TextEnv
 
 ENV_ID: Final = "trca/ALFWorld-v0"
 
 
-class ALFWorldEnv(TaskEnv):
+class ALFWorldEnv(TextEnv):
     """One household task an episode, played by ALFWorld's own rules with its own text.
 
     Observations, admissible commands and success are those of ALFWorld 0.4.2. Commands are exact:
@@ -42,6 +41,11 @@ class ALFWorldEnv(TaskEnv):
     """
 
     env_id = ENV_ID
+    adapter_class = ALFWorldAdapter
+    library = "alfworld"
+    default_split = "valid_seen"
+    tiny_policy: ClassVar = {"max_steps": 16}
+    language = ("games", "task_types")
 
     def __init__(
         self,
@@ -68,16 +72,11 @@ class ALFWorldEnv(TaskEnv):
             GameFileError: When there are no games at the path.
         """
         super().__init__(split, max_steps, render_mode)
-        if max_steps < 1:
-            raise ValueError(f"max_steps is {max_steps}: give 1 or more")
-        if render_mode not in (None, "ansi"):
-            raise unknown("render mode", render_mode, ("ansi",))
         self.source = game_source(games)
         self._task_ids = self.source.task_ids(split, task_types)
         self._known = frozenset(self._task_ids)
         self._task_type = ""
         self._simulator: Simulator | None = None
-        self._adapter = ALFWorldAdapter()
 
     @property
     def task_ids(self) -> tuple[str, ...]:
@@ -86,7 +85,7 @@ class ALFWorldEnv(TaskEnv):
 
     @property
     def admissible_actions(self) -> list[str]:
-        """The commands the world would accept now, in its order."""
+        """The actions that would be accepted now, in ALFWorld's order."""
         return list(self._playing().admissible_commands)
 
     def oracle_action(self) -> str:
@@ -97,31 +96,44 @@ class ALFWorldEnv(TaskEnv):
         simulator = self._playing()
         return oracle_action(bind(simulator.game.task), simulator)
 
-    def heuristic_action(self) -> str:
-        """A sensible next command from what an agent could have observed so far.
+    def demonstrator_action(self) -> str:
+        """A sensible next action from what an agent could have observed so far.
 
-        It copes with whatever was done before, so a demonstrator may mix it with other actions.
+        It copes with whatever was done before, so that it may be mixed with other actions.
         """
-        adapter = self._adapter
-        self._follow(adapter)
-        return demonstrated_action(adapter.binding, adapter.beliefs, self._record[-1][2])
+        adapter = self.adapter
+        return demonstrated_action(adapter.binding, adapter.beliefs, self._transcript[-1][2])
 
-    def _start(self, task_id: Any, options: dict[str, Any]) -> str:
+    @property
+    def instruction(self) -> str:
+        """The task in words."""
+        return self._playing().game.task
+
+    @property
+    def task_type(self) -> str:
+        """One of `tasks.TASK_TYPES`."""
+        return self._task_type
+
+    def start_task(self, task_id: Any, options: dict[str, Any]) -> str:
+        """Loads the game of a task."""
         if task_id not in self._known:
             raise unknown(f"task of split {self.split!r}", task_id, self._task_ids)
         self._task_type = self.source.task_type(task_id)
         self._simulator = Simulator(self.source.load(task_id))
         return self._simulator.reset()
 
-    def _carry_out(self, action: str) -> tuple[str, float, bool, TextInfo]:
+    def take_action(self, action: str) -> Outcome:
+        """Carries an action out when it is admissible."""
         simulator = self._playing()
         observation = simulator.step(action)
-        score = float(simulator.won)
-        outcome = TextInfo(accepted=observation != REJECTED, won=simulator.won, score=score)
-        return observation, score, simulator.done, outcome
-
-    def _described(self) -> tuple[str, str]:
-        return self._task_type, self._playing().game.task
+        won = simulator.won
+        return Outcome(
+            observation,
+            reward=float(won),
+            terminated=simulator.done,
+            accepted=observation != REJECTED,
+            won=won,
+        )
 
     def _playing(self) -> Simulator:
         if self._simulator is None:

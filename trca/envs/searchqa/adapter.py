@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from trca.envs.adapter import Adapter
 from trca.envs.searchqa.actions import Command, read_command
 from trca.envs.searchqa.beliefs import Beliefs, Known
 from trca.envs.searchqa.binding import SearchQABinding, bind, formats_of
@@ -14,7 +15,7 @@ from trca.envs.searchqa.pages import REJECTED
 from trca.envs.searchqa.reading import read_passages, says, spaced
 
 
-class SearchQAAdapter:
+class SearchQAAdapter(Adapter):
     """Knows what the agent was asked, shown, offered and did; nothing else reaches it.
 
     Attributes:
@@ -25,35 +26,37 @@ class SearchQAAdapter:
 
     facts_type: ClassVar[type[SearchQAFacts]] = SearchQAFacts
     binding_type: ClassVar[type[SearchQABinding]] = SearchQABinding
+    binding: SearchQABinding
+    facts: SearchQAFacts
 
     def __init__(self) -> None:
         self.binding = SearchQABinding()
         self.facts = SearchQAFacts()
         self.beliefs = Beliefs(self.binding)
 
-    def reset(self, task: str, observation: str, admissible: Sequence[str]) -> None:
+    def reset(self, instruction: str, observation: str, admissible: Sequence[str]) -> None:
         """Starts an episode.
 
         Args:
-            task: The question.
+            instruction: The question.
             observation: The first observation, which says no more.
             admissible: The actions offered with it, which every episode offers.
         """
-        self.binding = bind(task)
+        self.binding = bind(instruction)
         self.facts = SearchQAFacts()
         self.beliefs = Beliefs(self.binding)
 
-    def step(self, command: str, observation: str, admissible: Sequence[str]) -> SearchQAFacts:
+    def step(self, action: str, observation: str, admissible: Sequence[str]) -> SearchQAFacts:
         """Takes in one transition and returns its facts.
 
         Args:
-            command: What the agent asked for; blank when nothing could be read from its response.
+            action: What the agent did; blank when nothing could be read from its response.
             observation: The text that answered it.
             admissible: The actions offered after it.
         """
-        order = read_command(command)
+        order = read_command(action)
         accepted = order.verb != "" and observation != REJECTED
-        parsed = not command.isspace() and command != ""
+        parsed = not action.isspace() and action != ""
         if not accepted:
             self.facts = SearchQAFacts(parsed=parsed, verb=order.verb)
         elif order.verb == "answer":

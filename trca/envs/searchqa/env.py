@@ -12,22 +12,20 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from trca.envs.retrieval.simulated import SimulatedRetriever
 from trca.envs.searchqa.actions import ANSWER_OFFER, SEARCH_OFFER, offered_actions
 from trca.envs.searchqa.adapter import SearchQAAdapter
-from trca.envs.searchqa.beliefs import Beliefs
 from trca.envs.searchqa.data.corpora import open_search
 from trca.envs.searchqa.data.datasets import DATASETS
 from trca.envs.searchqa.demonstrator import demonstrated_action
 from trca.envs.searchqa.oracle import oracle_action
 from trca.envs.searchqa.simulator import Simulator, search_together
 from trca.envs.searchqa.tasks import Source, generated_size, tasks_of
-from trca.envs.task_env import TaskEnv
-from trca.envs.text_env import TextEnv, TextInfo
+from trca.envs.text_env import Outcome, TextEnv
 
 ENV_ID: Final = "trca/SearchQA-v0"
 PASSAGE_CHARS: Final = 500
@@ -36,7 +34,7 @@ GENERATED_PASSAGE_CHARS: Final = 100
 """The same in a generated world, whose passages have 145 on average."""
 
 
-class SearchQAEnv(TaskEnv):
+class SearchQAEnv(TextEnv):
     """One question an episode.
 
     Actions are ``search[query]``, which lists passages; ``open[n]``, which shows the n-th of them
@@ -58,6 +56,19 @@ class SearchQAEnv(TaskEnv):
     """
 
     env_id = ENV_ID
+    adapter_class = SearchQAAdapter
+    library = "searchqa"
+    default_split = "test"
+    tiny_policy: ClassVar = {
+        "kv_heads": 4,
+        "mimetic": True,
+        "lr": 3e-3,
+        "max_steps": 4,
+        "worlds": 10,
+        "deliberate": ("answer",),
+        "stages": ((0.1, 1500), (0.75, 300)),
+    }
+    language = ("questions", "retriever", "corpus", "top_k", "max_passage_chars", "seed")
 
     def __init__(
         self,
@@ -98,17 +109,14 @@ class SearchQAEnv(TaskEnv):
         count = generated_size(questions)
         if max_passage_chars is None:
             max_passage_chars = PASSAGE_CHARS if count is None else GENERATED_PASSAGE_CHARS
-        numbers = {"max_steps": max_steps, "top_k": top_k, "max_passage_chars": max_passage_chars}
+        numbers = {"top_k": top_k, "max_passage_chars": max_passage_chars}
         for name, number in numbers.items():
             if number < 1:
                 raise ValueError(f"{name} is {number}: give 1 or more")
-        if render_mode not in (None, "ansi"):
-            raise ValueError(f"unknown render mode {render_mode!r}: choose ansi")
         self._tasks = tasks_of(questions, split, seed)
         self._retriever = open_search(retriever, corpus, count, seed)
         self.generated = count is not None and corpus is None and retriever == "bm25"
         self._simulator = Simulator(self._retriever, top_k, max_passage_chars)
-        self._adapter = SearchQAAdapter()
 
     @classmethod
     def prefetch(cls, pairs: Sequence[tuple[TextEnv, str]]) -> None:
@@ -131,14 +139,14 @@ class SearchQAEnv(TaskEnv):
 
         For proofs, checks and demonstrations; nothing of it reaches ``info``.
         """
-        return oracle_action(self._playing(), self._observed())
+        return oracle_action(self._playing(), self.adapter.beliefs)
 
-    def heuristic_action(self) -> str:
+    def demonstrator_action(self) -> str:
         """A sensible next action from what an agent could have observed so far.
 
-        It copes with whatever was done before, so a demonstrator may mix it with other actions.
+        It copes with whatever was done before, so that it may be mixed with other actions.
         """
-        return demonstrated_action(self._observed())
+        return demonstrated_action(self.adapter.beliefs)
 
     def random_action(self, rng: np.random.Generator) -> str:
         """One of the admissible actions, drawn evenly, its blank filled with words at hand.
@@ -150,12 +158,24 @@ class SearchQAEnv(TaskEnv):
             words = self._simulator.question.text.rstrip("?").split()
             return f"search[{' '.join(rng.choice(words, size=int(rng.integers(1, 7))))}]"
         if action == ANSWER_OFFER:
-            words = self._record[-1][1].replace(".", "").split()
+            words = self._transcript[-1][1].replace(".", "").split()
             start = int(rng.integers(len(words)))
             return f"answer[{' '.join(words[start : start + int(rng.integers(1, 4))])}]"
         return action
 
-    def _start(self, task_id: Any, options: dict[str, Any]) -> str:
+    @property
+    def instruction(self) -> str:
+        """The question."""
+        return self._simulator.question.text
+
+    @property
+    def task_type(self) -> str:
+        """The dataset of the question; of a question from elsewhere, its kind."""
+        question = self._simulator.question
+        return question.dataset if question.dataset in DATASETS else question.kind
+
+    def start_task(self, task_id: Any, options: dict[str, Any]) -> str:
+        """Asks the question; a simulated search engine is told of it."""
         question, retriever = self._tasks.find(task_id), self._retriever
         if isinstance(retriever, SimulatedRetriever) and "progress" in options:
             draw = zlib.crc32(str(task_id).encode())
@@ -163,8 +183,8 @@ class SearchQAEnv(TaskEnv):
             return self._simulator.reset(question, told)
         return self._simulator.reset(question)
 
-    def _carry_out(self, action: str) -> tuple[str, float, bool, TextInfo]:
-        """Carries an action out.
+    def take_action(self, action: str) -> Outcome:
+        """Searches, opens or answers.
 
         Raises:
             RetrievalError: When a search could not be done; everything is then as it was.
@@ -172,22 +192,18 @@ class SearchQAEnv(TaskEnv):
         simulator = self._simulator
         observation = simulator.step(action)
         score = simulator.score
-        outcome = TextInfo(accepted=simulator.accepted, won=score == 1.0, score=score)
-        return observation, score, simulator.done, outcome
+        return Outcome(
+            observation,
+            reward=score,
+            terminated=simulator.done,
+            accepted=simulator.accepted,
+            won=score == 1.0,
+        )
 
-    def _described(self) -> tuple[str, str]:
-        question = self._simulator.question
-        known = question.dataset in DATASETS
-        return question.dataset if known else question.kind, question.text
-
-    def _measures(self) -> dict[str, float]:
+    def episode_measures(self) -> dict[str, float]:
+        """F1 of the answer, and the share of the gold passages found where these are known."""
         recall = self._simulator.gold_recall
         return {"f1": self._simulator.f1} | ({} if recall is None else {"gold_recall": recall})
-
-    def _observed(self) -> Beliefs:
-        """What an agent knows by now, from what it was shown and did."""
-        self._follow(self._adapter)
-        return self._adapter.beliefs
 
     def _playing(self) -> Simulator:
         self._check_started()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from trca.envs.adapter import Adapter
 from trca.envs.webshop.beliefs import Beliefs
 from trca.envs.webshop.binding import WebShopBinding, bind
 from trca.envs.webshop.context import context_key, memory_line
@@ -30,7 +31,7 @@ _BUTTONS: Final[dict[str, Target]] = {
 }
 
 
-class WebShopAdapter:
+class WebShopAdapter(Adapter):
     """Knows what the agent was shown, offered and did; nothing else reaches it.
 
     Attributes:
@@ -41,6 +42,8 @@ class WebShopAdapter:
 
     facts_type: ClassVar[type[WebShopFacts]] = WebShopFacts
     binding_type: ClassVar[type[WebShopBinding]] = WebShopBinding
+    binding: WebShopBinding
+    facts: WebShopFacts
 
     def __init__(self) -> None:
         self.binding = WebShopBinding()
@@ -50,30 +53,30 @@ class WebShopAdapter:
         self._offered: Sequence[str] = ()
         self._past: set[object] = set()
 
-    def reset(self, task: str, observation: str, admissible: Sequence[str]) -> None:
+    def reset(self, instruction: str, observation: str, admissible: Sequence[str]) -> None:
         """Starts an episode.
 
         Args:
-            task: The instruction.
+            instruction: The instruction.
             observation: The first page.
             admissible: The actions offered with it.
         """
-        self.binding = bind(task)
+        self.binding = bind(instruction)
         self.facts = WebShopFacts()
         self.beliefs = Beliefs(self.binding, read_page(observation, admissible))
         self._observation, self._offered = observation, admissible
         self._past = {self.beliefs.snapshot()}
 
-    def step(self, command: str, observation: str, admissible: Sequence[str]) -> WebShopFacts:
+    def step(self, action: str, observation: str, admissible: Sequence[str]) -> WebShopFacts:
         """Takes in one transition and returns its facts.
 
         Args:
-            command: What the agent asked for; blank when nothing could be read from its response.
+            action: What the agent did; blank when nothing could be read from its response.
             observation: The page that answered it.
             admissible: The actions offered after it.
         """
         beliefs = self.beliefs
-        order = read_command(command)
+        order = read_command(action)
         target = self._target(order)
         option = self._option(order)
         available = self._available(order)
@@ -93,7 +96,7 @@ class WebShopAdapter:
         opened = len(beliefs.opened) > opened_before
         wanted_values = tuple(v for values in product.wanted.values() for v in values)
         self.facts = WebShopFacts(
-            parsed=not command.isspace() and command != "",
+            parsed=not action.isspace() and action != "",
             verb=order.verb,
             target=target,
             available=available,

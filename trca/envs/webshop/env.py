@@ -10,12 +10,11 @@ For example::
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from trca.envs.task_env import TaskEnv
-from trca.envs.text_env import TextInfo
+from trca.envs.text_env import Outcome, TextEnv
 from trca.envs.webshop.adapter import WebShopAdapter
 from trca.envs.webshop.data.catalogue import Catalogue, Compat, open_catalogue
 from trca.envs.webshop.demonstrator import demonstrated_action
@@ -30,7 +29,7 @@ SEARCH_OFFER: Final = "search[<your query>]"
 REWARDS: Final = ("success", "score")
 
 
-class WebShopEnv(TaskEnv):
+class WebShopEnv(TextEnv):
     """One purchase an episode, in our own implementation of WebShop's text environment.
 
     Actions are ``search[query]`` and ``click[x]``; anything else leaves the page as it is and costs
@@ -45,6 +44,11 @@ class WebShopEnv(TaskEnv):
     """
 
     env_id = ENV_ID
+    adapter_class = WebShopAdapter
+    library = "webshop"
+    default_split = "test"
+    tiny_policy: ClassVar = {"kv_heads": 4, "mimetic": True, "lr": 3e-3, "max_steps": 10}
+    language = ("catalogue", "goals", "split_rule", "observation_mode", "compat", "seed")
 
     def __init__(
         self,
@@ -82,10 +86,6 @@ class WebShopEnv(TaskEnv):
             DataFileError: When there is no such catalogue, or a file of it is broken.
         """
         super().__init__(split, max_steps, render_mode)
-        if max_steps < 1:
-            raise ValueError(f"max_steps is {max_steps}: give 1 or more")
-        if render_mode not in (None, "ansi"):
-            raise ValueError(f"unknown render mode {render_mode!r}: choose ansi")
         if reward not in REWARDS:
             raise ValueError(f"unknown reward {reward!r}: choose {' or '.join(REWARDS)}")
         if isinstance(catalogue, (str, Path)):
@@ -94,7 +94,6 @@ class WebShopEnv(TaskEnv):
         self._tasks = tasks_of(catalogue, goals, seed, compat, split_rule, split)
         self._simulator = Simulator(catalogue, self._tasks.goals, observation_mode, compat, nouns)
         self._by_score = reward == "score"
-        self._adapter = WebShopAdapter()
 
     @property
     def task_ids(self) -> tuple[str, ...]:
@@ -120,13 +119,12 @@ class WebShopEnv(TaskEnv):
         """
         return oracle_action(self._playing())
 
-    def heuristic_action(self) -> str:
+    def demonstrator_action(self) -> str:
         """A sensible next action from what an agent could have observed so far.
 
-        It copes with whatever was done before, so a demonstrator may mix it with other actions.
+        It copes with whatever was done before, so that it may be mixed with other actions.
         """
-        self._follow(self._adapter)
-        return demonstrated_action(self._adapter.beliefs, self._record[-1][2])
+        return demonstrated_action(self.adapter.beliefs, self._transcript[-1][2])
 
     def random_action(self, rng: np.random.Generator) -> str:
         """One of the admissible actions, drawn evenly; a search is for words of the instruction."""
@@ -137,19 +135,33 @@ class WebShopEnv(TaskEnv):
         count = int(rng.integers(1, 7))
         return f"search[{' '.join(words[int(rng.integers(len(words)))] for _ in range(count))}]"
 
-    def _start(self, task_id: Any, options: dict[str, Any]) -> str:
+    @property
+    def instruction(self) -> str:
+        """What to buy, in words."""
+        return self._simulator.goal.instruction
+
+    @property
+    def task_type(self) -> str:
+        """The category of the product."""
+        return self._simulator.goal.category
+
+    def start_task(self, task_id: Any, options: dict[str, Any]) -> str:
+        """Starts on the search page."""
         return self._simulator.reset(self._tasks.find(task_id))
 
-    def _carry_out(self, action: str) -> tuple[str, float, bool, TextInfo]:
+    def take_action(self, action: str) -> Outcome:
+        """Searches or clicks."""
         simulator = self._simulator
         observation, score, done = simulator.step(action)
         won = score == 1.0
-        outcome = TextInfo(accepted=simulator.accepted, won=won, score=score)
-        return observation, score if self._by_score else float(won), done, outcome
-
-    def _described(self) -> tuple[str, str]:
-        goal = self._simulator.goal
-        return goal.category, goal.instruction
+        return Outcome(
+            observation,
+            reward=score if self._by_score else float(won),
+            terminated=done,
+            accepted=simulator.accepted,
+            won=won,
+            score=score,
+        )
 
     def _playing(self) -> Simulator:
         self._check_started()

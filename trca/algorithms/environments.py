@@ -1,0 +1,35 @@
+"""What RLlib makes environments by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import gymnasium
+from ray.tune.registry import ENV_CREATOR, _global_registry
+
+from trca.envs.registration import EnvClass, creator
+
+EnvCreator = Callable[[Mapping[str, Any]], gymnasium.Env[str, str]]
+
+
+def env_creator(env: EnvClass) -> EnvCreator:
+    """The function that makes an environment of its ``env_config``, in any process.
+
+    Args:
+        env: An environment registered with Ray Tune, or one as `trca.envs.make` takes it.
+
+    Raises:
+        ValueError: For an unknown name.
+    """
+    if isinstance(env, str) and _global_registry.contains(ENV_CREATOR, env):
+        found: EnvCreator = _global_registry.get(ENV_CREATOR, env)
+        return found
+    return partial(_make, creator(env))
+
+
+def _make(
+    maker: Callable[..., gymnasium.Env[str, str]], env_config: Mapping[str, Any]
+) -> gymnasium.Env[str, str]:
+    return maker(**env_config)
