@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trca.cli.run_folder import write_text
 from trca.cli.tables import Outcome, Row, as_json, as_markdown, as_rich, by_task_type, failures
+from trca.common.files import write_text
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -26,6 +26,7 @@ from typing import Any, Final, Literal
 
 import yaml
 
+from trca.common.files import write_text
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, parse
 
@@ -195,19 +196,6 @@ class RunFolder:
             if old.name not in kept:
                 shutil.rmtree(old)
         return target
-
-
-def write_text(path: Path, text: str) -> None:
-    """Writes a text file, whole or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _number(folder: Path) -> int:

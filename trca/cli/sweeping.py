@@ -11,8 +11,9 @@ import numpy as np
 from ray import tune
 from rich.console import Console
 
-from trca.cli.run_folder import RunFolder, write_text
+from trca.cli.run_folder import RunFolder
 from trca.cli.training import init_ray
+from trca.common.files import write_text
 from trca.tune_configs.files import assign
 
 if TYPE_CHECKING:

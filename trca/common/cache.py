@@ -1,4 +1,4 @@
-"""Things built on first use and kept: where they lie, and how one builder at a time makes them."""
+"""The cache: where things lie that are built on first use, and how one process builds them."""
 
 from __future__ import annotations
 
@@ -25,24 +25,46 @@ def digest(*parts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
-    """The folder, built if it is not there.
+def build_once(
+    folder: Path,
+    build: Callable[[Path], None],
+    whole: Callable[[Path], bool] = Path.is_dir,
+) -> Path:
+    """Returns a folder of the cache, built where it is missing or damaged.
 
-    Processes that ask at once wait for the first. The folder appears whole or not at all: a build
-    that dies leaves a folder beside it that the next build clears away.
+    One process builds; others that ask at the same time wait for it. The folder appears whole or
+    not at all. A build that raises leaves nothing; what a killed one leaves is removed by the next.
 
     Args:
-        folder: Where it is kept; the name should say what it was made of.
+        folder: Where it lies; its name says what it is made of.
         build: Fills an empty folder.
+        whole: Whether the folder is there and complete.
+
+    Raises:
+        PermissionError: When the cache cannot be written to; says what to set.
     """
-    if folder.is_dir():
+    if whole(folder):
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_name(f"{folder.name}.lock")):
-        if not folder.is_dir():
-            draft = folder.with_name(f"{folder.name}.draft")
-            shutil.rmtree(draft, ignore_errors=True)
-            draft.mkdir()
-            build(draft)
-            draft.rename(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.with_name(f"{folder.name}.lock")):
+            if not whole(folder):
+                _build(folder, build)
+    except PermissionError as error:
+        raise PermissionError(
+            f"{folder.parent}: cannot write here ({error.strerror}): let TRCA_CACHE name a folder"
+            " of your own"
+        ) from error
     return folder
+
+
+def _build(folder: Path, build: Callable[[Path], None]) -> None:
+    draft = folder.with_name(f"{folder.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    try:
+        build(draft)
+        shutil.rmtree(folder, ignore_errors=True)
+        draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Progress of something that is built: a bar in a terminal, else a line now and then."""
+"""Progress of long work: a bar where standard error is a terminal; else silence or a few lines."""
 
 from __future__ import annotations
 
@@ -6,61 +6,107 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Report = Callable[[str, int, int], None]
+"""Progress callback: ``(stage, done, total)``; ``total`` is 0 where it is unknown."""
 
 _SECONDS_BETWEEN_LINES: Final = 15.0
+_SECONDS_BETWEEN_DRAWINGS: Final = 0.1
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """A progress callback that shows nothing."""
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
-    """Shows on standard error how building goes, and says how long it took.
+def progress(what: str) -> Iterator[Report]:
+    """Shows on standard error how a build goes, and says how long it took.
 
     Args:
         what: What is built, such as ``the tiny policy``.
 
     Yields:
-        A function to call with what is being done, how much is done, and of how much.
+        The progress callback.
     """
+    from rich.console import Console
+
     console = Console(stderr=True)
     start = time.monotonic()
     console.print(f"Building {what}; it is kept for the next time.", highlight=False)
-    with _bar(console) if console.is_terminal else _lines() as tick:
-        yield tick
+    with _bar(console) if console.is_terminal else _lines() as report:
+        yield report
     seconds = time.monotonic() - start
     console.print(f"Built {what} in {seconds:.0f} s.", highlight=False)
 
 
 @contextmanager
-def _bar(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=None)
+def progress_bar(in_bytes: bool = False) -> Iterator[Report]:
+    """Shows a bar where standard error is a terminal, and nothing elsewhere.
 
-        def tick(doing: str, done: int, total: int) -> None:
-            if done <= 1:
-                bar.reset(task)
-            bar.update(task, description=doing, completed=done, total=total)
+    Args:
+        in_bytes: Whether ``done`` and ``total`` are bytes.
 
-        yield tick
+    Yields:
+        The progress callback.
+    """
+    if not sys.stderr.isatty():
+        yield silent
+        return
+    from rich.console import Console
+
+    with _bar(Console(stderr=True), in_bytes) as report:
+        yield report
 
 
 @contextmanager
-def _lines() -> Iterator[Callable[[str, int, int], None]]:
+def _bar(console: Console, in_bytes: bool = False) -> Iterator[Report]:
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *([DownloadColumn()] if in_bytes else []),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    ]
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+        shown, last = "", 0.0
+
+        def report(stage: str, done: int, total: int) -> None:
+            nonlocal shown, last
+            now = time.monotonic()
+            if stage == shown and done != total and now - last < _SECONDS_BETWEEN_DRAWINGS:
+                return
+            if stage != shown:
+                bar.reset(task)
+            shown, last = stage, now
+            bar.update(task, description=stage, completed=done, total=total or None)
+
+        yield report
+
+
+@contextmanager
+def _lines() -> Iterator[Report]:
     last = time.monotonic()
 
-    def tick(doing: str, done: int, total: int) -> None:
+    def report(stage: str, done: int, total: int) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= _SECONDS_BETWEEN_LINES:
             last = now
-            print(f"  {doing}: {done} of {total}", file=sys.stderr, flush=True)
+            of = f" of {total}" if total else ""
+            print(f"  {stage}: {done}{of}", file=sys.stderr, flush=True)
 
-    yield tick
+    yield report

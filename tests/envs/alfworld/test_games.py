@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from trca.envs.alfworld.data import archive as archives
 from trca.envs.alfworld.data.archive import GAME_FILE, unpack, unpacked
 from trca.envs.alfworld.data.games import GeneratedGames, game_source
 from trca.envs.alfworld.data.generate import draw
@@ -52,7 +51,7 @@ def packed(root, path):
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "user_cache_path", lambda name: tmp_path / "cache")
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
@@ -88,7 +87,7 @@ class TestGenerated:
         )
 
     def test_games_out_of_use_are_let_go(self):
-        from trca.envs.alfworld import games
+        from trca.envs.alfworld.data import games
 
         source = game_source("small")
         for task in source.task_ids("train")[: games._KEPT + 4]:
@@ -227,8 +226,9 @@ class TestArchives:
             out.writestr(f"/train/{FOLDERS['Heat']}/trial/{GAME_FILE}", "x")
             out.writestr(f"../train/{FOLDERS['Pick']}/trial/{GAME_FILE}", "x")
         folder = tmp_path / "deep" / "games"
-        assert unpack(archive, folder) == 2
+        unpack(archive, folder)
         found = {p.relative_to(tmp_path) for p in tmp_path.rglob(GAME_FILE)}
+        assert len(found) == 2
         assert all(str(p).startswith("deep/games/train/pick_") for p in found)
 
 

@@ -138,7 +138,7 @@ def test_what_a_killed_build_left_is_cleared_away(tmp_path):
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to the superuser")
 def test_a_folder_that_cannot_be_written_to_is_named_with_the_mend(tmp_path):
     tmp_path.chmod(0o500)
-    with pytest.raises(PermissionError, match=r"cannot be kept here .*TRCA_CACHE"):
+    with pytest.raises(PermissionError, match=r"cannot write here .*TRCA_CACHE"):
         open_store(Counted(), tmp_path / "stores")
 
 

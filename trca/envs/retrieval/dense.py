@@ -21,8 +21,8 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
+from trca.common.progress import Report, silent
 from trca.envs.retrieval.encoder import Encoder, Encoding
-from trca.envs.retrieval.indexing import Report
 from trca.envs.retrieval.passages import Passage, StoredPassages, store_passages
 from trca.envs.retrieval.retriever import RetrievalError
 from trca.envs.retrieval.storage import read_arrays, writing
@@ -90,7 +90,7 @@ def index_dense(
     encoding: Encoding,
     kind: str = "Flat",
     device: str | None = None,
-    report: Report = lambda stage, done, total: None,
+    report: Report = silent,
 ) -> None:
     """Stores passages and the index of their vectors in a folder.
 

@@ -13,26 +13,24 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 
 from filelock import FileLock
 
+from trca.common.progress import Report, silent
 from trca.envs.retrieval.blocks import BLOCK_SIZE, Block
 from trca.envs.retrieval.bm25 import save_merged
 from trca.envs.retrieval.passages import Passage, StoredPassages, store_passages
-
-Report = Callable[[str, int, int], None]
-"""Takes what is being done, how much of it is done, and how much there is; 0 where unknown."""
 
 
 def index_corpus(
     folder: Path,
     passages: Iterable[Passage],
     workers: int = 1,
-    report: Report = lambda stage, done, total: None,
+    report: Report = silent,
 ) -> None:
     """Stores passages and the BM25 index over them in a folder.
 
@@ -43,7 +41,7 @@ def index_corpus(
         folder: The folder.
         passages: The passages; read once, and not at all when they are stored already.
         workers: How many processes invert blocks.
-        report: Told how far it is.
+        report: Progress callback.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".lock"):

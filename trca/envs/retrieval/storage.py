@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -15,6 +14,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import DTypeLike, NDArray
+
+from trca.common.files import sha256
 
 _CONTENTS: Final = "contents.json"
 _READ_AT_ONCE: Final = 256 * 2**20
@@ -137,12 +138,6 @@ def read_arrays(
         if path.suffix == ".npy":
             arrays[path.stem] = np.asarray(np.load(path, mmap_mode="r"))
     return arrays, contents["facts"]
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _holds(folder: Path, contents: dict[str, Any]) -> bool:

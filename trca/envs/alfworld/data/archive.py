@@ -1,24 +1,21 @@
-"""Unpacks archives of official games, whole or not at all, and nothing but the games."""
+"""Unpacks the games of an archive of official games; other files are left out."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import lzma
-import os
 import shutil
-import sys
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
-from filelock import FileLock
-from platformdirs import user_cache_path
-
+from trca.common.cache import build_once, cache_folder
+from trca.common.files import sha256
+from trca.common.progress import progress_bar
+from trca.common.short_line import short_line
 from trca.envs.alfworld.simulator import GameFileError
 from trca.envs.alfworld.tasks import GOALS, SPLITS
 
@@ -28,58 +25,37 @@ _RECEIPT = "unpacked.json"
 _BROKEN = (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 
 
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def unpacked(archive: Path) -> Path:
     """The folder in the cache that holds an archive's games, unpacked on first use.
 
-    The folder is named by the archive's checksum and appears only once it is complete, so that any
-    number of processes may ask at the same time; it is unpacked anew where files are gone from it.
+    The folder is named by the archive's checksum. It is unpacked again where files are missing.
 
     Raises:
         GameFileError: When the archive is broken or holds no games.
     """
-    folder = user_cache_path("trca") / "alfworld" / "games" / sha256(archive)[:16]
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
-        if not _complete(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-            unpack(archive, folder)
-    return folder
+    folder = cache_folder() / "alfworld" / "games" / sha256(archive)[:16]
+    return build_once(folder, lambda draft: unpack(archive, draft), _complete)
 
 
-def unpack(archive: Path, folder: Path) -> int:
-    """Unpacks the games of an archive into a new folder and returns their number.
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpacks the games of an archive into an empty folder.
 
     Args:
         archive: A ``.tar.xz``, ``.tar.gz``, ``.tar`` or ``.zip``.
-        folder: Where the splits go. It must not exist.
+        folder: Where the splits go.
 
     Raises:
-        GameFileError: When the archive is broken or holds no games; the folder is not made then.
+        GameFileError: When the archive is broken or holds no games.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        try:
-            files = _write_games(archive, work)
-        except _BROKEN as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise
-            reason = " ".join(str(error).split())
-            raise GameFileError(archive, f"the archive is broken ({reason})") from None
-        if not files:
-            raise GameFileError(archive, f"there are no games in this archive: expected {LAYOUT}")
-        (work / _RECEIPT).write_text(json.dumps({"archive": archive.name, "files": files}))
-        work.chmod(0o755)
-        os.rename(work, folder)
-        return len(files)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        files = _write_games(archive, folder)
+    except _BROKEN as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise GameFileError(archive, f"the archive is broken ({short_line(error)})") from None
+    if not files:
+        raise GameFileError(archive, f"there are no games in this archive: expected {LAYOUT}")
+    (folder / _RECEIPT).write_text(json.dumps({"archive": archive.name, "files": files}))
 
 
 def _complete(folder: Path) -> bool:
@@ -91,16 +67,9 @@ def _complete(folder: Path) -> bool:
 
 
 def _write_games(archive: Path, folder: Path) -> dict[str, int]:
-    from rich.console import Console
-    from rich.progress import Progress
-
     files = {}
-    hidden = not sys.stderr.isatty()
-    with (
-        archive.open("rb") as raw,
-        Progress(console=Console(stderr=True), transient=True, disable=hidden) as progress,
-    ):
-        bar = progress.add_task(f"Unpacking {archive.name}", total=archive.stat().st_size)
+    size = archive.stat().st_size
+    with archive.open("rb") as raw, progress_bar(in_bytes=True) as report:
         for name, member in _members(archive, raw):
             place = _game_path(name)
             if place is None:
@@ -110,7 +79,7 @@ def _write_games(archive: Path, folder: Path) -> dict[str, int]:
             with target.open("wb") as out:
                 shutil.copyfileobj(member, out)
             files[str(place)] = target.stat().st_size
-            progress.update(bar, completed=raw.tell())
+            report(f"Unpacking {archive.name}", raw.tell(), size)
     return files
 
 

@@ -1,19 +1,20 @@
-"""Fetches the official ALFWorld games: resumed where it broke off, retried, and checksummed."""
+"""Downloads the official ALFWorld games, with resume, retries and a checksum."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import httpx
-from filelock import FileLock
 
-from trca.envs.alfworld.data.archive import sha256, unpack
+from trca.common.cache import build_once
+from trca.common.files import sha256
+from trca.common.progress import progress_bar
+from trca.envs.alfworld.data.archive import unpack
 from trca.envs.alfworld.data.official import OfficialGames, data_folder
 
 
@@ -55,7 +56,7 @@ def fetch_games(
     """Puts the official games into a folder, unless they are there already.
 
     Args:
-        folder: Where to; None for ``ALFWORLD_DATA`` where it is set, else the user's data folder.
+        folder: Where to; None for ``ALFWORLD_DATA`` where it is set, else `data_folder`.
             The games go to ``json_2.1.1/`` in it, as ALFWorld itself lays them out.
         archive: An archive to take them from, in place of fetching one.
         release: What to fetch.
@@ -67,15 +68,14 @@ def fetch_games(
     if folder is None:
         named = os.environ.get("ALFWORLD_DATA")
         folder = Path(named).expanduser() if named else data_folder()
-    games = folder / "json_2.1.1"
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / "json_2.1.1.lock"):
-        if not games.exists() and archive is not None:
-            unpack(archive, games)
-        elif not games.exists():
-            fetched = download(release, folder)
-            unpack(fetched, games)
+
+    def build(draft: Path) -> None:
+        fetched = archive or download(release, folder)
+        unpack(fetched, draft)
+        if archive is None:
             fetched.unlink()
+
+    build_once(folder / "json_2.1.1", build)
     return OfficialGames(folder)
 
 
@@ -132,10 +132,7 @@ def _bytes(path: Path) -> int:
 
 
 def _continue(release: Release, part: Path) -> None:
-    """Fetches what is missing of a file; a server without ranges sends it from the start."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
-
+    """Downloads the rest of a file; a server without ranges sends it from the start."""
     had = _bytes(part)
     if had == release.size:
         return
@@ -144,23 +141,18 @@ def _continue(release: Release, part: Path) -> None:
         had = 0
     if shutil.disk_usage(part.parent).free < release.size - had:
         raise DownloadError(f"{part.parent} has no room for the {release.size:,} bytes to fetch")
-    columns = ("{task.description}", BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
     headers = {"Accept-Encoding": "identity", "Range": f"bytes={had}-"}
     with (
-        Progress(*columns, console=console, disable=not sys.stderr.isatty()) as progress,
+        progress_bar(in_bytes=True) as report,
         httpx.stream(
             "GET", release.url, headers=headers, follow_redirects=True, timeout=30
         ) as response,
     ):
         response.raise_for_status()
         resumed = response.status_code == 206
-        bar = progress.add_task(
-            f"Fetching {release.file_name}", total=release.size, completed=had if resumed else 0
-        )
         with part.open("ab" if resumed else "wb") as file:
             for chunk in response.iter_raw():
                 file.write(chunk)
-                progress.advance(bar, len(chunk))
+                report(f"Downloading {release.file_name}", file.tell(), release.size)
                 if file.tell() > release.size:
                     return

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from platformdirs import user_data_path
-
+from trca.common.cache import cache_folder
 from trca.common.names import unknown
 from trca.envs.alfworld.data.archive import GAME_FILE, LAYOUT, unpacked
 from trca.envs.alfworld.data.games import GameSource
@@ -17,8 +16,8 @@ from trca.envs.alfworld.tasks import GOALS, SPLITS, check_task_types
 
 
 def data_folder() -> Path:
-    """Where ``trca data alfworld`` puts the release when it is not told otherwise."""
-    return user_data_path("trca") / "alfworld"
+    """Where ``trca data alfworld`` puts the release by default, in the cache folder."""
+    return cache_folder() / "alfworld"
 
 
 def official_folder() -> Path:

@@ -1,18 +1,15 @@
-"""What is searched: opens the retriever over a corpus once a process, for all who use it."""
+"""Opens the retriever over a corpus, once a process."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
+from trca.common.cache import cache_folder, digest
+from trca.common.progress import progress_bar
 from trca.envs.retrieval.bm25_retriever import BM25Retriever
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.retrieval.passages import read_corpus
@@ -68,17 +65,11 @@ def indexed(corpus: Path) -> Path:
         CorpusError: When a line of the corpus is malformed.
     """
     stat = corpus.stat()
-    told = f"{corpus}/{stat.st_size}/{stat.st_mtime_ns}"
-    folder = cache_folder() / hashlib.sha256(told.encode()).hexdigest()[:16]
-    if not (folder / "bm25").exists() and sys.stderr.isatty():
-        print(f"Indexing {corpus}; the index is kept for the next time.", file=sys.stderr)
-    index_corpus(folder, read_corpus(corpus))
+    name = digest(str(corpus), stat.st_size, stat.st_mtime_ns)
+    folder = cache_folder() / "searchqa" / name
+    with progress_bar() as report:
+        index_corpus(folder, read_corpus(corpus), report=report)
     return folder
-
-
-def cache_folder() -> Path:
-    """Where indices lie: ``$TRCA_CACHE/searchqa``, else in the user's cache folder."""
-    return Path(os.environ.get("TRCA_CACHE") or platformdirs.user_cache_dir("trca")) / "searchqa"
 
 
 @lru_cache(maxsize=4)

@@ -23,7 +23,8 @@ from typing import BinaryIO, Final, cast
 
 from filelock import FileLock
 
-from trca.envs.retrieval.indexing import Report, index_corpus
+from trca.common.progress import Report, silent
+from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.retrieval.passages import StoredPassages, read_corpus
 from trca.envs.searchqa.data.datasets import DATASETS, read_datasets
 from trca.envs.searchqa.data.questions import Question, read_questions, write_questions
@@ -103,7 +104,7 @@ def plan_index(corpus: Path, folder: Path, workers: int = 1) -> IndexPlan:
     return plan
 
 
-def build_index(plan: IndexPlan, report: Report = lambda stage, done, total: None) -> int:
+def build_index(plan: IndexPlan, report: Report = silent) -> int:
     """Builds the index; one that was begun is gone on with, a finished one is left as it is.
 
     Args:

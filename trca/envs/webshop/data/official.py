@@ -7,13 +7,13 @@ products may be one a line (``.jsonl``).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from trca.common.files import sha256
 from trca.envs.webshop.data import product_rows as rows
 from trca.envs.webshop.data.jsonfile import DataFileError, Progress, members, values
 from trca.envs.webshop.data.products import HumanInstruction, Product
@@ -96,8 +96,7 @@ def differs(path: Path) -> str | None:
     size = path.stat().st_size
     if size != published.size:
         return f"it has {size:,} bytes, the release's {published.size:,}"
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = sha256(path)
     if found != published.sha256:
         return f"its SHA-256 is {found}, the release's {published.sha256}"
     return None

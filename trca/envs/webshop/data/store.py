@@ -12,22 +12,19 @@ or not at all; a damaged one is built again.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import sys
-import time
 from array import array
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Final
 
 import numpy as np
-import platformdirs
-from filelock import FileLock
 from numpy.typing import NDArray
 
+from trca.common.cache import build_once, cache_folder
+from trca.common.progress import Report, progress_bar
 from trca.envs.retrieval import analysis, blocks, bm25, lengths, porter, postings, words
 from trca.envs.retrieval.blocks import Block, batched
 from trca.envs.retrieval.bm25 import BM25, save_merged
@@ -41,7 +38,6 @@ from trca.envs.webshop.data.sources import Source, code_hash
 _KIND: Final = "WebShop catalogue"
 _VERSION: Final = 1
 _MADE_BY: Final = (analysis, blocks, bm25, lengths, porter, postings, words)
-_SECONDS_BETWEEN_TICKS: Final = 0.1
 
 
 class StoredShelf:
@@ -111,33 +107,24 @@ class StoredShelf:
         return BM25.load(self._folder / "index")
 
 
-def stores_folder() -> Path:
-    """Where stores lie: ``$TRCA_CACHE/webshop``, else in the user's cache folder."""
-    return Path(os.environ.get("TRCA_CACHE") or platformdirs.user_cache_dir("trca")) / "webshop"
-
-
 def open_store(source: Source, folder: Path | None = None) -> StoredShelf:
     """Opens the store of a source; it is built where there is none or a damaged one.
 
-    Processes that ask at once wait for the first. A build that fails leaves nothing, and what one
-    that is killed leaves is cleared away by the next.
-
     Args:
         source: Where the products come from.
-        folder: Where stores lie; None for `stores_folder`.
+        folder: Where stores lie; None for ``webshop`` in the cache folder.
 
     Raises:
         DataFileError: When a file of the source is broken.
         OSError: When the folder cannot be written to, or is full.
     """
-    folder = (folder or stores_folder()) / f"{source.key}-{_code()}"
-    if not folder.is_dir():
-        _build_once(source, folder)
+    folder = (folder or cache_folder() / "webshop") / f"{source.key}-{_code()}"
+    build_once(folder, partial(_build, source))
     try:
         return _whole(folder)
     except StoredDataError as error:
         print(f"{error}. Building the catalogue again.", file=sys.stderr)
-        _build_once(source, folder)
+        build_once(folder, partial(_build, source), _is_whole)
         return _whole(folder)
 
 
@@ -157,53 +144,33 @@ def _whole(folder: Path) -> StoredShelf:
     return stored
 
 
-def _build_once(source: Source, folder: Path) -> None:
-    """Puts a whole store in place, unless another process did so meanwhile."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.with_name(f"{folder.name}.lock")):
-            _build_unless_whole(source, folder)
-    except PermissionError as error:
-        raise PermissionError(
-            f"{folder.parent}: the catalogue cannot be kept here ({error.strerror}): let TRCA_CACHE"
-            " name a folder of your own"
-        ) from error
-
-
-def _build_unless_whole(source: Source, folder: Path) -> None:
+def _is_whole(folder: Path) -> bool:
     try:
         _whole(folder)
     except StoredDataError:
-        draft = folder.with_name(f"{folder.name}.draft")
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir()
-        try:
-            _build(source, draft)
-            shutil.rmtree(folder, ignore_errors=True)
-            draft.rename(folder)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
+        return False
+    return True
 
 
 def _build(source: Source, draft: Path) -> None:
-    with _bar(source.name) as tick:
-        _write_products(source, draft, tick)
+    with progress_bar() as report:
+        _write_products(source, draft, report)
         stored = StoredShelf(draft)
         places: list[Path] = []
-        for batch in batched(_documents(stored, tick)):
+        for batch in batched(_documents(stored, source.name, report)):
             places.append(draft / "blocks" / f"{len(places):04}")
             Block.of(batch).save(places[-1])
         save_merged(draft / "index", [partial(Block.load, p) for p in places], stored.asins())
         shutil.rmtree(draft / "blocks")
 
 
-def _documents(stored: StoredShelf, tick: _Tick) -> Iterator[str]:
+def _documents(stored: StoredShelf, name: str, report: Report) -> Iterator[str]:
     for position in range(len(stored)):
         yield document(stored[position])
-        tick("Indexing", position + 1, len(stored))
+        report(f"Indexing {name}", position + 1, len(stored))
 
 
-def _write_products(source: Source, draft: Path, tick: _Tick) -> None:
+def _write_products(source: Source, draft: Path, report: Report) -> None:
     """Writes the products, one after the other, and what finds them."""
     ends, ranged, prices, instructed = array("q"), array("i"), array("d"), array("i")
     asins: list[bytes] = []
@@ -213,7 +180,7 @@ def _write_products(source: Source, draft: Path, tick: _Tick) -> None:
     records = draft / "records"
     with records.open("wb") as file:
         for position, (product, instructions) in enumerate(
-            source.read(lambda done: tick("Reading", done, source.total))
+            source.read(lambda done: report(f"Reading {source.name}", done, source.total))
         ):
             record = encode(product)
             digest.update(record + b"\n")
@@ -244,27 +211,3 @@ def _write_products(source: Source, draft: Path, tick: _Tick) -> None:
         writer.add("instructed", np.array(instructed))
         writer.add("human", np.frombuffer(told, np.uint8))
     records.unlink()
-
-
-_Tick = Callable[[str, int, int], None]
-
-
-@contextmanager
-def _bar(name: str) -> Iterator[_Tick]:
-    """Shows how a build goes where standard error is a terminal; it is silent elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TimeRemainingColumn
-
-    columns = ("{task.description}", BarColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(name, total=None)
-        shown = 0.0
-
-        def tick(doing: str, done: int, total: int) -> None:
-            nonlocal shown
-            if done == total or time.monotonic() - shown > _SECONDS_BETWEEN_TICKS:
-                shown = time.monotonic()
-                bar.update(task, description=f"{doing} {name}", completed=done, total=total)
-
-        yield tick

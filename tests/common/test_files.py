@@ -1,0 +1,30 @@
+"""A text file is written whole or not at all, and checksums are those of sha256sum."""
+
+import os
+
+import pytest
+
+from trca.common.files import sha256, write_text
+
+
+def test_a_text_replaces_another_whole(tmp_path):
+    path = tmp_path / "notes.txt"
+    write_text(path, "first")
+    write_text(path, "é\n")
+    assert path.read_bytes() == b"\xc3\xa9\n"
+    assert os.listdir(tmp_path) == ["notes.txt"]
+
+
+def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path):
+    path = tmp_path / "notes.txt"
+    write_text(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "new\ud800")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["notes.txt"]
+
+
+def test_a_checksum(tmp_path):
+    path = tmp_path / "abc"
+    path.write_bytes(b"abc")
+    assert sha256(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
