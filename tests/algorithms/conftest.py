@@ -2,6 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from ray import cloudpickle
@@ -9,16 +10,17 @@ from ray.tune.registry import register_env
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from tests.algorithms import rooms
+from tests import toy
 from trca.algorithms import TRCAConfig
+from trca.policies.prompts import Prompter
 
 TAGS = ["<think>", "</think>", "<action>", "</action>"]
-cloudpickle.register_pickle_by_value(rooms)
+cloudpickle.register_pickle_by_value(toy)
 
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random Qwen3 of two tiny layers that says its tags now and then."""
+    """A Qwen3 of two tiny layers that takes any of the toy environment's actions, by chance."""
     folder = tmp_path_factory.mktemp("model")
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -28,8 +30,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         special_tokens=["<|end|>"],
     )
-    text = "You are in room 0. You are in room 1. A key is here. take the key. go take key"
-    tokenizer.train_from_iterator([text] * 4, trainer)
+    text = "take the key.\nYou are in room 0. You are in room 1. A key is here.\n"
+    tokenizer.train_from_iterator([text + " ".join(toy.ACTIONS)] * 4, trainer)
     tokenizer.add_tokens([AddedToken(tag, normalized=False) for tag in TAGS])
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|end|>"
@@ -49,14 +51,41 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         eos_token_id=fast.eos_token_id,
         pad_token_id=fast.pad_token_id,
     )
-    Qwen3ForCausalLM(config).save_pretrained(folder)
+    model = Qwen3ForCausalLM(config)
+    learn_to_speak(model, fast)
+    model.save_pretrained(folder)
     return folder
 
 
-@pytest.fixture
+def learn_to_speak(model: Any, tokenizer: Any) -> None:
+    """Imitates an agent that takes actions at random."""
+    prompter, rng = Prompter(tokenizer, "compact"), np.random.default_rng(0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    for _ in range(60):
+        room = "0." if rng.random() < 0.5 else "1. A key is here."
+        prompt = prompter.encode(
+            task="take the key.",
+            step=0,
+            max_steps=4,
+            history=[("", str(a)) for a in rng.choice(toy.ACTIONS, rng.integers(0, 3))],
+            observation=f"You are in room {room}",
+            admissible=toy.ACTIONS,
+        )
+        said = [tokenizer.encode(f"<action>{action}</action>") for action in toy.ACTIONS]
+        longest = max(map(len, said))
+        ids = torch.tensor([[*prompt, *s, *[0] * (longest - len(s))] for s in said])
+        labels = torch.tensor(
+            [[-100] * len(prompt) + s + [-100] * (longest - len(s)) for s in said]
+        )
+        optimizer.zero_grad()
+        model(ids, labels=labels).loss.backward()
+        optimizer.step()
+
+
+@pytest.fixture(scope="session")
 def make_config(model: Path) -> Callable[..., Any]:
     """Small settings on the world of rooms, for any algorithm."""
-    register_env("Rooms", rooms.make_rooms)
+    register_env("Rooms", toy.make_rooms)
 
     def make(config_class: type = TRCAConfig, env_config: Any = None, **settings: Any) -> Any:
         config = config_class()

@@ -93,15 +93,18 @@ def test_rollouts_do_not_depend_on_the_number_of_runners_and_a_killed_one_costs_
     make_config,
 ):
     seen = []
-    for runners in (0, 1, 2):
-        algorithm = make_config(num_env_runners=runners, evaluation_num_env_runners=runners // 2)
-        algorithm = algorithm.build_algo()
+    for runners in (0, 2):
+        algorithm = make_config(
+            env_config={"wind": 0.2},
+            num_env_runners=runners,
+            evaluation_num_env_runners=runners // 2,
+        ).build_algo()
         algorithm.train()
         algorithm.evaluate()
         seen.append(tokens_of(algorithm.rollouts + algorithm.evaluation.rollouts))
         if runners < 2:
             algorithm.stop()
-    assert seen[0] == seen[1] == seen[2]
+    assert seen[0] == seen[1]
     assert len(seen[0]) == 16 + 5
 
     runners = algorithm.env_runner_group
@@ -152,14 +155,13 @@ def test_iterations_without_any_rollout_are_skipped_and_then_stop_training(make_
 
 def test_any_number_of_learners_gives_the_same_weights(make_config):
     results = []
-    for learners in (0, 1, 2):
+    for learners in (0, 2):
         config = make_config(num_learners=learners, num_epochs=2, kl_coeff_format=0.1)
         algorithm = config.build_algo()
         algorithm.train()
         results.append(weights_of(algorithm))
         algorithm.stop()
-    assert_same(results[0], results[1], exact=False)
-    assert_same(results[0], results[2], exact=False)
+    assert_same(*results, exact=False)
 
 
 def test_a_step_that_is_not_finite_is_skipped_and_counted(make_config, tmp_path):

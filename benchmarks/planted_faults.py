@@ -1,0 +1,498 @@
+"""Plants faults that make learning go wrong, one at a time, and asks the tests to find each.
+
+Run it on one core::
+
+    OMP_NUM_THREADS=1 python benchmarks/planted_faults.py          # all
+    OMP_NUM_THREADS=1 python benchmarks/planted_faults.py entropy  # those whose name has the word
+
+A fault is an exact replacement of source text in a temporary copy of the tree; the script stops
+when the text is gone or stands there twice. First the tests run without a fault and must pass. The
+table names, for each fault, the test that failed first and the seconds until then. The exit status
+is 1 when a fault survives.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+LIBRARIES = ("hypothesis", "pytest", "ray.rllib.algorithms.algorithm", "ray.tune", "transformers")
+
+LEARNER = "tests/algorithms/test_text_learner.py"
+LEARNING = "tests/algorithms/test_learning.py"
+TRCA = "tests/algorithms/trca/test_credit.py"
+GIGPO = "tests/algorithms/gigpo/test_credit.py"
+GRPO = "tests/algorithms/grpo/test_credit.py"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A way to be wrong.
+
+    Attributes:
+        name: What goes wrong.
+        file: The file it is planted in, below ``trca``.
+        old: The text to replace; stands in the file once.
+        new: What takes its place.
+        tests: The tests that must find it.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+FAULTS = (
+    # Credit
+    Fault(
+        "advantages negated by the rule",
+        "algorithms/trca/credit.py",
+        "return trajectory_advantage(batch, ddof=ddof, epsilon=epsilon) + step",
+        "return -trajectory_advantage(batch, ddof=ddof, epsilon=epsilon) - step",
+        TRCA,
+    ),
+    Fault(
+        "ddof 1 in TRCA",
+        "algorithms/trca/credit.py",
+        "step = normalize(returns, contexts, ddof=ddof,",
+        "step = normalize(returns, contexts, ddof=1,",
+        TRCA,
+    ),
+    Fault(
+        "ddof 0 in GRPO",
+        "algorithms/grpo/credit.py",
+        "return trajectory_advantage(batch, ddof=1, epsilon=epsilon)",
+        "return trajectory_advantage(batch, ddof=0, epsilon=epsilon)",
+        GRPO,
+    ),
+    Fault(
+        "gamma ignored by TRCA",
+        "algorithms/trca/credit.py",
+        "batch.rollout, gamma)",
+        "batch.rollout, 1.0)",
+        TRCA,
+    ),
+    Fault(
+        "gamma ignored by GiGPO",
+        "algorithms/gigpo/credit.py",
+        "batch.rollout, gamma)",
+        "batch.rollout, 1.0)",
+        GIGPO,
+    ),
+    Fault(
+        "returns run over the end of a rollout",
+        "algorithms/credit/arithmetic.py",
+        "rows = np.flatnonzero(left > horizon)",
+        "rows = np.arange(len(returns) - horizon)",
+        TRCA,
+    ),
+    Fault(
+        "lambda swapped",
+        "rubric/rewards.py",
+        "return (1.0 - lambda_) * r_f + lambda_ * r_b",
+        "return lambda_ * r_f + (1.0 - lambda_) * r_b",
+        TRCA,
+    ),
+    Fault(
+        "r^B counts every firing",
+        "rubric/rewards.py",
+        "    first[1:] = (operator[1:]",
+        "    _ = (operator[1:]",
+        TRCA,
+    ),
+    Fault(
+        "Invalidity rewarded",
+        "rubric/rewards.py",
+        "-budgets.invalidity, budgets.execution])",
+        "budgets.invalidity, budgets.execution])",
+        TRCA,
+    ),
+    Fault(
+        "outcomes not normalised by group",
+        "algorithms/grpo/credit.py",
+        "groups = joint_codes(batch.group[starts])",
+        "groups = joint_codes(0 * batch.group[starts])",
+        TRCA,
+    ),
+    Fault(
+        "context groups across tasks",
+        "algorithms/trca/credit.py",
+        "contexts = joint_codes(batch.group, batch.context)",
+        "contexts = joint_codes(batch.context)",
+        TRCA,
+    ),
+    Fault(
+        "the run's settings do not reach the rule",
+        "algorithms/text_algorithm.py",
+        "bind_credit(self.config.credit, self.config.parameters())",
+        "bind_credit(self.config.credit, {})",
+        LEARNING,
+    ),
+    # Rollouts
+    Fault(
+        "context taken after the action",
+        "algorithms/rollout.py",
+        'context=str(info["context"])',
+        'context=str(info["next_context"])',
+        LEARNING,
+    ),
+    Fault(
+        "truncated counted as success",
+        "algorithms/rollout.py",
+        'rollout.won = bool(info["won"])',
+        'rollout.won = bool(info["won"] or truncated)',
+        LEARNING,
+    ),
+    Fault(
+        "a lost group scored zero",
+        "algorithms/rollout.py",
+        "finished = [e.rollout for e in episodes if e.request.group not in failed]",
+        "finished = [e.rollout for e in episodes]",
+        LEARNING,
+    ),
+    Fault(
+        "one seed for all rollouts of a group",
+        "algorithms/rollout.py",
+        "derive_seed(*e.request.key, e.request.group, e.rollout.index, len(e.rollout.steps))",
+        "derive_seed(*e.request.key, e.request.group, len(e.rollout.steps))",
+        LEARNING,
+    ),
+    Fault(
+        "engine seed ignored",
+        "policies/engines/transformers.py",
+        "np.random.Philox(key=request.seed)",
+        "np.random.Philox(key=0)",
+        LEARNING,
+    ),
+    Fault(
+        "weights pushed a version late",
+        "algorithms/text_env_runner.py",
+        "        self._weights, self.weights_version = weights[DEFAULT_MODULE_ID], version",
+        "        late, self._late = getattr(self, '_late', None), weights[DEFAULT_MODULE_ID]\n"
+        "        self._weights, self.weights_version = late or self._late, version",
+        LEARNING,
+    ),
+    Fault(
+        "weights never pushed",
+        "algorithms/text_env_runner.py",
+        "self.loop.engine.load_weights(self._weights, version)",
+        "pass",
+        LEARNING,
+    ),
+    # Rows
+    Fault(
+        "advantages negated on the way to the rows",
+        "algorithms/rows.py",
+        "advantages=advantages_of(rollouts).astype(np.float32),",
+        "advantages=-advantages_of(rollouts).astype(np.float32),",
+        LEARNER,
+    ),
+    Fault(
+        "advantage of another row",
+        "algorithms/rows.py",
+        "advantages=self.advantages[rows],",
+        "advantages=self.advantages[np.roll(rows, 1)],",
+        LEARNER,
+    ),
+    Fault(
+        "weight of another row",
+        "algorithms/rows.py",
+        "weights=self.weights[rows],",
+        "weights=self.weights[np.sort(rows)],",
+        LEARNER,
+    ),
+    Fault(
+        "aggregation forced to the mean over steps",
+        "algorithms/losses.py",
+        'if aggregation == "rollout_mean":',
+        'if aggregation == "never":',
+        LEARNER,
+    ),
+    Fault(
+        "mini-batch factor missing",
+        "algorithms/rows.py",
+        "self.total / len(chunk)",
+        "1.0",
+        LEARNER,
+    ),
+    Fault(
+        "weights averaged by shard",
+        "algorithms/rows.py",
+        "return [self.take(np.sort(order[k::count])) for k in range(count)]",
+        "from dataclasses import replace\n\n"
+        "        parts = [self.take(np.sort(order[k::count])) for k in range(count)]\n"
+        "        return [replace(p, weights=p.weights / p.weights.sum() / count) for p in parts]",
+        LEARNER,
+    ),
+    Fault(
+        "every mini-batch is the first",
+        "algorithms/rows.py",
+        "own = place[np.sort(chunk)]",
+        "own = place[np.arange(len(chunk))]",
+        LEARNER,
+    ),
+    Fault(
+        "action span shifted by a token",
+        "algorithms/tensors.py",
+        "position=torch.from_numpy(place - 1).to(device),",
+        "position=torch.from_numpy(place).to(device),",
+        LEARNER,
+    ),
+    Fault(
+        "action mask shifted by a token",
+        "algorithms/rows.py",
+        "action=_flat(masks, np.bool_),",
+        "action=np.roll(_flat(masks, np.bool_), 1),",
+        LEARNER,
+    ),
+    # Loss
+    Fault(
+        "surrogate's sign",
+        "algorithms/losses.py",
+        "return torch.maximum(-ratio * advantage, -clipped * advantage)",
+        "return torch.maximum(ratio * advantage, clipped * advantage)",
+        LEARNER,
+    ),
+    Fault(
+        "surrogate takes the maximum",
+        "algorithms/losses.py",
+        "return torch.maximum(-ratio * advantage, -clipped * advantage)",
+        "return torch.minimum(-ratio * advantage, -clipped * advantage)",
+        LEARNER,
+    ),
+    Fault(
+        "clip bounds swapped",
+        "algorithms/losses.py",
+        "clipped_surrogate(ratio, advantage, settings.clip_low, settings.clip_high)",
+        "clipped_surrogate(ratio, advantage, settings.clip_high, settings.clip_low)",
+        LEARNER,
+    ),
+    Fault(
+        "ratio over think tokens too",
+        "algorithms/losses.py",
+        "log_ratio = torch.where(action, logprobs - old_logprobs, 0.0)",
+        "log_ratio = logprobs - old_logprobs",
+        LEARNER,
+    ),
+    Fault(
+        "entropy sign",
+        "algorithms/losses.py",
+        "loss = policy - settings.entropy_coeff * mean_entropy",
+        "loss = policy + settings.entropy_coeff * mean_entropy",
+        LEARNER,
+    ),
+    Fault(
+        "KL sign",
+        "algorithms/losses.py",
+        "loss = loss + settings.kl_coeff * kl +",
+        "loss = loss - settings.kl_coeff * kl +",
+        LEARNER,
+    ),
+    Fault(
+        "KL the other way round",
+        "algorithms/losses.py",
+        "return torch.expm1(-d) + d\n",
+        "return torch.expm1(d) - d\n",
+        LEARNER,
+    ),
+    # Learner
+    Fault(
+        "KL against the current policy",
+        "algorithms/text_learner.py",
+        "reference=self._score(rows, reference=True)",
+        "reference=self._score(rows, reference=False)",
+        LEARNER,
+    ),
+    Fault(
+        "reference moving",
+        "algorithms/text_learner.py",
+        "            optimizer.step()\n",
+        "            optimizer.step()\n"
+        "            module = self.module[DEFAULT_MODULE_ID]\n"
+        "            module.reference.load_state_dict(module.model.state_dict())\n",
+        LEARNER,
+    ),
+    Fault(
+        "trainer at temperature 1",
+        "algorithms/text_learner.py",
+        "temperature=self.config.temperature,",
+        "temperature=1.0,",
+        LEARNER,
+    ),
+    Fault(
+        "old log-probabilities recomputed silently",
+        "algorithms/text_learner.py",
+        "if not self.config.recompute_logprobs:",
+        "if False:",
+        LEARNER,
+    ),
+    Fault(
+        "warm-up of the learning rate ignored",
+        "algorithms/text_learner.py",
+        "lr = self.config.lr * min(1.0, (self.updates + 1) / max(warmup, 1))",
+        "lr = self.config.lr",
+        LEARNER,
+    ),
+    Fault(
+        "gradient not clipped",
+        "algorithms/text_learner.py",
+        'limit = self.config.grad_clip or float("inf")',
+        'limit = float("inf")',
+        LEARNER,
+    ),
+    Fault(
+        "gradients averaged over learners",
+        "algorithms/text_learner.py",
+        "torch.distributed.all_reduce(flat)",
+        "torch.distributed.all_reduce(flat)\n        flat /= torch.distributed.get_world_size()",
+        LEARNER,
+    ),
+    Fault(
+        "one epoch whatever is set",
+        "algorithms/text_learner.py",
+        "for epoch in range(self.config.num_epochs):",
+        "for epoch in range(1):",
+        LEARNER,
+    ),
+    Fault(
+        "a micro-batch forgets the one before",
+        "algorithms/text_learner.py",
+        "            loss.backward()\n",
+        "            optimizer.zero_grad()\n            loss.backward()\n",
+        LEARNER,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the tests said of a tree.
+
+    Attributes:
+        failed: The first test that failed; empty where none did.
+        passed: Number of tests that passed.
+        seconds: Wall-clock seconds.
+    """
+
+    failed: str
+    passed: int
+    seconds: float
+
+
+class Witness:
+    """Pytest plugin: notes what fails when it is called (an error of a fixture proves nothing)."""
+
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+        self.passed = 0
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Pytest's hook."""
+        if report.when == "call":
+            self.passed += report.passed
+            if report.failed:
+                self.failed.append(report.nodeid)
+
+
+def plant(tree: Path, fault: Fault) -> None:
+    """Writes the fault into the tree.
+
+    Raises:
+        ValueError: When the text to replace does not stand in the file exactly once.
+    """
+    path = tree / "trca" / fault.file
+    text = path.read_text() if path.is_file() else ""
+    if text.count(fault.old) != 1:
+        raise ValueError(
+            f"fault {fault.name!r}: trca/{fault.file} has {text.count(fault.old)} times, not once:"
+            f"\n{fault.old}"
+        )
+    path.write_text(text.replace(fault.old, fault.new))
+
+
+def copy_tree(tree: Path) -> None:
+    """Copies what the tests need."""
+    listed = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", "trca", "tests"]
+    names = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split("\n")
+    for name in [*filter(None, names), "pyproject.toml"]:
+        if (ROOT / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, tree / name)
+
+
+def run(tree: Path, tests: Sequence[str]) -> Outcome:
+    """Runs tests on a tree up to the first failure, in a fork that has the libraries loaded.
+
+    Raises:
+        RuntimeError: When no test ran, such as for a tree that cannot be imported.
+    """
+    start = time.perf_counter()
+    report, output = tree / "report.json", tree / "output.txt"
+    report.unlink(missing_ok=True)
+    child = os.fork()
+    if not child:
+        try:
+            with output.open("w") as file:
+                os.dup2(file.fileno(), 1)
+                os.dup2(file.fileno(), 2)
+            os.chdir(tree)
+            sys.path.insert(0, str(tree))
+            os.environ["PYTHONPATH"] = str(tree)
+            witness = Witness()
+            import pytest
+
+            pytest.main(["-q", "-x", "-p", "no:cacheprovider", *tests], plugins=[witness])
+            report.write_text(json.dumps([(witness.failed or [""])[0], witness.passed]))
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    failed, passed = json.loads(report.read_text()) if report.is_file() else ("", 0)
+    if not failed and not passed:
+        raise RuntimeError(f"no test ran:\n{output.read_text()[-3000:]}")
+    return Outcome(failed, passed, time.perf_counter() - start)
+
+
+def main(words: Sequence[str]) -> int:
+    """Plants the faults whose names have one of the words; all of them for none."""
+    chosen = [f for f in FAULTS if not words or any(word in f.name for word in words)]
+    sys.dont_write_bytecode = True
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder)
+        copy_tree(tree)
+        tests = list(dict.fromkeys(fault.tests for fault in chosen))
+        clean = run(tree, tests)
+        print(f"no fault: {clean.passed} tests pass in {clean.seconds:.0f} s", flush=True)
+        if clean.failed:
+            print(f"no fault, and yet {clean.failed} fails")
+            return 1
+        survived = 0
+        for fault in chosen:
+            path = tree / "trca" / fault.file
+            before = path.read_text() if path.is_file() else ""
+            plant(tree, fault)
+            outcome = run(tree, [fault.tests])
+            path.write_text(before)
+            survived += not outcome.failed
+            killer = outcome.failed.removeprefix("tests/") or "SURVIVES"
+            print(f"{fault.name:45} {outcome.seconds:5.1f} s  {killer}", flush=True)
+    print(f"{len(chosen) - survived} of {len(chosen)} faults are found")
+    return int(survived > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
