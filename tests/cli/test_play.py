@@ -25,6 +25,23 @@ def test_a_person_plays_by_name_or_number_and_leaves_at_the_end_of_input():
     assert "left the game" in result.output
 
 
+def test_quit_quits_and_costs_no_step():
+    result = trca("play", "--task", "0", stdin="look\nquit\n")
+    assert result.exit_code == 0
+    assert "left the game" in result.output
+    assert "Nothing happens." not in result.output
+    assert "malformed" not in result.output
+
+
+def test_why_says_what_an_operator_means_and_which_clauses_were_true():
+    lines = trca("play", "--policy", "oracle", "--task", "3", "--why").output
+    output = " ".join(lines.split())
+    taken = output.partition("target_taken: ")[2].partition("> ")[0]
+    assert taken.startswith("A target is picked up")
+    assert "facts.verb == 'take' facts.object_type == task.target (object_type = '" in taken
+    assert "target_taken: " not in trca("play", "--policy", "oracle", "--task", "3").output
+
+
 def test_the_random_player_repeats_with_its_seed():
     once = trca("play", "--policy", "random", "--task", "1", "--seed", "5").output
     assert once == trca("play", "--policy", "random", "--task", "1", "--seed", "5").output

@@ -1,21 +1,67 @@
+import dataclasses
+import re
 import subprocess
 import sys
 import zipfile
 
+import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from trca.cli import app
+from trca.cli.commands import rubric as commands
+from trca.envs.registration import env_class
 from trca.rubric import RubricLibrary
+from trca.rubric.conditions import field_meanings, field_terms
 
 
 def trca(*arguments):
     return CliRunner().invoke(app, arguments)
 
 
-def test_show_lists_every_operator():
-    output = trca("rubric", "show").output
-    for operator in RubricLibrary.load("alfworld").ids:
-        assert operator in output
+def show(library, columns):
+    """What ``trca rubric show`` prints into a pipe of so many columns, as one line of words."""
+    result = CliRunner().invoke(app, ["rubric", "show", library], env={"COLUMNS": str(columns)})
+    assert result.exit_code == 0
+    assert max(map(len, result.output.splitlines())) <= columns
+    return " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("library", ["alfworld", "webshop", "searchqa"])
+def test_show_loses_nothing_of_a_library_in_a_narrow_pipe(library, columns):
+    output = show(library, columns)
+    for operator in RubricLibrary.load(library).operators:
+        for part in (operator.id, operator.category, operator.description, operator.condition):
+            assert " ".join(part.split()) in output
+
+
+def test_show_on_a_wide_terminal_is_a_table_with_every_condition(monkeypatch):
+    monkeypatch.setattr(commands, "console", Console(force_terminal=True, width=160))
+    with commands.console.capture() as printed:
+        commands.show("alfworld")
+    words = re.sub(r"\x1b\[[0-9;]*m", "", printed.get())
+    assert "detects" in words
+    assert "task.appliance in facts.new_places" in words
+
+
+@pytest.mark.parametrize("environment", ["alfworld", "webshop", "searchqa"])
+def test_every_fact_and_binding_field_is_listed_with_type_and_meaning(environment):
+    adapter = env_class(environment).adapter_class
+    output = " ".join(trca("rubric", "facts", environment).output.split())
+    for prefix, record in (("facts", adapter.facts_type), ("task", adapter.binding_type)):
+        meanings = field_meanings(record)
+        assert list(meanings) == [field.name for field in dataclasses.fields(record)]
+        for name, term in field_terms(prefix, record).items():
+            assert f"{name} {term.kind}" in output
+            assert meanings[name.partition(".")[2]] in output
+    assert "one of '', " in output
+
+
+def test_facts_of_an_unknown_environment_name_the_nearest():
+    result = trca("rubric", "facts", "alfwurld")
+    assert result.exit_code == 2
+    assert "did you mean 'alfworld'" in result.output
 
 
 def test_check_accepts_a_sound_library_and_names_what_is_wrong_with_another(tmp_path):

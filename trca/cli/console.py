@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,20 @@ from rich.console import Console
 
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def print_folded(text: str, indent: int = 4, style: str = "", hanging: int = 0) -> None:
+    """Prints words indented and folded to the width of the console, losing none; no blank line."""
+    margin = " " * indent
+    lines = textwrap.wrap(
+        " ".join(text.split()),
+        max(20, console.width),
+        initial_indent=margin,
+        subsequent_indent=margin + " " * hanging,
+        break_on_hyphens=False,
+    )
+    if lines:
+        console.print("\n".join(lines), markup=False, style=style)
 
 
 def fail(message: str, code: int = 1) -> NoReturn:

@@ -11,6 +11,7 @@ the language, and to say later which of its clauses were true.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -185,6 +186,13 @@ def field_terms(prefix: str, record: type) -> dict[str, Term]:
         f"{prefix}.{field.name}": _term(f"{record.__name__}.{field.name}", hints[field.name])
         for field in dataclasses.fields(record)
     }
+
+
+def field_meanings(record: type) -> dict[str, str]:
+    """What the fields of a dataclass mean: the ``Attributes`` of its docstring, by name."""
+    attributes = inspect.cleandoc(record.__doc__ or "").partition("Attributes:\n")[2]
+    entries = re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", attributes, re.MULTILINE)
+    return {name: " ".join(meaning.split()) for name, meaning in entries}
 
 
 def _term(name: str, hint: Any) -> Term:

@@ -1,4 +1,4 @@
-"""``trca play``: a world in the terminal, played by a person, by its oracle, or at random."""
+"""``trca play``: an episode in the terminal, by a person, by the oracle, or at random."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trca.cli.console import console, errors, refusing
+from trca.cli.steps import (
+    print_action,
+    print_end,
+    print_judgments,
+    print_observation,
+    print_reasons,
+    print_task,
+)
 
 if TYPE_CHECKING:
     import gymnasium
@@ -26,11 +34,13 @@ class Policy(StrEnum):
 
 
 def play(
-    world: Annotated[str, typer.Argument(help="alfworld, webshop or searchqa.")] = "alfworld",
+    environment: Annotated[
+        str, typer.Argument(help="alfworld, webshop, searchqa, or path/to/file.py:Class.")
+    ] = "alfworld",
     policy: Annotated[Policy, typer.Option(help="Who plays.")] = Policy.HUMAN,
     split: Annotated[
         str | None,
-        typer.Option(help="Split the task comes from. [default: valid_seen or test]"),
+        typer.Option(help="Split the task comes from. [default: the environment's]"),
     ] = None,
     task: Annotated[
         str | None, typer.Option(help="A task id, or its number in the split. [default: drawn]")
@@ -41,21 +51,27 @@ def play(
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any argument of the world; repeatable."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Any argument of the environment; repeatable."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the drawing and of the random player.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the drawn task and the random player.")] = 0,
+    why: Annotated[
+        bool,
+        typer.Option("--why", help="Say what each fired operator means and why it fired."),
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Play every task by oracle and at random, and judge.")
     ] = False,
 ) -> None:
-    """Play a world and see what the rubric makes of every step.
+    """Play a task and see what the rubric says of every step.
 
-    - `trca play` plays a task yourself: type a command or its number
-    - `trca play --policy oracle --task 3` watches the oracle solve one
-    - `trca play webshop --set observation_mode=text_rich` goes shopping
-    - `trca play searchqa --set questions=medium` looks answers up
-    - `trca play --check --games medium` proves that every task can be solved, that episodes repeat
-      exactly, and shows which operators fire
+    - `trca play` lets you play: type an action or its number, or `quit`
+    - `trca play --policy oracle --task 3 --why` shows the oracle, and why operators fire
+    - `trca play webshop --set observation_mode=text_rich`
+    - `trca play searchqa --set questions=medium`
+    - `trca play --check --games medium` checks that every task can be solved and that episodes
+      repeat exactly, and shows which operators fire
     """
     from trca.tune_configs.files import assignments
 
@@ -63,11 +79,11 @@ def play(
         arguments = assignments(set_ or [])
         arguments |= {"split": split} if split else {}
         arguments |= {"games": games} if games else {}
-        env = _make(world, arguments)
+        env = _make(environment, arguments)
         if check:
             _check(env, _task_id(env, task))
             return
-        _episode(env, policy, _task_id(env, task), seed)
+        _episode(env, policy, _task_id(env, task), seed, why)
 
 
 def _make(environment: str, given: Mapping[str, Any]) -> Env:
@@ -92,34 +108,30 @@ def _task_id(env: Env, task: str | None) -> str | None:
     return str(tasks[int(task)])
 
 
-def _episode(env: Env, policy: Policy, task: str | None, seed: int) -> None:
+def _episode(env: Env, policy: Policy, task: str | None, seed: int, why: bool) -> None:
     observation, info = env.reset(seed=seed, options={"task": task} if task else None)
-    console.rule(f"{info['task_id']}  ({info['task_type']})", style="blue")
-    console.print(observation, markup=False, style="bold")
+    print_task(info["task_id"], info["task_type"])
+    print_observation(observation)
     choose = _chooser(env, policy, seed)
     total, over, steps = 0.0, False, 0
     while not over:
-        command = choose(info)
-        if command is None:
+        action = choose(info)
+        if action is None:
             console.print("\nleft the game.")
             return
         if policy is not Policy.HUMAN:
-            console.print(f"\n> {command}", markup=False, style="cyan")
-        observation, reward, terminated, truncated, info = env.step(command)
+            print_action(action)
+        observation, reward, terminated, truncated, info = env.step(action)
         total, over, steps = total + float(reward), terminated or truncated, steps + 1
-        console.print(observation, markup=False, style="bold")
-        _judgments(info)
-    verdict = "[bold green]success[/]" if info["won"] else "[bold red]not done[/]"
-    console.print(f"\n{verdict} after {steps} steps, reward {total:g}")
-
-
-def _judgments(info: Mapping[str, Any]) -> None:
-    rubric = info["rubric"]
-    fired = ", ".join(rubric["fired"]) or "no operator"
-    console.print(
-        f"  {fired}   r^F {rubric['foundational']:+.3f}   r^B {rubric['breakthrough']:+.3f}",
-        style="magenta",
-    )
+        print_observation(observation)
+        rubric = info.get("rubric")
+        if rubric is None:
+            continue
+        print_judgments(rubric["fired"], rubric["foundational"], rubric["breakthrough"])
+        if why:
+            judge, adapter = map(env.get_wrapper_attr, ("judge", "adapter"))
+            print_reasons(judge.explain(adapter.binding, info["facts"]), judge.library)
+    print_end(bool(info["won"]), steps, total)
 
 
 def _chooser(env: Env, policy: Policy, seed: int) -> Callable[[Mapping[str, Any]], str | None]:
@@ -136,23 +148,25 @@ def _chooser(env: Env, policy: Policy, seed: int) -> Callable[[Mapping[str, Any]
 
 
 def _ask(info: Mapping[str, Any]) -> str | None:
-    """Asks for a command; a number stands for the command in the list; None at the end of input."""
+    """Asks for an action; a number picks from the list, ``quit`` or the end of input gives None."""
     from rich.columns import Columns
     from rich.markup import escape
 
     from trca.envs.text_env import BLANK
 
-    commands: list[str] = info["admissible_actions"]
+    actions: list[str] = info["admissible_actions"]
     console.print()
     console.print(
-        Columns([f"[dim]{n:>2}[/] {escape(command)}" for n, command in enumerate(commands)]),
+        Columns([f"[dim]{n:>2}[/] {escape(action)}" for n, action in enumerate(actions)]),
         soft_wrap=False,
     )
-    _complete(commands)
+    _complete(actions)
     try:
         answer = input("> ").strip()
-        if answer.isdecimal() and int(answer) < len(commands):
-            answer = commands[int(answer)]
+        if answer == "quit" and answer not in actions:
+            return None
+        if answer.isdecimal() and int(answer) < len(actions):
+            answer = actions[int(answer)]
             blank = BLANK.search(answer)
             if blank:
                 answer = answer.replace(blank[0], input(f"{blank[0][1:-1]}: ").strip())
@@ -162,14 +176,14 @@ def _ask(info: Mapping[str, Any]) -> str | None:
     return answer
 
 
-def _complete(commands: list[str]) -> None:
-    """Completes commands on Tab, where the terminal can."""
+def _complete(actions: list[str]) -> None:
+    """Completes actions on Tab, where the terminal can."""
     with suppress(ImportError):
         import readline
 
         readline.set_completer_delims("")
         readline.set_completer(
-            lambda text, state: [*(c for c in commands if c.startswith(text)), None][state]
+            lambda text, state: [*(a for a in actions if a.startswith(text)), None][state]
         )
         readline.parse_and_bind("tab: complete")
 

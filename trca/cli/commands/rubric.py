@@ -1,59 +1,82 @@
-"""``trca rubric``: shows and checks rubric libraries."""
+"""``trca rubric``: shows and checks rubric libraries, and the facts they can use."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from trca.cli.console import console, refusing
+from trca.cli.console import console, print_folded, refusing
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from trca.rubric import RubricLibrary
 
 app = typer.Typer(no_args_is_help=True, help="Show and check rubric libraries.")
 
 Library = Annotated[str, typer.Argument(help="Name of a library, or the path of a YAML file.")]
 
+WIDE: Final = 120
+"""Columns from which a terminal shows a table; below it, and in a pipe, blocks are easier."""
+
 
 @app.command()
 def show(library: Library = "alfworld") -> None:
-    """Show a library's operators: what they detect, and the condition that decides.
+    """Show a library's operators: what they detect, and their conditions.
 
     - `trca rubric show`
     - `trca rubric show my_library.yaml`
     """
-    from rich import box
-    from rich.table import Table
-
     from trca.rubric import RubricError, RubricLibrary
 
     with refusing(RubricError):
         loaded = RubricLibrary.load(library)
-    table = Table(
-        title=f"{loaded.source}: {len(loaded.operators)} operators for {loaded.environment}",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        title_style="bold",
-    )
-    for name in ("category", "id"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("detects")
-    table.add_column("condition", style="cyan")
-    category = ""
-    for operator in loaded.operators:
-        if category and operator.category != category:
-            table.add_section()
-        table.add_row(
-            operator.category if operator.category != category else "",
-            operator.id,
-            " ".join(operator.description.split()),
-            " ".join(operator.condition.split()),
-        )
-        category = operator.category
-    console.print(table, soft_wrap=False)
+    title = f"{loaded.source}: {len(loaded.operators)} operators for {loaded.environment}"
+    console.print(title, markup=False, style="bold")
+    if console.is_terminal and console.width >= WIDE:
+        console.print(_operator_table(loaded), soft_wrap=False)
+    else:
+        _print_operators(loaded)
+
+
+@app.command()
+def facts(
+    environment: Annotated[
+        str, typer.Argument(help="alfworld, webshop, searchqa, or path/to/file.py:Class.")
+    ] = "alfworld",
+) -> None:
+    """List what the conditions of an environment can read: types, values and meanings.
+
+    - `trca rubric facts webshop`
+    """
+    from trca.envs.registration import env_class
+    from trca.rubric.conditions import field_meanings, field_terms
+
+    with refusing(ValueError):
+        adapter_class = getattr(env_class(environment), "adapter_class", None)
+        if adapter_class is None:
+            raise ValueError(f"{environment} declares no adapter_class, so it has no facts")
+    for prefix, record, what in (
+        ("facts", adapter_class.facts_type, "facts of a transition"),
+        ("task", adapter_class.binding_type, "the task binding, read out of the instruction"),
+    ):
+        console.print(f"{prefix}.*: {what}", markup=False, style="bold")
+        summary = " ".join((record.__doc__ or "").partition("Attributes:")[0].split())
+        print_folded(summary)
+        meanings = field_meanings(record)
+        for name, term in field_terms(prefix, record).items():
+            console.print(f"\n{name}", markup=False, style="cyan", end="")
+            console.print(f"  {term.kind}", markup=False, style="dim")
+            if term.allowed is not None:
+                print_folded("one of " + ", ".join(map(repr, term.allowed)), style="cyan")
+            print_folded(meanings.get(name.partition(".")[2], ""))
+        console.print()
 
 
 @app.command()
 def check(library: Library = "alfworld") -> None:
-    """Check a library against its world: schema, names, types and conditions.
+    """Check a library against its environment: schema, names, types and conditions.
 
     - `trca rubric check my_library.yaml`
     """
@@ -67,3 +90,34 @@ def check(library: Library = "alfworld") -> None:
         for category in dict.fromkeys(o.category for o in loaded.operators)
     )
     console.print(f"[green]ok[/]: {loaded.source}: {loaded.environment}, {counts}")
+
+
+def _operator_table(library: RubricLibrary) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in ("category", "id"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("detects", overflow="fold")
+    table.add_column("condition", style="cyan", overflow="fold")
+    category = ""
+    for operator in library.operators:
+        if category and operator.category != category:
+            table.add_section()
+        table.add_row(
+            operator.category if operator.category != category else "",
+            operator.id,
+            " ".join(operator.description.split()),
+            " ".join(operator.condition.split()),
+        )
+        category = operator.category
+    return table
+
+
+def _print_operators(library: RubricLibrary) -> None:
+    for operator in library.operators:
+        console.print(f"\n{operator.id}", markup=False, style="bold", end="")
+        console.print(f"  ({operator.category})", markup=False, style="dim")
+        print_folded(operator.description)
+        print_folded(operator.condition, style="cyan")
