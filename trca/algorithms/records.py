@@ -83,6 +83,7 @@ class Rollout:
         instruction: The task in words.
         operators: Ids of the rubric operators, in the order of the judgments.
         steps: The steps in order.
+        last_observation: The observation after the last action.
         won: Whether the task was completed, R(tau) = 1.
         score: The environment's own score.
         truncated: Whether the step limit ended it.
@@ -100,6 +101,7 @@ class Rollout:
     instruction: str = ""
     operators: tuple[str, ...] = ()
     steps: list[Step] = field(default_factory=list)
+    last_observation: str = ""
     won: bool = False
     score: float = 0.0
     truncated: bool = False

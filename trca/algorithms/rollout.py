@@ -292,6 +292,7 @@ def _record(
     episode.observation, episode.info = observation, info
     episode.done = bool(terminated or truncated)
     if episode.done:
+        rollout.last_observation = observation
         rollout.won = bool(info["won"])
         rollout.score = float(info["score"])
         rollout.measures = dict(info.get("measures", {}))

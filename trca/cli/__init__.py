@@ -7,6 +7,7 @@ import typer
 from trca.cli.commands.data import app as data
 from trca.cli.commands.evaluate import evaluate
 from trca.cli.commands.export import export
+from trca.cli.commands.inspect import inspect
 from trca.cli.commands.play import play
 from trca.cli.commands.rubric import app as rubric
 from trca.cli.commands.serve_retriever import serve_retriever
@@ -22,7 +23,7 @@ app = typer.Typer(
     help="Train language-model agents on long text tasks with transition-wise rubric credit.\n\n"
     "`trca train` trains a small policy on this machine, with no download, in minutes.",
 )
-for command in (train, evaluate, export, sweep, play, serve_retriever):
+for command in (train, evaluate, inspect, export, sweep, play, serve_retriever):
     app.command()(command)
 app.add_typer(rubric, name="rubric")
 app.add_typer(data, name="data")

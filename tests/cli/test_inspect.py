@@ -1,0 +1,120 @@
+"""`trca inspect` shows a recorded rollout as `trca play` shows an episode."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from trca.algorithms.records import Rollout, Step, changed_facts, to_json
+from trca.cli import app
+from trca.cli.run_folder import RunFolder
+from trca.envs import make
+from trca.tune_configs.files import read
+from trca.tune_configs.settings import RunSettings
+
+NO_IDS = np.empty(0, np.int32)
+
+
+def trca(*arguments):
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def played(env, task):
+    """The record of an episode of the oracle."""
+    observation, info = env.reset(options={"task": task})
+    operators = env.get_wrapper_attr("judge").library.ids
+    rollout = Rollout(task, info["split"], info["task_type"], 0, 0, 0)
+    rollout.instruction, rollout.operators = info["task"], operators
+    over = False
+    while not over:
+        action = env.unwrapped.oracle_action()
+        before = observation
+        observation, reward, terminated, truncated, info = env.step(action)
+        over = terminated or truncated
+        rubric = info["rubric"]
+        rollout.steps.append(
+            Step(
+                NO_IDS,
+                NO_IDS,
+                NO_IDS.astype(bool),
+                NO_IDS.astype(np.float32),
+                before,
+                "",
+                action,
+                info["context"],
+                info["next_context"],
+                float(reward),
+                rubric["judgments"],
+                parsed=info["parsed"],
+                accepted=info["accepted"],
+                foundational=rubric["foundational"],
+                breakthrough=rubric["breakthrough"],
+                facts=changed_facts(info["facts"]),
+            )
+        )
+    rollout.won, rollout.last_observation = info["won"], observation
+    return rollout
+
+
+@pytest.fixture(params=["alfworld", "webshop", "searchqa"])
+def environment(request):
+    return request.param
+
+
+@pytest.fixture
+def env(environment):
+    return make(environment)
+
+
+@pytest.fixture
+def run(tmp_path, environment, env):
+    """A run folder with two recorded rollouts of iteration 2."""
+    folder = RunFolder.create(tmp_path, "run")
+    preset = "quickstart" if environment == "alfworld" else environment
+    folder.write_config(RunSettings.resolve(read(preset), preset).flat())
+    tasks = env.get_wrapper_attr("task_ids")[:2]
+    lines = [to_json(played(env, task)) + "\n" for task in tasks]
+    (folder.rollouts(2) / "train.jsonl").write_text("".join(lines))
+    return folder.path
+
+
+def test_a_rollout_is_shown_word_for_word_as_play_shows_it_with_its_reasons(run, env, environment):
+    task = env.get_wrapper_attr("task_ids")[1]
+    options = ["--split", env.unwrapped.split, "--task", task, "--why", "--policy", "oracle"]
+    shown = trca("inspect", run, "--iteration", 2, "--rollout", 1)
+    assert shown.exit_code == 0, shown.output
+    assert shown.output == trca("play", environment, *options).output
+    assert " && " not in shown.output
+    assert "facts." in shown.output
+
+
+def test_without_a_number_the_rollouts_of_the_last_iteration_are_listed(run, env):
+    output = trca("inspect", run).output
+    assert "iteration_000002" in output
+    for number, task in enumerate(env.get_wrapper_attr("task_ids")[:2]):
+        (line,) = [line for line in output.splitlines() if line.startswith(f"   {number}  ")]
+        assert "won" in line
+        assert line.endswith(task)
+
+
+def test_what_is_not_recorded_is_refused_with_what_is(run):
+    for options, message in (
+        (["--iteration", 3], "no train.jsonl of iteration 3: choose 2"),
+        (["--rollout", 2], "has 2 rollouts, from 0 on"),
+        (["--evaluation"], "no eval.jsonl of any iteration"),
+    ):
+        result = trca("inspect", run, *options)
+        assert result.exit_code == 2
+        assert message in " ".join(result.output.split())
+
+
+def test_no_reason_is_given_by_a_library_that_has_changed(run):
+    path = run / "rollouts/iteration_000002/train.jsonl"
+    record = json.loads(path.read_text().splitlines()[0])
+    record["operators"][0] = "renamed"
+    path.write_text(json.dumps(record) + "\n")
+    result = trca("inspect", run, "--rollout", 0)
+    assert result.exit_code == 0, result.output
+    assert "library has changed" in result.output
+    assert "facts." not in result.output
