@@ -1,0 +1,37 @@
+"""A short run of ``benchmarks/arbitrary_steps.py``: whatever is tried, environments answer it."""
+
+import sys
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+import trca.envs  # noqa: F401 (registers the environments)
+
+BENCHMARKS = str(Path(__file__).parents[2] / "benchmarks")
+
+
+@pytest.fixture(scope="module")
+def act_arbitrarily():
+    sys.path.append(BENCHMARKS)
+    try:
+        from arbitrary_steps import act_arbitrarily
+    finally:
+        sys.path.remove(BENCHMARKS)
+    return act_arbitrarily
+
+
+@pytest.mark.parametrize(
+    ("env_id", "settings", "steps"),
+    [
+        ("trca/ALFWorld-v0", {}, 6000),
+        ("trca/WebShop-v0", {}, 5000),
+        ("trca/WebShop-v0", {"compat": "original", "observation_mode": "text_rich"}, 3000),
+        ("trca/SearchQA-v0", {}, 6000),
+    ],
+)
+def test_arbitrary_steps_raise_nothing_and_keep_no_memory(act_arbitrarily, env_id, settings, steps):
+    found = act_arbitrarily(gymnasium.make(env_id, **settings), steps)
+    assert not found.exceptions, found.exceptions[0]
+    assert (found.steps, found.episodes > 10, found.accepted > steps // 3) == (steps, True, True)
+    assert found.memory[-1] - found.memory[1] < 40
