@@ -8,9 +8,9 @@ from pathlib import Path
 
 from trca.envs.alfworld.data import generate
 from trca.envs.alfworld.data.archive import GAME_FILE
-from trca.envs.alfworld.data.games import GeneratedGames
 from trca.envs.alfworld.data.official import OfficialGames
 from trca.envs.alfworld.data.rooms import SIZES
+from trca.envs.alfworld.data.sources import GeneratedGames
 
 
 def game_files(name: str, splits: Iterable[str], folder: Path) -> Iterator[Path]:

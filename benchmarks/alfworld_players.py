@@ -12,7 +12,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.table import Table
 
-from trca.envs.alfworld.data.games import game_source
+from trca.envs.alfworld.data.sources import game_source
 from trca.envs.alfworld.env import ALFWorldEnv
 from trca.envs.alfworld.tasks import TASK_TYPES
 

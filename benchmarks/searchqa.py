@@ -33,7 +33,7 @@ from rich.table import Table
 import trca.envs  # noqa: F401
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import Retriever
-from trca.envs.searchqa import metrics
+from trca.envs.searchqa import answer_scores as scores
 from trca.envs.searchqa.data.corpora import open_search
 from trca.envs.searchqa.data.datasets import DATASETS, read_datasets
 from trca.envs.searchqa.data.generate import SIZES
@@ -55,8 +55,8 @@ def share(values: Sequence[float | None]) -> str:
 
 def answered(question: Question, passages: Sequence[Passage]) -> float:
     """Whether an alias stands in one of the passages, in normal form and as whole words."""
-    texts = [f" {metrics.normalized(passage.contents)} " for passage in passages]
-    aliases = [f" {metrics.normalized(answer)} " for answer in question.answers]
+    texts = [f" {scores.normalized(passage.contents)} " for passage in passages]
+    aliases = [f" {scores.normalized(answer)} " for answer in question.answers]
     return float(any(alias in text for alias in aliases for text in texts))
 
 
@@ -65,7 +65,7 @@ def row(retriever: Retriever, questions: Sequence[Question]) -> list[str]:
     found = retriever.search([question.text for question in questions], max(LIMITS))
     pairs = list(zip(questions, found, strict=True))
     by_title = [
-        metrics.gold_recall(
+        scores.gold_recall(
             question,
             [hit for hits in retriever.search(question.gold_titles, 3) for hit in hits],
         )
@@ -73,7 +73,7 @@ def row(retriever: Retriever, questions: Sequence[Question]) -> list[str]:
     ]
     return [
         str(len(questions)),
-        *(share([metrics.gold_recall(q, hits[:limit]) for q, hits in pairs]) for limit in LIMITS),
+        *(share([scores.gold_recall(q, hits[:limit]) for q, hits in pairs]) for limit in LIMITS),
         share(by_title),
         share([answered(question, hits[:3]) for question, hits in pairs]),
     ]

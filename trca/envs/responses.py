@@ -66,7 +66,7 @@ def read_action(response: str) -> Reading:
 
 ACTION_FORMAT: Final = ResponseFormat(read_action, stop=(_CLOSE,))
 """The format of the paper: ``<think>...</think><action>...</action>``."""
-_ELSEWHERE: Final = {"search_r1": "trca.envs.searchqa.responses:SEARCH_R1_FORMAT"}
+_ELSEWHERE: Final = {"search_r1": "trca.envs.searchqa.search_r1:SEARCH_R1_FORMAT"}
 RESPONSE_FORMATS: Final = ("action", *_ELSEWHERE)
 """Names of all formats."""
 

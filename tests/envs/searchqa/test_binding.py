@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trca.envs.searchqa.binding import ANSWER_FORMATS, SearchQABinding, bind, formats_of
 from trca.envs.searchqa.data.generate import generated
-from trca.envs.searchqa.names import names_in
+from trca.envs.searchqa.proper_names import names_in
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "searchqa"
 

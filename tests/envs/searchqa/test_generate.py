@@ -4,6 +4,7 @@ import pytest
 
 from trca.envs.retrieval.bm25_retriever import BM25Retriever
 from trca.envs.retrieval.porter import stem
+from trca.envs.searchqa.answer_scores import normalized
 from trca.envs.searchqa.data import wording as words
 from trca.envs.searchqa.data.generate import (
     CIRCLE,
@@ -15,7 +16,6 @@ from trca.envs.searchqa.data.generate import (
     questions_about,
 )
 from trca.envs.searchqa.data.questions import SPLITS
-from trca.envs.searchqa.metrics import normalized
 
 COUNT = 600
 

@@ -11,7 +11,7 @@ import torch
 
 from trca.envs import make
 from trca.envs.responses import TaggedResponse
-from trca.envs.searchqa.responses import SEARCH_R1_FORMAT, dialect_prompt, in_dialect
+from trca.envs.searchqa.search_r1 import SEARCH_R1_FORMAT, dialect_prompt, in_dialect
 from trca.policies.bpe import END, train_tokenizer
 from trca.policies.tiny import TinySpec, new_model
 from trca.policies.warmstart import imitate

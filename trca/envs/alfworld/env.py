@@ -16,7 +16,7 @@ from gymnasium.error import ResetNeeded
 from trca.common.names import unknown
 from trca.envs.alfworld.adapter import ALFWorldAdapter
 from trca.envs.alfworld.binding import bind
-from trca.envs.alfworld.data.games import game_source
+from trca.envs.alfworld.data.sources import game_source
 from trca.envs.alfworld.demonstrator import demonstrated_action
 from trca.envs.alfworld.oracle import oracle_action
 from trca.envs.alfworld.pages import REJECTED

@@ -9,7 +9,7 @@ from typing import Final
 
 from trca.envs.searchqa.actions import Command
 from trca.envs.searchqa.binding import SearchQABinding
-from trca.envs.searchqa.names import names_in
+from trca.envs.searchqa.proper_names import names_in
 from trca.envs.searchqa.reading import Shown, says, spaced
 from trca.envs.searchqa.relations import stems_of
 

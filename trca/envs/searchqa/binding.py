@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, get_args
 
-from trca.envs.searchqa.names import FILLER, names_asked
+from trca.envs.searchqa.proper_names import FILLER, names_asked
 from trca.envs.searchqa.relations import is_relation, stems_of, words_of
 
 AnswerFormat = Literal["name", "date", "number", "choice", "yes or no"]

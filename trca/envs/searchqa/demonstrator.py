@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from trca.envs.searchqa.beliefs import Beliefs, Known, sentences
 from trca.envs.searchqa.binding import formats_of
-from trca.envs.searchqa.names import names_in
 from trca.envs.searchqa.pages import CUT
+from trca.envs.searchqa.proper_names import names_in
 from trca.envs.searchqa.reading import says, spaced
 from trca.envs.searchqa.relations import stems_of
 

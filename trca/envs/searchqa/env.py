@@ -40,9 +40,9 @@ class SearchQAEnv(TextEnv):
     Actions are ``search[query]``, which lists passages; ``open[n]``, which shows the n-th of them
     in full; and ``answer[text]``, which ends the episode (``terminated``). Anything else changes
     nothing and costs a step. After ``max_steps`` the episode is ``truncated``. The reward is 1 when
-    the answer equals an alias of the right one, both in normal form (see `metrics.exact_match`).
-    A search that fails for technical reasons raises RetrievalError; it never looks like a search
-    that found nothing, and the same action may be tried again.
+    the answer equals an alias of the right one, both in normal form; see
+    `answer_scores.exact_match`. A search that fails for technical reasons raises RetrievalError;
+    it never looks like a search that found nothing, and the same action may be tried again.
 
     When the episode is over, ``info["measures"]`` has ``f1``, that of the answer (0 when there was
     none), and ``gold_recall``, the share of the gold passages found, where these are known.

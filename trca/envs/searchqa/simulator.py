@@ -16,7 +16,7 @@ from typing import Final
 
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError, Retriever
-from trca.envs.searchqa import metrics
+from trca.envs.searchqa import answer_scores
 from trca.envs.searchqa.actions import read_command
 from trca.envs.searchqa.data.questions import Question
 from trca.envs.searchqa.pages import (
@@ -95,17 +95,17 @@ class Simulator:
     @property
     def score(self) -> float:
         """Exact match of the answer; 0 before there is one."""
-        return metrics.exact_match(self.answer, self.question.answers) if self.done else 0.0
+        return answer_scores.exact_match(self.answer, self.question.answers) if self.done else 0.0
 
     @property
     def f1(self) -> float:
         """F1 of the answer; 0 before there is one."""
-        return metrics.f1(self.answer, self.question.answers) if self.done else 0.0
+        return answer_scores.f1(self.answer, self.question.answers) if self.done else 0.0
 
     @property
     def gold_recall(self) -> float | None:
         """Share of the gold passages that were found; None when they are not known."""
-        return metrics.gold_recall(self.question, self.found.values())
+        return answer_scores.gold_recall(self.question, self.found.values())
 
     def search_of(self, action: str) -> str | None:
         """The query that an action sends to the retriever; None where it sends none."""

@@ -23,10 +23,10 @@ from itertools import chain, zip_longest
 from typing import Final
 
 from trca.envs.retrieval.passages import Passage
+from trca.envs.searchqa.answer_scores import normalized
 from trca.envs.searchqa.data import wording as words
 from trca.envs.searchqa.data.questions import SPLITS, Question
 from trca.envs.searchqa.data.wording import Kind, Relation
-from trca.envs.searchqa.metrics import normalized
 
 SIZES: Final = {"small": 200, "medium": 2_000, "large": 20_000}
 """Name of a generated world -> its number of passages."""

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trca.envs.retrieval.passages import Passage
+from trca.envs.searchqa.answer_scores import exact_match, f1, gold_recall, normalized
 from trca.envs.searchqa.data.datasets import read_datasets
 from trca.envs.searchqa.data.questions import Question
-from trca.envs.searchqa.metrics import exact_match, f1, gold_recall, normalized
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "searchqa"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from trca.envs.alfworld.data.archive import GAME_FILE, unpack, unpacked
-from trca.envs.alfworld.data.games import GeneratedGames, game_source
 from trca.envs.alfworld.data.generate import draw
 from trca.envs.alfworld.data.official import OfficialGames, task_type_of
+from trca.envs.alfworld.data.sources import GeneratedGames, game_source
 from trca.envs.alfworld.simulator import GameFileError
 
 SHARED = Path(__file__).parents[3] / ".." / "shared" / "data" / "alfworld" / "json_2.1.1.tar.xz"
@@ -87,13 +87,13 @@ class TestGenerated:
         )
 
     def test_games_out_of_use_are_let_go(self):
-        from trca.envs.alfworld.data import games
+        from trca.envs.alfworld.data import sources
 
         source = game_source("small")
-        for task in source.task_ids("train")[: games._KEPT + 4]:
+        for task in source.task_ids("train")[: sources._KEPT + 4]:
             source.load(task)
         gc.collect()
-        assert len(games._SHELF._used) == games._KEPT
+        assert len(sources._SHELF._used) == sources._KEPT
 
     @pytest.mark.parametrize(
         ("call", "message"),

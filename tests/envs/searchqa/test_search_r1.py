@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from trca.envs.responses import RESPONSE_FORMATS, TaggedResponse, response_format
 from trca.envs.searchqa.env import SearchQAEnv
-from trca.envs.searchqa.responses import (
+from trca.envs.searchqa.search_r1 import (
     SEARCH_R1_FORMAT,
     dialect_prompt,
     in_dialect,
