@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 from ray.tune.registry import ENV_CREATOR, _global_registry
 
-from trca.envs.registration import EnvClass, creator
+from trca.envs.registration import EnvClass, creator, lacks_rubric
 
 EnvCreator = Callable[[Mapping[str, Any]], gymnasium.Env[str, str]]
 
@@ -27,6 +27,16 @@ def env_creator(env: EnvClass) -> EnvCreator:
         found: EnvCreator = _global_registry.get(ENV_CREATOR, env)
         return found
     return partial(_make, creator(env))
+
+
+def no_rubric(algorithm: str, env: EnvClass, env_config: Mapping[str, Any]) -> str:
+    """One sentence on why an algorithm that learns from judgments cannot train here; else blank."""
+    if isinstance(env, str) and _global_registry.contains(ENV_CREATOR, env):
+        why = f"nothing judges {env}"
+    else:
+        why = lacks_rubric(env, env_config.get("library"))
+    hint = "add one (docs/environments.md) or train with GRPO or GiGPO"
+    return why and f"{algorithm} learns from rubric judgments, and {why}: {hint}"
 
 
 def _make(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from ray.rllib.algorithms.algorithm import Algorithm
@@ -23,7 +23,7 @@ from ray.rllib.utils.metrics import (
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from trca.algorithms.credit import bind_credit
-from trca.algorithms.environments import env_creator
+from trca.algorithms.environments import env_creator, no_rubric
 from trca.algorithms.evaluation import Evaluation
 from trca.algorithms.metrics import credit_metrics, rollout_metrics
 from trca.algorithms.records import Rollout, StepBatch, assign_advantages
@@ -50,8 +50,10 @@ class TextAlgorithm(Algorithm):
         failures: The groups that were missing in it.
         evaluation: The last evaluation, None before the first.
         training_steps: Training iterations begun, over all restarts.
+        needs_rubric: Whether its credit is made of judgments.
     """
 
+    needs_rubric: ClassVar[bool] = False
     config: TextAlgorithmConfig
     metrics: MetricsLogger
     env_runner_group: EnvRunnerGroup
@@ -69,6 +71,10 @@ class TextAlgorithm(Algorithm):
         self._credit = bind_credit(self.config.credit, self.config.parameters())
         super().setup(config)
         self._operators: Operators = self._ask_runner("operators")
+        if self.needs_rubric and not self._operators.ids:
+            raise ValueError(
+                no_rubric(type(self).__name__, self.config.env, self.config.env_config)
+            )
 
     @classmethod
     def get_default_config(cls) -> AlgorithmConfig:

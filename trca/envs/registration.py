@@ -159,6 +159,22 @@ def default_split(env: EnvClass) -> str:
     return found.default_split if _is_text_env(found) else PlainEnv.default_split
 
 
+def lacks_rubric(env: EnvClass, library: object = None) -> str:
+    """Why no rubric can judge an environment, in a few words; blank where one can.
+
+    Args:
+        env: The environment.
+        library: The library that its arguments name, if any.
+    """
+    found = env_class(env)
+    name = getattr(found, "__name__", str(env))
+    if getattr(found, "adapter_class", None) is None:
+        return f"{name} declares no adapter_class"
+    if library is None and found.library is None:
+        return f"{name} declares no library"
+    return ""
+
+
 def language(env: EnvClass) -> tuple[str, ...]:
     """The names of the arguments that change what is said in an environment."""
     declared = getattr(env_class(env), "language", None)

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trca.common.names import nearest
+from trca.common.registry import own_file
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
     from trca.algorithms.parameters import TextParameters
+    from trca.algorithms.text_algorithm import TextAlgorithm
     from trca.algorithms.text_config import TextAlgorithmConfig
 
 Count = Annotated[int, Field(ge=0)]
@@ -86,6 +89,8 @@ class RunSettings:
             ConfigError: Names every wrong key with its value, what is allowed, and the nearest
                 match of an unknown one.
         """
+        from trca.algorithms import ALGORITHMS
+
         name = settings.get("algorithm", RunParameters.model_fields["algorithm"].default)
         try:
             model = config_class(name).parameters_class
@@ -101,7 +106,7 @@ class RunSettings:
         parameters = _checked(model, rest, wrong)
         if not wrong:
             wrong += _credit_errors(parameters.credit)
-            wrong += _env_errors(run.env, run.env_config, parameters)
+            wrong += _env_errors(ALGORITHMS[name], run.env, run.env_config, parameters)
         if wrong:
             raise ConfigError("\n".join(f"{source}: {message}" for message in wrong))
         return cls(run, parameters)
@@ -157,6 +162,23 @@ def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     return {**kept, "algorithm": algorithm}
 
 
+def in_environment(settings: Mapping[str, Any], env: str) -> dict[str, Any]:
+    """The settings for another environment, without the arguments and splits of the one before.
+
+    Raises:
+        ConfigError: When there is no such environment; names the nearest.
+    """
+    from trca.envs.registration import default_split
+
+    try:
+        split = default_split(env)
+    except ValueError as error:
+        raise ConfigError(f"env is {env!r}: {error}") from None
+    if own_file(env):
+        env = str(Path(env).absolute())
+    return {**settings, "env": env, "env_config": {}, "evaluation_split": split}
+
+
 def _checked(model: type[Any], values: Mapping[str, Any], wrong: list[str]) -> Any:
     """The model of the values; what is wrong with them is appended to ``wrong``."""
     try:
@@ -184,8 +206,14 @@ def _credit_errors(name: str) -> list[str]:
     return []
 
 
-def _env_errors(env: str, env_config: Mapping[str, Any], parameters: TextParameters) -> list[str]:
+def _env_errors(
+    algorithm: type[TextAlgorithm],
+    env: str,
+    env_config: Mapping[str, Any],
+    parameters: TextParameters,
+) -> list[str]:
     """What is wrong with the environment, its arguments and the splits named for it."""
+    from trca.algorithms.environments import no_rubric
     from trca.envs.registration import arguments, make
 
     try:
@@ -199,6 +227,8 @@ def _env_errors(env: str, env_config: Mapping[str, Any], parameters: TextParamet
     ]
     if unknown:
         return unknown
+    if algorithm.needs_rubric and (lack := no_rubric(algorithm.__name__, env, env_config)):
+        return [lack]
     given = {"split": "train", **env_config}
     try:
         make(env, **given).close()

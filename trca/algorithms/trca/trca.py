@@ -30,6 +30,8 @@ class TRCAConfig(TextAlgorithmConfig):
 class TRCA(TextAlgorithm):
     """Transition-wise rubric credit assignment."""
 
+    needs_rubric = True
+
     @classmethod
     def get_default_config(cls) -> TRCAConfig:
         """The paper's settings."""

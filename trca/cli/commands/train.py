@@ -22,6 +22,12 @@ def train(
     model: Annotated[
         str | None, typer.Option(help="tiny, a Hugging Face name, or a model folder.")
     ] = None,
+    env: Annotated[
+        str | None,
+        typer.Option(
+            help="An environment in place of the config's: an id, module:Class or file.py:Class."
+        ),
+    ] = None,
     games: Annotated[
         str | None, typer.Option(help="small, medium, large, official, or a folder or archive.")
     ] = None,
@@ -51,13 +57,14 @@ def train(
     - `trca train quickstart --algorithm GRPO --seed 1`
     - `trca train quickstart --set lr=2e-4 --set budgets.execution=1`
     - `trca train quickstart --set credit=my_rule.py:mine` tries a credit rule of your own
+    - `trca train quickstart --env my_env.py:MyEnv` trains in an environment of your own
     - `trca train paper/alfworld_qwen2.5_1.5b --dry-run`
     - `trca train --resume outputs/quickstart` goes on after a stop, a crash or a kill
     """
     use_one_thread()
     from trca.cli.run_folder import RunFolder
     from trca.tune_configs.files import ConfigError, assign, assignments, read
-    from trca.tune_configs.settings import RunSettings, switch
+    from trca.tune_configs.settings import RunSettings, in_environment, switch
 
     options = {
         "algorithm": algorithm,
@@ -77,6 +84,8 @@ def train(
             base = read(config)
             if "algorithm" in given:
                 base = switch(base, given["algorithm"])
+            if env is not None:
+                base = in_environment(base, env)
             settings = RunSettings.resolve(assign(base, given), source)
         if dry_run:
             _show_plan(settings)

@@ -1,0 +1,297 @@
+"""What every environment promises, checked on all registered ones and on one defined here."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Text
+
+import trca.envs
+from trca.envs import Adapter, Outcome, TextEnv, make, register
+from trca.envs.registration import ENVIRONMENTS, arguments, canonical, env_class
+from trca.envs.text_env import MissingPartError
+from trca.rubric import RubricLibrary
+
+
+@dataclasses.dataclass(frozen=True)
+class CoinFacts:
+    shown: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class CoinBinding:
+    side: str = ""
+
+
+class CoinAdapter(Adapter):
+    facts_type, binding_type = CoinFacts, CoinBinding
+    made = 0
+
+    def __init__(self) -> None:
+        CoinAdapter.made += 1
+        self.binding, self.facts, self.steps = CoinBinding(), CoinFacts(), 0
+
+    def reset(self, instruction: str, observation: str, admissible: Sequence[str]) -> None:
+        self.binding, self.facts, self.steps = CoinBinding(instruction[5:10]), CoinFacts(), 0
+
+    def step(self, action: str, observation: str, admissible: Sequence[str]) -> CoinFacts:
+        self.facts, self.steps = CoinFacts(observation), self.steps + 1
+        return self.facts
+
+    @property
+    def context(self) -> str:
+        return f"{self.binding.side}|{self.facts.shown}"
+
+    @property
+    def memory(self) -> str:
+        return f"shown {self.facts.shown}" if self.facts.shown else ""
+
+
+class Coin(TextEnv):
+    """Turn a coin to the side that is asked for, and stop."""
+
+    adapter_class = CoinAdapter
+
+    @property
+    def task_ids(self) -> tuple[str, ...]:
+        return tuple(f"{self.split}-{number}" for number in range(4))
+
+    @property
+    def instruction(self) -> str:
+        return f"show {self.goal}."
+
+    @property
+    def admissible_actions(self) -> list[str]:
+        return ["turn", "stop"]
+
+    def start_task(self, task_id: str, options: dict[str, Any]) -> str:
+        if task_id not in self.task_ids:
+            raise ValueError(f"no task {task_id!r}")
+        self.side, self.goal = "heads", ("heads", "tails")[int(task_id[-1]) % 2]
+        return self.side
+
+    def take_action(self, action: str) -> Outcome:
+        if action == "turn":
+            self.side = {"heads": "tails", "tails": "heads"}[self.side]
+        won = action == "stop" and self.side == self.goal
+        return Outcome(self.side, float(won), action == "stop", accepted=action != "dance")
+
+    def oracle_action(self) -> str:
+        return "stop" if self.side == self.goal else "turn"
+
+    def demonstrator_action(self) -> str:
+        return "stop" if self.adapter.facts.shown == self.goal else "turn"
+
+
+class Plain(gymnasium.Env[str, str]):
+    """Say ``stop``: without tasks, admissible actions, facts or anything of TRCA."""
+
+    def __init__(self) -> None:
+        self.observation_space = self.action_space = Text(100)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.number = int(self.np_random.integers(1000))
+        return f"number {self.number}", {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.number += 1
+        done = action == "stop"
+        return f"number {self.number}", float(done), done, False, {}
+
+
+register("test/Coin-v0", Coin)
+register("test/Plain-v0", Plain)
+IDS = [*ENVIRONMENTS.names()]
+RESET_KEYS = {
+    *("task_id", "split", "task_type", "task", "admissible_actions", "context", "memory"),
+}
+STEP_KEYS = RESET_KEYS | {"next_context", "parsed", "accepted", "won", "score"}
+GARBAGE = ("", " ", "dance", "x" * 10_000, "\0\ud800\n<action>", "go to\ngo to")
+
+
+@pytest.fixture(scope="module", params=IDS)
+def env(request: pytest.FixtureRequest) -> Iterator[gymnasium.Env[str, str]]:
+    made = make(request.param)
+    yield made
+    made.close()
+
+
+def episode(env: Any, task: str, seed: int) -> list[tuple[str, dict[str, Any]]]:
+    """Observations and infos of an episode of random, stale and meaningless actions."""
+    rng = np.random.default_rng(seed)
+    observation, info = env.reset(options={"task": task})
+    steps, over = [(observation, info)], False
+    while not over:
+        action = (
+            str(rng.choice(GARBAGE)) if rng.random() < 0.3 else env.unwrapped.random_action(rng)
+        )
+        observation, reward, terminated, truncated, info = env.step(action)
+        assert type(reward) is float
+        assert not (terminated and truncated)
+        assert info["parsed"] == bool(action.strip())
+        steps.append((observation, info))
+        over = terminated or truncated
+    assert len(steps) <= env.unwrapped.max_steps + 1
+    return steps
+
+
+def test_info_has_every_documented_key_with_its_type(env: Any) -> None:
+    for number, task in enumerate(env.unwrapped.task_ids[:4]):
+        steps = episode(env, task, number)
+        for turn, (observation, info) in enumerate(steps):
+            assert (RESET_KEYS if turn == 0 else STEP_KEYS) <= set(info)
+            assert isinstance(observation, str)
+            assert isinstance(info["task"], str)
+            assert info["task"]
+            assert info["task_id"] == task
+            assert all(isinstance(action, str) for action in info["admissible_actions"])
+            assert isinstance(info["context"], str)
+            assert "\n" not in info["memory"]
+            assert len(info["memory"]) <= 500
+        for (_, before), (_, after) in pairwise(steps):
+            assert after["context"] == before.get("next_context", before["context"])
+            assert type(after["won"]) is bool
+            assert 0.0 <= after["score"] <= 1.0
+
+
+def test_facts_and_judgments_come_where_they_are_declared(env: Any) -> None:
+    declared = env.unwrapped
+    _, info = episode(env, declared.task_ids[0], 0)[-1]
+    assert ("facts" in info) == (declared.adapter_class is not None)
+    assert ("rubric" in info) == (declared.library is not None)
+    if "facts" in info:
+        assert type(info["facts"]) is declared.adapter_class.facts_type
+        assert info["facts"] is declared.adapter.facts
+        for kind in (declared.adapter_class.facts_type, declared.adapter_class.binding_type):
+            assert kind.__dataclass_params__.frozen
+            assert kind() == kind()
+    if "rubric" in info:
+        judgments, library = info["rubric"]["judgments"], RubricLibrary.load(declared.library)
+        assert judgments.dtype == np.uint8
+        assert judgments.shape == (len(library.ids),)
+        assert not judgments.flags.writeable
+        fired = [library.ids[k] for k in np.flatnonzero(judgments)]
+        assert info["rubric"]["fired"] == tuple(fired)
+        assert canonical(library.environment) == declared.env_id
+
+
+def test_an_episode_repeats(env: Any) -> None:
+    task = env.unwrapped.task_ids[1]
+
+    def told() -> list[Any]:
+        steps = episode(env, task, 3)
+        return [(text, {k: repr(v) for k, v in info.items()}) for text, info in steps]
+
+    assert told() == told()
+
+
+def test_the_order_of_calls_is_kept(env: Any) -> None:
+    fresh = type(env.unwrapped)
+    if fresh is not trca.envs.registration.PlainEnv:
+        with pytest.raises(ResetNeeded):
+            fresh().step("look")
+    episode(env, env.unwrapped.task_ids[0], 0)
+    with pytest.raises(ResetNeeded, match="reset"):
+        env.step("look")
+    with pytest.raises(ValueError, match="task"):
+        env.reset(options={"task": "no such task"})
+
+
+def test_tasks_are_a_panel_and_a_seed_draws_one(env: Any) -> None:
+    ids = env.unwrapped.task_ids
+    assert len(ids) == len(set(ids)) > 1
+    assert env.unwrapped.panel.task_ids == ids
+    drawn = [env.reset(seed=seed)[1]["task_id"] for seed in (5, 5, 6, 7, 8, 9)]
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn)) > 1
+    assert set(drawn) <= set(ids)
+
+
+def test_the_default_split_and_the_arguments_are_there(env: Any) -> None:
+    name = env.spec.id
+    split = env.unwrapped.default_split
+    assert make(name, split=split).unwrapped.task_ids  # type: ignore[attr-defined]
+    assert {"split", "max_steps", "library", "budgets", "lambda_"} <= set(arguments(name))
+    assert set(env.unwrapped.language or ()) <= set(arguments(name))
+
+
+def test_the_oracle_wins_and_the_demonstrator_copes_with_anything(env: Any) -> None:
+    if env.spec.id == "test/Plain-v0":
+        for play in (env.unwrapped.oracle_action, env.unwrapped.demonstrator_action):
+            with pytest.raises(MissingPartError, match="Plain has no"):
+                play()
+        return
+    rng = np.random.default_rng(0)
+    for task in env.unwrapped.task_ids[:2]:
+        _, info = env.reset(options={"task": task})
+        over = False
+        while not over:
+            *_, terminated, truncated, info = env.step(env.unwrapped.oracle_action())
+            over = terminated or truncated
+        assert info["won"]
+        env.reset(options={"task": task})
+        over = False
+        while not over:
+            action = env.unwrapped.demonstrator_action()
+            if rng.random() < 0.5:
+                action = env.unwrapped.random_action(rng)
+            *_, terminated, truncated, _ = env.step(action)
+            over = terminated or truncated
+
+
+def test_one_adapter_follows_an_episode() -> None:
+    before = CoinAdapter.made
+    env: Any = make(Coin)
+    env.reset(options={"task": "train-1"})
+    for steps in (1, 2, 3):
+        env.unwrapped.demonstrator_action()
+        env.step("turn")
+        assert env.unwrapped.adapter.steps == steps
+    assert CoinAdapter.made == before + 1
+
+
+def test_a_plain_environment_has_its_observations_as_contexts() -> None:
+    env: Any = make(Plain, split="test", max_steps=3)
+    first, info = env.reset(options={"task": env.unwrapped.task_ids[0]})
+    assert info["context"] == info["task"] == first
+    second, *_, info = env.step("go")
+    assert (info["context"], info["next_context"]) == (first, second)
+    assert info["admissible_actions"] == []
+    env.step("go")
+    *_, terminated, truncated, info = env.step("go")
+    assert (terminated, truncated, info["won"]) == (False, True, False)
+
+
+def test_names_of_environments() -> None:
+    file = Path(__file__).parents[2] / "examples" / "key_door" / "judged.py"
+    assert env_class(f"{file}:KeyDoor").library == file.with_name("rubric.yaml")
+    assert env_class(f"{__name__}:Coin") is env_class("coin") is env_class("test/Coin-v0") is Coin
+    with pytest.raises(ValueError, match="did you mean 'trca/ALFWorld-v0'"):
+        make("trca/ALFWord-v0")
+    with pytest.raises(ValueError, match=r"no file gone\.py"):
+        make("gone.py:Coin")
+    with pytest.raises(ValueError, match="has no 'KeyDor': did you mean 'KeyDoor'"):
+        make(f"{file}:KeyDor")
+    with pytest.raises(ValueError, match="registered already"):
+        register("test/Coin-v0", Plain)
+    with pytest.raises(TypeError, match="a text environment has Text"):
+        make("CartPole-v1")
+    with pytest.raises(ValueError, match="declares no adapter_class"):
+        make(Plain, library="alfworld")
+
+
+def test_importing_the_environments_imports_no_training_library() -> None:
+    code = "import sys, trca.envs; print({'torch', 'ray', 'transformers'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
