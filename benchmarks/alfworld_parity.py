@@ -91,15 +91,15 @@ def compare(path: Path, plan: Plan) -> Outcome:
         script = [""] * plan.steps if walk else [*ours.game.walkthrough, "look", "\x00"]
         rng = random.Random(f"{plan.seed}/{'/'.join(path.parts[-4:])}/{walk}")
         commands: list[str] = []
-        first = Shown(ours.reset(), ours.admissible_commands, ours.won, ours.done)
+        first = Shown(ours.reset(), ours.admissible_actions, ours.won, ours.done)
         if not _same(outcome, path, commands, theirs.reset(), first):
             return outcome
         for scripted in script:
-            command = scripted or _random_command(rng, ours.admissible_commands)
-            if not ours.done and command.strip() in ours.admissible_commands:
+            command = scripted or _random_command(rng, ours.admissible_actions)
+            if not ours.done and command.strip() in ours.admissible_actions:
                 outcome.carried_out[command.split()[0]] += 1
             commands.append(command)
-            shown = Shown(ours.step(command), ours.admissible_commands, ours.won, ours.done)
+            shown = Shown(ours.step(command), ours.admissible_actions, ours.won, ours.done)
             if not _same(outcome, path, commands, theirs.step(command), shown):
                 return outcome
         outcome.wins += ours.won

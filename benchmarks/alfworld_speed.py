@@ -55,7 +55,7 @@ def walk(simulators: Sequence[Simulator], steps: int) -> int:
     for simulator in simulators:
         simulator.reset()
         for _ in range(steps):
-            simulator.step(rng.choice(simulator.admissible_commands))
+            simulator.step(rng.choice(simulator.admissible_actions))
     return len(simulators) * steps
 
 

@@ -121,16 +121,16 @@ def test_facts_are_equal_for_games_that_differ_only_in_what_was_not_seen():
         games = [Simulator(Game.from_dict(s.game())) for s in (scene, twin)]
         adapters = [ALFWorldAdapter(), ALFWorldAdapter()]
         for game, adapter in zip(games, adapters, strict=True):
-            adapter.reset(game.game.task, game.reset(), game.admissible_commands)
+            adapter.reset(game.game.task, game.reset(), game.admissible_actions)
         for _ in range(25):
             allowed = [
                 command
-                for command in games[0].admissible_commands
+                for command in games[0].admissible_actions
                 if not (command.startswith("open ") and command.split()[1] in hidden)
             ]
             command = rng.choice(allowed)
             facts = [
-                adapter.step(command, game.step(command), game.admissible_commands)
+                adapter.step(command, game.step(command), game.admissible_actions)
                 for game, adapter in zip(games, adapters, strict=True)
             ]
             assert facts[0] == facts[1]

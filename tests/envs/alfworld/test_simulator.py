@@ -85,9 +85,9 @@ def test_what_was_left_behind_is_missed_where_it_lay(simulator):
     )
 
 
-def test_admissible_commands_are_sorted_and_are_what_the_world_takes(simulator):
+def test_admissible_actions_are_sorted_and_are_what_the_world_takes(simulator):
     told(simulator, "go to countertop 1")
-    assert simulator.admissible_commands == [
+    assert simulator.admissible_actions == [
         "examine countertop 1",
         "go to fridge 1",
         "go to microwave 1",
@@ -102,7 +102,7 @@ def test_admissible_commands_are_sorted_and_are_what_the_world_takes(simulator):
 
 def test_a_knife_slices_what_lies_beside(simulator):
     said = told(simulator, "go to countertop 1", "take knife 1 from countertop 1")
-    assert "slice apple 2 with knife 1" in simulator.admissible_commands
+    assert "slice apple 2 with knife 1" in simulator.admissible_actions
     said = simulator.step("slice apple 2 with knife 1")
     assert said == "You sliced the apple 2 with the knife 1."
 
@@ -125,10 +125,10 @@ def test_space_around_a_command_does_not_count(simulator):
 
 def test_after_success_the_last_state_repeats(simulator):
     last = told(simulator, *WAY)[-1]
-    admissible = list(simulator.admissible_commands)
+    admissible = list(simulator.admissible_actions)
     for command in ("look", "close fridge 1", "nonsense", "take apple 2 from fridge 1"):
         assert simulator.step(command) == last
-        assert simulator.admissible_commands == admissible
+        assert simulator.admissible_actions == admissible
         assert simulator.won
 
 
@@ -165,7 +165,7 @@ def test_facts_tell_the_truth_in_the_names_of_commands(simulator):
 @given(commands=st.lists(st.text(), min_size=20, max_size=20))
 def test_any_string_is_answered(simulator, commands):
     for command in commands:
-        known = command.strip() in simulator.admissible_commands
+        known = command.strip() in simulator.admissible_actions
         assert known or simulator.step(command) == "Nothing happens."
 
 
@@ -183,8 +183,8 @@ def _play(job):
     record = [simulator.reset() for simulator in simulators]
     for _ in range(60):
         for simulator in simulators:
-            command = rng.choice([*simulator.admissible_commands, "nonsense"])
-            record += [command, simulator.step(command), *simulator.admissible_commands]
+            command = rng.choice([*simulator.admissible_actions, "nonsense"])
+            record += [command, simulator.step(command), *simulator.admissible_actions]
     return record
 
 

@@ -199,7 +199,7 @@ def test_what_is_not_there_is_named(folder, tmp_path):
     with pytest.raises(DataFileError, match="no such catalogue: choose small, medium, large"):
         open_catalogue("smal")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataFileError, match=r"none of items_shuffle_1000.json"):
+    with pytest.raises(DataFileError, match=r"holds no items_shuffle_1000.json"):
         open_catalogue(tmp_path / "empty")
     (folder / "items_ins_v2_1000.json").unlink()
     with pytest.raises(DataFileError, match=r"no items_ins_v2_1000.json or items_ins_v2.json"):

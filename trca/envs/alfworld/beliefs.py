@@ -1,4 +1,4 @@
-"""What an agent knows of an ALFWorld room, kept up from commands and text alone."""
+"""What an agent knows of an ALFWorld room, from its actions and the observations alone."""
 
 from __future__ import annotations
 

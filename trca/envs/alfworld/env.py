@@ -86,7 +86,7 @@ class ALFWorldEnv(TextEnv):
     @property
     def admissible_actions(self) -> list[str]:
         """The actions that would be accepted now, in ALFWorld's order."""
-        return list(self._playing().admissible_commands)
+        return list(self._playing().admissible_actions)
 
     def oracle_action(self) -> str:
         """The next action on a way to success, by the true state of the game.

@@ -46,7 +46,7 @@ class ALFWorldFacts:
         verb: What the command asks for.
         available: Whether, as far as was observed, all that the command names is there to act on:
             in hand, at the agent's place, or (for ``goto``) in the room.
-        accepted: Whether the world carried the command out.
+        accepted: Whether the action was carried out.
         repeated: Whether what can be observed (place, hand, open receptacles, states, positions and
             all that is known) is now as it was at an earlier time of the episode.
         object_type: Type of the object the command names.

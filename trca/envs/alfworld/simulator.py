@@ -6,7 +6,7 @@ For example::
     observation = simulator.reset()
     observation = simulator.step("go to fridge 1")
 
-Observations, admissible commands and success equal those of the stock environment, which
+Observations, admissible actions and success equal those of the stock environment, which
 ``benchmarks/alfworld_parity.py`` checks step by step. A game is read once and shared; a simulator
 holds only what has changed, so thousands fit in a process, and simulators share nothing mutable.
 """
@@ -31,7 +31,7 @@ class Simulator:
 
     Attributes:
         game: The game.
-        admissible_commands: What the world would carry out now, sorted.
+        admissible_actions: The actions that would be accepted now, sorted.
         won: Whether the task is completed.
         done: Whether the game is over, which only success brings.
     """
@@ -59,7 +59,7 @@ class Simulator:
         return self._last
 
     def step(self, command: str) -> str:
-        """Carries out a command and returns the observation; any string is legal.
+        """Carries out an action and returns the observation; any string is legal.
 
         Once the game is over nothing changes any more, and the last observation is repeated.
         """
@@ -134,7 +134,7 @@ class Simulator:
                         command = f"slice {names[thing]} with {names[held]}"
                         actions[command] = ("slice", thing, held)
         self._actions = actions
-        self.admissible_commands = sorted(actions)
+        self.admissible_actions = sorted(actions)
 
     def _act(self, verb: str, thing: str, other: str) -> str:
         game, names = self.game, self.game.names

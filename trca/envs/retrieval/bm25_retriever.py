@@ -52,7 +52,7 @@ class BM25Retriever:
         return [self._found(query, limit) for query in queries]
 
     def close(self) -> None:
-        """Nothing to let go of: the memory is the page cache's."""
+        """Does nothing: the memory belongs to the page cache."""
 
     def _found(self, query: str, limit: int) -> list[Passage]:
         documents, scores = self._index.search(query, limit)

@@ -81,7 +81,7 @@ class DenseRetriever:
         ]
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Does nothing."""
 
 
 def index_dense(

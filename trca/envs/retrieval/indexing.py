@@ -5,7 +5,7 @@
 
 The folder holds the passages and the index over them. Passages are stored first; then blocks of
 them are inverted, each into a folder of its own that stays until the index is whole, so that a
-run that was stopped goes on where it was. A worker takes about 320 MB; the last step, which joins
+stopped run can be resumed. A worker takes about 320 MB; the last step, which joins
 the blocks, holds the different words of every block and 80 bytes a passage.
 """
 
@@ -34,8 +34,8 @@ def index_corpus(
 ) -> None:
     """Stores passages and the BM25 index over them in a folder.
 
-    What the folder has already is not made again; the passages must then be the same. When several
-    processes do it at once, one works and the others wait.
+    Resumes a partial build; the passages must then be the same. When several processes call it at
+    once, one works and the others wait.
 
     Args:
         folder: The folder.

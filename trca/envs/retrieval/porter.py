@@ -1,7 +1,7 @@
 """Porter's stemmer as Lucene has it.
 
 It follows Martin Porter's own Java code: the published algorithm with his two later departures
-(``-bli`` in place of ``-abli``, and ``-logi``), words of one or two letters left alone, and every
+(``-bli`` in place of ``-abli``, and ``-logi``), words of one or two letters unchanged, and every
 character that is no vowel taken for a consonant.
 """
 

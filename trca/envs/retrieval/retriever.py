@@ -37,7 +37,7 @@ class Retriever(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of what it holds; there is no search after it."""
+        """Releases its resources; no search may follow."""
         ...
 
 

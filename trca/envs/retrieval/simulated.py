@@ -74,7 +74,7 @@ class SimulatedRetriever:
 
         Raises:
             RetrievalError: When the client is not installed.
-            ValueError: When a share is none.
+            ValueError: When a share is not between 0 and 1.
         """
         if not all(0 <= share <= 1 for share in noise):
             raise ValueError(f"noise {noise} must be two shares from 0 to 1")
@@ -94,7 +94,7 @@ class SimulatedRetriever:
     def about(
         self, question: str, answers: Sequence[str], progress: float, seed: int
     ) -> ToldRetriever:
-        """The same engine for one rollout, told what it is about.
+        """The same engine for one rollout, with the question and its answers in the prompt.
 
         Args:
             question: The question the agent is answering.
@@ -168,7 +168,7 @@ class ToldRetriever:
     """A `Retriever` of one rollout; `SimulatedRetriever.about` makes it."""
 
     def __init__(self, engine: SimulatedRetriever, told: _Told) -> None:
-        """Joins the engine and what it is told."""
+        """Joins the engine and what its prompt says of the question."""
         self._engine = engine
         self._told = told
 
@@ -177,7 +177,7 @@ class ToldRetriever:
         return self._engine.invent(queries, limit, self._told)
 
     def close(self) -> None:
-        """Nothing to let go of: the engine stays."""
+        """Does nothing: the engine stays open."""
 
 
 def noise_share(progress: float, start: float, end: float) -> float:

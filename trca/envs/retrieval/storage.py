@@ -23,7 +23,7 @@ _READ_AT_ONCE: Final = 256 * 2**20
 
 
 class StoredDataError(Exception):
-    """A folder is not what it should be, or was changed since it was written."""
+    """A folder of stored data is incomplete, of another kind or version, or was changed."""
 
     def __init__(self, folder: Path, problem: str) -> None:
         """Says what is wrong with which folder.

@@ -21,7 +21,7 @@ class Vocabulary:
     """Terms in order, numbered from 0.
 
     Terms are compared where they lie, so that opening a vocabulary of millions takes no time and
-    next to no memory of its own.
+    almost no memory of its own.
     """
 
     def __init__(self, terms: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:

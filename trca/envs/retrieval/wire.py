@@ -43,7 +43,7 @@ def read_reply(reply: Any, count: int, shape: Shape) -> list[list[Passage]]:
         shape: How they were asked.
 
     Raises:
-        ReplyError: When the reply is none to that many queries.
+        ReplyError: When the reply does not answer that many queries.
     """
     result = reply.get("result") if isinstance(reply, dict) else None
     if not isinstance(result, list):

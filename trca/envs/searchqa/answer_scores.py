@@ -47,7 +47,7 @@ def _f1(answer: str, alias: str) -> float:
 def gold_recall(question: Question, found: Iterable[Passage]) -> float | None:
     """The share of a question's gold passages that were found; None when they are not known.
 
-    They are told by their ids, or by their titles where a question gives no ids.
+    Passages are compared by id, or by title where a question gives no ids.
     """
     passages = list(found)
     if question.gold_ids:

@@ -1,4 +1,4 @@
-"""What an agent knows of a SearchQA episode, kept up from its actions and the text alone."""
+"""What an agent knows of a SearchQA episode, from its actions and the observations alone."""
 
 from __future__ import annotations
 

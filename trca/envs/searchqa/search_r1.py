@@ -2,7 +2,7 @@
 
 Models that were trained with it, by Search-R1 or verl-agent, play SearchQA with the response format
 ``search_r1``. As in verl-agent, each step has a prompt of its own, and a response counts up to its
-first closing tag. A response with both tags, or with one of them twice, is none.
+first closing tag. A response with both tags, or with one of them twice, has no action.
 """
 
 from __future__ import annotations

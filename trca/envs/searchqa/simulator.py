@@ -30,7 +30,7 @@ from trca.envs.searchqa.pages import (
 LONGEST_QUERY: Final = 2_000
 """Characters of a query that reach the retriever; an agent must not be able to make it fail."""
 _MOST_RETRIEVERS: Final = 32
-"""Retrievers that search side by side, as simulated ones that were told of a question."""
+"""Most retrievers that search at the same time; each simulated one may know its own question."""
 
 
 class Simulator:

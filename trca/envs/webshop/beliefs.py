@@ -1,4 +1,4 @@
-"""What an agent knows of a WebShop episode, kept up from its actions and the pages alone."""
+"""What an agent knows of a WebShop episode, from its actions and the pages alone."""
 
 from __future__ import annotations
 

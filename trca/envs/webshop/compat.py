@@ -4,7 +4,7 @@
 recordings of the original; ``clean`` mends them all.
 
 Changed by ``clean`` (see `Quirks`): blanks around an action, its name and its argument are ignored,
-and a search for blanks is none; prices and price bounds depend on the seed and the product alone.
+a blank search does nothing, and prices and price bounds depend on the seed and the product alone.
 
 Mended in both: hidden queries (``<r>``, ``<a>``, ``<c>``, ``<q>``) are words like others, prices
 come from a seed, and tasks are drawn evenly (the original's sampler is off by one).

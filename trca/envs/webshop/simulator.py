@@ -125,7 +125,7 @@ class Simulator:
         self.reset(0)
 
     def reset(self, goal_index: int) -> str:
-        """Starts anew with a goal and returns the first page.
+        """Starts an episode with a goal and returns the first page.
 
         Raises:
             IndexError: When there is no such goal.

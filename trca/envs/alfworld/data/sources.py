@@ -27,10 +27,10 @@ _KEPT: Final = 64
 
 
 class GameSource(ABC):
-    """A named supply of games.
+    """A named source of games.
 
     Attributes:
-        name: What the source is called; equal names supply equal games.
+        name: Name of the source; equal names mean equal games.
         splits: The splits it has.
     """
 

@@ -62,7 +62,7 @@ def known_datasets(names: str | Iterable[str]) -> tuple[str, ...]:
     """The names, each once.
 
     Raises:
-        ValueError: When one is unknown or there is none; lists the known ones.
+        ValueError: When a name is unknown or no name is given; lists the known ones.
     """
     names = [names] if isinstance(names, str) else list(names)
     for name in names:

@@ -105,11 +105,11 @@ def plan_index(corpus: Path, folder: Path, workers: int = 1) -> IndexPlan:
 
 
 def build_index(plan: IndexPlan, report: Report = silent) -> int:
-    """Builds the index; one that was begun is gone on with, a finished one is left as it is.
+    """Builds the index. Resumes a partial build; does nothing where the index is complete.
 
     Args:
         plan: What to build and where.
-        report: Told how far it is.
+        report: Progress callback.
 
     Returns:
         The number of passages.

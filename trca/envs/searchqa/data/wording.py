@@ -1,4 +1,4 @@
-"""The words of the generated world: what names are made of, and how relations are told and asked.
+"""The words of the generated content: parts of names, and sentences that state or ask a relation.
 
 No two words of a list have a stem in common, so that a search tells them apart.
 """
@@ -20,7 +20,7 @@ class Relation:
         name: What it is called.
         target: Kind of the entity that it leads to; blank when it leads to a mere value.
         values: The values, where it leads to one.
-        told: How a passage tells it, of ``{s}`` and ``{o}``.
+        told: The sentence of a passage that states it of ``{s}`` and ``{o}``.
         asked: How a question asks for it.
         phrase: What stands for its value in a longer question; blank where there is no next hop.
     """

@@ -21,7 +21,7 @@ _LONGEST_VALUE: Final = 64 << 20
 _decode = json.JSONDecoder().raw_decode
 
 Progress = Callable[[int], object]
-"""Is told how many bytes of a file were read, as they are."""
+"""Receives the number of bytes read so far, as they are in the file."""
 
 
 class DataFileError(ValueError):

@@ -96,7 +96,7 @@ def noun_extractor(name: str = "simple") -> Nouns:
     """The extractor of that name; it remembers the titles it saw last.
 
     Raises:
-        ValueError: When there is none of that name.
+        ValueError: When the name is unknown; lists the known ones.
         ModuleNotFoundError: When spaCy or its model is not installed; says how to install it.
     """
     kind, _, model = name.partition(":")

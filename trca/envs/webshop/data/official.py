@@ -128,7 +128,7 @@ class CatalogueFiles:
             found = [file for name in _ATTRIBUTES if (file := _first(path, (name,))) is not None]
             if not found:
                 raise DataFileError(
-                    path, f"there is none of {', '.join(_ATTRIBUTES)} (or .gz) here"
+                    path, f"it holds no {' or '.join(_ATTRIBUTES)}, nor one of them with .gz"
                 )
             if len(found) > 1:
                 names = " and ".join(file.name for file in found)
@@ -156,7 +156,7 @@ def read_products(files: CatalogueFiles, progress: Progress | None = None) -> It
 
     Args:
         files: Where to read.
-        progress: Is told how much of the products file was read.
+        progress: Receives the number of bytes read of the products file.
 
     Raises:
         DataFileError: When a file is broken or a row has not the form it must have.

@@ -24,7 +24,7 @@ class Source(ABC):
     Attributes:
         name: What it is called.
         total: How far `read` counts.
-        in_memory: Whether its catalogue is made anew by each process, being small.
+        in_memory: Whether each process makes its catalogue, because it is small.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Source(ABC):
         """The products in order, priced at the lowest of their range.
 
         Args:
-            progress: Is told how much is done, up to `total`.
+            progress: Receives how much is read so far, up to `total`.
 
         Raises:
             DataFileError: When a file is broken.

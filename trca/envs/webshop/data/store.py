@@ -108,7 +108,7 @@ class StoredShelf:
 
 
 def open_store(source: Source, folder: Path | None = None) -> StoredShelf:
-    """Opens the store of a source; it is built where there is none or a damaged one.
+    """Opens the store of a source; builds it where it is missing or damaged.
 
     Args:
         source: Where the products come from.
