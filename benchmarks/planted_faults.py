@@ -150,6 +150,27 @@ FAULTS = (
         LEARNING,
     ),
     Fault(
+        "context annotated after the action",
+        "envs/annotate.py",
+        'info["context"] = self._context\n        if',
+        'info["context"] = self._text_env.adapter.context\n        if',
+        LEARNING,
+    ),
+    Fault(
+        "the run's budgets do not reach the environment",
+        "algorithms/text_env_runner.py",
+        "                self.config.budgets,",
+        "                None,",
+        LEARNING,
+    ),
+    Fault(
+        "r^B of info counts every firing",
+        "rubric/rewards.py",
+        "                self._covered.add(operator)\n",
+        "",
+        LEARNING,
+    ),
+    Fault(
         "truncated counted as success",
         "algorithms/rollout.py",
         'rollout.won = bool(info["won"])',

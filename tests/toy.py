@@ -1,17 +1,54 @@
 """The toy environment of the tests: two rooms, and a key in one of them."""
 
-from types import SimpleNamespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gymnasium
-import numpy as np
 
-from trca.envs.text_env import UNPARSED, TextEnv
+from trca.envs import make
+from trca.envs.adapter import Adapter
+from trca.envs.text_env import Outcome, TextEnv
 
 ACTIONS = ["go", "take key", "knock", "sing"]
-OPERATORS = SimpleNamespace(
-    ids=("key_seen", "no_command", "key_taken"), categories=np.array([0, 1, 2], dtype=np.int8)
-)
+
+
+@dataclass(frozen=True)
+class RoomsBinding:
+    thing: str = ""
+
+
+@dataclass(frozen=True)
+class RoomsFacts:
+    action: str = ""
+    room: int = 0
+    moved: bool = False
+    first_sight: bool = False
+    taken: bool = False
+
+
+class RoomsAdapter(Adapter):
+    facts_type = RoomsFacts
+    binding_type = RoomsBinding
+
+    def reset(self, instruction: str, observation: str, admissible: Sequence[str]) -> None:
+        self.binding = RoomsBinding(instruction.removeprefix("take the ").removesuffix("."))
+        self.facts = RoomsFacts()
+        self._room, self._seen = _room(observation), "key is here" in observation
+
+    def step(self, action: str, observation: str, admissible: Sequence[str]) -> RoomsFacts:
+        before, self._room = self._room, _room(observation)
+        first_sight = not self._seen and "key is here" in observation
+        self._seen = self._seen or first_sight
+        taken = "have the key" in observation
+        moved = self._room != before
+        self.facts = RoomsFacts(action, self._room, moved, first_sight, taken)
+        return self.facts
+
+    @property
+    def context(self) -> str:
+        return f"room {self._room}"
 
 
 class Rooms(TextEnv):
@@ -25,7 +62,8 @@ class Rooms(TextEnv):
         broken: Tasks that cannot be started.
     """
 
-    judge = SimpleNamespace(library=OPERATORS)
+    adapter_class = RoomsAdapter
+    library = Path(__file__).with_name("toy.yaml")
 
     def __init__(
         self,
@@ -35,8 +73,8 @@ class Rooms(TextEnv):
         wind: float = 0.0,
         broken: tuple[str, ...] = (),
     ) -> None:
-        super().__init__()
-        self.split, self.max_steps, self._wind, self._broken = split, max_steps, wind, broken
+        super().__init__(split, max_steps)
+        self._wind, self._broken = wind, broken
         self._tasks = tuple(f"{split}-{k}" for k in range(tasks))
 
     @property
@@ -44,56 +82,42 @@ class Rooms(TextEnv):
         return self._tasks
 
     @property
+    def instruction(self) -> str:
+        return "take the key."
+
+    @property
+    def task_type(self) -> str:
+        return self._type
+
+    @property
     def admissible_actions(self) -> list[str]:
         return list(ACTIONS)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
-        gymnasium.Env.reset(self, seed=seed)
-        self._task = (options or {}).get("task", self._tasks[0])
-        if self._task in self._broken:
-            raise RuntimeError(f"the door of {self._task} is stuck")
-        self._progress = (options or {}).get("progress", -1.0)
-        self._turn, self._room = 0, int(self._task.rsplit("-", 1)[1]) % 2
-        return self._see(), self._info(self._room)
+    def start_task(self, task_id: str, options: dict[str, Any]) -> str:
+        if task_id in self._broken:
+            raise RuntimeError(f"the door of {task_id} is stuck")
+        self._progress = options.get("progress", -1.0)
+        self._room = int(task_id.rsplit("-", 1)[1]) % 2
+        self._type = ("Even", "Odd")[self._room]
+        return self._see()
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        before = self._room
-        self._turn += 1
-        won = action == "take key" and before == 1
+    def take_action(self, action: str) -> Outcome:
+        if action == "take key" and self._room == 1:
+            return Outcome("You are in room 1. You have the key.", reward=1.0, terminated=True)
         if (action == "go") != (self.np_random.random() < self._wind):
             self._room = 1 - self._room
-        fired = (int(self._room == 1), int(action == UNPARSED), int(won))
-        info = self._info(before) | {
-            "next_context": f"{self._task}:{self._room}",
-            "parsed": action != UNPARSED,
-            "accepted": action == "go" or won,
-            "won": won,
-            "score": float(won),
-            "measures": {"progress": self._progress},
-            "rubric": {
-                "judgments": np.array(fired, dtype=np.uint8),
-                "foundational": 0.0,
-                "breakthrough": 0.0,
-            },
-        }
-        return self._see(), float(won), won, not won and self._turn >= self.max_steps, info
+        return Outcome(self._see(), accepted=action == "go")
+
+    def episode_measures(self) -> dict[str, float]:
+        return {"progress": self._progress}
 
     def _see(self) -> str:
         return f"You are in room {self._room}." + (" A key is here." if self._room else "")
 
-    def _info(self, room: int) -> dict[str, Any]:
-        return {
-            "task_id": self._task,
-            "split": self.split,
-            "task_type": "Odd" if int(self._task.rsplit("-", 1)[1]) % 2 else "Even",
-            "task": "take the key.",
-            "admissible_actions": list(ACTIONS),
-            "context": f"{self._task}:{room}",
-            "memory": "",
-        }
+
+def _room(observation: str) -> int:
+    return int("room 1" in observation)
 
 
-def make_rooms(config: dict[str, Any]) -> Rooms:
-    return Rooms(**config)
+def make_rooms(config: dict[str, Any]) -> gymnasium.Env[str, str]:
+    return make(Rooms, **config)

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ray import cloudpickle
 from ray.tune.registry import register_env
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
@@ -15,7 +14,6 @@ from trca.algorithms import TRCAConfig
 from trca.policies.prompts import Prompter
 
 TAGS = ["<think>", "</think>", "<action>", "</action>"]
-cloudpickle.register_pickle_by_value(toy)
 
 
 @pytest.fixture(scope="session")
@@ -84,7 +82,7 @@ def learn_to_speak(model: Any, tokenizer: Any) -> None:
 
 @pytest.fixture(scope="session")
 def make_config(model: Path) -> Callable[..., Any]:
-    """Small settings on the world of rooms, for any algorithm."""
+    """Small settings in the toy environment, for any algorithm."""
     register_env("Rooms", toy.make_rooms)
 
     def make(config_class: type = TRCAConfig, env_config: Any = None, **settings: Any) -> Any:

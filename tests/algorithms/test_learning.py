@@ -5,7 +5,6 @@ import pytest
 import torch
 from ray.rllib.core import DEFAULT_MODULE_ID
 
-from tests import toy
 from tests.algorithms.slow_objective import slow_scores
 from trca.algorithms import GiGPOConfig, GRPOConfig, TRCAConfig, evaluate_panel
 from trca.algorithms.credit import CREDIT_RULES
@@ -15,6 +14,7 @@ from trca.policies.weights import import_weights
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
+CATEGORIES = np.repeat(np.arange(3, dtype=np.int8), 5)
 LEARNS = {
     "group_size": 8,
     "minibatch_size": 48,
@@ -56,9 +56,9 @@ def test_the_context_of_a_step_is_that_of_the_state_before_its_action(history):
     for rollout in rollouts_of(history):
         for step in rollout.steps:
             room = int("room 1" in step.observation)
-            assert step.context == f"{rollout.task_id}:{room}"
+            assert step.context == f"room {room}"
             moved = step.action == "go"
-            assert step.next_context == f"{rollout.task_id}:{room ^ moved}"
+            assert step.next_context == f"room {room ^ moved}"
 
 
 def test_only_an_episode_that_the_environment_ended_in_success_is_one(history):
@@ -116,7 +116,7 @@ def test_weights_move_and_the_reference_stays_through_training(history):
 
 def test_advantages_are_those_of_the_rule_under_the_settings_of_the_run(history):
     algorithm, iterations = history
-    batch = StepBatch.from_rollouts(iterations[-1][1], toy.OPERATORS.categories)
+    batch = StepBatch.from_rollouts(iterations[-1][1], CATEGORIES)
     expected = CREDIT_RULES.get("trca")(
         batch,
         gamma=0.5,
@@ -127,7 +127,19 @@ def test_advantages_are_those_of_the_rule_under_the_settings_of_the_run(history)
     assert expected.any()
 
 
-def test_the_rollouts_of_a_group_and_of_another_iteration_are_sampled_apart(history):
+def test_rubric_rewards_of_steps_are_those_of_the_budgets_of_the_run(history):
+    weights = np.repeat([1 / 5, -2 / 5, 4 / 5], 5)
+    for rollout in rollouts_of(history):
+        covered = np.zeros(15, dtype=bool)
+        for step in rollout.steps:
+            fired = step.judgments > 0
+            assert step.foundational == pytest.approx(weights[fired].sum())
+            fresh = fired & ~covered & (weights > 0)
+            assert step.breakthrough == pytest.approx(weights[fresh].sum())
+            covered |= fired
+
+
+def test_the_rollouts_of_a_group_are_sampled_apart(history):
     for _, rollouts, _, _ in history[1]:
         for group in {r.group for r in rollouts}:
             said = {
