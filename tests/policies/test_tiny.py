@@ -18,6 +18,7 @@ from trca.envs import TextEnv, make
 from trca.envs.responses import ACTION_FORMAT, read_action
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.searchqa.data.generate import generated
+from trca.policies import warmstart
 from trca.policies.engines.engine import Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import resolve_model
@@ -131,6 +132,34 @@ def test_a_build_that_dies_leaves_nothing_to_be_found(
         with pytest.raises(KeyboardInterrupt):
             tiny_policy(room, {}, quick)
     assert (tiny_policy(room, {}, quick) / "config.json").is_file()
+
+
+def test_a_stopped_build_says_so_and_resumes_to_the_same_bytes(
+    room: str,
+    cache: Folders,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("trca.policies.warmstart.SNAPSHOT_UPDATES", 2)
+    quick = replace(SPEC, stages=(Stage(0.5, 3), Stage(0.9, 3)))
+    share, shares = warmstart._loss, []
+
+    def stop(*args: Any) -> Any:
+        shares.append(args)
+        if len(shares) == 6:
+            raise KeyboardInterrupt
+        return share(*args)
+
+    monkeypatch.setattr("trca.policies.warmstart._loss", stop)
+    with pytest.raises(KeyboardInterrupt):
+        tiny_policy(room, {}, quick)
+    assert "the next run resumes" in capsys.readouterr().err
+    resumed = tiny_policy(room, {}, quick)
+    assert len(shares) == 6 + 2
+    assert not list(tmp_path.glob("tiny/*.snapshot"))
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "elsewhere"))
+    assert_same_policy(resumed, tiny_policy(room, {}, quick))
 
 
 def test_the_demonstrator_is_as_random_as_asked(room: str) -> None:

@@ -8,6 +8,7 @@ knows what the verbs are for, and fails most tasks, as larger models do before t
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
@@ -115,10 +116,19 @@ def tiny_policy(
             if spec.worlds and getattr(played[0].unwrapped, "generated", False):
                 first = own.get("seed", 0) + 1
                 played = [start(seed=first + number) for number in range(spec.worlds)]
-            build_tiny(played, spec, target, tick)
+            build_tiny(played, spec, target, tick, snapshot)
         (target / "recipe.json").write_text(json.dumps(recipe, indent=2, default=str))
 
-    return build_once(folder, build)
+    snapshot = folder.with_name(f"{folder.name}.snapshot")
+    try:
+        return build_once(folder, build)
+    except KeyboardInterrupt:
+        if snapshot.is_file():
+            print(
+                f"The tiny policy is kept half built in {snapshot}; the next run resumes.",
+                file=sys.stderr,
+            )
+        raise
 
 
 def spec_of(env: EnvClass) -> TinySpec:
@@ -130,7 +140,11 @@ def spec_of(env: EnvClass) -> TinySpec:
 
 
 def build_tiny(
-    envs: Sequence[gymnasium.Env[str, str]], spec: TinySpec, target: Path, tick: Tick
+    envs: Sequence[gymnasium.Env[str, str]],
+    spec: TinySpec,
+    target: Path,
+    tick: Tick,
+    snapshot: Path | None = None,
 ) -> None:
     """Makes tokenizer and model for a world, trains them, and saves them.
 
@@ -139,6 +153,7 @@ def build_tiny(
         spec: Sizes and stages.
         target: Folder to fill.
         tick: Told of progress.
+        snapshot: A file that keeps the state of imitation, to resume from; removed at the end.
     """
     stages = [
         demonstrate(
@@ -175,10 +190,13 @@ def build_tiny(
             seed=spec.seed,
             threads=spec.threads,
             tick=tick,
+            snapshot=snapshot,
         )
     with quiet():
         model.save_pretrained(target)
     tokenizer.save_pretrained(target)
+    if snapshot is not None:
+        snapshot.unlink(missing_ok=True)
 
 
 def respond(command: str) -> str:

@@ -6,7 +6,8 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
@@ -16,6 +17,8 @@ from torch import Tensor
 from trca.envs.text_env import BLANK
 from trca.policies.prompts import compact_prompt
 
+SNAPSHOT_UPDATES: Final = 100
+"""Updates between two snapshots of imitation."""
 Tick = Callable[[str, int, int], None]
 """Told of progress: what is being done, how much is done, of how much."""
 
@@ -138,6 +141,7 @@ def imitate(
     seed: int,
     threads: int,
     tick: Tick,
+    snapshot: Path | None = None,
 ) -> float:
     """Trains a causal LM on prompts and responses, stage after stage, once through each.
 
@@ -157,6 +161,9 @@ def imitate(
         threads: Shares of a batch that are computed side by side.
         tick: Told of progress.
 
+        snapshot: A file that keeps the state every `SNAPSHOT_UPDATES` updates; where it is there,
+            imitation resumes from it and ends bit for bit as if it had not been stopped.
+
     Returns:
         The response loss in nats a token, mean over the last twentieth.
     """
@@ -165,6 +172,13 @@ def imitate(
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.98), weight_decay=0.01)
     parameters = list(model.parameters())
     losses: list[float] = []
+    kept = 0
+    if snapshot is not None and snapshot.is_file():
+        state = torch.load(snapshot, weights_only=True)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        losses, kept = state["losses"], len(state["losses"])
+    seen = 0
 
     def share_gradients(share: Sequence[tuple[list[int], list[int]]]) -> tuple[Any, float]:
         loss, response_loss = _loss(model, share, prompt_weight)
@@ -174,10 +188,13 @@ def imitate(
     with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         for number, rows in enumerate(stages):
             for batch in _batches(rows, batch_size, seed + number):
+                seen += 1
+                if seen <= kept:
+                    continue
                 done = len(losses)
                 fall = 0.05 + 0.95 * 0.5 * (1.0 + np.cos(np.pi * done / total))
                 for group in optimizer.param_groups:
-                    group["lr"] = lr * min(1.0, (done + 1) / warmup) * fall
+                    group["lr"] = float(lr * min(1.0, (done + 1) / warmup) * fall)
                 shares = [batch[k::threads] for k in range(min(threads, len(batch)))]
                 gradients, response_losses = zip(*pool.map(share_gradients, shares), strict=True)
                 for parameter, *parts in zip(parameters, *gradients, strict=True):
@@ -186,8 +203,20 @@ def imitate(
                 optimizer.step()
                 losses.append(sum(response_losses) / len(batch))
                 tick(f"imitating, loss {np.mean(losses[-50:]):.3f}", len(losses), total)
+                if snapshot is not None and len(losses) % SNAPSHOT_UPDATES == 0:
+                    _keep(snapshot, model, optimizer, losses)
     model.eval()
     return float(np.mean(losses[-max(1, total // 20) :]))
+
+
+def _keep(
+    snapshot: Path, model: Any, optimizer: torch.optim.Optimizer, losses: list[float]
+) -> None:
+    """Writes the state of imitation to a file, whole or not at all."""
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses}
+    written = snapshot.with_name(f"{snapshot.name}.new")
+    torch.save(state, written)
+    written.replace(snapshot)
 
 
 def _batches(
