@@ -10,7 +10,19 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from trca.algorithms.credit import CREDIT_RULES
-from trca.algorithms.records import Rollout, Step, StepBatch, from_json, read_rollouts, to_json
+from trca.algorithms.records import (
+    Rollout,
+    Step,
+    StepBatch,
+    advantages_of,
+    assign_advantages,
+    changed_facts,
+    from_json,
+    read_rollouts,
+    to_json,
+)
+from trca.envs.alfworld.facts import ALFWorldFacts
+from trca.rubric import Budgets
 
 CATEGORIES = np.array([0, 1, 2], dtype=np.int8)
 
@@ -30,6 +42,9 @@ def make_step(**changes):
         "judgments": np.array([0, 0, 1], dtype=np.uint8),
         "parsed": True,
         "accepted": True,
+        "foundational": 0.2,
+        "breakthrough": 0.1,
+        "facts": {"verb": "look", "new_places": ["desk"]},
     }
     return Step(**(fields | changes))
 
@@ -42,6 +57,8 @@ def make_rollout(steps=(), **changes):
         "group": 2,
         "index": 1,
         "policy_version": 7,
+        "instruction": "heat some egg.",
+        "operators": ("seen", "malformed", "heated"),
     }
     return Rollout(**(fields | changes), steps=list(steps))
 
@@ -57,6 +74,7 @@ def assert_same(a, b):
             first, second = getattr(one, name), getattr(other, name)
             if isinstance(first, np.ndarray):
                 assert first.dtype == second.dtype
+                assert first.flags.writeable == (name != "judgments")
                 np.testing.assert_array_equal(first, second)
             else:
                 assert first == second
@@ -106,9 +124,13 @@ def test_the_line_is_plain_to_other_readers():
     record = json.loads(to_json(rollout))
     assert record["task_id"] == "heat-egg-3"
     assert record["policy_version"] == 7
+    assert record["agent_id"] == "default_agent"
+    assert record["operators"] == ["seen", "malformed", "heated"]
     (step,) = record["steps"]
     assert step["action"] == "look"
     assert step["judgments"] == [0, 0, 1]
+    assert (step["foundational"], step["breakthrough"]) == (0.2, 0.1)
+    assert step["facts"] == {"verb": "look", "new_places": ["desk"]}
     assert step["advantage"] == 0.25
     assert step["old_logprobs"] == [-0.1, -0.33333334]
 
@@ -169,6 +191,42 @@ def test_columns_of_rollouts():
     assert batch.parsed.tolist() == [True, False, True, True]
     assert batch.terminated.tolist() == [False, True, False, False]
     assert batch.truncated.tolist() == [False, False, False, True]
+
+
+def test_agents_have_a_column():
+    rollouts = [make_rollout([make_step()] * 2, agent_id=name) for name in ("a", "b", "a")]
+    batch = StepBatch.from_rollouts(rollouts, CATEGORIES)
+    assert batch.agent.tolist() == [0, 0, 1, 1, 0, 0]
+
+
+def test_rubric_rewards_are_computed_once_for_the_same_budgets():
+    batch = StepBatch.from_rollouts([make_rollout([make_step()] * 2)], CATEGORIES)
+    rewards = batch.rubric_rewards(Budgets(execution=0.5))
+    assert rewards.foundational.tolist() == [0.5, 0.5]
+    assert rewards.breakthrough.tolist() == [0.5, 0.0]
+    assert batch.rubric_rewards(Budgets(execution=0.5)) is rewards
+    assert batch.rubric_rewards(Budgets()).foundational.tolist() == [1.0, 1.0]
+
+
+def test_advantages_lie_on_the_rollouts_of_their_steps():
+    rollouts = [make_rollout([make_step()] * 2), make_rollout(), make_rollout([make_step()])]
+    with pytest.raises(ValueError, match="rollout 1 of group 2 has no advantages"):
+        advantages_of(rollouts)
+    assign_advantages(rollouts, np.array([0.5, -0.5, 2.0]))
+    assert [r.advantages.tolist() for r in rollouts] == [[0.5, -0.5], [], [2.0]]
+    assert advantages_of(rollouts).tolist() == [0.5, -0.5, 2.0]
+    with pytest.raises(ValueError, match=r"shape \(2,\): give one for each of 3"):
+        assign_advantages(rollouts, np.zeros(2))
+
+
+def test_facts_that_differ_from_their_defaults_are_kept_as_plain_json():
+    assert changed_facts(ALFWorldFacts()) == {}
+    assert changed_facts(ALFWorldFacts(verb="open", new_places=("desk", "bed"), parsed=False)) == {
+        "parsed": False,
+        "verb": "open",
+        "new_places": ["desk", "bed"],
+    }
+    assert changed_facts(None) == {}
 
 
 def test_no_rollouts_give_no_rows():

@@ -67,6 +67,7 @@ class TextAlgorithm(Algorithm):
         self.evaluation: Evaluation | None = None
         self.training_steps = 0
         self._failed_in_a_row = 0
+        self._first_reason = ""
         self._panels: dict[str, Panel] = {}
         self._credit = bind_credit(self.config.credit, self.config.parameters())
         super().setup(config)
@@ -91,7 +92,8 @@ class TextAlgorithm(Algorithm):
         """Samples the iteration's groups, credits every step, updates the learners, syncs weights.
 
         Raises:
-            RuntimeError: When several iterations in a row bring no rollout at all.
+            RuntimeError: When several iterations in a row have no rollout; its words are the first
+            reason.
         """
         sampled = self._sample()
         self.rollouts, self.failures = sampled.rollouts, sampled.failures
@@ -181,14 +183,16 @@ class TextAlgorithm(Algorithm):
         self._log({"timing": seconds})
 
     def _skip(self, failures: list[Failure]) -> None:
+        reason = failures[0].reason if failures else "there was no group to sample"
+        if self._failed_in_a_row == 0:
+            self._first_reason = reason
         self._failed_in_a_row += 1
         self.metrics.log_value("skipped_iterations", 1, reduce="lifetime_sum")
-        reason = failures[0].reason if failures else "no group was played"
-        logger.error("iteration %d brought no rollout: %s", self.training_steps, reason)
+        logger.error("iteration %d has no rollout: %s", self.training_steps, reason)
         if self._failed_in_a_row >= self.config.max_failed_iterations:
             raise RuntimeError(
-                f"{self._failed_in_a_row} iterations in a row brought no rollout; the first group"
-                f" of the last one says: {reason}"
+                f"{self._first_reason} (every rollout is missing,"
+                f" {self._failed_in_a_row} iterations in a row)"
             )
 
     def _ask_runner(self, method: str, *args: Any) -> Any:

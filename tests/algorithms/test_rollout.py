@@ -1,0 +1,215 @@
+"""The rollout loop: what it records, where a response stops, and what it says of missing groups."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from tests.toy import OPERATORS, Rooms
+from trca.algorithms import TRCAConfig, evaluate_panel, local_runner
+from trca.algorithms.records import StepBatch
+from trca.algorithms.rollout import GroupRequest, RolloutLoop
+from trca.envs.responses import ACTION_FORMAT
+from trca.envs.searchqa.search_r1 import SEARCH_R1_FORMAT
+from trca.policies.engines.engine import Completion, SamplingParams
+from trca.policies.engines.transformers import TransformersEngine
+from trca.policies.models import load_model, load_tokenizer
+from trca.policies.prompts import Prompter
+from trca.rubric.rewards import Budgets, trca_reward
+
+SAMPLING = SamplingParams(1.0, 96)
+GROUPS = [GroupRequest(k, f"train-{k}", "train", 4, ("training", 7, 0), 0.5) for k in range(3)]
+
+
+class RemoteRooms(Rooms):
+    waits = True
+
+
+def make_loop(model, env_class=Rooms, **env_config):
+    tokenizer = load_tokenizer(str(model))
+    return RolloutLoop(
+        lambda split: env_class(split, **env_config),
+        TransformersEngine(load_model(str(model)), tokenizer),
+        Prompter(tokenizer, "compact"),
+        tokenizer,
+    )
+
+
+def plain(rollouts):
+    return [
+        (
+            r.task_id,
+            r.group,
+            r.index,
+            r.won,
+            [(s.observation, s.response, s.reward) for s in r.steps],
+        )
+        for r in rollouts
+    ]
+
+
+@pytest.fixture(scope="module")
+def batch(model):
+    loop = make_loop(model)
+    batch = loop.run(GROUPS, SAMPLING)
+    loop.close()
+    return batch
+
+
+def test_rollouts_say_whose_they_are(batch):
+    assert [(r.group, r.index) for r in batch.rollouts] == [
+        (g, k) for g in range(3) for k in range(4)
+    ]
+    for rollout in batch.rollouts:
+        assert rollout.task_id == f"train-{rollout.group}"
+        assert rollout.agent_id == "default_agent"
+        assert rollout.instruction == "take the key."
+        assert rollout.operators == OPERATORS.ids
+        assert rollout.measures == {"progress": 0.5}
+        assert rollout.won or len(rollout.steps) == 4
+        assert rollout.truncated != rollout.won
+
+
+def test_a_step_is_one_reading_of_its_response(batch, model):
+    tokenizer = load_tokenizer(str(model))
+    steps = [step for rollout in batch.rollouts for step in rollout.steps]
+    for step in steps:
+        reading = ACTION_FORMAT.read(step.response)
+        assert step.action == reading.action
+        assert step.parsed == (step.action != "")
+        assert step.action_mask.any() == (reading.span is not None)
+        marked = tokenizer.decode(step.response_ids[step.action_mask])
+        assert ACTION_FORMAT.read(marked).action == step.action
+        assert step.judgments.tolist()[1] == (step.action == "")
+    assert any(step.action_mask.any() for step in steps)
+
+
+def test_judgments_are_the_array_of_the_environment(model):
+    given = []
+
+    class Kept(Rooms):
+        def step(self, action):
+            *transition, info = super().step(action)
+            given.append(info["rubric"]["judgments"])
+            return *transition, info
+
+    loop = make_loop(model, Kept)
+    rollouts = loop.run(GROUPS[:1], SAMPLING).rollouts
+    judgments = [step.judgments for rollout in rollouts for step in rollout.steps]
+    assert {id(array) for array in judgments} == {id(array) for array in given}
+
+
+def test_environments_that_step_side_by_side_leave_the_same_rollouts(batch, model):
+    loop = make_loop(model, RemoteRooms)
+    assert plain(loop.run(GROUPS, SAMPLING).rollouts) == plain(batch.rollouts)
+    loop.close()
+
+
+def test_a_group_of_a_broken_environment_is_missing_with_its_reason_on_one_line(batch, model):
+    class Leaking(Rooms):
+        def step(self, action):
+            if self._task == "train-1" and self._turn == 1:
+                raise OSError("the roof\nis leaking")
+            return super().step(action)
+
+    loop = make_loop(model, Leaking, broken=("train-2",))
+    left = loop.run(GROUPS, SAMPLING)
+    assert plain(left.rollouts) == plain(batch.rollouts[:4])
+    assert {f.group: (f.rollouts, f.reason) for f in left.failures} == {
+        1: (4, "OSError: the roof is leaking"),
+        2: (4, "RuntimeError: the door of train-2 is stuck"),
+    }
+
+
+@pytest.fixture(scope="module")
+def searcher(model):
+    """A random model that says the tags of Search-R1 now and then, with its tokenizer."""
+    tokenizer = load_tokenizer(str(model))
+    tokenizer.add_tokens(["<search>", "</search>", "<answer>", "</answer>"])
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+    )
+    return Qwen3ForCausalLM(config).eval(), tokenizer
+
+
+@pytest.mark.parametrize("response_format", [ACTION_FORMAT, SEARCH_R1_FORMAT])
+def test_a_model_stops_at_the_tags_of_its_response_format_and_at_no_other(
+    searcher, response_format
+):
+    model, tokenizer = searcher
+    loop = RolloutLoop(
+        Rooms,
+        TransformersEngine(model, tokenizer),
+        Prompter(tokenizer, "compact"),
+        tokenizer,
+        response_format,
+    )
+    rollouts = loop.run(GROUPS, SAMPLING).rollouts
+    responses = [step.response for rollout in rollouts for step in rollout.steps]
+    ends = set()
+    for response in responses:
+        for tag in response_format.stop:
+            if tag in response:
+                assert response.index(tag) + len(tag) == len(response)
+                ends.add(tag)
+    assert ends == set(response_format.stop)
+    others = {"</action>", "</search>", "</answer>"} - ends
+    assert any(tag in response for tag in others for response in responses)
+
+
+class Wanderer:
+    """An engine that writes an action of ALFWorld drawn by the request's seed."""
+
+    version = 0
+    ACTIONS = (
+        *(
+            f"go to {p} 1"
+            for p in ("countertop", "drawer", "fridge", "cabinet", "desk", "sidetable")
+        ),
+        *(f"open {p} 1" for p in ("drawer", "fridge", "cabinet")),
+        "look",
+        "dance",
+        "",
+    )
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+
+    def generate(self, requests, sampling):
+        said = [f"<action>{self.ACTIONS[r.seed % len(self.ACTIONS)]}</action>" for r in requests]
+        ids = [np.array(self.tokenizer(text)["input_ids"], dtype=np.int32) for text in said]
+        return [Completion(i, np.zeros(len(i), dtype=np.float32), "stop") for i in ids]
+
+    def close(self):
+        pass
+
+
+def test_rubric_rewards_of_the_environment_are_those_of_credit(model):
+    budgets, lambda_ = {"evidence": 0.3, "invalidity": 2.0, "execution": 0.7}, 0.25
+    config = TRCAConfig().environment("trca/ALFWorld-v0", env_config={"max_steps": 12})
+    config.training(model=str(model), template="compact", budgets=budgets, lambda_=lambda_)
+    runner = local_runner(config)
+    runner.loop.engine = Wanderer(load_tokenizer(str(model)))
+    rollouts = evaluate_panel(runner, runner.panel("train").head(6), rollouts=2).rollouts
+    assert len(rollouts) == 12
+    batch = StepBatch.from_rollouts(rollouts, runner.operators().categories)
+    rewards = batch.rubric_rewards(Budgets(**budgets))
+    steps = [step for rollout in rollouts for step in rollout.steps]
+    found = np.array([(step.foundational, step.breakthrough) for step in steps])
+    np.testing.assert_allclose(found, np.stack(rewards, axis=1), rtol=0, atol=1e-12)
+    assert rewards.foundational.min() < 0 < rewards.breakthrough.max()
+    assert all(step.facts for step in steps)
+
+    env = runner.loop.pool.take("train").env
+    env.reset(seed=0)
+    rubric = env.step("go to countertop 1")[-1]["rubric"]
+    mixed = trca_reward(rubric["foundational"], rubric["breakthrough"], lambda_)
+    assert rubric["reward"] == pytest.approx(mixed)
+    runner.stop()
