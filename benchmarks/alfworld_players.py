@@ -1,4 +1,4 @@
-"""How often the oracle, the heuristic and a random player win, by games, split and task type.
+"""How often the oracle, the demonstrator and a random player win, by games, split and task type.
 
 Run it with ``python benchmarks/alfworld_players.py small medium large [official]``.
 """
@@ -24,7 +24,7 @@ def players(seed: int) -> dict[str, Player]:
     rng = random.Random(seed)
     return {
         "oracle": lambda env, _: env.oracle_action(),
-        "heuristic": lambda env, _: env.demonstrator_action(),
+        "demonstrator": lambda env, _: env.demonstrator_action(),
         "random": lambda _, offered: rng.choice(offered),
     }
 

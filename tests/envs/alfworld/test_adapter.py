@@ -12,7 +12,7 @@ ROOM = (
 
 
 class Episode:
-    """Feeds a adapter; ``offers`` are the admissible commands that matter."""
+    """Feeds an adapter; ``offers`` are the admissible commands that matter."""
 
     def __init__(self, task):
         self.adapter = ALFWorldAdapter()

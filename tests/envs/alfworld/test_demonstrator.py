@@ -1,4 +1,4 @@
-"""The heuristic acts on what was observed alone, always admissibly, and wins most small games."""
+"""The demonstrator acts on observations alone, always admissibly, and wins most small games."""
 
 import random
 

@@ -35,7 +35,7 @@ RETRIEVER = BM25Retriever.of(PASSAGES)
 
 
 class Reader:
-    """Walks a simulator and feeds a adapter."""
+    """Walks a simulator and feeds an adapter."""
 
     def __init__(self, question=ASKED, retriever=RETRIEVER):
         self.simulator = Simulator(retriever, top_k=2, max_passage_chars=40)

@@ -65,7 +65,7 @@ GOAL = Goal(
 
 
 class Shopper:
-    """Walks a simulator and feeds a adapter."""
+    """Walks a simulator and feeds an adapter."""
 
     def __init__(self, products=PRODUCTS, goal=GOAL, mode="text", compat="clean", seed=0):
         catalogue = Catalogue.from_products(products, seed=seed)

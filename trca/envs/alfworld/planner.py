@@ -1,6 +1,6 @@
 """The way to success from what is known of a room, whether all of it or only what was observed.
 
-The oracle plans with the whole truth, the heuristic with beliefs: one planner, two views.
+The oracle plans with the whole truth, the demonstrator with beliefs: one planner, two views.
 """
 
 from __future__ import annotations
