@@ -38,7 +38,8 @@ def last_mlp_at(model: Any, row: Tensor, position: Tensor) -> Iterator[None]:
         out = whole(hidden[row, position][None])
         if not isinstance(out, Tensor):
             return whole(hidden)
-        return torch.zeros_like(hidden).index_put((row, position), out[0])
+        zeros = torch.zeros_like(hidden, dtype=out.dtype)  # autocast may lower the precision
+        return zeros.index_put((row, position), out[0])
 
     mlp.forward = forward
     try:

@@ -119,6 +119,8 @@ class TextAlgorithmConfig(AlgorithmConfig):
         bind_credit(self.credit, self.parameters())
         if self.env is None:
             raise ValueError("no world is set: give env, such as 'trca/ALFWorld-v0'")
+        if str(self.model) != "tiny":
+            _check_model(self.resolved_model(), self.max_prompt_tokens, self.max_new_tokens)
         # RLlib still looks into the old stack's dictionary where our model's name is kept.
         attributes = vars(self)
         model, attributes["model"] = attributes["model"], copy.deepcopy(MODEL_DEFAULTS)
@@ -191,6 +193,13 @@ class TextAlgorithmConfig(AlgorithmConfig):
                 near = nearest_name(name, known)
                 hint = f"did you mean {near!r}?" if near else nearest(name, known)
                 raise ValueError(f"unknown setting {name!r}: {hint}")
+
+
+@cache
+def _check_model(model: str, prompt_tokens: int, new_tokens: int) -> None:
+    from trca.policies.architectures import check_model
+
+    check_model(model, prompt_tokens, new_tokens)
 
 
 @cache

@@ -11,7 +11,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor
 
 from trca.policies.logits import token_logprobs
-from trca.policies.models import load_model, load_tokenizer
+from trca.policies.models import checkpoint_layers, load_model, load_tokenizer, resolve_dtype
 from trca.policies.weights import export_weights, import_weights
 
 
@@ -20,31 +20,34 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
 
     ``model_config``:
         model: Folder or Hugging Face name of the model and its tokenizer.
-        dtype: ``float32``, ``bfloat16`` or ``auto`` (as the model was saved; the default). A policy
-            that is trained keeps float32 weights whatever this says, and computes in bfloat16 where
-            it asks for it: small updates are lost in bfloat16 weights.
-        reference: Whether to keep a frozen copy of the first weights; False by default, and never
-            on env runners.
-        gradient_checkpointing: Whether to compute activations again in the backward pass, which
-            saves memory and costs a forward pass; False by default.
+        dtype: ``float32``, ``bfloat16`` or ``auto`` (as the model was saved; the default). The
+            engine and the reference hold their weights in it. A policy that is trained always has
+            float32 weights, because bfloat16 weights lose small updates; it computes in bfloat16
+            where the dtype says so.
+        reference: Whether to keep a frozen copy of the first weights; False by default. Env runners
+            never keep one.
+        gradient_checkpointing: Whether the backward pass computes the activations of each layer
+            again, which saves memory and costs a forward pass; False by default. Dropout stays off.
 
     Attributes:
         model: The causal LM.
         reference: Its frozen copy; absent without ``reference`` and on env runners.
+        dtype: The resolved dtype, ``float32`` or ``bfloat16``.
         vocabulary: Number of ids that can be sampled.
     """
 
     def setup(self) -> None:
         """Builds the model from ``model_config``."""
         config = dict(cast("Mapping[str, Any]", self.model_config))
-        name, dtype = config["model"], config.get("dtype", "auto")
+        name = config["model"]
+        self.dtype = resolve_dtype(name, config.get("dtype", "auto"))
         self.vocabulary = len(load_tokenizer(name))
-        self.model = load_model(name, dtype if self.inference_only else "float32")
-        self._mixed = dtype == "bfloat16" and not self.inference_only
-        if config.get("gradient_checkpointing", False):
-            self.model.gradient_checkpointing_enable({"use_reentrant": False})
+        self.model = load_model(name, self.dtype if self.inference_only else "float32")
+        self._mixed = self.dtype == "bfloat16" and not self.inference_only
+        if config.get("gradient_checkpointing", False) and not self.inference_only:
+            checkpoint_layers(self.model)
         if config.get("reference", False) and not self.inference_only:
-            self.reference = load_model(name, dtype).eval().requires_grad_(False)
+            self.reference = load_model(name, self.dtype).requires_grad_(False)
 
     def get_non_inference_attributes(self) -> list[str]:
         """The reference: env runners do without."""
@@ -99,8 +102,15 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         """The policy's weights by the names of its own state dict, tied ones once.
 
         The reference is no part of the state: ``setup`` reads it from the same place again.
+
+        Args:
+            components: Ignored: there is one component.
+            not_components: Ignored as well.
+            inference_only: Whether the weights are for engines, which take them in `dtype`; else
+                they keep the precision of the trainer.
+            kwargs: What else RLlib says.
         """
-        return export_weights(self.model)
+        return export_weights(self.model, getattr(torch, self.dtype) if inference_only else None)
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Takes the policy's weights.

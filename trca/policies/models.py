@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging
 
 TINY: Final = "tiny"
 SHRUNK: Final = "shrunk:"
-_DTYPES: Final = {"auto": "auto", "float32": torch.float32, "bfloat16": torch.bfloat16}
+_VOCABULARIES: Final = ("tokenizer.json", "vocab.json", "tokenizer.model")
+_DTYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def resolve_model(
@@ -58,20 +60,72 @@ def load_model(name: str, dtype: str = "auto") -> Any:
 
     Args:
         name: See `resolve_model`.
-        dtype: ``float32``, ``bfloat16`` or ``auto``.
+        dtype: ``float32``, ``bfloat16`` or ``auto``; see `resolve_dtype`.
 
     Raises:
         ValueError: For another dtype.
     """
-    if dtype not in _DTYPES:
-        raise ValueError(f"unknown dtype {dtype!r}: choose from {', '.join(_DTYPES)}")
+    resolved = _DTYPES[resolve_dtype(name, dtype)]
     with quiet():
-        return AutoModelForCausalLM.from_pretrained(name, dtype=_DTYPES[dtype])
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=resolved)
+    if getattr(model.config.get_text_config(), "attn_logit_softcapping", None):
+        model.set_attn_implementation("eager")  # PyTorch's own attention leaves the soft cap out
+    return model
+
+
+def resolve_dtype(name: str, dtype: str) -> str:
+    """The one precision of engine, reference and the trainer's arithmetic.
+
+    Args:
+        name: See `resolve_model`.
+        dtype: ``float32`` or ``bfloat16``, which stay as they are; or ``auto``, the precision the
+            model was saved in. Models saved in float16 compute in float32: float16 has too small a
+            range for gradients, and bfloat16 would round its weights.
+
+    Raises:
+        ValueError: For another dtype.
+    """
+    if dtype == "auto":
+        saved = AutoConfig.from_pretrained(name).get_text_config().dtype
+        return "bfloat16" if saved in (torch.bfloat16, "bfloat16") else "float32"
+    if dtype not in _DTYPES:
+        raise ValueError(f"unknown dtype {dtype!r}: choose from auto, {', '.join(_DTYPES)}")
+    return dtype
+
+
+def checkpoint_layers(model: Any) -> None:
+    """Makes the backward pass compute the activations of each layer again, without dropout.
+
+    Transformers checkpoints a layer only in training mode. So the layers alone enter it, the
+    modules in them stay in evaluation mode, and every dropout rate that a layer applies itself,
+    its own or the config's, becomes 0.
+
+    Args:
+        model: A Hugging Face model in evaluation mode.
+
+    Raises:
+        ValueError: When the architecture cannot be checkpointed.
+    """
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
+    for owner in (model.config, *layers):
+        for name, value in list(vars(owner).items()):
+            if "dropout" in name and isinstance(value, float):
+                setattr(owner, name, 0.0)
+    for layer in layers:
+        layer.training = True
 
 
 def load_tokenizer(name: str) -> Any:
-    """The tokenizer of a folder or a Hugging Face name."""
-    if Path(name, "tokenizer.json").is_file() and not Path(name, "vocab.json").is_file():
+    """The tokenizer of a folder or a Hugging Face name.
+
+    Raises:
+        ValueError: When a folder holds none (Transformers would make an empty one).
+    """
+    folder = Path(name)
+    if folder.is_dir() and not any((folder / file).is_file() for file in _VOCABULARIES):
+        raise ValueError(f"{name} holds none of {', '.join(_VOCABULARIES)}")
+    if Path(folder, "tokenizer.json").is_file() and not Path(folder, "vocab.json").is_file():
         return PreTrainedTokenizerFast.from_pretrained(name)
     return AutoTokenizer.from_pretrained(name)
 

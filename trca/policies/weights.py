@@ -1,4 +1,4 @@
-"""Weights on their way between learner, engine and disk: named, tied ones once, checked."""
+"""Weights between learner, engine and disk: by name, tied ones once, checked on arrival."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from torch import Tensor, nn
 State = dict[str, Any]
 
 
-def export_weights(model: nn.Module) -> State:
+def export_weights(model: nn.Module, dtype: torch.dtype | None = None) -> State:
     """The parameters and persistent buffers of a model as arrays, each tied tensor once.
 
     NumPy has no bfloat16: such a tensor becomes the uint16 array of its bits. The arrays are
     copies, so later updates of the model do not reach them.
+
+    Args:
+        model: The model.
+        dtype: Precision of the floating-point arrays; the model's own for None. Tensors are
+            converted one by one, so no second copy of the model is ever whole.
     """
-    return {name: _to_array(tensor) for name, tensor in _named(model).items()}
+    return {name: _to_array(tensor, dtype) for name, tensor in _named(model).items()}
 
 
 def import_weights(model: nn.Module, state: Mapping[str, Any]) -> None:
@@ -40,11 +45,10 @@ def import_weights(model: nn.Module, state: Mapping[str, Any]) -> None:
             f"the weights do not fit {type(model).__name__}:"
             f" missing {_some(missing)}; unknown {_some(unknown)}"
         )
-    given = {name: _to_tensor(state[name], own[name]) for name in own}
     wrong = [
-        f"{name} {tuple(given[name].shape)} for {tuple(tensor.shape)}"
+        f"{name} {tuple(state[name].shape)} for {tuple(tensor.shape)}"
         for name, tensor in own.items()
-        if given[name].shape != tensor.shape
+        if tuple(state[name].shape) != tuple(tensor.shape)
     ]
     if wrong:
         raise ValueError(
@@ -52,7 +56,7 @@ def import_weights(model: nn.Module, state: Mapping[str, Any]) -> None:
         )
     with torch.no_grad():
         for name, tensor in own.items():
-            tensor.copy_(given[name])
+            tensor.copy_(_to_tensor(state[name], tensor))
 
 
 def _named(model: nn.Module) -> dict[str, Tensor]:
@@ -65,12 +69,17 @@ def _named(model: nn.Module) -> dict[str, Tensor]:
     return named
 
 
-def _to_array(tensor: Tensor) -> np.ndarray[Any, Any]:
-    tensor = tensor.detach().cpu()
-    if tensor.dtype == torch.bfloat16:
-        tensor = tensor.view(torch.int16)
-        return tensor.numpy().view(np.uint16).copy()
-    return tensor.numpy().copy()
+def _to_array(tensor: Tensor, dtype: torch.dtype | None) -> np.ndarray[Any, Any]:
+    """An array of its own memory: a conversion or a transfer copies already."""
+    own = tensor.detach()
+    if dtype is not None and own.dtype.is_floating_point:
+        own = own.to(dtype)
+    own = own.cpu().contiguous()
+    if own.data_ptr() == tensor.data_ptr():
+        own = own.clone()
+    if own.dtype == torch.bfloat16:
+        return own.view(torch.int16).numpy().view(np.uint16)
+    return np.asarray(own.numpy())
 
 
 def _to_tensor(value: Any, like: Tensor) -> Tensor:

@@ -57,10 +57,13 @@ AttentionMaskInterface.register(_NAME, sdpa_mask)
 
 @contextmanager
 def rows_attended(model: Any) -> Iterator[None]:
-    """Lets a model that uses PyTorch's attention use `row_attention` meanwhile."""
+    """Lets a model that uses PyTorch's attention use `row_attention` meanwhile.
+
+    Models that do not look their attention up by name (Falcon) keep their own.
+    """
     config = model.config
     before = config._attn_implementation
-    if before == "sdpa":
+    if before == "sdpa" and model._supports_attention_backend:
         config._attn_implementation = _NAME
     try:
         yield

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
+from trca.policies.architectures import context_length
 from trca.policies.engines.engine import Completion, Request, SamplingParams
 from trca.policies.engines.row_attention import rows_attended
 from trca.policies.engines.row_cache import RowCache
@@ -62,8 +63,11 @@ class TransformersEngine:
         self._max_rows = max(_ROWS, max_batch_rows // _ROWS * _ROWS)
         self._ends = _end_ids(model, tokenizer)
         config = model.config.get_text_config()
-        windows = "sliding_attention" in (getattr(config, "layer_types", None) or ())
-        self._window = config.sliding_window if windows else None
+        self._positions = context_length(config)
+        kinds = getattr(config, "layer_types", None)
+        self._kinds = frozenset(kinds or ())
+        slides = "sliding_attention" in self._kinds if kinds else True
+        self._window = getattr(config, "sliding_window", None) if slides else None
 
     def generate(self, requests: Sequence[Request], sampling: SamplingParams) -> list[Completion]:
         """Completions in the order of the requests.
@@ -111,10 +115,10 @@ class TransformersEngine:
         size = len(request.prompt_ids)
         if not size:
             raise ValueError("a prompt is empty: give one token or more")
-        if self._window is not None and size + sampling.max_new_tokens > self._window:
+        if self._positions is not None and size + sampling.max_new_tokens > self._positions:
             raise ValueError(
                 f"a prompt of {size} tokens and {sampling.max_new_tokens} new ones pass the model's"
-                f" sliding window of {self._window}: lower max_prompt_tokens or max_new_tokens"
+                f" {self._positions} positions: lower max_prompt_tokens or max_new_tokens"
             )
         return size
 
@@ -171,7 +175,7 @@ class TransformersEngine:
                 ids = np.zeros((len(some), width), dtype=np.int64)
                 for line, prefix in enumerate(some):
                     ids[line, : len(prefix)] = prefix
-                read = DynamicCache(config=self._model.config)
+                read = DynamicCache()  # without the config, which would drop what slid away
                 self._model(
                     input_ids=torch.from_numpy(ids).to(device),
                     position_ids=torch.arange(width, device=device)[None],
@@ -191,11 +195,17 @@ class TransformersEngine:
             len(tokens), 1, 1, cache.size, dtype=self._model.dtype, device=tokens.device
         )
         mask.masked_fill_((columns > positions)[:, None, None], -torch.inf)
+        masks: Tensor | dict[str, Tensor] = mask
+        if self._window is not None:
+            past = (columns <= positions - self._window)[:, None, None]
+            sliding = mask.masked_fill(past, -torch.inf)
+            masks = {"full_attention": mask, "sliding_attention": sliding}
+            masks = masks if self._kinds else sliding
         cache.aim(positions[:, 0])
         logits: Tensor = self._model(
             input_ids=tokens,
             position_ids=positions,
-            attention_mask=mask,
+            attention_mask=masks,
             past_key_values=cache,
             use_cache=True,
             logits_to_keep=1,

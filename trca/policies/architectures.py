@@ -1,0 +1,121 @@
+"""Which architectures train here: those that are tested, and those that are refused and why.
+
+::
+
+    check_model("Qwen/Qwen2.5-1.5B-Instruct", prompt_tokens=2048, new_tokens=512)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+TESTED: Final[dict[str, str]] = {
+    "llama": "Llama 2 and 3",
+    "qwen2": "Qwen2, Qwen2.5",
+    "qwen3": "Qwen3",
+    "qwen3_moe": "Qwen3-MoE",
+    "gemma2": "Gemma 2",
+    "gemma3_text": "Gemma 3, text only",
+    "mistral": "Mistral",
+    "phi3": "Phi-3, Phi-4",
+    "smollm3": "SmolLM3",
+    "olmo2": "OLMo 2",
+    "granite": "Granite",
+    "gpt2": "GPT-2",
+    "gpt_neox": "GPT-NeoX, Pythia",
+    "opt": "OPT",
+    "falcon": "Falcon with rotary positions",
+}
+"""Hugging Face's ``model_type`` and the models it stands for. The tests train each of them."""
+
+_LAYERS: Final = frozenset({"full_attention", "sliding_attention"})
+
+
+def check_model(name: str, prompt_tokens: int, new_tokens: int) -> None:
+    """Refuses a model that cannot be trained here, before any weight is read.
+
+    Args:
+        name: Folder or Hugging Face name.
+        prompt_tokens: Most tokens of a prompt.
+        new_tokens: Most tokens of a response.
+
+    Raises:
+        ValueError: One line that names the model, what is wrong with it, and what to do.
+    """
+    from transformers import AutoConfig
+
+    from trca.policies.models import load_tokenizer
+    from trca.policies.spans import token_bytes
+
+    try:
+        config = AutoConfig.from_pretrained(name)
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"model {name!r} has no readable config.json: {_line(error)}") from None
+    if reason := refusal(config):
+        raise ValueError(f"model {name!r} ({config.model_type}) cannot be trained here: {reason}")
+    positions = context_length(config)
+    if positions is not None and prompt_tokens + new_tokens > positions:
+        raise ValueError(
+            f"model {name!r} has {positions} positions: max_prompt_tokens {prompt_tokens} and"
+            f" max_new_tokens {new_tokens} need {prompt_tokens + new_tokens}; lower them"
+        )
+    try:
+        tokenizer = load_tokenizer(name)
+        token_bytes(tokenizer)
+    except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError) as error:
+        raise ValueError(f"model {name!r} has no usable tokenizer: {_line(error)}") from None
+    if len(tokenizer) > config.vocab_size:
+        raise ValueError(
+            f"model {name!r} has embeddings of {config.vocab_size} tokens and its tokenizer"
+            f" {len(tokenizer)}: they do not belong together"
+        )
+
+
+def refusal(config: Any) -> str | None:
+    """Why an architecture cannot be trained here; None where nothing speaks against it.
+
+    Args:
+        config: A Hugging Face config.
+    """
+    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+
+    if config.is_encoder_decoder:
+        return "it is an encoder-decoder; choose a decoder-only model"
+    if config.get_text_config() is not config:
+        return "it reads more than text; choose the text-only model of its family"
+    known = AutoModelForCausalLM._model_mapping
+    if type(config) not in known:
+        return "Transformers has no causal language model of this architecture"
+    network: Any = known[type(config)]
+    kinds = set(getattr(config, "layer_types", None) or ()) - _LAYERS
+    if network._is_stateful or kinds:
+        layers = f" with {', '.join(sorted(kinds))}" if kinds else ""
+        return f"it is a state-space or hybrid model{layers}; choose a model with attention alone"
+    masked = type(config) in AutoModelForMaskedLM._model_mapping
+    if masked and getattr(config, "is_decoder", True) is False:
+        return "it is an encoder, whose tokens see what follows them; choose a decoder-only model"
+    if config.model_type == "bloom" or getattr(config, "alibi", False):
+        return "it places tokens by ALiBi; choose a model with rotary or learned positions"
+    return None
+
+
+def context_length(config: Any) -> int | None:
+    """The most tokens of prompt and response together; None where the architecture has no limit.
+
+    Where the rotary frequencies change with the length of the batch (LongRoPE), the sampler and
+    the trainer would disagree beyond the length at which they change; that is the limit then.
+    """
+    config = config.get_text_config()
+    positions = getattr(config, "max_position_embeddings", None)
+    rope = getattr(config, "rope_parameters", None) or {}
+    if rope.get("rope_type") == "longrope":
+        original = rope.get("original_max_position_embeddings") or getattr(
+            config, "original_max_position_embeddings", None
+        )
+        positions = min(n for n in (positions, original) if n is not None)
+    return positions if positions is None else int(positions)
+
+
+def _line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
