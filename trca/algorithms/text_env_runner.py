@@ -21,6 +21,7 @@ from ray.rllib.env import INPUT_ENV_SPACES
 from ray.rllib.env.env_context import EnvContext
 from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.checkpoints import Checkpointable
+from ray.rllib.utils.framework import get_device
 from ray.rllib.utils.metrics import (
     EPISODE_LEN_MEAN,
     EPISODE_RETURN_MEAN,
@@ -84,6 +85,23 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         self.weights_version = -1
 
     @cached_property
+    def device(self) -> torch.device:
+        """Where the engine computes: a GPU if ``num_gpus_per_env_runner`` asks for one.
+
+        The runner of the driver (``num_env_runners: 0``) takes the driver's GPU.
+
+        Raises:
+            RuntimeError: When a GPU is asked for and this process sees none.
+        """
+        asked = self.config.num_gpus_per_env_runner
+        if asked > 0 and not torch.cuda.is_available():
+            raise RuntimeError(
+                f"num_gpus_per_env_runner is {asked} and this process sees no GPU: set it to 0, or"
+                " start Ray where there is one"
+            )
+        return torch.device(get_device(self.config, asked))
+
+    @cached_property
     def loop(self) -> RolloutLoop:
         """The rollout loop, with the engine and the weights loaded."""
         from trca.policies.models import load_tokenizer
@@ -98,7 +116,8 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             max_prompt_tokens=config.max_prompt_tokens,
             memory=config.memory,
         )
-        module = config.get_rl_module_spec(inference_only=True).build()
+        module: Any = config.get_rl_module_spec(inference_only=True).build()
+        module.model.to(self.device)
         engine = make_engine(config.engine, module, tokenizer)
         if self._weights is not None:
             engine.load_weights(self._weights, self.weights_version)
