@@ -80,12 +80,16 @@ def memory(settings: RunSettings, shape: Shape) -> dict[str, float]:
 
     Activations are those of one micro-batch: of every layer, or with gradient checkpointing of one
     layer and the inputs of the others; and the logits of action tokens, taken as a tenth of all.
+    Several learners add up gradients in buckets. Weights travel as a copy in the engine's
+    precision, and once more through Ray's object store where runners are processes.
     """
-    parameters = settings.parameters
+    from trca.algorithms.gradients import BUCKET_BYTES
+
+    run, parameters = settings.run, settings.parameters
     size = _BYTES[parameters.dtype]
     frozen = parameters.kl_coeff > 0 or parameters.kl_coeff_format > 0
     tokens = parameters.micro_batch_tokens
-    live = settings.trajectories_per_iteration / max(1, settings.run.num_env_runners)
+    live = settings.trajectories_per_iteration / max(1, run.num_env_runners)
     length = parameters.max_prompt_tokens + parameters.max_new_tokens
     a_layer = (16 * shape.hidden + 4 * shape.feed_forward) * size
     if parameters.gradient_checkpointing:
@@ -95,9 +99,11 @@ def memory(settings: RunSettings, shape: Shape) -> dict[str, float]:
     return {
         "weights, trained": shape.parameters * 4,
         "gradients": shape.parameters * 4,
+        "gradient buckets": min(BUCKET_BYTES, shape.parameters * 4) if run.num_learners > 1 else 0,
         "AdamW state": shape.parameters * 2 * 4,
         "weights, frozen reference": shape.parameters * size if frozen else 0,
         "weights, engine": shape.parameters * size,
+        "weights, on their way": shape.parameters * size * (2 if run.num_env_runners else 1),
         "activations, one micro-batch": tokens * (a_token + 0.1 * 3 * 4 * shape.vocabulary),
         "KV cache, all live rollouts": live * length * 2 * shape.layers * shape.key_values * size,
     }
