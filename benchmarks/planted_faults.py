@@ -376,7 +376,7 @@ FAULTS = (
     ),
     Fault(
         "gradients averaged over learners",
-        "algorithms/text_learner.py",
+        "algorithms/gradients.py",
         "torch.distributed.all_reduce(flat)",
         "torch.distributed.all_reduce(flat)\n        flat /= torch.distributed.get_world_size()",
         LEARNER,

@@ -13,6 +13,7 @@ from ray.rllib.core.learner.training_data import TrainingData
 from tests.algorithms.slow_objective import slow_loss, slow_scores
 from trca.algorithms.records import Rollout, Step, StepBatch
 from trca.algorithms.rows import make_rows
+from trca.algorithms.text_learner import MISMATCH_BOUNDS
 from trca.envs.text_env import AnyText
 from trca.policies.models import load_model, load_tokenizer
 
@@ -23,8 +24,9 @@ STILL = {"lr": 1e-30, "grad_clip": None, "kl_coeff": 0.5, "entropy_coeff": 0.2}
 
 
 @pytest.fixture
-def make_learner(make_config):
-    """A learner whose policy has moved away from its reference."""
+def make_learner(make_config, monkeypatch):
+    """A learner whose policy has moved away from its reference, and from who sampled."""
+    monkeypatch.setitem(MISMATCH_BOUNDS, "float32", np.inf)
 
     def make(**settings):
         spaces = {DEFAULT_MODULE_ID: (AnyText(), AnyText())}

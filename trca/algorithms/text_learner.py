@@ -5,13 +5,16 @@ Where this differs from RLlib's and the usual loops:
 =======================  ===========================================================================
 Batches                  Ragged `Rows`, not padded `MultiAgentBatch`es: rows of similar length share
                          a forward pass, and gradients accumulate over passes.
-Several learners         Each takes its own rows of every mini-batch, none sometimes, and one
-                         all-reduce adds the gradients up. Weights come from the driver, so the sum
-                         is that of one learner (a DDP wrapper averages, and hangs without rows).
+Several learners         Each takes its own rows of every mini-batch, sometimes none, and the
+                         gradients are added up in buckets. Row weights come from the driver, so
+                         the sum is that of one learner (DDP averages, and hangs without rows).
 Logits                   At the tokens that enter the objective alone.
 Reference                Scored once an iteration, before the epochs.
 Not-finite steps         A loss or gradient norm that is not finite skips the update, and is counted
                          (RLlib's ``torch_skip_nan_gradients`` takes such steps).
+Empty mini-batches       A mini-batch without a counted token moves no weight.
+Mismatch                 Before its first update a learner compares its log-probabilities with the
+                         sampler's, and stops when they are too far apart.
 =======================  ===========================================================================
 """
 
@@ -34,6 +37,7 @@ from ray.rllib.utils.metrics import (
 )
 from torch import Tensor
 
+from trca.algorithms.gradients import add_up
 from trca.algorithms.last_mlp import last_mlp_at
 from trca.algorithms.losses import LossInputs, LossSettings, LossTerms, objective
 from trca.algorithms.rows import Rows, segments
@@ -42,6 +46,8 @@ from trca.algorithms.text_config import TextAlgorithmConfig
 
 logger = logging.getLogger(__name__)
 
+MISMATCH_BOUNDS: Final = {"float32": 1e-5, "bfloat16": 0.02}
+"""Largest ``mismatch_kl`` before the first update, by the precision of sampler and trainer."""
 _SUMS: Final = (
     "loss",
     "policy",
@@ -75,8 +81,9 @@ class TextLearner(TorchLearner):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)  # type: ignore[no-untyped-call]
         self.updates = 0
+        self._compared = False
         self._terms: list[LossTerms] = []
-        self._shares: list[tuple[float, float]] = []
+        self._sums: list[tuple[float, float, float]] = []
 
     def build(self) -> None:
         """Builds module and optimizer; every learner starts from the first one's weights."""
@@ -195,7 +202,7 @@ class TextLearner(TorchLearner):
             return rows, None
         own = self._score(rows, reference=False)
         drift = (own - rows.old_logprobs)[rows.action].astype(np.float64)
-        total = self._sum(np.array([np.sum(np.expm1(drift) - drift), len(drift)]))
+        total = self._over_learners(np.array([np.sum(np.expm1(drift) - drift), len(drift)]))
         return replace(rows, old_logprobs=own), float(total[0] / max(total[1], 1.0))
 
     def _score(self, rows: Rows, reference: bool) -> Any:
@@ -211,10 +218,11 @@ class TextLearner(TorchLearner):
         return scores
 
     def _update_minibatch(self, rows: Rows, factor: float) -> dict[str, float]:
+        """One optimizer step, of this learner's rows together with those of the others."""
         optimizer = self.get_optimizer(DEFAULT_MODULE_ID)
         optimizer.zero_grad(set_to_none=True)
         self._terms.clear()
-        self._shares.clear()
+        self._sums.clear()
         for micro in rows.microbatches(self.config.micro_batch_tokens):
             batch = self._tensors(micro)
             if not len(batch.targets):
@@ -228,9 +236,14 @@ class TextLearner(TorchLearner):
             loss.backward()
             acting, talking = micro.holding(micro.action), micro.holding(~micro.action)
             weights = micro.weights * factor
-            self._shares.append((float(weights[acting].sum()), float(weights[talking].sum())))
-        self._add_up_gradients()
-        figures = self._figures()
+            shares = (float(weights[acting].sum()), float(weights[talking].sum()))
+            self._sums.append((*shares, float(len(batch.targets))))
+        figures, counted = self._figures()
+        if counted:
+            if not self._compared and not self.config.recompute_logprobs:
+                self._check_mismatch(figures["approx_kl"])
+            self._compared = True
+            self._add_up_gradients()
         limit = self.config.grad_clip or float("inf")
         norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, limit))
         finite = bool(np.isfinite(norm) and np.isfinite(figures["loss"]))
@@ -243,6 +256,19 @@ class TextLearner(TorchLearner):
         else:
             logger.warning("update skipped: loss %s, gradient norm %s", figures["loss"], norm)
         return {**figures, "grad_norm": norm, "skipped_updates": float(not finite)}
+
+    def _check_mismatch(self, mismatch: float) -> None:
+        module: Any = self.module[DEFAULT_MODULE_ID]
+        bound = MISMATCH_BOUNDS[module.dtype]
+        if mismatch > bound:
+            raise RuntimeError(
+                f"sampler and trainer disagree before the first update: mismatch_kl"
+                f" {mismatch:.1e}, allowed {bound:.0e} in {module.dtype}. Likely causes: the engine"
+                " has other weights than the trainer (a push that was lost or came late); it"
+                " samples at another temperature; its attention, positions or precision differ for"
+                f" {module.model.config.model_type!r} (see docs/models.md). With an engine that is"
+                " meant to differ, set recompute_logprobs: true"
+            )
 
     def _tensors(self, rows: Rows) -> TokenBatch:
         counted = rows.action if not self._settings.kl_coeff_format else np.ones_like(rows.action)
@@ -280,37 +306,43 @@ class TextLearner(TorchLearner):
         )
 
     def _add_up_gradients(self) -> None:
-        if not self.distributed:
-            return
+        """Adds the gradients up over the learners; a parameter without one gets zeros.
+
+        AdamW moves a parameter whose gradient is zero by its momentum, and leaves one without a
+        gradient where it is; so one learner gets zeros as several do. A mini-batch without a
+        counted token does not come here: no parameter gets a gradient, and none moves.
+        """
         for parameter in self._parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        gradients = [p.grad for p in self._parameters if p.grad is not None]
-        flat = torch.cat([g.reshape(-1) for g in gradients])
-        torch.distributed.all_reduce(flat)
-        for gradient, part in zip(
-            gradients, flat.split([g.numel() for g in gradients]), strict=True
-        ):
-            gradient.copy_(part.view_as(gradient))
+        if self.distributed:
+            add_up([p.grad for p in self._parameters if p.grad is not None])
 
-    def _figures(self) -> dict[str, float]:
-        """Figures of a mini-batch over all learners; means are over the rows they are about."""
-        sums = np.zeros(len(_SUMS) + 2)
-        for terms, shares in zip(self._terms, self._shares, strict=True):
-            sums += [*(float(getattr(terms, name).detach()) for name in _SUMS), *shares]
-        total = self._sum(sums)
+    def _figures(self) -> tuple[dict[str, float], int]:
+        """Figures of a mini-batch over all learners, and its number of counted tokens.
+
+        Means are over the rows they are about.
+        """
+        sums = np.zeros(len(_SUMS) + 3)
+        for terms, more in zip(self._terms, self._sums, strict=True):
+            sums += [*(float(getattr(terms, name).detach()) for name in _SUMS), *more]
+        total = self._over_learners(sums)
         figures = dict(zip(_SUMS, total.tolist(), strict=False))
-        acting, talking = np.maximum(total[-2:], 1e-12)
+        acting, talking = np.maximum(total[-3:-1], 1e-12)
         for name in ("kl", "entropy", "clip_ratio", "ratio_mean", "approx_kl"):
             figures[name] /= acting
         figures["kl_format"] /= talking
-        return {**figures, "ratio_max": max([float(t.ratio_max) for t in self._terms], default=0.0)}
+        largest = max([float(t.ratio_max) for t in self._terms], default=0.0)
+        figures["ratio_max"] = float(self._over_learners([largest], largest=True)[0])
+        return figures, int(total[-1])
 
-    def _sum(self, values: Any) -> Any:
+    def _over_learners(self, values: Any, largest: bool = False) -> Any:
+        """The sums, or the largest, of these values over all learners."""
         if not self.distributed:
             return values
         tensor = torch.from_numpy(np.asarray(values, dtype=np.float64)).to(self._device)
-        torch.distributed.all_reduce(tensor)
+        reduce = torch.distributed.ReduceOp
+        torch.distributed.all_reduce(tensor, reduce.MAX if largest else reduce.SUM)
         return tensor.cpu().numpy()
 
     def _log_figures(self, figures: list[dict[str, float]], mismatch: float, rows: int) -> None:
