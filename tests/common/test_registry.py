@@ -103,3 +103,24 @@ def test_the_file_of_a_name():
     assert str(own_file("a/b.py:Toy")) == "a/b.py"
     assert own_file("package.module:Toy") is None
     assert own_file("trca") is None
+
+
+def test_a_relative_file_is_found_from_a_trial_of_tune(tmp_path, monkeypatch):
+    (tmp_path / "start").mkdir()
+    (tmp_path / "trial").mkdir()
+    (tmp_path / "start" / "own.py").write_text("def rule(batch): ...\n")
+    monkeypatch.setenv("TUNE_ORIG_WORKING_DIR", str(tmp_path / "start"))
+    monkeypatch.chdir(tmp_path / "trial")
+    assert Registry("credit rule").get("own.py:rule").__name__ == "rule"
+
+
+def test_a_copy_of_a_file_is_the_same_module(tmp_path):
+    rules = Registry("credit rule")
+    text = "class Mine: ...\n"
+    (tmp_path / "a").mkdir()
+    (tmp_path / "mine.py").write_text(text)
+    (tmp_path / "a" / "mine.py").write_text(text)
+    first = rules.get(f"{tmp_path}/mine.py:Mine")
+    assert rules.get(f"{tmp_path}/a/mine.py:Mine") is first
+    (tmp_path / "a" / "mine.py").write_text(text + "# changed\n")
+    assert rules.get(f"{tmp_path}/a/mine.py:Mine") is not first

@@ -24,3 +24,16 @@ def sha256(path: Path) -> str:
     """The SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def find(path: str | Path) -> Path:
+    """A path that may be relative to the folder the program was started in.
+
+    A trial of Ray Tune runs in a folder of its own, and keeps that folder's name in the
+    environment.
+    """
+    path = Path(path).expanduser()
+    start = os.environ.get("TUNE_ORIG_WORKING_DIR")
+    if start and not path.is_absolute() and not path.exists():
+        return Path(start) / path
+    return path

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar, overload
 
+from trca.common.files import find
 from trca.common.names import nearest
 
 T = TypeVar("T")
@@ -113,14 +114,15 @@ def own_file(name: str) -> Path | None:
 
 
 def load_file(path: Path) -> ModuleType:
-    """Runs a Python file as a module; a file that did not change is run once in a process.
+    """Runs a Python file as a module, once in a process; a copy of it is the same module.
 
     Raises:
         ValueError: When there is no such file, or it fails; says why in one line.
     """
+    path = find(path)
     if not path.is_file():
         raise ValueError(f"no file {path}")
-    key = hashlib.sha256(str(path.resolve()).encode() + b"\0" + path.read_bytes()).hexdigest()
+    key = hashlib.sha256(path.read_bytes()).hexdigest()
     name = f"trca_own_{path.stem}_{key[:16]}"
     if name in sys.modules:
         return sys.modules[name]

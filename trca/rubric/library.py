@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trca.common import strict_yaml
+from trca.common.files import find
 from trca.common.names import nearest
 from trca.rubric.conditions import Condition, RubricError
 
@@ -62,7 +63,7 @@ class RubricLibrary(_Record):
         shipped = _shipped()
         if name_or_path in shipped:
             return shipped[str(name_or_path)]
-        path = Path(name_or_path)
+        path = find(name_or_path)
         if not path.is_file():
             raise RubricError(
                 f"no rubric library {str(name_or_path)!r}: give the path of a YAML file, or a "
