@@ -1,3 +1,30 @@
-"""TRCA: transition-wise rubric credit assignment for LLM agents, on Ray RLlib."""
+"""TRCA: transition-wise rubric credit assignment for LLM agents, on Ray RLlib.
+
+``import trca`` is light: an algorithm or a config of it is imported when it is first asked for.
+
+    from trca import TRCAConfig
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trca.algorithms import GRPO, TRCA, GiGPO, GiGPOConfig, GRPOConfig, TRCAConfig
 
 __version__ = "0.1.0"
+__all__ = ["GRPO", "TRCA", "GRPOConfig", "GiGPO", "GiGPOConfig", "TRCAConfig", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports an algorithm or a config on first use."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from trca import algorithms
+
+    return getattr(algorithms, name)
+
+
+def __dir__() -> list[str]:
+    """The names of the module, the lazy ones included."""
+    return sorted({*globals(), *__all__})

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from trca import __version__
 from trca.cli.commands.data import app as data
 from trca.cli.commands.evaluate import evaluate
 from trca.cli.commands.export import export
@@ -20,9 +23,36 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Train language-model agents on long text tasks with transition-wise rubric credit.\n\n"
-    "`trca train` trains a small policy on this machine, with no download, in minutes.",
 )
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"trca {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def trca(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Train language-model agents on long text tasks with transition-wise rubric credit.
+
+    A first quarter of an hour:
+
+    - `trca play` plays a household task yourself and shows what the rubric says
+    - `trca train` trains a small policy on this machine, with no download, in minutes
+    - `trca evaluate outputs/quickstart` plays it on tasks it never saw
+    - `trca inspect outputs/quickstart` shows a rollout and why its operators fired
+    - `trca train quickstart --algorithm GRPO` trains another algorithm on the same tasks
+
+    `trca COMMAND --help` shows examples of a command.
+    """
+
+
 for command in (train, evaluate, inspect, export, sweep, play, serve_retriever):
     app.command()(command)
 app.add_typer(rubric, name="rubric")
