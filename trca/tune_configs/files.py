@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trca.common import strict_yaml
 from trca.common.names import nearest
+
+_NAMED: Final = re.compile(r"(?P<path>[^\n]+?)(?P<object>:[A-Za-z_]\w*)?")
+_LONGEST_PATH: Final = 4096
 
 
 class ConfigError(ValueError):
@@ -44,7 +48,7 @@ def read(name_or_path: str | Path) -> dict[str, Any]:
         text = strict_yaml.read_text(path)
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
-    return parse(text, path.name)
+    return absolute(parse(text, path.name), path.parent)
 
 
 def parse(text: str, source: str = "config") -> dict[str, Any]:
@@ -78,7 +82,47 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
         if not equals or not all(key.strip().split(".")):
             raise ConfigError(f"--set {text!r}: write key=value, such as --set lr=4e-4")
         values[key.strip()] = parse(f"value: {value}", f"--set {text}")["value"]
-    return values
+    return absolute(values)
+
+
+def absolute(settings: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
+    """The settings with absolute paths, so that they mean the same in every process.
+
+    A string such as ``my_rule.py:mine``, ``rubric.yaml`` or ``./policy`` is a path where there is
+    such a file or folder; any other string stays as it is.
+
+    Args:
+        settings: Settings.
+        folder: Where relative paths are looked up first, before the current folder.
+    """
+    places = [folder, Path()] if folder is not None else [Path()]
+
+    def found(text: str) -> str:
+        path, name = path_parts(text)
+        for place in places if path is not None else ():
+            candidate = place / path.expanduser()  # type: ignore[union-attr]
+            if candidate.exists():
+                return f"{candidate.resolve()}{name}"
+        return text
+
+    return {key: map_texts(value, found) for key, value in settings.items()}
+
+
+def path_parts(text: str) -> tuple[Path | None, str]:
+    """The path and the ``:Object`` of a string; None for one that cannot be a path."""
+    match = _NAMED.fullmatch(text)
+    if match is None or len(text) > _LONGEST_PATH or not set(text) & set("./~"):
+        return None, ""
+    return Path(match["path"]), match["object"] or ""
+
+
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """The value with every string in it changed, in mappings and lists too."""
+    if isinstance(value, Mapping):
+        return {key: map_texts(each, change) for key, each in value.items()}
+    if isinstance(value, list):
+        return [map_texts(each, change) for each in value]
+    return change(value) if isinstance(value, str) else value
 
 
 def assign(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
