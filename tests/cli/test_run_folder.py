@@ -4,7 +4,8 @@ import signal
 
 import pytest
 
-from trca.cli.run_folder import RunFolder, write_text
+from trca.cli.run_folder import RunFolder, run_name
+from trca.common.files import write_text
 from trca.tune_configs.files import ConfigError
 
 
@@ -30,7 +31,7 @@ def test_a_name_given_by_hand_is_never_overwritten(tmp_path):
         RunFolder.create(tmp_path, "mine", numbered=False)
 
 
-@pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "-\n"])
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "-\n", "run@best"])
 def test_a_name_that_is_no_folder_is_refused(tmp_path, name):
     with pytest.raises(ConfigError, match="use letters"):
         RunFolder.create(tmp_path, name)
@@ -45,6 +46,19 @@ def test_a_run_is_found_by_name_and_by_path(tmp_path, run):
     assert RunFolder.open(run.path).name == "run"
     with pytest.raises(ConfigError, match="no run 'rum': did you mean 'run'"):
         RunFolder.open("rum", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        ("quickstart", "quickstart"),
+        ("paper/alfworld_qwen2.5_1.5b", "alfworld_qwen2.5_1.5b"),
+        ("mine/of.today.yaml", "of.today"),
+        ("outputs/quickstart/config.yaml", "quickstart"),
+    ],
+)
+def test_a_run_is_named_after_its_config(config, name):
+    assert run_name(config) == name
 
 
 def test_metrics_survive_a_line_that_was_cut_off(run):

@@ -1,4 +1,4 @@
-"""`RunFolder`: what a run leaves on disk, written so that a crash at any moment loses little.
+"""`RunFolder`: the files of a run. A crash at any moment leaves every file whole.
 
 outputs/quickstart/
     config.yaml           every setting, as resolved
@@ -9,16 +9,21 @@ outputs/quickstart/
     tensorboard/          the same as event files
     rollouts/iteration_000012/{train,eval}.jsonl
     checkpoints/iteration_000012/, and the links best and last
-    logs/                 what the libraries had to say
+    logs/                 output of the libraries
     curve.png             the learning curve
+    files/                copies of the user's own files, with their hashes in files.json
+    lock                  held by the process that writes to the folder
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
+import shlex
 import shutil
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -56,11 +61,17 @@ class RunFolder:
             numbered: Whether a name that is taken gets a number; else it is an error.
 
         Raises:
-            ConfigError: When the name is no name for a folder, or is taken.
+            ConfigError: When the name is no name for a folder or is taken, or nothing can be
+                written there.
         """
-        if not re.fullmatch(r"[\w.+=@-]+", name) or name.strip(".") == "":
-            raise ConfigError(f"the name {name!r}: use letters, digits and . _ - + = @")
-        root.mkdir(parents=True, exist_ok=True)
+        if not re.fullmatch(r"[\w.+=-]+", name) or name.strip(".") == "":
+            raise ConfigError(f"the name {name!r}: use letters, digits and . _ - + =")
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ConfigError(f"{root}: this is a file or lies in one: name a folder") from None
+        except OSError as error:
+            raise ConfigError(_not_writable(root, error)) from None
         number = 1
         while True:
             path = root / (name if number == 1 else f"{name}-{number}")
@@ -69,10 +80,13 @@ class RunFolder:
             except FileExistsError:
                 if not numbered:
                     raise ConfigError(
-                        f"{path} exists: choose another --name, or go on with it: --resume {path}"
+                        f"{path} exists: choose another --name, or go on with it: --resume"
+                        f" {quoted(path)}"
                     ) from None
                 number += 1
                 continue
+            except OSError as error:
+                raise ConfigError(_not_writable(path, error)) from None
             return cls(path)
 
     @classmethod
@@ -94,13 +108,56 @@ class RunFolder:
         """The run's name."""
         return self.path.resolve().name
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other processes from writing to the folder; a killed process leaves no lock.
+
+        Raises:
+            ConfigError: When another process holds the lock; names its pid.
+        """
+        try:
+            descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise ConfigError(_not_writable(self.path, error)) from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(OSError):  # a full disk does not stop the lock
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, f"{os.getpid()} on {socket.gethostname()}".encode())
+            yield
+        except BlockingIOError:
+            holder = os.read(descriptor, 200).decode() or "?"
+            raise ConfigError(
+                f"{self.path} is in use by process {holder}: wait until it ends, or stop it"
+            ) from None
+        finally:
+            os.close(descriptor)
+
+    def write_settings(self, settings: Mapping[str, Any]) -> None:
+        """Writes a run's settings, and copies of the user's files that they name."""
+        from trca.cli.own_files import keep
+
+        self.write_config(keep(settings, self))
+
     def write_config(self, settings: Mapping[str, Any]) -> None:
-        """Writes the resolved settings."""
+        """Writes ``config.yaml``."""
         write_text(self.path / "config.yaml", yaml.safe_dump(dict(settings), sort_keys=False))
 
     def read_config(self) -> dict[str, Any]:
-        """The settings the run was started with."""
-        return parse((self.path / "config.yaml").read_text("utf-8"), str(self.path / "config.yaml"))
+        """The settings the run was started with; its copies of files have absolute paths.
+
+        Raises:
+            ConfigError: When such a copy is missing or changed.
+        """
+        from trca.cli.own_files import restore
+
+        path = self.path / "config.yaml"
+        return restore(parse(path.read_text("utf-8"), str(path)), self)
+
+    def own_files(self) -> dict[str, dict[str, str]]:
+        """The copies of the user's files, with where each came from and its hash."""
+        record: dict[str, dict[str, str]] = self.read_json("files.json") or {}
+        return record
 
     def write_json(self, file_name: str, value: Any) -> None:
         """Writes a JSON file of the folder, whole or not at all."""
@@ -112,7 +169,7 @@ class RunFolder:
         return json.loads(path.read_text("utf-8")) if path.exists() else None
 
     def set_status(self, state: State, iteration: int, message: str = "") -> None:
-        """Says how the run stands."""
+        """Writes the state of the run."""
         status = {"state": state, "iteration": iteration, "pid": os.getpid(), "message": message}
         self.write_json("status.json", status)
 
@@ -135,7 +192,7 @@ class RunFolder:
         return rows
 
     def rewind(self, iteration: int) -> None:
-        """Forgets metrics and rollouts of iterations after ``iteration``."""
+        """Deletes metrics and rollouts of iterations after ``iteration``."""
         rows = [row for row in self.metrics() if row["iteration"] <= iteration]
         write_text(self.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
         for folder in (self.path / "rollouts").glob("iteration_*"):
@@ -158,7 +215,10 @@ class RunFolder:
         """
         link = self.path / "checkpoints" / which
         if not link.exists():
-            raise ConfigError(f"{self.path} has no checkpoint yet: start it again")
+            raise ConfigError(
+                f"{self.path} has no checkpoint yet. Train it: trca train --resume"
+                f" {quoted(self.path)}"
+            )
         return link.resolve()
 
     def has_checkpoint(self) -> bool:
@@ -196,6 +256,23 @@ class RunFolder:
             if old.name not in kept:
                 shutil.rmtree(old)
         return target
+
+
+def run_name(config: str) -> str:
+    """The name of a run of a config: the file's without ``.yaml``; a run's own for its config."""
+    path = Path(config)
+    if path.name == "config.yaml":
+        return path.resolve().parent.name
+    return path.name.removesuffix(".yaml").removesuffix(".yml")
+
+
+def quoted(path: Path | str) -> str:
+    """A path as a shell takes it."""
+    return shlex.quote(str(path))
+
+
+def _not_writable(path: Path, error: OSError) -> str:
+    return f"cannot write to {path}: {error.strerror or error}: choose another --storage-path"
 
 
 def _number(folder: Path) -> int:

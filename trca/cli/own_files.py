@@ -1,0 +1,97 @@
+"""The user's own files that settings name: a credit rule, a rubric library, an environment.
+
+Their paths become absolute when settings are read (`trca.tune_configs.files.absolute`). A run
+keeps copies, so that it still works when it is moved or when the originals change.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trca.common.files import sha256
+from trca.tune_configs.files import ConfigError, absolute, map_texts, path_parts
+
+if TYPE_CHECKING:
+    from trca.cli.run_folder import RunFolder
+
+FOLDER: Final = "files"
+RECORD: Final = "files.json"
+_KEPT: Final = frozenset({".py", ".yaml", ".yml"})
+
+
+def keep(settings: Mapping[str, Any], run: RunFolder) -> dict[str, Any]:
+    """Copies the user's files into the run folder and writes down their hashes.
+
+    Args:
+        settings: Flat settings with absolute paths.
+        run: The run's folder.
+
+    Returns:
+        The settings with the copies, as ``files/name``, in place of the originals.
+    """
+    names: dict[Path, str] = {}
+
+    def copied(text: str) -> str:
+        path, name = path_parts(text)
+        if path is None or path.suffix not in _KEPT or not path.is_absolute():
+            return text
+        if not path.is_file():
+            return text
+        if path.parent == (run.path / FOLDER).resolve():
+            return f"{FOLDER}/{path.name}{name}"
+        if path not in names:
+            names[path] = _free(path, set(names.values()))
+        return f"{FOLDER}/{names[path]}{name}"
+
+    kept = {key: map_texts(value, copied) for key, value in settings.items()}
+    if not names:
+        return kept
+    for library in _libraries_beside(settings, names):
+        names.setdefault(library, library.name)
+    (run.path / FOLDER).mkdir(exist_ok=True)
+    record = {}
+    for path, name in names.items():
+        target = run.path / FOLDER / name
+        shutil.copyfile(path, target)
+        record[f"{FOLDER}/{name}"] = {"from": str(path), "sha256": sha256(target)}
+    run.write_json(RECORD, record)
+    return kept
+
+
+def restore(settings: Mapping[str, Any], run: RunFolder) -> dict[str, Any]:
+    """A run's settings with absolute paths of its copies.
+
+    Raises:
+        ConfigError: When a copy is missing or changed.
+    """
+    for name, about in run.own_files().items():
+        path = run.path / name
+        if not path.is_file():
+            raise ConfigError(f"{path} is missing: the run needs its copy of {about['from']}")
+        if sha256(path) != about["sha256"]:
+            raise ConfigError(
+                f"{path} is not the file the run was started with: put that back, or start a new"
+                " run"
+            )
+    return absolute(settings, run.path)
+
+
+def _libraries_beside(settings: Mapping[str, Any], files: Mapping[Path, str]) -> list[Path]:
+    """YAML files beside a kept Python file whose names stand in it, such as its rubric library."""
+    return [
+        path
+        for source in files
+        if source.suffix == ".py"
+        for path in sorted(source.parent.glob("*.y*ml"))
+        if path not in files and path.name in source.read_text("utf-8", "replace")
+    ]
+
+
+def _free(path: Path, taken: set[str]) -> str:
+    name, number = path.name, 2
+    while name in taken:
+        name, number = f"{path.stem}-{number}{path.suffix}", number + 1
+    return name
