@@ -1,4 +1,4 @@
-"""A real sweep by the real command: two trials side by side, killed, and gone on with."""
+"""Real sweeps by the real command: interrupted and gone on with, and with a trial that fails."""
 
 import json
 import os
@@ -6,17 +6,20 @@ import signal
 import subprocess
 import sys
 
+import pytest
 import yaml
 from typer.testing import CliRunner
 
 from trca.cli import app
+from trca.cli.run_folder import RunFolder
+from trca.tune_configs.sweeps import SweepSettings
 
 SWEEP = {
     "base": "quickstart",
     "set": {
         "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
         "iterations": 1,
-        "evaluation_interval": 1,
+        "evaluation_interval": 5,
         "evaluation_tasks": 2,
         "tasks_per_iteration": 1,
         "group_size": 2,
@@ -26,45 +29,110 @@ SWEEP = {
         "num_env_runners": 0,
         "num_learners": 0,
     },
-    "grid": {"lambda_": [0.2]},
-    "seeds": [0, 1],
+    "grid": {"algorithm": ["TRCA", "GRPO"]},
+    "seeds": [0],
     "side_by_side": 2,
 }
 
 
-def test_a_killed_sweep_goes_on_and_writes_one_table(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text(yaml.safe_dump(SWEEP))
-    command = [sys.executable, "-m", "trca.cli", "sweep", f"--storage-path={tmp_path}/runs"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+@pytest.fixture
+def sweep(tmp_path):
+    """Writes a sweep and gives the command that runs it."""
+
+    def command(**changes):
+        path = tmp_path / "mine.yaml"
+        path.write_text(yaml.safe_dump(SWEEP | changes))
+        start = [sys.executable, "-m", "trca", "sweep", f"--storage-path={tmp_path}/runs"]
+        return [*start, str(path)], [*start, "--resume=mine"]
+
+    return command
+
+
+def environment():
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+
+
+def finish(command):
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=500)
+    assert "Traceback" not in done.stdout + done.stderr
+    return done
+
+
+def test_a_sweep_of_algorithms_stops_on_ctrl_c_and_goes_on_to_one_table(sweep, tmp_path):
+    start, resume = sweep()
     process = subprocess.Popen(
-        [*command, str(path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
+        start, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()
     )
     assert process.stdout is not None
     assert "2 trials, 2 side by side" in process.stdout.readline()
-    assert "lambda_=" in process.stdout.readline()
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.send_signal(signal.SIGINT)
+    told = process.stdout.read()
+    assert process.wait() == 130, told
+    folder = tmp_path / "runs" / "mine"
+    assert f"trca sweep --resume {folder}" in told
+    assert json.loads((folder / "status.json").read_text())["state"] == "interrupted"
 
-    done = subprocess.run(
-        [*command, "--resume=mine"], capture_output=True, text=True, env=environment, timeout=300
-    )
+    done = finish(resume)
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = json.loads((tmp_path / "runs/mine/sweep.json").read_text())
-    assert [(row["point"], row["n"], row["failed"]) for row in rows] == [({"lambda_": 0.2}, 2, 0)]
-    assert all(len(row["evaluation/success_rate"]["values"]) == 2 for row in rows)
-    table = (tmp_path / "runs/mine/sweep.md").read_text()
-    assert "| lambda_ | seeds | success, held out |" in table
+    rows = json.loads((folder / "sweep.json").read_text())
+    assert [(row["point"]["algorithm"], row["n"], row["failed"]) for row in rows] == [
+        ("TRCA", 1, 0),
+        ("GRPO", 1, 0),
+    ]
+    assert all(len(row["evaluation/success_rate"]["values"]) == 1 for row in rows)
+    assert "| algorithm | seeds | success, held out |" in (folder / "sweep.md").read_text()
+    assert (folder / "sweep.png").stat().st_size > 1000
+    assert json.loads((folder / "status.json").read_text())["state"] == "finished"
 
 
-def test_a_wrong_sweep_is_refused_before_anything_is_made(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text(yaml.safe_dump({**SWEEP, "grid": {"lamda_": [0.1]}}))
-    result = CliRunner().invoke(app, ["sweep", str(path), f"--storage-path={tmp_path}/runs"])
+def test_a_trial_that_fails_leaves_the_others_which_are_runs_like_any(sweep, tmp_path):
+    (tmp_path / "rules.py").write_text(
+        "import numpy as np\n"
+        "def good(batch):\n    return np.zeros(len(batch))\n"
+        "def bad(batch):\n    raise ValueError('no credit today')\n"
+    )
+    start, _ = sweep(grid={"credit": ["rules.py:bad", "rules.py:good"]})
+    done = finish(start)
+    folder = tmp_path / "runs" / "mine"
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "failed: no credit today" in done.stdout
+    assert "1 of 2 trials failed" in done.stderr
+    assert f"trca sweep --resume {folder}" in done.stderr
+    rows = json.loads((folder / "sweep.json").read_text())
+    assert [(row["n"], row["failed"]) for row in rows] == [(0, 1), (1, 0)]
+    (trial,) = rows[1]["runs"]
+    assert RunFolder.open(trial).read_config()["credit"] == f"{trial}/files/rules.py:good"
+    result = CliRunner().invoke(app, ["evaluate", trial, "--tasks=1"])
+    assert result.exit_code == 0, result.output
+    result = CliRunner().invoke(app, ["evaluate", str(folder)])
     assert result.exit_code == 2
-    assert "did you mean 'lambda_'" in result.output
+    assert "is a sweep: name a trial of it" in result.output
+
+
+def test_a_dry_run_shows_the_trials_and_makes_nothing(sweep, tmp_path):
+    sweep(seeds=[0, 1])
+    command = ["sweep", str(tmp_path / "mine.yaml"), f"--storage-path={tmp_path}/runs", "--dry-run"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "4 trials, 2 side by side: 2 points with 2 seeds; 8 rollouts in all" in result.output
+    assert "algorithm=GRPO" in result.output
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_wrong_sweep_is_refused_before_anything_is_made(sweep, tmp_path):
+    sweep(grid={"lamda_": [0.1]})
+    result = CliRunner().invoke(
+        app, ["sweep", str(tmp_path / "mine.yaml"), f"--storage-path={tmp_path}/runs"]
+    )
+    assert result.exit_code == 2
+    assert "'lambda_'" in result.output
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_one_algorithm_alone_has_is_left_out_of_another_s_trials():
+    changed = {**SWEEP, "set": {**SWEEP["set"], "lambda_": 0.5}}
+    settings = SweepSettings.resolve(changed, "mine")
+    trca, grpo = (settings.trial(point, 0) for point in settings.points())
+    assert trca.flat()["lambda_"] == 0.5
+    assert grpo.run.algorithm == "GRPO"
+    assert "lambda_" not in grpo.flat()

@@ -1,128 +1,267 @@
-"""A sweep through Ray Tune: trials side by side, one table, and a way back after a kill."""
+"""A sweep: every trial is a run of its own, in a process of its own, a few side by side.
+
+A trial that fails or is stopped leaves the others alone. All trials share one Ray.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from ray import tune
-from rich.console import Console
 
+from trca.cli.curve import draw_comparison, panel_words
 from trca.cli.run_folder import RunFolder
-from trca.cli.training import init_ray
 from trca.common.files import write_text
-from trca.tune_configs.files import assign
+from trca.tune_configs.files import ConfigError
+from trca.tune_configs.settings import RunSettings
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from trca.tune_configs.sweeps import SweepSettings
 
 MEASURES: Final = {
     "evaluation/success_rate": "success, held out",
     "success_rate": "success, training, last 5",
 }
-"""Columns of Tune's results that the table shows."""
+"""Metrics of the table, with the words of its columns."""
+_SECONDS_BETWEEN_LOOKS: Final = 0.2
+_DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
+_LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
-class Lines(tune.Callback):
-    """Prints one line for every iteration of every trial.
-
-    Tune keeps its callbacks on disk, and a console cannot go there: the class has it.
+@dataclass(frozen=True)
+class Trial:
+    """One point of the grid with one seed.
 
     Attributes:
-        console: Where to print.
+        point: The settings of the point.
+        seed: The seed.
+        run: Its run folder.
+        iterations: Its last iteration.
     """
 
-    console: ClassVar[Console]
+    point: dict[str, Any]
+    seed: int
+    run: RunFolder
+    iterations: int
 
-    def __init__(self, keys: Sequence[str], iterations: int) -> None:
-        """Takes which settings tell the trials apart, and how many iterations a trial has."""
-        self._keys = keys
-        self._iterations = iterations
+    @property
+    def label(self) -> str:
+        """The point and the seed in words."""
+        return f"{point_words(self.point)}  seed={self.seed}"
 
-    def on_trial_result(
-        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
-    ) -> None:
-        """Tune's hook."""
-        point = "  ".join(f"{key}={lookup(trial.config, key)}" for key in self._keys)
-        self.console.print(
-            f"{point}  iteration {result['training_iteration']}/{self._iterations}  "
-            f"success {result.get('success_rate', float('nan')):.1%}"
+    @property
+    def state(self) -> str:
+        """``waiting``, or the state of the run."""
+        if self.run.last_iteration() >= self.iterations:
+            return "finished"
+        return str((self.run.read_json("status.json") or {}).get("state", "waiting"))
+
+
+def point_words(point: Mapping[str, Any]) -> str:
+    """A point as ``lambda_=0.8  lr=0.0004``."""
+    return "  ".join(f"{key}={value}" for key, value in point.items())
+
+
+def make_trials(sweep: SweepSettings, folder: RunFolder) -> list[Trial]:
+    """Makes the run folder of every trial; nothing is run."""
+    pairs = list(itertools.product(sweep.points(), sweep.seeds))
+    for number, (point, seed) in enumerate(pairs, start=1):
+        settings = sweep.trial(point, seed)
+        words = [f"{key.split('.')[-1].strip('_')}-{value}" for key, value in point.items()]
+        slug = re.sub(r"[^\w.+-]+", "-", "_".join([*words, f"seed-{seed}"]))[:80]
+        run = RunFolder.create(folder.path / "trials", f"{number:03d}_{slug}", numbered=False)
+        run.write_settings(settings.flat())
+        run.write_json("trial.json", {"point": point, "seed": seed})
+    return read_trials(folder)
+
+
+def read_trials(folder: RunFolder) -> list[Trial]:
+    """The trials of a sweep's folder.
+
+    Raises:
+        ConfigError: When the folder is no sweep.
+    """
+    trials = []
+    for path in sorted((folder.path / "trials").glob("*/trial.json")):
+        run = RunFolder(path.parent)
+        about = run.read_json("trial.json")
+        iterations = run.read_config()["iterations"]
+        trials.append(Trial(about["point"], about["seed"], run, iterations))
+    if not trials:
+        raise ConfigError(f"{folder.path} is no sweep: go on with a run by trca train --resume")
+    return trials
+
+
+class Sweep:
+    """Runs the trials that are left.
+
+    Attributes:
+        interrupted: Whether Ctrl-C stopped it.
+    """
+
+    def __init__(self, trials: Sequence[Trial], side_by_side: int, console: Console) -> None:
+        """Takes the trials.
+
+        Args:
+            trials: All trials of the sweep.
+            side_by_side: The most trials at a time.
+            console: Where to print.
+        """
+        self.interrupted = False
+        self._console = console
+        self._side_by_side = side_by_side
+        self._waiting = [trial for trial in trials if trial.state != "finished"]
+        self._running: dict[subprocess.Popen[bytes], Trial] = {}
+        self._rows_shown = {trial.run.path: len(trial.run.metrics()) for trial in trials}
+
+    def run(self) -> None:
+        """Runs until every trial ended.
+
+        The first Ctrl-C stops each trial after its iteration; the second stops all at once.
+        """
+        try:
+            while self._waiting or self._running:
+                try:
+                    self._step()
+                except KeyboardInterrupt:
+                    self._stop()
+        finally:
+            for process in self._running:
+                process.kill()
+                process.wait()
+
+    def _step(self) -> None:
+        while self._waiting and len(self._running) < self._side_by_side:
+            trial = self._waiting.pop(0)
+            self._running[_start(trial)] = trial
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+        for process, trial in list(self._running.items()):
+            ended = process.poll() is not None
+            self._show(trial)
+            if ended:
+                del self._running[process]
+                self._say_end(trial, process.returncode)
+
+    def _stop(self) -> None:
+        if self.interrupted:
+            raise KeyboardInterrupt
+        self.interrupted = True
+        self._waiting.clear()
+        self._console.print("stopping after the running iterations; Ctrl-C again stops at once")
+        for process in self._running:
+            process.send_signal(signal.SIGINT)
+
+    def _show(self, trial: Trial) -> None:
+        rows = trial.run.metrics()
+        for row in rows[self._rows_shown[trial.run.path] :]:
+            held_out = row.get("evaluation/success_rate")
+            shown = "" if held_out is None else f"  held out {held_out:.1%}"
+            self._console.print(
+                f"{trial.label}  iteration {row['iteration']}/{trial.iterations}  "
+                f"success {row.get('success_rate', float('nan')):.1%}{shown}",
+                markup=False,
+            )
+        self._rows_shown[trial.run.path] = max(len(rows), self._rows_shown[trial.run.path])
+
+    def _say_end(self, trial: Trial, code: int) -> None:
+        if code == 0 or self.interrupted:
+            return
+        self._console.print(
+            f"{trial.label}  failed: {failure(trial)}. Log: {_log(trial)}",
+            markup=False,
+            style="red",
         )
 
-    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Tune's hook."""
-        self.console.print(f"trial {trial} failed: {trial.error_file}", markup=False, style="red")
+
+def failure(trial: Trial) -> str:
+    """Why a trial failed, in words."""
+    status = trial.run.read_json("status.json") or {}
+    if status.get("state") == "failed" and status.get("message"):
+        return str(status["message"])
+    log = _log(trial)
+    lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
+    told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return told[-1] if told else "the process ended"
 
 
-def run_sweep(sweep: SweepSettings, folder: RunFolder, console: Console) -> list[dict[str, Any]]:
-    """Runs what is left of a sweep and returns one row a point of the grid.
+def _die_with_parent() -> None:
+    if _LIBC is not None:
+        _LIBC.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+
+
+def _log(trial: Trial) -> Any:
+    return trial.run.path / "logs" / "console.log"
+
+
+def _start(trial: Trial) -> subprocess.Popen[bytes]:
+    """Starts ``trca train --resume`` for a trial; it ends when this process is killed."""
+    log = _log(trial)
+    log.parent.mkdir(exist_ok=True)
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", "trca", "train", "--resume", str(trial.run.path.resolve())],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,  # a terminal's Ctrl-C reaches this process alone
+            preexec_fn=_die_with_parent,
+        )
+
+
+def run_sweep(trials: Sequence[Trial], side_by_side: int, console: Console) -> bool:
+    """Runs what is left of a sweep on one Ray.
 
     Args:
-        sweep: The sweep.
-        folder: Its folder; trials that are in it are gone on with.
-        console: Where to print how it goes.
+        trials: All of its trials.
+        side_by_side: The most trials at a time.
+        console: Where to print.
+
+    Returns:
+        Whether Ctrl-C stopped it.
     """
     import ray
 
-    base = sweep.trial(sweep.points()[0], sweep.seeds[0])
-    run, iterations = base.run, base.parameters.iterations
-    cpus = 1 + run.resources()[0]
-    os.environ.setdefault("TUNE_GLOBAL_CHECKPOINT_S", "5")
-    started = not ray.is_initialized()
-    if started and not os.environ.get("RAY_ADDRESS"):
-        init_ray(sweep.side_by_side * cpus)
-    Lines.console = console
-    trials = folder.path.resolve() / "trials"
-    if tune.Tuner.can_restore(str(trials)):
-        tuner = tune.Tuner.restore(
-            str(trials),
-            run.algorithm,
-            resume_unfinished=True,
-            resume_errored=True,
-            param_space=_space(sweep),
-        )
-    else:
-        tuner = tune.Tuner(
-            run.algorithm,
-            param_space=_space(sweep),
-            tune_config=tune.TuneConfig(max_concurrent_trials=sweep.side_by_side),
-            run_config=tune.RunConfig(
-                name="trials",
-                storage_path=str(folder.path.resolve()),
-                stop={"training_iteration": iterations},
-                checkpoint_config=tune.CheckpointConfig(
-                    checkpoint_frequency=run.checkpoint_interval,
-                    checkpoint_at_end=True,
-                    num_to_keep=1,
-                ),
-                callbacks=[Lines((*sweep.grid, "seed"), iterations)],
-                verbose=0,
-            ),
-        )
-    results = tuner.fit()
-    if started:
+    from trca.cli.training import init_ray
+
+    sweep = Sweep(trials, side_by_side, console)
+    if os.environ.get("RAY_ADDRESS"):
+        sweep.run()
+        return sweep.interrupted
+    settings = RunSettings.resolve(trials[0].run.read_config(), "trial")
+    address = init_ray(side_by_side * (1 + settings.run.resources()[0])).address_info
+    os.environ["RAY_ADDRESS"] = address["gcs_address"]
+    try:
+        sweep.run()
+    finally:
+        del os.environ["RAY_ADDRESS"]
         ray.shutdown()
-    return summarise(sweep, [results[k] for k in range(len(results))])
+    return sweep.interrupted
 
 
-def summarise(sweep: SweepSettings, results: Iterable[Any]) -> list[dict[str, Any]]:
+def summarise(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """One row a point: its settings, and mean, std and n of each measure over its seeds."""
-    finished = list(results)
     rows = []
-    for point in sweep.points():
-        trials = [
-            result
-            for result in finished
-            if all(lookup(result.config, key) == value for key, value in point.items())
-        ]
-        sound = [result for result in trials if result.error is None]
-        row: dict[str, Any] = {"point": point, "n": len(sound), "failed": len(trials) - len(sound)}
-        for column in MEASURES:
-            values = [value for value in map(_measure(column), sound) if not np.isnan(value)]
-            row[column] = {
+    for point, each in _by_point(trials):
+        sound = [trial for trial in each if trial.state == "finished"]
+        failed = sum(trial.state == "failed" for trial in each)
+        row: dict[str, Any] = {"point": point, "n": len(sound), "failed": failed}
+        row["runs"] = [str(trial.run.path) for trial in sound]
+        for key in MEASURES:
+            values = [value for value in (_measure(t, key) for t in sound) if not np.isnan(value)]
+            row[key] = {
                 "mean": float(np.mean(values)) if values else None,
                 "std": float(np.std(values, ddof=1)) if len(values) > 1 else None,
                 "values": values,
@@ -140,7 +279,7 @@ def write_table(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> str:
     ]
     for row in rows:
         cells = [*(str(row["point"][key]) for key in keys), str(row["n"])]
-        cells += [_cell(row[column]) for column in MEASURES]
+        cells += [_cell(row[key]) for key in MEASURES]
         lines.append("| " + " | ".join([*cells, str(row["failed"])]) + " |")
     text = "\n".join(lines) + "\n"
     write_text(folder.path / "sweep.md", text)
@@ -148,38 +287,40 @@ def write_table(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> str:
     return text
 
 
-def lookup(config: Mapping[str, Any], key: str) -> Any:
-    """The value of a key, which may be ``a.b``, in a trial's config.
-
-    RLlib writes ``lambda_`` as ``lambda`` there.
-    """
-    value: Any = config
-    for part in key.split("."):
-        value = value[part] if part in value else value[part.removesuffix("_")]
-    return value
-
-
-def _space(sweep: SweepSettings) -> dict[str, Any]:
-    """The sweep as a ``param_space`` of Ray Tune."""
-    settings = sweep.trial(sweep.points()[0], sweep.seeds[0]).rllib()
-    grid = {**sweep.grid, "seed": sweep.seeds}
-    return assign(settings, {key: tune.grid_search(values) for key, values in grid.items()})
-
-
-def _measure(column: str) -> Any:
-    def measure(result: Any) -> float:
-        frame = result.metrics_dataframe
-        if frame is None or column not in frame:
-            return float("nan")
-        values = frame[column].dropna().to_numpy(dtype=float)
-        last = values[-1:] if column.startswith("evaluation/") else values[-5:]
-        return float(last.mean()) if len(last) else float("nan")
-
-    return measure
+def draw_sweep(trials: Sequence[Trial], folder: RunFolder) -> bool:
+    """Draws ``sweep.png`` from the finished trials; False when there is none."""
+    runs = {
+        point_words(point): [t.run.metrics() for t in each if t.state == "finished"]
+        for point, each in _by_point(trials)
+    }
+    runs = {name: each for name, each in runs.items() if each}
+    if not runs:
+        return False
+    settings = RunSettings.resolve(trials[0].run.read_config(), "trial")
+    panel = panel_words(
+        settings.run.env_config, settings.train_split, settings.parameters.evaluation_split
+    )
+    title = f"{folder.name}: {settings.run.env}"
+    draw_comparison(runs, folder.path / "sweep.png", title, panel)
+    return True
 
 
-def _cell(figure: Mapping[str, Any]) -> str:
-    if figure["mean"] is None:
+def _by_point(trials: Sequence[Trial]) -> list[tuple[dict[str, Any], list[Trial]]]:
+    points: list[dict[str, Any]] = []
+    for trial in trials:
+        if trial.point not in points:
+            points.append(trial.point)
+    return [(point, [t for t in trials if t.point == point]) for point in points]
+
+
+def _measure(trial: Trial, key: str) -> float:
+    values = [row[key] for row in trial.run.metrics() if row.get(key) is not None]
+    last = values[-1:] if key.startswith("evaluation/") else values[-5:]
+    return float(np.mean(last)) if last else float("nan")
+
+
+def _cell(measure: Mapping[str, Any]) -> str:
+    if measure["mean"] is None:
         return "-"
-    spread = "" if figure["std"] is None else f" ± {figure['std']:.1%}"
-    return f"{figure['mean']:.1%}{spread}"
+    spread = "" if measure["std"] is None else f" ± {measure['std']:.1%}"
+    return f"{measure['mean']:.1%}{spread}"

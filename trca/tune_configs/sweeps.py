@@ -34,7 +34,9 @@ class SweepSettings(BaseModel):
     side_by_side: int = Field(2, ge=1, description="Trials at a time.")
 
     @classmethod
-    def resolve(cls, settings: Mapping[str, Any], source: str) -> SweepSettings:
+    def resolve(
+        cls, settings: Mapping[str, Any], source: str, need_data: bool = True
+    ) -> SweepSettings:
         """Checks a sweep and every one of its trials.
 
         Raises:
@@ -51,10 +53,8 @@ class SweepSettings(BaseModel):
             detail = error.errors(include_url=False)[0]
             name = ".".join(map(str, detail["loc"]))
             raise ConfigError(f"{source}: {name} is {detail['input']!r}: {detail['msg']}") from None
-        if "algorithm" in sweep.grid:
-            raise ConfigError(f"{source}: algorithm cannot be swept: write a sweep for each")
         for point in sweep.points():
-            sweep.trial(point, sweep.seeds[0], source)
+            sweep.trial(point, sweep.seeds[0], source, need_data)
         return sweep
 
     def points(self) -> list[dict[str, Any]]:
@@ -64,14 +64,18 @@ class SweepSettings(BaseModel):
             for values in itertools.product(*self.grid.values())
         ]
 
-    def trial(self, point: Mapping[str, Any], seed: int, source: str = "sweep") -> RunSettings:
-        """The settings of one trial.
+    def trial(
+        self, point: Mapping[str, Any], seed: int, source: str = "sweep", need_data: bool = True
+    ) -> RunSettings:
+        """The settings of one trial; what an algorithm of the grid does not have is left out.
 
         Raises:
             ConfigError: When they are no settings of a run.
         """
-        changes = {**self.set, **point, "seed": seed}
         base = read(self.base)
-        if "algorithm" in changes:
-            base = switch(base, changes["algorithm"])
-        return RunSettings.resolve(assign(base, changes), source)
+        if "algorithm" in self.set:
+            base = switch(base, self.set["algorithm"])
+        base = assign(base, self.set)
+        if "algorithm" in point:
+            base = switch(base, point["algorithm"])
+        return RunSettings.resolve(assign(base, {**point, "seed": seed}), source, need_data)

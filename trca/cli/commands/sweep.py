@@ -1,13 +1,30 @@
-"""``trca sweep``: a grid of settings and seeds through Ray Tune."""
+"""``trca sweep``: a grid of settings and seeds, a run for every trial."""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
-from trca.cli.console import console, noise_to, refusing, use_one_thread
+from trca.cli.console import (
+    console,
+    fail,
+    noise_to,
+    refusing,
+    tracing_to,
+    use_one_thread,
+    words,
+)
+
+if TYPE_CHECKING:
+    from trca.cli.run_folder import RunFolder
+    from trca.cli.sweeping import Trial
+    from trca.tune_configs.sweeps import SweepSettings
 
 
 def sweep(
@@ -26,47 +43,139 @@ def sweep(
     ),
     resume: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="Go on with this sweep after a stop or a kill."),
+        typer.Option(metavar="SWEEP", help="Go on with this sweep after a stop or a kill."),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the trials and what they need; run nothing.")
+    ] = False,
 ) -> None:
-    """Run every point of a grid with every seed; one table of means and deviations over seeds.
+    """Run every point of a grid with every seed; one table and one picture of them.
 
-    - `trca sweep sweeps/lambda`
+    Every trial is a run with a folder of its own, evaluated at its end. One that fails is counted
+    and the others go on; Ctrl-C stops all after their iteration.
+
+    - `trca sweep sweeps/lambda --dry-run`
     - `trca sweep sweeps/lambda --set iterations=25`
     - `trca sweep --resume outputs/lambda` goes on after a stop, a crash or a kill
+    - `trca evaluate outputs/lambda/trials/001_lambda-0.2_seed-0` takes a trial like any run
+
+    A sweep is a YAML file; `algorithm` may be swept too:
+
+        base: quickstart
+        set: {iterations: 12}
+        grid: {algorithm: [TRCA, GRPO], lr: [2e-4, 4e-4]}
+        seeds: [0, 1]
+        side_by_side: 2
     """
     use_one_thread()
     from trca.cli.provenance import versions
-    from trca.cli.run_folder import RunFolder
+    from trca.cli.run_folder import RunFolder, run_name
+    from trca.cli.sweeping import make_trials, read_trials
     from trca.tune_configs.files import ConfigError, assignments, read
     from trca.tune_configs.sweeps import SweepSettings
 
-    with refusing(ConfigError):
+    with refusing(ConfigError, OSError):
         if resume is not None:
             folder = RunFolder.open(resume, storage_path)
-            settings = SweepSettings.resolve(folder.read_config(), f"{folder.name}/config.yaml")
-        else:
-            data = read(config)
-            data["set"] = {**data.get("set", {}), **assignments(set_ or [])}
-            settings = SweepSettings.resolve(data, Path(config).stem)
-            folder = RunFolder.create(storage_path, name or Path(config).stem, name is None)
-    folder.write_config(settings.model_dump())
-    folder.write_json("versions.json", versions())
-    first = settings.trial(settings.points()[0], settings.seeds[0])
-    first.algorithm_config().resolved_model()
+            if dry_run:
+                raise ConfigError("--dry-run with --resume: give the one or the other")
+            with folder.locked():
+                _run(folder, read_trials(folder))
+            return
+        data = read(config)
+        data["set"] = {**data.get("set", {}), **assignments(set_ or [])}
+        settings = SweepSettings.resolve(data, run_name(config), need_data=not dry_run)
+        _check(settings, dry_run)
+        if dry_run:
+            return
+        folder = RunFolder.create(storage_path, name or run_name(config), name is None)
+        with folder.locked():
+            trials = make_trials(settings, folder)
+            folder.write_json("versions.json", versions())
+            folder.write_config(settings.model_dump())
+            _run(folder, trials)
 
-    from trca.cli.sweeping import run_sweep, write_table
 
-    trials = len(settings.points()) * len(settings.seeds)
-    console.print(f"[bold]{folder.path}[/]: {trials} trials, {settings.side_by_side} side by side")
-    folder.set_status("running", 0)
-    with noise_to(folder.path / "logs" / "output.log") as terminal:
-        rows = run_sweep(settings, folder, terminal)
-    failed = sum(row["failed"] for row in rows)
-    folder.set_status("failed" if failed else "finished", first.parameters.iterations)
+def _check(sweep: SweepSettings, dry_run: bool) -> None:
+    """Checks every point; a dry run shows the plan in place of asking for what is missing here.
+
+    Raises:
+        ConfigError: Names the first point with a problem, and the problem.
+    """
+    from trca.cli.checks import check, machine_notes, setting_problems
+    from trca.cli.plan import plan
+    from trca.cli.sweeping import point_words
+    from trca.tune_configs.files import ConfigError
+
+    settings = [
+        sweep.trial(point, sweep.seeds[0], need_data=not dry_run) for point in sweep.points()
+    ]
+    if not dry_run:
+        check(settings[0])
+    for point, each in zip(sweep.points(), settings, strict=True):
+        wrong = setting_problems(each)
+        if wrong:
+            raise ConfigError(f"{point_words(point)}: {wrong[0]}")
+    if not dry_run:
+        return
+    trials = len(settings) * len(sweep.seeds)
+    rollouts = sum(s.trajectories_per_iteration * s.parameters.iterations for s in settings)
+    console.print(
+        f"{trials} trials, {sweep.side_by_side} side by side: {len(settings)} points with"
+        f" {len(sweep.seeds)} seeds; {rollouts * len(sweep.seeds):,} rollouts in all"
+    )
+    for point in sweep.points():
+        console.print(f"  {point_words(point)}", markup=False)
+    console.print("\nThe first trial alone:")
+    console.print(plan(settings[0]), soft_wrap=False)
+    for note in machine_notes(settings[0]):
+        console.print(f"[yellow]note:[/] {escape(note)}")
+
+
+def _run(folder: RunFolder, trials: list[Trial]) -> None:
+    from trca.cli.run_folder import quoted
+    from trca.cli.sweeping import draw_sweep, run_sweep, summarise, write_table
+    from trca.tune_configs.settings import RunSettings
+
+    side_by_side = int(folder.read_config()["side_by_side"])
+    settings = RunSettings.resolve(trials[0].run.read_config(), "trial")
+    settings.algorithm_config().resolved_model()
+    left = sum(trial.state != "finished" for trial in trials)
+    todo = f"{len(trials)} trials" if left == len(trials) else f"{left} of {len(trials)} trials"
+    again = f"trca sweep --resume {quoted(folder.path)}"
+    log = folder.path / "logs" / "output.log"
+    try:
+        _note(folder, trials, "running")
+        console.print(f"[bold]{folder.path}[/]: {todo}, {side_by_side} side by side")
+        with noise_to(log) as terminal, tracing_to(log):
+            interrupted = run_sweep(trials, side_by_side, terminal)
+    except KeyboardInterrupt:
+        interrupted = True
+    except Exception as error:
+        _note(folder, trials, "failed", words(error))
+        fail(f"{words(error)}. Log: {log}\nGo on with: {again}")
+    rows = summarise(trials)
+    finished, failed = sum(row["n"] for row in rows), sum(row["failed"] for row in rows)
     console.print()
     console.print(write_table(rows, folder), markup=False)
-    console.print(f"Written to {folder.path}/sweep.md and sweep.json")
-    if failed:
-        console.print(f"{failed} trials failed. Try them again: trca sweep --resume {folder.path}")
-        raise typer.Exit(1)
+    drawn = ", sweep.png" if draw_sweep(trials, folder) else ""
+    console.print(f"Written to {folder.path}: sweep.md, sweep.json{drawn}", markup=False)
+    if interrupted:
+        _note(folder, trials, "interrupted")
+        console.print(f"stopped; {finished} of {len(trials)} trials are done. Go on with: {again}")
+        raise typer.Exit(130)
+    if failed or finished < len(trials):
+        message = f"{len(trials) - finished} of {len(trials)} trials failed"
+        _note(folder, trials, "failed", message)
+        fail(f"{message}. Try them again: {again}")
+    _note(folder, trials, "finished")
+    console.print(f"Look at a trial: trca evaluate {quoted(trials[0].run.path)}", markup=False)
+
+
+def _note(folder: RunFolder, trials: list[Trial], state: str, message: str = "") -> None:
+    states = Counter(trial.state for trial in trials)
+    with suppress(OSError):
+        folder.write_json(
+            "status.json",
+            {"state": state, "trials": dict(states), "pid": os.getpid(), "message": message},
+        )
