@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from trca.cli.console import noise_to
-from trca.cli.run_folder import DEFAULT_ROOT, RunFolder
+from trca.cli.console import noise_to, tracing_to
+from trca.cli.run_folder import DEFAULT_ROOT, RunFolder, run_name
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, assign, read
 from trca.tune_configs.settings import RunSettings
@@ -25,9 +26,9 @@ class Policy:
     """A policy to evaluate.
 
     Attributes:
-        name: What it is called.
-        label: The same, fit for a file name.
-        settings: World, prompt and sampling.
+        name: Its name.
+        label: Its name as part of a file name.
+        settings: Environment, prompt and sampling parameters.
         model: Model folder or hub name.
         folder: Where reports about it go.
     """
@@ -54,7 +55,11 @@ def find_checkpoint(name: str) -> tuple[RunFolder, Which]:
         run, which = name, "best"
     if which not in ("best", "last"):
         raise ConfigError(f"{name!r}: {nearest(which, ('best', 'last'))}")
-    return RunFolder.open(run, DEFAULT_ROOT), cast("Which", which)
+    folder = RunFolder.open(run, DEFAULT_ROOT)
+    trials = sorted((folder.path / "trials").glob("*"))
+    if trials:
+        raise ConfigError(f"{folder.path} is a sweep: name a trial of it, such as {trials[0]}")
+    return folder, cast("Which", which)
 
 
 def export_checkpoint(run: RunFolder, which: Which, to: Path) -> None:
@@ -63,30 +68,38 @@ def export_checkpoint(run: RunFolder, which: Which, to: Path) -> None:
     Raises:
         ConfigError: When the run has no checkpoint yet.
     """
-    with noise_to(run.path / "logs" / "export.log"):
+    log = run.path / "logs" / "export.log"
+    with noise_to(log), tracing_to(log):
         from trca.algorithms import export
 
         export(run.checkpoint(which), to)
 
 
-def policy(name: str, config: str, given: Mapping[str, Any]) -> Policy:
+def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
     """The policy of a name.
 
     A run brings its own settings; for anything else they come from a config.
 
     Args:
         name: ``RUN``, ``RUN@best``, ``RUN@last``, a model folder, ``tiny``, or a hub name.
-        config: Config of a model without a run.
+        config: Config of a model without a run; ``quickstart`` for None.
         given: Settings on top.
 
     Raises:
         ConfigError: When the name means nothing here, or the settings are wrong.
     """
-    if name == "tiny" or _is_model(Path(name).expanduser()) or _is_hub_name(name):
-        settings = RunSettings.resolve(assign(read(config), given), Path(config).stem)
-        model = str(Path(name).expanduser()) if Path(name).expanduser().exists() else name
-        return Policy(name, Path(name).name, settings, model, DEFAULT_ROOT)
+    path = Path(name).expanduser()
+    if name == "tiny" or _is_model(path) or _is_hub_name(name):
+        config = config or "quickstart"
+        settings = RunSettings.resolve(assign(read(config), given), run_name(config))
+        model = str(path.resolve()) if path.exists() else name
+        return Policy(name, _label(name), settings, model, DEFAULT_ROOT)
     run, which = find_checkpoint(name)
+    if config is not None:
+        raise ConfigError(
+            f"--config {config} with a run: {run.path} brings its own settings; change one with"
+            " --set"
+        )
     settings = RunSettings.resolve(assign(run.read_config(), given), f"{run.name}/config.yaml")
     checkpoint = run.checkpoint(which)
     exported = checkpoint / "model"
@@ -101,12 +114,21 @@ def policy(name: str, config: str, given: Mapping[str, Any]) -> Policy:
     )
 
 
+def _label(name: str) -> str:
+    """A model's name for a file name: ``owner--model``, or a folder's own name."""
+    path = Path(name).expanduser()
+    return path.resolve().name if path.exists() else name.replace("/", "--")
+
+
 def _is_model(path: Path) -> bool:
     return (path / "config.json").is_file()
 
 
 def _is_hub_name(name: str) -> bool:
-    """Whether a name looks like ``owner/model`` and is nothing on this disk."""
-    owner, slash, model = name.partition("/")
-    plain = slash and owner and model and "/" not in model and "@" not in name
-    return bool(plain) and not Path(name).exists() and not (DEFAULT_ROOT / name).exists()
+    """Whether a name reads ``owner/model`` and no folder here begins like it.
+
+    ``outputs/typo`` is a path that is missing: ``outputs`` is a folder.
+    """
+    owner, _, model = name.partition("/")
+    plain = re.fullmatch(r"[\w-][\w.-]*", owner) and re.fullmatch(r"[\w-][\w.-]*", model)
+    return bool(plain) and not Path(owner).exists() and not (DEFAULT_ROOT / owner).exists()
