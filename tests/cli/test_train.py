@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -79,7 +80,7 @@ def test_a_run_prints_one_line_an_iteration_and_ends_with_curve_table_and_advice
         "valid_seen, 3 tasks",
         "95% interval",
         f"{folder}/quickstart/curve.png",
-        "trca evaluate",
+        f"trca evaluate {folder}/quickstart@best",
     ):
         assert part in output
     assert "WARNING" not in output
@@ -100,7 +101,7 @@ def test_a_run_folder_holds_all_that_a_run_leaves(runs):
     rollout = json.loads(lines[0])
     assert len(lines) == 4
     assert {"task_id", "group", "policy_version", "won", "steps"} <= set(rollout)
-    assert {"observation", "prompt", "response", "command", "judgments", "advantage"} <= set(
+    assert {"observation", "prompt", "response", "action", "judgments", "advantage"} <= set(
         rollout["steps"][0]
     )
     again = list(read_rollouts(path / "rollouts/iteration_000003/train.jsonl"))
@@ -128,23 +129,57 @@ def test_a_killed_run_goes_on_and_ends_bit_for_bit_where_it_would_have(runs):
     assert weights(RunFolder(resumed).checkpoint()) == weights(RunFolder(whole).checkpoint())
 
 
-def test_a_run_is_evaluated_and_exported(runs):
+def test_every_panel_of_an_evaluation_has_a_report_of_its_own(runs):
+    folder, _ = runs
+    path = folder / "quickstart"
+    for arguments in (["--tasks=4", "--seeds=2", "--transcripts"], ["--tasks=2"]):
+        result = CliRunner().invoke(app, ["evaluate", f"{path}@last", *arguments])
+        assert result.exit_code == 0, result.output
+    reports = {
+        report.stem: json.loads(report.read_text())
+        for report in path.glob("evaluation_*")
+        if report.suffix == ".json"
+    }
+    sizes = {(len(r["outcomes"]), r["seeds"], r["temperature"]) for r in reports.values()}
+    assert sizes == {(8, 2, 1.0), (2, 1, 1.0)}
+    (name,) = [name for name, report in reports.items() if report["seeds"] == 2]
+    report = reports[name]
+    assert name.startswith("evaluation_last_iteration_000003_valid_seen-4-")
+    assert name.endswith(f"{report['panel']['hash'][:8]}_seeds-2_t-1")
+    assert report["rows"][-1]["n"] + report["rows"][-1]["missing"] == 8
+    assert len({(o["task_id"], o["seed"]) for o in report["outcomes"]}) == 8
+    assert "95% interval" in (path / f"{name}.md").read_text()
+    kept = [json.loads(line) for line in (path / f"{name}.jsonl").read_text().splitlines()]
+    assert len(kept) == 8
+    assert all("prompt" in step for rollout in kept for step in rollout["steps"])
+
+
+def test_a_run_brings_its_own_config_and_a_missing_path_is_no_hub_name(runs, monkeypatch):
+    folder, _ = runs
+    monkeypatch.chdir(folder)
+    result = CliRunner().invoke(app, ["evaluate", "quickstart/", "--config=webshop"])
+    assert result.exit_code == 2
+    assert "brings its own settings" in result.output
+    (folder / "models").mkdir(exist_ok=True)
+    for name in ("models/typo", "./typo", "quickstart/typo"):
+        result = CliRunner().invoke(app, ["evaluate", name])
+        assert result.exit_code == 2
+        assert f"no run {name!r}" in result.output
+
+
+def test_an_exported_policy_says_what_it_needs(runs):
     folder, _ = runs
     path = folder / "quickstart"
     runner = CliRunner()
-    result = runner.invoke(app, ["evaluate", f"{path}@last", "--tasks=4", "--seeds=2"])
-    assert result.exit_code == 0, result.output
-    report = json.loads((path / "evaluation_last_iteration_000003_valid_seen.json").read_text())
-    assert report["rows"][-1]["n"] + report["rows"][-1]["missing"] == 8
-    assert len({(o["task_id"], o["seed"]) for o in report["outcomes"]}) == 8
-    assert "95% interval" in (path / "evaluation_last_iteration_000003_valid_seen.md").read_text()
-
     result = runner.invoke(app, ["export", f"{path}@last", "--to", str(folder / "policy")])
     assert result.exit_code == 0, result.output
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     model = AutoModelForCausalLM.from_pretrained(folder / "policy")
     assert model.config.vocab_size == len(AutoTokenizer.from_pretrained(folder / "policy"))
+    card = (folder / "policy" / "README.md").read_text()
+    for part in ("trca/ALFWorld-v0", "max_steps=3", "`compact`", "<action>...</action>"):
+        assert part in card
     result = runner.invoke(app, ["export", str(path), "--to", str(folder / "policy")])
     assert result.exit_code == 2
     assert "is not empty" in result.output
@@ -180,24 +215,52 @@ def test_a_run_that_is_through_or_changed_is_not_resumed(runs):
     assert "goes on with its own settings" in result.output
 
 
-def test_a_dry_run_of_the_papers_preset_needs_no_download(tmp_path):
+def test_a_dry_run_of_the_papers_preset_needs_neither_games_nor_model(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "nothing"))
     storage = tmp_path / "runs"
     result = CliRunner().invoke(
         app,
         [
-            *("train", "paper/alfworld_qwen2.5_1.5b", "--games=small", "--dry-run"),
+            *("train", "paper/alfworld_qwen2.5_1.5b", "--dry-run"),
+            *("--set", "num_learners=1", "--set", "num_gpus_per_learner=64"),
             f"--storage-path={storage}",
         ],
     )
     assert result.exit_code == 0, result.output
-    for part in ("lambda_: 0.8", "6,400", "1,543,714,304", "panel, train", "AdamW state"):
+    for part in ("6,400", "1,543,714,304", "AdamW state", "games missing", "trca data alfworld"):
         assert part in result.output
+    assert "64 GPUs" in result.output
+    assert result.output.index("rollouts in all") < result.output.index("lambda_: 0.8")
     assert not storage.exists()
 
 
-def test_a_dry_run_builds_no_policy(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [("max_prompt_tokens=10", "max_prompt_tokens is 10"), ("group_size=1", "group_size is 1")],
+)
+def test_a_dry_run_refuses_what_the_run_would(setting, message):
+    result = CliRunner().invoke(app, ["train", "quickstart", "--dry-run", "--set", setting])
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_a_dry_run_builds_no_policy_and_counts_one_that_is_built(tmp_path, monkeypatch):
+    from trca.policies.models import load_model
+    from trca.policies.shrunk import shrunk_model
+    from trca.policies.tiny import tiny_folder
+
+    command = ["train", "quickstart", "--set=max_prompt_tokens=1024", "--dry-run"]
+    built = shrunk_model("Qwen/Qwen2.5-1.5B-Instruct")
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path))
-    result = CliRunner().invoke(app, ["train", "quickstart", "--dry-run"])
+    result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     assert "panel, evaluation" in result.output
+    assert "at most 974,912" in result.output
     assert not (tmp_path / "tiny").exists()
+
+    shutil.copytree(built, tiny_folder("trca/ALFWorld-v0", {"games": "small", "max_steps": 16}))
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    count = sum(p.numel() for p in load_model(str(built)).parameters())
+    assert f" {count:,} " in result.output
+    assert "at most" not in result.output.split("parameters")[0].rsplit("model", 1)[1]

@@ -1,21 +1,26 @@
-"""The console the commands share, errors for users, and quiet for everybody else."""
+"""The console of the commands, errors in plain words, and library output sent to a log."""
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import textwrap
+import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import typer
 from rich.console import Console
 
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_LONGEST: Final = 600
 
 
 def print_folded(text: str, indent: int = 4, style: str = "", hanging: int = 0) -> None:
@@ -33,7 +38,7 @@ def print_folded(text: str, indent: int = 4, style: str = "", hanging: int = 0) 
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
-    """Says what is wrong on standard error and ends the command."""
+    """Prints an error to standard error and ends the command."""
     errors.print("[bold red]error:[/] ", end="")
     errors.print(message, markup=False)
     raise typer.Exit(code)
@@ -46,6 +51,38 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
         yield
     except kinds as error:
         fail(str(error), code=2)
+
+
+def words(error: BaseException) -> str:
+    """An error on one line of plain text: what was raised first, where Ray wrapped it.
+
+    The type is left out where the message is written for people.
+    """
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, BaseException):
+        return words(cause)
+    text = _ANSI.sub("", str(error)).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    if len(lines) > 1 and ("Traceback" in text or "ray::" in text):
+        return lines[-1][:_LONGEST]  # the last line of a trace is the error itself
+    line = " ".join(lines)[:_LONGEST]
+    plain = isinstance(error, (ValueError, RuntimeError, OSError))
+    return line if plain else f"{type(error).__name__}: {line}"
+
+
+@contextmanager
+def tracing_to(log: Path) -> Iterator[None]:
+    """Writes the trace of an error to the log; the error goes on."""
+    try:
+        yield
+    except Exception:
+        with suppress(OSError):
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("a", encoding="utf-8") as file:
+                traceback.print_exc(file=file)
+        raise
 
 
 def use_one_thread() -> None:
@@ -62,13 +99,13 @@ def use_one_thread() -> None:
 
 @contextmanager
 def noise_to(log: Path) -> Iterator[Console]:
-    """Sends what libraries print, log and warn to a file; yields the one way to the terminal.
+    """Sends what libraries print, log and warn to a file; yields a console on the terminal.
 
     Both file descriptors are redirected, so that what C++ code and child processes write goes to
     the file too.
 
     Args:
-        log: The file; it is added to.
+        log: The file; text is appended.
     """
     if not _is_descriptor(sys.stdout, 1):
         yield console

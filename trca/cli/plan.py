@@ -1,4 +1,4 @@
-"""What a run would do and what it needs: batches, tokens, memory, panels. Nothing is run."""
+"""The plan of a run: batches, tokens, memory, panels. Nothing is run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BYTES: Final = {"float32": 4, "bfloat16": 2, "auto": 2}
 
 @dataclass(frozen=True)
 class Shape:
-    """What of a model's architecture memory depends on.
+    """The sizes of a model that its memory depends on.
 
     Attributes:
         parameters: Number of weights, tied ones once.
@@ -36,15 +36,16 @@ class Shape:
     vocabulary: int
 
     @classmethod
-    def of(cls, model: str, env_id: str) -> Shape:
-        """The shape of a world's model of `trca.policies.models.resolve_model`; reads no weights.
+    def of(cls, settings: RunSettings) -> Shape:
+        """The shape of a run's model; reads no weights, builds no policy and asks no network.
 
-        The tiny policy is not built for it, and the paper's models need no network.
+        Raises:
+            OSError: When the model is not on this machine and its architecture is not known.
         """
         import torch
         from transformers import AutoModelForCausalLM
 
-        config = _architecture(model, env_id)
+        config = _architecture(settings)
         with torch.device("meta"):
             network = AutoModelForCausalLM.from_config(config)
         heads = config.num_attention_heads
@@ -59,20 +60,22 @@ class Shape:
         )
 
 
-def _architecture(model: str, env_id: str) -> Any:
+def _architecture(settings: RunSettings) -> Any:
     from transformers import AutoConfig
 
-    from trca.policies.models import TINY, resolve_model
+    from trca.cli.checks import local_model
+    from trca.policies.models import TINY
     from trca.policies.shrunk import ARCHITECTURES
-
-    if model in ARCHITECTURES:
-        return AutoConfig.for_model(**ARCHITECTURES[model])
-    if model != TINY:
-        return AutoConfig.from_pretrained(resolve_model(model, env_id=env_id, env_config={}))
     from trca.policies.tiny import architecture, spec_of
 
-    spec = spec_of(env_id)
-    return architecture(spec, spec.words + spec.merges)
+    model = settings.parameters.model
+    if model in ARCHITECTURES:
+        return AutoConfig.for_model(**ARCHITECTURES[model])
+    folder = local_model(settings)
+    if model == TINY and not folder:
+        spec = spec_of(settings.run.env)
+        return architecture(spec, spec.words + spec.merges)
+    return AutoConfig.from_pretrained(folder or model, local_files_only=True)
 
 
 def memory(settings: RunSettings, shape: Shape) -> dict[str, float]:
@@ -137,17 +140,34 @@ def plan(settings: RunSettings) -> Table:
     table.add_row("tokens read an iteration, at most", f"{read:,}")
     table.add_row("tokens written an iteration, at most", f"{written:,}")
     table.add_section()
-    shape = Shape.of(parameters.model, run.env)
+    _add_model(table, settings)
+    table.add_section()
+    try:
+        for name, panel in panels(settings).items():
+            tasks = f"{panel.split}, {len(panel.task_ids):,} tasks"
+            table.add_row(f"panel, {name}", panel.hash, tasks)
+    except FileNotFoundError:
+        table.add_row("panels", "-", "games missing")
+    return table
+
+
+def _add_model(table: Table, settings: RunSettings) -> None:
+    from trca.cli.checks import local_model
+    from trca.policies.models import TINY
+
+    parameters = settings.parameters
+    try:
+        shape = Shape.of(settings)
+    except OSError:
+        table.add_row("model", "-", f"{parameters.model} is not on this machine: not counted")
+        return
+    at_most = "at most " if parameters.model == TINY and not local_model(settings) else ""
     about = f"parameters, {parameters.dtype}: {parameters.model}"
-    table.add_row("model", f"{shape.parameters:,}", about)
+    table.add_row("model", f"{at_most}{shape.parameters:,}", about)
     needs = memory(settings, shape)
     for name, size in needs.items():
         table.add_row(name, _bytes(size))
     table.add_row("memory, together", _bytes(sum(needs.values())), "an estimate, not a bound")
-    table.add_section()
-    for name, panel in panels(settings).items():
-        table.add_row(f"panel, {name}", panel.hash, f"{panel.split}, {len(panel.task_ids):,} tasks")
-    return table
 
 
 def _bytes(size: float) -> str:

@@ -1,4 +1,4 @@
-"""What a person sees while a run trains: a live panel on a terminal, plain lines elsewhere."""
+"""Progress of a training run: a live panel on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

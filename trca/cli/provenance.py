@@ -1,4 +1,4 @@
-"""What a run stood on: versions, the git commit, and the panels of tasks with their hashes."""
+"""What a run used: versions, the git commit, and the panels of tasks with their hashes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def panel(settings: RunSettings, split: str) -> Panel:
 
 
 def panel_record(panel: Panel) -> dict[str, Any]:
-    """A panel as it is written down: its hash first, then all of it."""
+    """A panel as plain data: its hash first, then its tasks."""
     return {
         "hash": panel.hash,
         "world": panel.world,

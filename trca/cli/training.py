@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LEFT_OUT: Final = frozenset(
     {"config", "timers", "perf", "fault_tolerance", "env_runner_group", "done", "pid", "timestamp"}
 )
-"""Parts of RLlib's result that are no metrics of the run."""
+"""Parts of RLlib's result that are not metrics of the run."""
 
 
 class InterruptedRunError(Exception):
@@ -35,14 +35,14 @@ class InterruptedRunError(Exception):
 def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
     """Trains to the last iteration, from the run's last checkpoint where it has one.
 
-    After every iteration the folder holds its metrics, rollouts, curve and, at every
-    ``checkpoint_interval``, its checkpoint, so that a run that is killed loses no more than what
-    came after the last one. The last iteration always ends with an evaluation.
+    Every iteration writes its metrics, rollouts and curve, and every ``checkpoint_interval`` a
+    checkpoint: a run that is killed loses only what came after its last checkpoint. The last
+    iteration ends with an evaluation.
 
     Args:
         settings: The run's settings.
         run: Its folder.
-        progress: Where to show how it goes.
+        progress: Shows the stages and the metrics.
 
     Raises:
         InterruptedRunError: When the user asked to stop.
@@ -120,13 +120,13 @@ def flatten(result: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
 
 @contextmanager
 def stopping_politely(progress: Progress) -> Iterator[Callable[[], bool]]:
-    """Turns the first Ctrl-C into a wish; the second one is as usual.
+    """Stops after the current iteration on the first Ctrl-C, at once on the second.
 
     Args:
-        progress: Where to say that the wish was heard.
+        progress: Shows that the run is stopping.
 
     Yields:
-        Whether somebody asked to stop.
+        A function that says whether to stop.
     """
     asked = False
 
@@ -169,10 +169,10 @@ def _algorithm(settings: RunSettings, run: RunFolder, progress: Progress) -> Ite
 
 
 def init_ray(cpus: float) -> Any:
-    """Starts Ray with these CPUs at least, or joins the cluster that ``RAY_ADDRESS`` names.
+    """Starts Ray with at least these CPUs, or joins the cluster that ``RAY_ADDRESS`` names.
 
     Args:
-        cpus: What the processes of all runs ask for together; may be more than there are cores.
+        cpus: The CPUs that the processes of all runs ask for; may be more than the cores.
 
     Returns:
         Ray's context.
@@ -182,7 +182,7 @@ def init_ray(cpus: float) -> Any:
 
     import ray
 
-    # The driver waits for its workers: Ray's usual nice 15 lets any other program hold a run up.
+    # The driver waits for its workers; under Ray's default nice 15 any other program slows them.
     os.environ.setdefault("RAY_worker_niceness", "0")
     joining = bool(os.environ.get("RAY_ADDRESS"))
     return ray.init(
@@ -196,12 +196,12 @@ def init_ray(cpus: float) -> Any:
 def start_ray(folder: Path, run: RunParameters) -> None:
     """Starts Ray on this machine, or joins the cluster that ``RAY_ADDRESS`` names.
 
-    On one machine the processes of a run may outnumber the cores. On a cluster Ray waits for what
-    is missing, since the cluster may be growing.
+    On one machine the processes of a run may outnumber the cores. On a cluster Ray waits for
+    missing resources, since the cluster may grow.
 
     Args:
-        folder: A run's folder; ``logs/ray`` in it will lead to Ray's own logs.
-        run: What the run asks for.
+        folder: A run's folder; ``logs/ray`` in it links to Ray's own logs.
+        run: The resources that the run asks for.
 
     Raises:
         ConfigError: When it asks for more GPUs than this machine has.

@@ -94,15 +94,8 @@ def tiny_policy(
         spec: Sizes and stages; None for those that the environment declares.
     """
     spec = spec or spec_of(env)
-    spoken = language(env)
-    own = {k: v for k, v in (env_config or {}).items() if k in spoken} | {"split": "train"}
-    recipe = {
-        "env": identity(env),
-        "env_config": own,
-        "spec": asdict(spec),
-        "version": _VERSION,
-    }
-    folder = cache_folder() / "tiny" / digest(recipe)
+    recipe = _recipe(env, env_config or {}, spec)
+    folder, own = _folder(recipe), recipe["env_config"]
     limit = {} if spec.max_steps is None else {"max_steps": spec.max_steps}
 
     def build(target: Path) -> None:
@@ -129,6 +122,26 @@ def tiny_policy(
                 file=sys.stderr,
             )
         raise
+
+
+def tiny_folder(env: EnvClass, env_config: Mapping[str, Any] | None = None) -> Path:
+    """Where `tiny_policy` keeps the policy; nothing is built."""
+    return _folder(_recipe(env, env_config or {}, spec_of(env)))
+
+
+def _recipe(env: EnvClass, env_config: Mapping[str, Any], spec: TinySpec) -> dict[str, Any]:
+    spoken = language(env)
+    own = {k: v for k, v in env_config.items() if k in spoken} | {"split": "train"}
+    return {
+        "env": identity(env),
+        "env_config": own,
+        "spec": asdict(spec),
+        "version": _VERSION,
+    }
+
+
+def _folder(recipe: Mapping[str, Any]) -> Path:
+    return cache_folder() / "tiny" / digest(recipe)
 
 
 def spec_of(env: EnvClass) -> TinySpec:

@@ -78,12 +78,15 @@ class RunSettings:
     parameters: TextParameters
 
     @classmethod
-    def resolve(cls, settings: Mapping[str, Any], source: str = "config") -> RunSettings:
+    def resolve(
+        cls, settings: Mapping[str, Any], source: str = "config", need_data: bool = True
+    ) -> RunSettings:
         """Checks settings and fills in the defaults.
 
         Args:
             settings: Flat settings, as `files.read` and `files.assign` give them.
             source: What errors call them.
+            need_data: Whether official data that is not on this machine is an error.
 
         Raises:
             ConfigError: Names every wrong key with its value, what is allowed, and the nearest
@@ -106,7 +109,9 @@ class RunSettings:
         parameters = _checked(model, rest, wrong)
         if not wrong:
             wrong += _credit_errors(parameters.credit)
-            wrong += _env_errors(ALGORITHMS[name], run.env, run.env_config, parameters)
+            wrong += _env_errors(
+                ALGORITHMS[name], run.env, run.env_config, parameters, need_data
+            )
         if wrong:
             raise ConfigError("\n".join(f"{source}: {message}" for message in wrong))
         return cls(run, parameters)
@@ -211,6 +216,7 @@ def _env_errors(
     env: str,
     env_config: Mapping[str, Any],
     parameters: TextParameters,
+    need_data: bool,
 ) -> list[str]:
     """What is wrong with the environment, its arguments and the splits named for it."""
     from trca.algorithms.environments import no_rubric
@@ -234,5 +240,7 @@ def _env_errors(
         make(env, **given).close()
         make(env, **{**given, "split": parameters.evaluation_split}).close()
     except (ValueError, TypeError, OSError, RuntimeError) as error:
+        if isinstance(error, FileNotFoundError) and not need_data:
+            return []
         return [f"the environment {env} with {given}: {error}"]
     return []

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.markup import escape
 
-from trca.cli.console import console, fail, noise_to, refusing, use_one_thread
+from trca.cli.console import (
+    console,
+    fail,
+    noise_to,
+    refusing,
+    tracing_to,
+    use_one_thread,
+    words,
+)
 
 if TYPE_CHECKING:
     from trca.cli.run_folder import RunFolder
@@ -29,7 +39,8 @@ def train(
         ),
     ] = None,
     games: Annotated[
-        str | None, typer.Option(help="small, medium, large, official, or a folder or archive.")
+        str | None,
+        typer.Option(help="ALFWorld: small, medium, large, official, or a folder or archive."),
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -51,54 +62,74 @@ def train(
         bool, typer.Option("--dry-run", help="Show what would run and what it needs; run nothing.")
     ] = False,
 ) -> None:
-    """Train a policy; the run folder then holds its curve, checkpoints, metrics and rollouts.
+    """Train a policy. The run folder holds its curve, checkpoints, metrics and rollouts.
 
-    - `trca train` is the quickstart: a tiny policy, two CPU cores, minutes
+    Start here:
+
+    - `trca train` trains a tiny policy on two CPU cores in minutes, with no download
+    - `trca train --dry-run` shows the plan and every setting, and runs nothing
+
+    Change something; `--set` takes any setting that the dry run shows:
+
     - `trca train quickstart --algorithm GRPO --seed 1`
     - `trca train quickstart --set lr=2e-4 --set budgets.execution=1`
-    - `trca train quickstart --set credit=my_rule.py:mine` tries a credit rule of your own
-    - `trca train quickstart --env my_env.py:MyEnv` trains in an environment of your own
-    - `trca train paper/alfworld_qwen2.5_1.5b --dry-run`
-    - `trca train --resume outputs/quickstart` goes on after a stop, a crash or a kill
+
+    Bring your own; the run keeps a copy of each file:
+
+    - `trca train quickstart --set credit=my_rule.py:mine` for a credit rule
+    - `trca train quickstart --set env_config.library=my_rubric.yaml` for a rubric library
+    - `trca train quickstart --env my_env.py:MyEnv` for an environment
+    - `trca train my_config.yaml` for settings
+
+    Go on after a stop, a crash or a kill:
+
+    - `trca train --resume outputs/quickstart`
     """
     use_one_thread()
-    from trca.cli.run_folder import RunFolder
-    from trca.tune_configs.files import ConfigError, assign, assignments, read
+    from trca.cli.checks import check
+    from trca.cli.run_folder import RunFolder, run_name
+    from trca.tune_configs.files import ConfigError, absolute, assign, assignments, read
     from trca.tune_configs.settings import RunSettings, in_environment, switch
 
     options = {
         "algorithm": algorithm,
         "model": model,
+        "env": env,
         "env_config.games": games,
         "seed": seed,
         "iterations": iterations,
     }
     given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     with refusing(ConfigError):
-        given |= assignments(set_ or [])
+        given = absolute(given) | assignments(set_ or [])
         if resume is not None:
             run = RunFolder.open(resume, storage_path)
             settings = _resumed(run, given)
         else:
-            source = Path(config).stem
             base = read(config)
             if "algorithm" in given:
                 base = switch(base, given["algorithm"])
             if env is not None:
-                base = in_environment(base, env)
-            settings = RunSettings.resolve(assign(base, given), source)
+                base = in_environment(base, given["env"])
+            settings = RunSettings.resolve(
+                assign(base, given), run_name(config), need_data=not dry_run
+            )
         if dry_run:
             _show_plan(settings)
             return
+        check(settings)
         if resume is None:
-            run = RunFolder.create(storage_path, name or source, numbered=name is None)
-    _run(settings, run)
+            run = RunFolder.create(storage_path, name or run_name(config), numbered=name is None)
+        with run.locked():
+            _run(_prepare(settings, run), run)
 
 
 def _resumed(run: RunFolder, given: dict[str, Any]) -> RunSettings:
     from trca.tune_configs.files import ConfigError
     from trca.tune_configs.settings import RunSettings
 
+    if (run.path / "trials").is_dir():
+        raise ConfigError(f"{run.path} is a sweep: go on with trca sweep --resume {run.path}")
     others = sorted(set(given) - {"iterations"})
     if others:
         raise ConfigError(
@@ -114,66 +145,94 @@ def _resumed(run: RunFolder, given: dict[str, Any]) -> RunSettings:
     return settings
 
 
+def _prepare(settings: RunSettings, run: RunFolder) -> RunSettings:
+    """Writes a run's settings; returns them with the run's copies of the user's files."""
+    from trca.tune_configs.files import ConfigError
+    from trca.tune_configs.settings import RunSettings
+
+    try:
+        run.write_settings(settings.flat())
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write to {run.path}: {error.strerror}. Nothing is saved"
+        ) from None
+    if not run.own_files():
+        return settings
+    return RunSettings.resolve(run.read_config(), f"{run.name}/config.yaml")
+
+
 def _run(settings: RunSettings, run: RunFolder) -> None:
     from trca.cli.progress import Progress
     from trca.cli.provenance import panel_record, panels, versions
+    from trca.cli.run_folder import quoted
     from trca.cli.training import InterruptedRunError, train
 
-    run.write_config(settings.flat())
-    run.write_json("versions.json", versions())
-    run.write_json("panels.json", {k: panel_record(p) for k, p in panels(settings).items()})
-    console.print(f"[bold]{run.path}[/]: {settings.run.algorithm} on {settings.run.env}")
-    settings.algorithm_config().resolved_model()
-    again = f"trca train --resume {run.path}"
+    again = f"trca train --resume {quoted(run.path)}"
+    log = run.path / "logs" / "output.log"
     try:
+        run.write_json("versions.json", versions())
+        run.write_json("panels.json", {k: panel_record(p) for k, p in panels(settings).items()})
+        console.print(f"[bold]{run.path}[/]: {settings.run.algorithm} on {settings.run.env}")
+        settings.algorithm_config().resolved_model()
         with (
-            noise_to(run.path / "logs" / "output.log") as terminal,
+            noise_to(log) as terminal,
+            tracing_to(log),
             Progress(terminal, run.name, settings.parameters.iterations) as progress,
         ):
             train(settings, run, progress)
     except (InterruptedRunError, KeyboardInterrupt):
-        run.set_status("interrupted", run.last_iteration())
-        console.print(f"stopped; iteration {run.last_iteration()} is saved. Go on with: {again}")
+        _note(run, "interrupted")
+        console.print(f"stopped; {_saved(run)} Go on with: {again}")
         raise typer.Exit(130) from None
-    except OSError as error:
-        _failed(run, error)
-        fail(f"{error}. Iteration {run.last_iteration()} is saved; go on with: {again}")
     except Exception as error:
-        _failed(run, error)
-        raise
+        _note(run, "failed", words(error))
+        fail(f"{words(error)}. Log: {log}\n{_saved(run)} Go on with: {again}")
     run.set_status("finished", settings.parameters.iterations)
     _say_what_next(run)
 
 
-def _failed(run: RunFolder, error: Exception) -> None:
-    """Notes the failure; a disk that is too full for the note must not hide the error itself."""
-    from contextlib import suppress
+def _saved(run: RunFolder) -> str:
+    if not run.has_checkpoint():
+        return "Nothing is saved yet."
+    return f"Iteration {run.last_iteration()} is saved."
 
+
+def _note(run: RunFolder, state: Literal["interrupted", "failed"], message: str = "") -> None:
+    """Writes the status; a disk that is too full for it must not hide the error itself."""
     with suppress(OSError):
-        run.set_status("failed", run.last_iteration(), f"{type(error).__name__}: {error}")
+        run.set_status(state, run.last_iteration(), message)
 
 
 def _say_what_next(run: RunFolder) -> None:
     from trca.cli.reports import read_table
+    from trca.cli.run_folder import quoted
 
     console.print()
     console.print(read_table(run.path / "evaluation"), soft_wrap=False)
-    console.print(f"Curve:       {run.path / 'curve.png'}")
+    console.print(f"Curve:       {run.path / 'curve.png'}", markup=False)
     console.print("What next:")
+    config = quoted(run.path / "config.yaml")
     for command, why in (
-        (f"trca evaluate {run.path}@best --seeds 3", "the held-out panel again, three times"),
-        (f"trca train {run.path}/config.yaml --algorithm GRPO", "another algorithm, same tasks"),
-        (f"trca export {run.path} --to my-policy", "a folder that from_pretrained opens"),
-        (f"tensorboard --logdir {run.path}", "every metric over time"),
+        (f"trca evaluate {quoted(f'{run.path}@best')} --seeds 3", "the held-out panel, 3 times"),
+        (f"trca train {config} --algorithm GRPO", "another algorithm on the same tasks"),
+        (f"trca export {quoted(run.path)} --to my-policy", "a folder that from_pretrained opens"),
+        (f"tensorboard --logdir {quoted(run.path)}", "every metric over time"),
     ):
-        console.print(f"  [cyan]{command}[/]  {why}")
+        console.print(f"  [cyan]{escape(command)}[/]  {why}")
 
 
 def _show_plan(settings: RunSettings) -> None:
     import yaml
 
+    from trca.cli.checks import machine_notes, prompt_problems, setting_problems
     from trca.cli.plan import plan
+    from trca.tune_configs.files import ConfigError
 
-    console.print(yaml.safe_dump(settings.flat(), sort_keys=False).rstrip(), markup=False)
-    console.print()
+    wrong = setting_problems(settings) or prompt_problems(settings)
+    if wrong:
+        raise ConfigError("\n".join(wrong))
     console.print(plan(settings), soft_wrap=False)
+    for note in machine_notes(settings):
+        console.print(f"[yellow]note:[/] {escape(note)}")
+    console.print("[bold]settings[/]")
+    console.print(yaml.safe_dump(settings.flat(), sort_keys=False).rstrip(), markup=False)

@@ -15,6 +15,10 @@ from trca.envs.alfworld.simulator import Game, GameFileError
 from trca.envs.alfworld.tasks import GOALS, SPLITS, check_task_types
 
 
+class GamesMissingError(GameFileError, FileNotFoundError):
+    """The official games are not on this machine."""
+
+
 def data_folder() -> Path:
     """Where ``trca data alfworld`` puts the release by default, in the cache folder."""
     return cache_folder() / "alfworld"
@@ -26,12 +30,12 @@ def official_folder() -> Path:
     That is ``ALFWORLD_DATA`` where it is set, else the folder of ``trca data alfworld``.
 
     Raises:
-        GameFileError: When there is nothing.
+        GamesMissingError: When there is nothing.
     """
     named = os.environ.get("ALFWORLD_DATA")
     folder = Path(named).expanduser() if named else data_folder()
     if not folder.exists():
-        raise GameFileError(
+        raise GamesMissingError(
             folder,
             "there are no official games here, where ALFWORLD_DATA or the default points to",
         )

@@ -1,0 +1,197 @@
+"""Start-up checks: what would end a run after minutes is said before anything is made."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trca.tune_configs.files import ConfigError
+
+if TYPE_CHECKING:
+    from trca.tune_configs.settings import RunSettings
+
+
+def check(settings: RunSettings) -> None:
+    """Checks the settings and this machine before a run.
+
+    Raises:
+        ConfigError: Names everything that is wrong.
+    """
+    wrong = setting_problems(settings) + machine_problems(settings) or prompt_problems(settings)
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+
+
+def setting_problems(settings: RunSettings) -> list[str]:
+    """What is wrong on every machine."""
+    parameters = settings.parameters
+    wrong = []
+    logging.getLogger("ray.rllib").setLevel(logging.ERROR)  # RLlib greets at every validation
+    try:
+        settings.algorithm_config().validate()
+    except ValueError as error:
+        wrong.append(str(error))
+    if parameters.group_size == 1 and not parameters.credit.partition(":")[2]:
+        wrong.append(
+            f"group_size is 1: {settings.run.algorithm} compares the rollouts of a task with each"
+            " other and learns nothing from one: give 2 or more"
+        )
+    return wrong
+
+
+def machine_problems(settings: RunSettings) -> list[str]:
+    """What this machine lacks; on another the run may work."""
+    return [*_missing_gpus(settings), *_missing_model(settings.parameters.model)]
+
+
+def machine_notes(settings: RunSettings) -> list[str]:
+    """What the run still needs here, for a dry run; the Hugging Face hub is not asked."""
+    from trca.policies.models import TINY
+
+    model = settings.parameters.model
+    notes = _missing_gpus(settings)
+    data = missing_data(settings)
+    if data:
+        notes.append(f"games missing: {data}")
+    if not local_model(settings):
+        if model == TINY:
+            notes.append("the tiny policy is not built yet; the first run builds and keeps it")
+        elif _missing_model(model, ask_hub=False):
+            notes.append(f"the model {model} is not on this machine; the run downloads it")
+    return notes
+
+
+def prompt_problems(settings: RunSettings) -> list[str]:
+    """Whether the first prompt leaves room for the task and the instructions.
+
+    A policy that is not on this disk yet has no tokenizer: then its tokens are taken to be words,
+    which are fewer.
+    """
+    from trca.envs.responses import response_format
+    from trca.policies.prompts import Prompter
+
+    run, parameters = settings.run, settings.parameters
+    try:
+        env = _make(run.env, {**run.env_config, "split": settings.train_split})
+    except FileNotFoundError:
+        return []  # official data that is missing: `missing_data` says so
+    try:
+        task = env.get_wrapper_attr("task_ids")[0]
+        observation, info = env.reset(seed=0, options={"task": task})
+        prompter = Prompter(
+            _tokenizer(settings),
+            template=response_format(parameters.response_format).prompt or parameters.template,
+            history_length=parameters.history_length,
+            max_prompt_tokens=parameters.max_prompt_tokens,
+            memory=parameters.memory,
+        )
+        prompter.encode(
+            task=info["task"],
+            step=0,
+            max_steps=env.get_wrapper_attr("max_steps"),
+            history=[],
+            observation=observation,
+            admissible=info["admissible_actions"],
+            memory=info.get("memory"),
+        )
+    except ValueError as error:
+        return [f"max_prompt_tokens is {parameters.max_prompt_tokens}: {error}"]
+    finally:
+        env.close()
+    return []
+
+
+def missing_data(settings: RunSettings) -> str:
+    """What official data the run needs and this machine lacks; blank when all is here."""
+    run = settings.run
+    try:
+        _make(run.env, {**run.env_config, "split": settings.train_split}).close()
+    except FileNotFoundError as error:
+        return str(error)
+    return ""
+
+
+def _make(env: str, arguments: dict[str, Any]) -> Any:
+    from trca.envs.registration import make
+
+    return make(env, **arguments)
+
+
+def _tokenizer(settings: RunSettings) -> Any:
+    from trca.policies.models import load_tokenizer
+
+    folder = local_model(settings)
+    return load_tokenizer(folder) if folder else _Words()
+
+
+class _Words:
+    """Stands in for a tokenizer: a token a word."""
+
+    def __call__(self, text: str) -> dict[str, list[int]]:
+        return {"input_ids": [0] * len(text.split())}
+
+
+def local_model(settings: RunSettings) -> str:
+    """Folder of the run's model where it is on this disk; blank where it is not."""
+    from trca.policies.models import SHRUNK, TINY, resolve_model
+    from trca.policies.tiny import tiny_folder
+
+    model, run = settings.parameters.model, settings.run
+    if model == TINY:
+        folder = tiny_folder(run.env, run.env_config)
+        return str(folder) if folder.is_dir() else ""
+    if model.startswith(SHRUNK) or Path(model).expanduser().is_dir():
+        return resolve_model(model, env_id=run.env, env_config=run.env_config)
+    return ""
+
+
+def _missing_gpus(settings: RunSettings) -> list[str]:
+    asked = settings.run.resources()[1]
+    if asked == 0 or os.environ.get("RAY_ADDRESS"):
+        return []
+    import torch
+
+    there = torch.cuda.device_count()
+    if asked <= there:
+        return []
+    return [
+        f"the run asks for {asked:g} GPUs and this machine has {there}: lower"
+        " num_gpus_per_learner or num_gpus_per_env_runner, or name a cluster in RAY_ADDRESS"
+    ]
+
+
+def _missing_model(model: str, ask_hub: bool = True) -> list[str]:
+    """Whether a model folder or a hub name can be opened; the hub is asked only at need."""
+    from transformers import AutoConfig, AutoTokenizer
+
+    from trca.policies.models import SHRUNK, TINY, resolve_model
+
+    if model == TINY:
+        return []
+    try:
+        resolve_model(model, env_id="")
+    except ValueError as error:
+        return [f"model is {model!r}: {error}"]
+    if model.startswith(SHRUNK):
+        return []
+
+    for part in (AutoConfig, AutoTokenizer):
+        try:
+            part.from_pretrained(str(Path(model).expanduser()), local_files_only=True)
+        except Exception as local:
+            if not ask_hub or Path(model).expanduser().exists():
+                return [f"model is {model!r}: {_first_line(local)}"]
+            try:
+                part.from_pretrained(model)
+            except Exception as error:
+                return [
+                    f"model is {model!r}: no such folder, and the Hugging Face hub gives none:"
+                    f" {_first_line(error)}"
+                ]
+    return []
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]
