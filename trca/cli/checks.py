@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
     from trca.tune_configs.settings import RunSettings
+
+
+_MOST_CUT: Final = 2
+"""A first prompt of more than this times the limit says too little once it is shortened."""
 
 
 def check(settings: RunSettings) -> None:
@@ -64,7 +69,7 @@ def machine_notes(settings: RunSettings) -> list[str]:
 
 
 def prompt_problems(settings: RunSettings) -> list[str]:
-    """Whether the first prompt leaves room for the task and the instructions.
+    """Whether the first prompt fits, or most of it where it is shortened.
 
     A policy that is not on this disk yet has no tokenizer: then its tokens are taken to be words,
     which are fewer.
@@ -80,26 +85,32 @@ def prompt_problems(settings: RunSettings) -> list[str]:
     try:
         task = env.get_wrapper_attr("task_ids")[0]
         observation, info = env.reset(seed=0, options={"task": task})
-        prompter = Prompter(
-            _tokenizer(settings),
-            template=response_format(parameters.response_format).prompt or parameters.template,
-            history_length=parameters.history_length,
-            max_prompt_tokens=parameters.max_prompt_tokens,
-            memory=parameters.memory,
-        )
-        prompter.encode(
-            task=info["task"],
-            step=0,
-            max_steps=env.get_wrapper_attr("max_steps"),
-            history=[],
-            observation=observation,
-            admissible=info["admissible_actions"],
-            memory=info.get("memory"),
-        )
+        tokenizer, limit = _tokenizer(settings), parameters.max_prompt_tokens
+        lengths = []
+        for most in (sys.maxsize, limit):
+            prompter = Prompter(
+                tokenizer,
+                template=response_format(parameters.response_format).prompt or parameters.template,
+                history_length=parameters.history_length,
+                max_prompt_tokens=most,
+                memory=parameters.memory,
+            )
+            prompt = prompter.encode(
+                task=info["task"],
+                step=0,
+                max_steps=env.get_wrapper_attr("max_steps"),
+                history=[],
+                observation=observation,
+                admissible=info.get("admissible_actions", ()),
+                memory=info.get("memory"),
+            )
+            lengths.append(len(prompt))
     except ValueError as error:
         return [f"max_prompt_tokens is {parameters.max_prompt_tokens}: {error}"]
     finally:
         env.close()
+    if lengths[0] > _MOST_CUT * limit:
+        return [f"max_prompt_tokens is {limit}: the first prompt alone has {lengths[0]}: raise it"]
     return []
 
 

@@ -109,9 +109,7 @@ class RunSettings:
         parameters = _checked(model, rest, wrong)
         if not wrong:
             wrong += _credit_errors(parameters.credit)
-            wrong += _env_errors(
-                ALGORITHMS[name], run.env, run.env_config, parameters, need_data
-            )
+            wrong += _env_errors(ALGORITHMS[name], run.env, run.env_config, parameters, need_data)
         if wrong:
             raise ConfigError("\n".join(f"{source}: {message}" for message in wrong))
         return cls(run, parameters)
