@@ -1,5 +1,6 @@
 """The memory line is one short line, and memory is not kept for what an agent wrote."""
 
+import gc
 import tracemalloc
 
 import gymnasium
@@ -34,6 +35,7 @@ def test_what_an_agent_writes_is_not_kept(env):
             for form in ("search[{}]", "{}", "click[{}]"):
                 env.step(form.format(f"w{number} " * 100 + f"x{number}" * 10_000))
         env.reset(seed=0)
+        gc.collect()
 
     write(range(2))
     tracemalloc.start()
