@@ -1,20 +1,23 @@
 """The rollout loop: what it records, where a response stops, and what it says of missing groups."""
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from tests.toy import OPERATORS, Rooms
+from tests.toy import Rooms
 from trca.algorithms import TRCAConfig, evaluate_panel, local_runner
 from trca.algorithms.records import StepBatch
 from trca.algorithms.rollout import GroupRequest, RolloutLoop
+from trca.envs import make
 from trca.envs.responses import ACTION_FORMAT
 from trca.envs.searchqa.search_r1 import SEARCH_R1_FORMAT
 from trca.policies.engines.engine import Completion, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.prompts import Prompter
+from trca.rubric import RubricLibrary
 from trca.rubric.rewards import Budgets, trca_reward
 
 SAMPLING = SamplingParams(1.0, 96)
@@ -25,10 +28,10 @@ class RemoteRooms(Rooms):
     waits = True
 
 
-def make_loop(model, env_class=Rooms, **env_config):
+def make_loop(model, env_class=Rooms, wrapper=lambda env: env, **env_config):
     tokenizer = load_tokenizer(str(model))
     return RolloutLoop(
-        lambda split: env_class(split, **env_config),
+        lambda split: wrapper(make(env_class, split=split, **env_config)),
         TransformersEngine(load_model(str(model)), tokenizer),
         Prompter(tokenizer, "compact"),
         tokenizer,
@@ -64,7 +67,7 @@ def test_rollouts_say_whose_they_are(batch):
         assert rollout.task_id == f"train-{rollout.group}"
         assert rollout.agent_id == "default_agent"
         assert rollout.instruction == "take the key."
-        assert rollout.operators == OPERATORS.ids
+        assert rollout.operators == RubricLibrary.load(Rooms.library).ids
         assert rollout.measures == {"progress": 0.5}
         assert rollout.won or len(rollout.steps) == 4
         assert rollout.truncated != rollout.won
@@ -80,23 +83,23 @@ def test_a_step_is_one_reading_of_its_response(batch, model):
         assert step.action_mask.any() == (reading.span is not None)
         marked = tokenizer.decode(step.response_ids[step.action_mask])
         assert ACTION_FORMAT.read(marked).action == step.action
-        assert step.judgments.tolist()[1] == (step.action == "")
     assert any(step.action_mask.any() for step in steps)
 
 
 def test_judgments_are_the_array_of_the_environment(model):
     given = []
 
-    class Kept(Rooms):
+    class Kept(gymnasium.Wrapper):
         def step(self, action):
             *transition, info = super().step(action)
             given.append(info["rubric"]["judgments"])
             return *transition, info
 
-    loop = make_loop(model, Kept)
+    loop = make_loop(model, wrapper=Kept)
     rollouts = loop.run(GROUPS[:1], SAMPLING).rollouts
     judgments = [step.judgments for rollout in rollouts for step in rollout.steps]
     assert {id(array) for array in judgments} == {id(array) for array in given}
+    assert not any(array.flags.writeable for array in judgments)
 
 
 def test_environments_that_step_side_by_side_leave_the_same_rollouts(batch, model):
@@ -107,10 +110,10 @@ def test_environments_that_step_side_by_side_leave_the_same_rollouts(batch, mode
 
 def test_a_group_of_a_broken_environment_is_missing_with_its_reason_on_one_line(batch, model):
     class Leaking(Rooms):
-        def step(self, action):
-            if self._task == "train-1" and self._turn == 1:
+        def take_action(self, action):
+            if self.task_type == "Odd":
                 raise OSError("the roof\nis leaking")
-            return super().step(action)
+            return super().take_action(action)
 
     loop = make_loop(model, Leaking, broken=("train-2",))
     left = loop.run(GROUPS, SAMPLING)
@@ -145,7 +148,7 @@ def test_a_model_stops_at_the_tags_of_its_response_format_and_at_no_other(
 ):
     model, tokenizer = searcher
     loop = RolloutLoop(
-        Rooms,
+        lambda split: make(Rooms, split=split),
         TransformersEngine(model, tokenizer),
         Prompter(tokenizer, "compact"),
         tokenizer,
