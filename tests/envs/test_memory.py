@@ -37,11 +37,11 @@ def test_what_an_agent_writes_is_not_kept(env):
         env.reset(seed=0)
         gc.collect()
 
-    write(range(2))
+    write(range(25))
     tracemalloc.start()
-    write(range(2, 4))
+    write(range(25, 27))
     before = tracemalloc.get_traced_memory()[0]
-    write(range(4, 29))
+    write(range(27, 52))
     kept = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert kept < 40_000
