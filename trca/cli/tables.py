@@ -1,4 +1,4 @@
-"""Tables of success by task type: counts, means and 95% intervals, for the eye and for files."""
+"""Tables of success by task type, with counts, means and 95% intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 ALL: Final = "All"
-"""Name of the row over every task type."""
+"""Name of the row over all task types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Outcome:
         seed: The seed it was sampled with.
         won: Whether it succeeded; None when it is missing for a technical reason.
         steps: Its length.
-        measures: What else was measured, by name.
-        failure: What went wrong, when it is missing.
+        measures: Other results, by name, such as ``f1``.
+        failure: The technical reason, when it is missing.
     """
 
     task_id: str
@@ -44,8 +44,8 @@ class Row:
 
     Attributes:
         task_type: The type, or `ALL`.
-        n: Episodes that were played.
-        won: How many of them succeeded.
+        n: Finished episodes.
+        won: Successes among them.
         mean: ``won / n``; NaN without episodes.
         low: Lower end of the 95% Wilson interval.
         high: Upper end.
@@ -66,7 +66,7 @@ class Row:
 
 
 def by_task_type(outcomes: Sequence[Outcome]) -> list[Row]:
-    """One row a task type, in the order they appear, and one over all."""
+    """One row per task type, in order of appearance, and one over all."""
     types = list(dict.fromkeys(outcome.task_type for outcome in outcomes))
     rows = [_row(name, [o for o in outcomes if o.task_type == name]) for name in types]
     return [*rows, _row(ALL, outcomes)]
@@ -83,7 +83,7 @@ def wilson(won: int, n: int) -> tuple[float, float]:
 
 
 def failures(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """How often each technical failure came up, the most frequent first."""
+    """How often each technical failure occurred, the most frequent first."""
     return dict(Counter(o.failure for o in outcomes if o.won is None).most_common())
 
 
