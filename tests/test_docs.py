@@ -1,7 +1,142 @@
+"""The pages say what the code says, and their snippets run to their end.
+
+A page states above a block how the tests shorten it, or why they do not run it::
+
+    <!-- tested with: "quickstart" -> "short.yaml" -->
+    <!-- not run by the tests: downloads an encoder -->
+"""
+
 import importlib.util
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from trca.cli import app
+from trca.tune_configs.files import read
+
 ROOT = Path(__file__).parents[1]
+PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+MEASURED = "docs/results.md"
+"""Its commands are the measurements themselves, and take hours."""
+
+SHORT = {
+    "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
+    "tasks_per_iteration": 1,
+    "group_size": 2,
+    "env_config": {"games": "small", "max_steps": 2},
+    "max_new_tokens": 4,
+    "max_prompt_tokens": 160,
+    "evaluation_interval": None,
+}
+"""Settings of ``short.yaml``, on top of the quickstart's."""
+
+BLOCK = re.compile(
+    r"(?P<notes>(?:^<!-- [^\n]* -->\n)*)^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a page, as the tests run it."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+    notes: str
+
+    @property
+    def skipped(self):
+        return "<!-- not run by the tests: " in self.notes
+
+    @property
+    def code(self):
+        text = self.text
+        for old, new in re.findall(r"<!-- tested with: (.*) -> (.*) -->", self.notes):
+            assert old in text, f"{self.page}, line {self.line}: {old!r} is not in the block"
+            text = text.replace(old, new)
+        return text
+
+    @property
+    def commands(self):
+        lines = (line.removeprefix("$ ") for line in self.code.splitlines())
+        found = [shlex.split(line, comments=True) for line in lines if line.startswith(COMMANDS)]
+        return found if self.language == "" else []
+
+    def __str__(self):
+        return f"{self.page}:{self.line}"
+
+
+COMMANDS = ("trca ", "make ")
+
+
+def blocks(page):
+    content = (ROOT / page).read_text()
+    return [
+        Block(page, content[: m.start("text")].count("\n"), m["language"], m["text"], m["notes"])
+        for m in BLOCK.finditer(content)
+    ]
+
+
+RUN = [b for page in PAGES if page != MEASURED for b in blocks(page) if not b.skipped]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder with what snippets name: a short preset, and a corpus with its index."""
+    from trca.envs.retrieval.indexing import index_corpus
+    from trca.envs.retrieval.passages import read_corpus
+
+    monkeypatch.chdir(tmp_path)
+    Path("examples").symlink_to(ROOT / "examples")
+    Path("short.yaml").write_text(yaml.safe_dump(read("quickstart") | SHORT))
+    line = '{"id": "1", "contents": "\\"Ada Lovelace\\"\\nShe wrote the first program."}\n'
+    Path("wiki-18.jsonl").write_text(line)
+    index_corpus(Path("wiki"), read_corpus(Path("wiki-18.jsonl")))
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", sorted({b.page for b in RUN if b.language == "python"}))
+def test_the_python_of_a_page_runs_to_its_end(page, folder, cluster):
+    names = {"folder": str(folder)}
+    for block in RUN:
+        if block.page == page and block.language == "python":
+            exec(compile(block.code, str(block), "exec"), names)
+
+
+@pytest.mark.parametrize(
+    ("block", "command"),
+    [
+        pytest.param(block, command, id=f"{block}-{' '.join(command)}")
+        for block in RUN
+        for command in block.commands
+    ],
+)
+def test_a_command_of_a_page_runs_to_its_end(block, command, folder):
+    program, *arguments = command
+    if program == "make":
+        done = subprocess.run([*command, "-C", str(ROOT)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return
+    result = CliRunner().invoke(app, arguments, input="quit\n")
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_script_and_page_that_a_page_names_is_there(page):
+    content = (ROOT / page).read_text()
+    for script in re.findall(r"python ((?:benchmarks|docs)/\S+\.py)", content):
+        assert (ROOT / script).is_file(), script
+    for link in re.findall(r"\]\((?!http)([^)#]+)", content):
+        assert ((ROOT / page).parent / link).exists(), link
+    for path in re.findall(r"`((?:trca|tests|benchmarks|docs|examples)/[\w/]+\.\w+)`", content):
+        assert (ROOT / path).is_file(), path
 
 
 def test_the_page_of_settings_is_what_the_code_says():
