@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
+    from trca.algorithms.text_config import TextAlgorithmConfig
     from trca.tune_configs.settings import RunSettings
 
 
@@ -24,20 +25,20 @@ def check(settings: RunSettings) -> None:
     Raises:
         ConfigError: Names everything that is wrong.
     """
-    wrong = setting_problems(settings) + machine_problems(settings) or prompt_problems(settings)
+    wrong = setting_problems(settings) or machine_problems(settings) or prompt_problems(settings)
     if wrong:
         raise ConfigError("\n".join(wrong))
 
 
 def setting_problems(settings: RunSettings) -> list[str]:
     """What is wrong on every machine."""
+    from trca.policies.models import TINY
+
     parameters = settings.parameters
-    wrong = []
-    logging.getLogger("ray.rllib").setLevel(logging.ERROR)  # RLlib greets at every validation
-    try:
-        settings.algorithm_config().validate()
-    except ValueError as error:
-        wrong.append(str(error))
+    config = settings.algorithm_config()
+    if not local_model(settings):
+        config.training(model=TINY)  # a model elsewhere is for `machine_problems` to judge
+    wrong = _invalid(config)
     if parameters.group_size == 1 and not parameters.credit.partition(":")[2]:
         wrong.append(
             f"group_size is 1: {settings.run.algorithm} compares the rollouts of a task with each"
@@ -48,7 +49,17 @@ def setting_problems(settings: RunSettings) -> list[str]:
 
 def machine_problems(settings: RunSettings) -> list[str]:
     """What this machine lacks; on another the run may work."""
-    return [*_missing_gpus(settings), *_missing_model(settings.parameters.model)]
+    missing = [*_missing_gpus(settings), *_missing_model(settings.parameters.model)]
+    return missing or _invalid(settings.algorithm_config())
+
+
+def _invalid(config: TextAlgorithmConfig) -> list[str]:
+    logging.getLogger("ray.rllib").setLevel(logging.ERROR)  # RLlib greets at every validation
+    try:
+        config.validate()
+    except ValueError as error:
+        return [str(error)]
+    return []
 
 
 def machine_notes(settings: RunSettings) -> list[str]:
