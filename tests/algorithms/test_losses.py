@@ -118,7 +118,7 @@ def test_ratios_cover_the_action_and_nothing_else(level, expected):
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_tokens_may_come_in_any_order(level):
-    policy, constants = SoftmaxPolicy(), replace(LossSettings(), ratio_level=level)
+    policy, constants = SoftmaxPolicy(), LossSettings(ratio_level=level)
     order = torch.randperm(len(policy.targets), generator=torch.Generator().manual_seed(1))
     inputs = policy.inputs
     shuffled = replace(
@@ -159,7 +159,7 @@ def test_on_policy_the_gradient_is_reinforce(level):
         log_pi = action.sum() if level == "action" else action.mean()
         loss = loss - inputs.weight[number] * inputs.advantage[number] * log_pi
     loss.backward()
-    constants = replace(POLICY_ALONE, ratio_level=level)
+    constants = POLICY_ALONE.model_copy(update={"ratio_level": level})
     torch.testing.assert_close(policy.gradient(inputs, constants), logits.grad)
 
 
@@ -179,7 +179,7 @@ def test_on_policy_the_gradient_is_reinforce(level):
 )
 def test_the_clip_stops_steps_that_went_far_enough_and_no_others(ratio, advantage, slope):
     rho = double(ratio).requires_grad_()
-    clipped_surrogate(rho, double(advantage)).sum().backward()
+    clipped_surrogate(rho, double(advantage), 0.2, 0.28).sum().backward()
     assert float(rho.grad) == slope
     inputs = LossInputs(
         row=torch.tensor([0]),
@@ -223,13 +223,13 @@ def test_think_tokens_get_no_gradient_but_from_their_own_kl(level):
     think = ~policy.inputs.action
     constants = LossSettings(ratio_level=level)
     assert not policy.gradient(policy.inputs, constants)[think].any()
-    protected = replace(constants, kl_coeff_format=0.1)
+    protected = constants.model_copy(update={"kl_coeff_format": 0.1})
     assert policy.gradient(policy.inputs, protected)[think].any(-1).all()
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_rows_without_an_action_and_batches_without_a_token_are_no_trouble(level):
-    policy, constants = SoftmaxPolicy(), replace(LossSettings(), ratio_level=level)
+    policy, constants = SoftmaxPolicy(), LossSettings(ratio_level=level)
     bare = replace(policy.inputs, action=torch.zeros_like(policy.inputs.action))
     assert not policy.gradient(bare, constants).any()
     terms = objective(bare, *policy.score(policy.logits), constants)
@@ -244,7 +244,7 @@ def test_rows_without_an_action_and_batches_without_a_token_are_no_trouble(level
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("distance", [-1e4, 1e4])
 def test_a_policy_that_has_run_away_keeps_the_loss_finite(level, distance):
-    policy, constants = SoftmaxPolicy(), replace(LossSettings(), ratio_level=level)
+    policy, constants = SoftmaxPolicy(), LossSettings(ratio_level=level)
     far = policy.inputs.old_logprobs + distance
     inputs = replace(policy.inputs, old_logprobs=far, reference_logprobs=far)
     assert policy.gradient(inputs, constants).isfinite().all()
@@ -299,7 +299,7 @@ def test_token_mean_weighs_every_action_token_alike():
     tokens = torch.bincount(inputs.row[inputs.action], minlength=6).numpy()
     weight = torch.from_numpy(row_weights(rows, rows, tokens, "token_mean"))
     inputs = replace(inputs, advantage=torch.ones(6, dtype=torch.float64), weight=weight)
-    gradient = policy.gradient(inputs, replace(POLICY_ALONE, ratio_level="token"))
+    gradient = policy.gradient(inputs, POLICY_ALONE.model_copy(update={"ratio_level": "token"}))
     logits = policy.logits.clone().requires_grad_()
     (-policy.score(logits)[0][inputs.action].mean()).backward()
     torch.testing.assert_close(gradient, logits.grad)
@@ -316,21 +316,25 @@ def test_weights_add_up_to_one_however_ragged_the_groups(rollouts):
 
 def test_no_rows_have_no_weights():
     empty = np.empty(0, dtype=np.int64)
-    assert row_weights(empty, empty, empty).shape == (0,)
+    assert row_weights(empty, empty, empty, "rollout_mean").shape == (0,)
 
 
 def test_wrong_choices_are_named():
     policy = SoftmaxPolicy()
     score = policy.score(policy.logits)
     wrong = [
-        ("ratio level is 'x': choose", {"ratio_level": "x"}, policy.inputs),
-        ("KL kind is 'x': choose", {"kl_kind": "x"}, policy.inputs),
+        (
+            "unknown ratio level 'x': Known: action, action_mean",
+            {"ratio_level": "x"},
+            policy.inputs,
+        ),
+        (r"unknown KL kind 'x': Known: k1, k2, k3, k3\+", {"kl_kind": "x"}, policy.inputs),
         ("reference_logprobs is None", {}, replace(policy.inputs, reference_logprobs=None)),
     ]
     for message, choice, inputs in wrong:
         with pytest.raises(ValueError, match=message):
-            objective(inputs, *score, replace(LossSettings(), **choice))
-    with pytest.raises(ValueError, match="aggregation is 'x': choose"):
+            objective(inputs, *score, LossSettings.model_construct(**choice))
+    with pytest.raises(ValueError, match="unknown aggregation 'x': Known: rollout_mean"):
         row_weights(GROUP, ROLLOUT, TOKENS, "x")
 
 

@@ -1,9 +1,12 @@
 import json
+import warnings
 
 import pytest
 from ray import tune
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 from trca.algorithms import ALGORITHMS, GiGPOConfig, GRPOConfig, TRCAConfig
+from trca.algorithms.hints import IGNORED
 from trca.algorithms.parameters import TextParameters
 
 
@@ -35,19 +38,91 @@ def test_a_misspelt_name_is_answered_with_the_nearest_one():
         TRCAConfig().evaluation(evaluation_task=2)
 
 
-def test_a_parameter_of_another_algorithm_is_unknown():
-    with pytest.raises(ValueError, match="omega"):
+def test_a_parameter_of_another_algorithm_is_named_as_such():
+    with pytest.raises(ValueError, match="'omega' belongs to GiGPO, not to TRCA"):
         TRCAConfig().training(omega=1.0)
+    for key in ("lambda", "lambda_"):
+        with pytest.raises(ValueError, match="'lambda_' belongs to TRCA, not to GRPO"):
+            GRPOConfig().update_from_dict({key: 0.5})
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("learning_rate", "did you mean 'lr'"),
+        ("Learning-Rate", "did you mean 'lr'"),
+        ("LR", "did you mean 'lr'"),
+        ("num_generations", "did you mean 'group_size'"),
+        ("clip_param", "did you mean 'clip_low and clip_high'"),
+        ("vf_loss_coeff", "no effect here: there is no critic"),
+    ],
+)
+def test_a_name_used_elsewhere_is_answered_with_the_one_used_here(name, instead):
+    with pytest.raises(ValueError, match=instead):
+        TRCAConfig().training(**{name: 1})
+
+
+def test_settings_of_rllib_that_nothing_reads_are_refused_by_every_way_in():
+    instead = "'train_batch_size' has no effect here: .*tasks_per_iteration x group_size"
+    with pytest.raises(ValueError, match=instead):
+        TRCAConfig().training(train_batch_size=64)
+    with pytest.raises(ValueError, match=instead):
+        TRCAConfig().update_from_dict({"train_batch_size": 64})
+    with pytest.raises(ValueError, match="'rollout_fragment_length' has no effect here"):
+        TRCAConfig().env_runners(rollout_fragment_length=10)
+    with pytest.raises(ValueError, match="'evaluation_duration' has no effect here"):
+        TRCAConfig().evaluation(evaluation_duration=20)
+    config = TRCAConfig().environment("trca/ALFWorld-v0")
+    config.explore = False
+    with pytest.raises(ValueError, match="'explore' has no effect here"):
+        config.validate()
+
+
+@pytest.mark.parametrize("name", sorted(IGNORED))
+def test_every_setting_called_ignored_is_one_of_rllibs(name):
+    assert hasattr(AlgorithmConfig(), name)
+
+
+def test_the_rule_of_another_algorithm_is_refused_in_one_line():
+    message = "'trca' is the rule of algorithm TRCA: set algorithm to TRCA, or credit to 'grpo'"
+    with pytest.raises(ValueError, match=message) as refusal:
+        GRPOConfig().training(credit="trca")
+    assert "\n" not in str(refusal.value)
+    with pytest.raises(ValueError, match="unknown engine 'vlm'"):
+        TRCAConfig().training(engine="vlm")
+
+
+def test_a_preset_gives_a_whole_config():
+    config = TRCAConfig.from_preset("quickstart")
+    assert isinstance(config, TRCAConfig)
+    assert (config.env, config.env_config["games"]) == ("trca/ALFWorld-v0", "small")
+    assert (config.model, config.template, config.max_new_tokens) == ("tiny", "compact", 24)
+    assert (config.lr, config.num_env_runners, config.evaluation_interval) == (4e-4, 2, 5)
+    in_a_trial = TRCAConfig().update_from_dict(config.to_dict())
+    assert in_a_trial.parameters() == config.parameters()
+    assert in_a_trial.env_config == config.env_config
+    assert GRPOConfig.from_preset("quickstart").credit == "grpo"
+    with pytest.raises(ValueError, match="did you mean 'quickstart'"):
+        TRCAConfig.from_preset("quikstart")
+
+
+def test_a_tiny_model_with_the_papers_prompt_is_warned_about():
+    config = TRCAConfig().environment("trca/ALFWorld-v0")
+    with pytest.warns(UserWarning, match=r"TRCAConfig.from_preset\('quickstart'\)"):
+        config.validate()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        config.training(template="compact").validate()
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("lambda_", 1.5, "'lambda_' is 1.5: input should be less than or equal to 1"),
-        ("group_size", 0, "'group_size' is 0"),
+        ("lambda_", 1.5, "lambda_ is 1.5: Input should be less than or equal to 1"),
+        ("group_size", 0, "group_size is 0"),
         ("ratio_level", "word", "'action', 'action_mean' or 'token'"),
         ("budgets", {"evidnce": 1.0}, "budgets.evidnce"),
-        ("lr", "fast", "'lr' is 'fast'"),
+        ("lr", "fast", "lr is 'fast'"),
     ],
 )
 def test_a_value_out_of_bounds_is_named_with_what_is_allowed(name, value, message):
@@ -56,7 +131,7 @@ def test_a_value_out_of_bounds_is_named_with_what_is_allowed(name, value, messag
 
 
 def test_validate_checks_attributes_that_were_set_by_hand():
-    config = TRCAConfig().environment("trca/ALFWorld-v0")
+    config = TRCAConfig().environment("trca/ALFWorld-v0").training(template="compact")
     config.validate()
     config.lambda_ = 2.0
     with pytest.raises(ValueError, match="lambda_"):

@@ -78,7 +78,7 @@ def test_a_file_for_one_algorithm_serves_another():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"lrr": 3}, "quickstart: unknown key 'lrr': did you mean 'lr'"),
+        ({"lrr": 3}, "quickstart: unknown setting 'lrr': did you mean 'lr'"),
         ({"lr": -1}, r"quickstart: lr is -1: Input should be greater than 0 \(Learning rate"),
         ({"lr": "fast"}, "lr is 'fast'"),
         ({"ratio_level": "actoin"}, "'action', 'action_mean' or 'token'"),
@@ -90,6 +90,14 @@ def test_a_file_for_one_algorithm_serves_another():
         ({"env_config": 3}, "env_config is 3"),
         ({"algorithm": "TRCO"}, "algorithm is 'TRCO': did you mean 'TRCA'"),
         ({"credit": "trac"}, "credit is 'trac': .*did you mean 'trca'"),
+        ({"credit": "gigpo"}, "credit is 'gigpo': .*is the rule of algorithm GiGPO"),
+        ({"algorithm": "trca"}, "algorithm is 'trca': did you mean 'TRCA'"),
+        ({"learning_rate": 1}, "quickstart: unknown setting 'learning_rate': did you mean 'lr'"),
+        ({"lambda": 1}, "unknown setting 'lambda': did you mean 'lambda_'"),
+        ({"omega": 1}, "'omega' belongs to GiGPO, not to TRCA"),
+        ({"train_batch_size": 1}, "'train_batch_size' has no effect here: an iteration plays"),
+        ({"max_steps": 1}, "did you mean 'env_config.max_steps'"),
+        ({"engine": "vlm"}, "engine is 'vlm': unknown engine 'vlm': Known: transformers"),
         ({"credit": "/no/such/rule.py:mine"}, "credit is"),
         ({"evaluation_split": "valid"}, "did you mean 'valid_seen'"),
         ({"seed": -1}, "seed is -1"),

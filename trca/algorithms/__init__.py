@@ -34,7 +34,10 @@ __all__ = [
     "local_runner",
 ]
 
-ALGORITHMS: dict[str, type[TextAlgorithm]] = {"TRCA": TRCA, "GRPO": GRPO, "GiGPO": GiGPO}
+ALGORITHMS: dict[str, type[TextAlgorithm]] = {
+    algorithm.get_default_config().parameters_class.algorithm: algorithm
+    for algorithm in (TRCA, GRPO, GiGPO)
+}
 """The algorithms by the names they are registered under."""
 
 for _name, _algorithm in ALGORITHMS.items():

@@ -27,49 +27,25 @@ KL                       Per token, k3, mean over the action's tokens of a row, 
                          weight; the paper leaves estimator and average open.
 KL on think and format   ``kl_coeff_format``, 0 in the paper: its loss sees action tokens alone.
 Entropy                  Mean over the action's tokens of a row; in the table, not in the equation.
-Rows without an action   Nothing but KL on their other tokens (mark the whole response as the action
-                         to train them).
+Rows without an action   Nothing but KL on their other tokens, by the paper's action mask;
+                         ``train_malformed`` trains the whole response as the action.
 =======================  ===========================================================================
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-RatioLevel = Literal["action", "action_mean", "token"]
-KLKind = Literal["k1", "k2", "k3", "k3+"]
-Aggregation = Literal["rollout_mean", "step_mean", "token_mean"]
+from trca.algorithms.parameters import Aggregation, KLKind, LossSettings, RatioLevel
+from trca.common.names import unknown
 
 _LOG_RATIO_LIMIT = 20.0
-
-
-@dataclass(frozen=True)
-class LossSettings:
-    """The constants of the objective; defaults are the paper's.
-
-    Attributes:
-        ratio_level: What an importance ratio covers.
-        clip_low: The ratio is clipped below at 1 - clip_low.
-        clip_high: And above at 1 + clip_high.
-        kl_coeff: beta_KL, on action tokens.
-        kl_coeff_format: The same on the response's other tokens.
-        kl_kind: Estimator of the KL.
-        entropy_coeff: eta, on action tokens.
-    """
-
-    ratio_level: RatioLevel = "action"
-    clip_low: float = 0.2
-    clip_high: float = 0.28
-    kl_coeff: float = 0.012
-    kl_coeff_format: float = 0.0
-    kl_kind: KLKind = "k3"
-    entropy_coeff: float = 0.001
 
 
 @dataclass(frozen=True)
@@ -128,7 +104,7 @@ def row_weights(
     group: NDArray[np.int64],
     rollout: NDArray[np.int64],
     action_tokens: NDArray[np.int64],
-    aggregation: Aggregation = "rollout_mean",
+    aggregation: Aggregation,
 ) -> NDArray[np.float64]:
     """The weight of each row of a whole batch; they add up to 1.
 
@@ -162,9 +138,7 @@ def row_weights(
         return np.full(len(rollout), 1.0 / len(rollout))
     if aggregation == "token_mean":
         return np.asarray(action_tokens / max(int(action_tokens.sum()), 1), dtype=np.float64)
-    raise ValueError(
-        f"aggregation is {aggregation!r}: choose rollout_mean, step_mean or token_mean"
-    )
+    raise unknown("aggregation", aggregation, get_args(Aggregation))
 
 
 def objective(
@@ -228,7 +202,7 @@ def importance_ratio(
     row: Tensor,
     action: Tensor,
     rows: int,
-    level: RatioLevel = "action",
+    level: RatioLevel,
 ) -> Tensor:
     """The importance ratio rho of each action or token, its logarithm clamped to +-20.
 
@@ -246,8 +220,8 @@ def importance_ratio(
     Raises:
         ValueError: For an unknown level.
     """
-    if level not in ("action", "action_mean", "token"):
-        raise ValueError(f"ratio level is {level!r}: choose action, action_mean or token")
+    if level not in get_args(RatioLevel):
+        raise unknown("ratio level", level, get_args(RatioLevel))
     log_ratio = torch.where(action, logprobs - old_logprobs, 0.0)
     if level != "token":
         log_ratio = log_ratio.new_zeros(rows).index_add(0, row, log_ratio)
@@ -257,7 +231,7 @@ def importance_ratio(
 
 
 def clipped_surrogate(
-    ratio: Tensor, advantage: Tensor, clip_low: float = 0.2, clip_high: float = 0.28
+    ratio: Tensor, advantage: Tensor, clip_low: float, clip_high: float
 ) -> Tensor:
     """max(-rho A, -clip(rho, 1 - low, 1 + high) A): the objective's min, as a loss.
 
@@ -274,7 +248,7 @@ def clipped_surrogate(
     return torch.maximum(-ratio * advantage, -clipped * advantage)
 
 
-def kl_estimate(logprobs: Tensor, other: Tensor, kind: KLKind = "k3") -> Tensor:
+def kl_estimate(logprobs: Tensor, other: Tensor, kind: KLKind) -> Tensor:
     """Estimates of KL(p, q) at samples of p, from d = log p - log q clamped to +-20.
 
     k1 = d, k2 = d^2 / 2, k3 = exp(-d) + d - 1; "k3+" has the value of k3 and the gradient of k2,
@@ -301,7 +275,7 @@ def kl_estimate(logprobs: Tensor, other: Tensor, kind: KLKind = "k3") -> Tensor:
     if kind == "k3+":
         k2 = d.square() / 2
         return k2 + (torch.expm1(-d) + d - k2).detach()
-    raise ValueError(f"KL kind is {kind!r}: choose k1, k2, k3 or k3+")
+    raise unknown("KL kind", kind, get_args(KLKind))
 
 
 def _shares(row: Tensor, mask: Tensor, weight: Tensor) -> Tensor:

@@ -1,20 +1,28 @@
-"""Hyperparameters: one field each, the only place where a default, a bound or a meaning is written.
+"""Hyperparameters: one field each, with its default, its bounds and its meaning.
 
-`TextParameters` holds what every algorithm here shares; an algorithm adds its own fields in a
-subclass. The fields become attributes of the algorithm's config, keys of a YAML file, names for
-``--set`` and keys of Ray Tune's ``param_space``.
+`TextParameters` holds what all algorithms share; an algorithm adds its own fields in a subclass.
+The fields are attributes of the algorithm's config, keys of a YAML file, names for ``--set`` and
+keys of Ray Tune's ``param_space``. Functions elsewhere take their values as arguments.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.common.names import nearest
+from trca.policies.engines import ENGINES
 
 Positive = Annotated[int, Field(ge=1)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+RatioLevel = Literal["action", "action_mean", "token"]
+KLKind = Literal["k1", "k2", "k3", "k3+"]
+Aggregation = Literal["rollout_mean", "step_mean", "token_mean"]
+Credit = Annotated[
+    str, Field(description="Credit rule: the algorithm's own, or 'file.py:function'.")
+]
 
 
 class BudgetParameters(BaseModel):
@@ -27,17 +35,42 @@ class BudgetParameters(BaseModel):
     execution: float = Field(1.0, ge=0.0, description="r^Exec.")
 
 
-class TextParameters(BaseModel):
-    """What every algorithm on text worlds shares; defaults are the paper's."""
+class LossSettings(BaseModel):
+    """Constants of the objective; defaults are the paper's."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    ratio_level: RatioLevel = Field(
+        "action",
+        description="Importance ratio rho over the whole action, its mean token, or each token.",
+    )
+    clip_low: Probability = Field(0.2, description="The ratio is clipped below at 1 - clip_low.")
+    clip_high: float = Field(0.28, ge=0.0, description="And above at 1 + clip_high.")
+    kl_coeff: float = Field(
+        0.012, ge=0.0, description="Weight beta of the KL to the frozen reference, action tokens."
+    )
+    kl_coeff_format: float = Field(
+        0.0, ge=0.0, description="The same on think and format tokens (the paper masks them out)."
+    )
+    kl_kind: KLKind = Field("k3", description="Estimator of the KL.")
+    entropy_coeff: float = Field(
+        0.001, ge=0.0, description="Weight eta of the entropy bonus, action tokens."
+    )
+
+
+class TextParameters(LossSettings):
+    """Hyperparameters that all algorithms share; defaults are the paper's."""
+
+    algorithm: ClassVar[str] = ""
+    """Name of the algorithm; each subclass sets its own."""
 
     # Model and prompt
     model: str = Field(
         "tiny", description="'tiny', a Hugging Face name, or a folder that from_pretrained opens."
     )
-    engine: Literal["transformers"] = Field(
-        "transformers", description="Generation engine of the env runners."
+    engine: Annotated[str, AfterValidator(ENGINES.check)] = Field(
+        "transformers",
+        description="Generation engine of the env runners: a name or 'file.py:Class'.",
     )
     dtype: Literal["float32", "bfloat16", "auto"] = Field(
         "float32",
@@ -50,11 +83,11 @@ class TextParameters(BaseModel):
     template: Literal["paper", "compact"] = Field("paper", description="Prompt template.")
     response_format: Literal["action", "search_r1"] = Field(
         "action",
-        description="Tags of a command: action, or search_r1 for the <search> and <answer> of "
+        description="Tags of an action: action, or search_r1 for the <search> and <answer> of "
         "models trained by Search-R1 and verl-agent, with a prompt of its own.",
     )
     history_length: int = Field(
-        2, ge=0, description="Past (observation, command) pairs in the prompt."
+        2, ge=0, description="Past (observation, action) pairs in the prompt."
     )
     memory: bool = Field(
         False, description="Add the adapter's one-line memory to the prompt (enriched observation)."
@@ -67,7 +100,7 @@ class TextParameters(BaseModel):
 
     # Rollouts
     iterations: Positive = Field(
-        25, description="Training iterations; a world with a curriculum is told the share done."
+        25, description="Training iterations; an environment with a curriculum gets the share done."
     )
     tasks_per_iteration: Positive = Field(16, description="Rollout groups an iteration.")
     group_size: Positive = Field(8, description="Rollouts of one task, N.")
@@ -76,39 +109,25 @@ class TextParameters(BaseModel):
     )
 
     # Credit
-    credit: str = Field("grpo", description="Credit rule: a registered name or 'file.py:function'.")
+    credit: Credit = "grpo"
     gamma: Probability = Field(0.95, description="Discount of step returns, gamma.")
     budgets: BudgetParameters = Field(
         BudgetParameters(), description="Budgets of the rubric categories (the paper gives none)."
     )
 
-    # Objective
-    ratio_level: Literal["action", "action_mean", "token"] = Field(
-        "action",
-        description="Importance ratio rho over the whole action, its mean token, or each token.",
-    )
-    aggregation: Literal["rollout_mean", "step_mean", "token_mean"] = Field(
+    # Updates
+    aggregation: Aggregation = Field(
         "rollout_mean",
         description="Mean over a rollout's steps then rollouts (1/N sum 1/T_i sum), steps, tokens.",
     )
-    clip_low: Probability = Field(0.2, description="Lower clipping coefficient of the ratio.")
-    clip_high: float = Field(0.28, ge=0.0, description="Upper clipping coefficient of the ratio.")
-    kl_coeff: float = Field(
-        0.012, ge=0.0, description="Weight beta of the KL to the frozen reference, action tokens."
-    )
-    kl_coeff_format: float = Field(
-        0.0, ge=0.0, description="The same on think and format tokens (the paper masks them out)."
-    )
-    kl_kind: Literal["k1", "k2", "k3", "k3+"] = Field("k3", description="Estimator of the KL.")
-    entropy_coeff: float = Field(0.001, ge=0.0, description="Weight of the entropy bonus.")
     train_malformed: bool = Field(
-        True, description="Train a response without a command too, the whole of it as the action."
+        False,
+        description="Train a response without an action too, the whole of it as the action; the "
+        "paper's action mask leaves it out.",
     )
     recompute_logprobs: bool = Field(
         False, description="Recompute the old logprobs in the trainer instead of the sampler's."
     )
-
-    # Optimization
     lr: float = Field(8e-7, gt=0.0, description="Learning rate of AdamW.")
     lr_warmup_updates: int = Field(0, ge=0, description="Updates of linear warm-up of the lr.")
     adam_betas: tuple[Probability, Probability] = Field((0.9, 0.999), description="Betas of AdamW.")
@@ -124,16 +143,37 @@ class TextParameters(BaseModel):
     # Evaluation
     evaluation_split: str = Field("valid_unseen", description="Split of the evaluation panel.")
     evaluation_tasks: Positive | None = Field(
-        None, description="Head of the panel that is evaluated; all of it for none."
+        None, description="Number of tasks, from the panel's start; none: the whole panel."
     )
     evaluation_rollouts: Positive = Field(1, description="Rollouts of each evaluated task.")
     evaluation_temperature: float = Field(
         0.4, ge=0.0, description="Sampling temperature of evaluation; 0 is greedy."
     )
 
+    @field_validator("credit")
+    @classmethod
+    def _own_rule(cls, name: str) -> str:
+        for other in family():
+            if other is not cls and name == other.own_rule() != cls.own_rule():
+                raise ValueError(
+                    f"{name!r} is the rule of algorithm {other.algorithm}: set algorithm to"
+                    f" {other.algorithm}, or credit to {cls.own_rule()!r} or path/to/file.py:NAME"
+                )
+        return CREDIT_RULES.check(name)
+
+    @classmethod
+    def own_rule(cls) -> str:
+        """The name of the algorithm's own credit rule."""
+        return str(cls.model_fields["credit"].default)
+
+
+def family() -> list[type[TextParameters]]:
+    """The parameter models of the algorithms that are loaded."""
+    return TextParameters.__subclasses__()
+
 
 def check(parameters: type[TextParameters], values: dict[str, Any]) -> dict[str, Any]:
-    """The values as the parameter model reads them, with plain dicts and tuples.
+    """Checks hyperparameters and gives them as plain dicts and tuples.
 
     Args:
         parameters: The model that holds the bounds.
@@ -148,16 +188,21 @@ def check(parameters: type[TextParameters], values: dict[str, Any]) -> dict[str,
     try:
         checked = parameters(**values)
     except ValidationError as error:
-        lines = [_explain(parameters, detail) for detail in error.errors()]
-        raise ValueError("; ".join(lines)) from None
+        raise ValueError("; ".join(explain(parameters, error))) from None
     return {name: checked.model_dump()[name] for name in values}
 
 
-def _explain(parameters: type[TextParameters], detail: Any) -> str:
-    name = ".".join(map(str, detail["loc"]))
-    if detail["type"] == "extra_forbidden":
-        return f"unknown parameter {name!r}: {nearest(name, parameters.model_fields)}"
-    message = detail["msg"][0].lower() + detail["msg"][1:]
-    field = parameters.model_fields.get(str(detail["loc"][0]))
-    meaning = f" ({field.description})" if field is not None else ""
-    return f"parameter {name!r} is {detail['input']!r}: {message}{meaning}"
+def explain(model: type[BaseModel], error: ValidationError) -> list[str]:
+    """Says what is wrong with each value: its name, the value, what is allowed, its meaning."""
+    lines = []
+    for detail in error.errors(include_url=False):
+        name = ".".join(map(str, detail["loc"]))
+        field = model.model_fields.get(str(detail["loc"][0]))
+        if detail["type"] == "extra_forbidden":
+            parts = getattr(field.annotation, "model_fields", {}) if field else model.model_fields
+            lines.append(f"unknown key {name!r}: {nearest(detail['loc'][-1], parts)}")
+            continue
+        message = detail["msg"].removeprefix("Value error, ")
+        meaning = f" ({field.description})" if field else ""
+        lines.append(f"{name} is {repr(detail['input'])[:80]}: {message}{meaning}")
+    return lines

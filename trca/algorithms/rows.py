@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.losses import Aggregation, row_weights
+from trca.algorithms.losses import row_weights
+from trca.algorithms.parameters import Aggregation
 from trca.algorithms.records import Rollout, StepBatch, advantages_of
 
 PAD_MULTIPLE = 8

@@ -19,17 +19,21 @@ from __future__ import annotations
 
 import copy
 import json
+import warnings
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.models.catalog import MODEL_DEFAULTS
 from ray.tune.search.sample import Domain
 
+from trca.algorithms.hints import IGNORED, unknown_setting
 from trca.algorithms.parameters import TextParameters, check
-from trca.common.names import nearest, nearest_name
 from trca.envs.text_space import AnyText
+from trca.tune_configs.files import read
 
 _DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda", "input"})
 """Keys of RLlib's dictionaries that are no attribute of a config."""
@@ -73,7 +77,30 @@ class TextAlgorithmConfig(AlgorithmConfig):
         def __getattr__(self, name: str) -> Any:
             """The hyperparameters are attributes."""
 
-    def training(self, **kwargs: Any) -> TextAlgorithmConfig:
+    @classmethod
+    def from_preset(cls, name_or_path: str | Path) -> Self:
+        """Makes a config from a preset: environment, model, hyperparameters and processes.
+
+        ::
+
+            config = TRCAConfig.from_preset("quickstart").training(lambda_=0.5)
+            tune.Tuner("TRCA", param_space=config).fit()
+
+        A preset for another algorithm serves too: what only that one reads is left out.
+
+        Args:
+            name_or_path: A file of `trca.tune_configs`, such as ``quickstart``, or the path of one.
+
+        Raises:
+            ValueError: For an unknown preset, and for settings that are wrong.
+        """
+        from trca.tune_configs.settings import RunSettings, switch
+
+        settings = switch(read(name_or_path), cls.parameters_class.algorithm)
+        rllib = RunSettings.resolve(settings, str(name_or_path)).rllib()
+        return cls().update_from_dict(rllib)
+
+    def training(self, **kwargs: Any) -> Self:
         """Sets hyperparameters, and what RLlib's own ``training`` takes.
 
         Args:
@@ -87,14 +114,24 @@ class TextAlgorithmConfig(AlgorithmConfig):
         super().training(**rest)
         return self
 
-    def evaluation(self, **kwargs: Any) -> TextAlgorithmConfig:
+    def env_runners(self, **kwargs: Any) -> Self:
+        """Sets what RLlib's own ``env_runners`` takes.
+
+        Raises:
+            ValueError: For a setting that has no effect here; says what to use instead.
+        """
+        self._refuse_ignored(kwargs)
+        super().env_runners(**kwargs)
+        return self
+
+    def evaluation(self, **kwargs: Any) -> Self:
         """Sets evaluation: the ``evaluation_*`` hyperparameters and RLlib's own arguments."""
         rest = self._take(kwargs)
         self._refuse_unknown(rest)
         super().evaluation(**rest)
         return self
 
-    def update_from_dict(self, config_dict: dict[str, Any]) -> TextAlgorithmConfig:
+    def update_from_dict(self, config_dict: dict[str, Any]) -> Self:
         """Sets from a flat dictionary, such as a YAML file or a ``param_space``.
 
         Raises:
@@ -118,9 +155,17 @@ class TextAlgorithmConfig(AlgorithmConfig):
         check(self.parameters_class, self.parameters())
         bind_credit(self.credit, self.parameters())
         if self.env is None:
-            raise ValueError("no world is set: give env, such as 'trca/ALFWorld-v0'")
+            raise ValueError("no environment is set: give env, such as 'trca/ALFWorld-v0'")
+        if not self.in_evaluation:
+            self._refuse_ignored(vars(self))
         if str(self.model) != "tiny":
             _check_model(self.resolved_model(), self.max_prompt_tokens, self.max_new_tokens)
+        elif self.template == "paper":
+            warnings.warn(
+                "the tiny policy cannot follow the paper's prompt: set template to 'compact', or"
+                f" start from {type(self).__name__}.from_preset('quickstart')",
+                stacklevel=2,
+            )
         # RLlib still looks into the old stack's dictionary where our model's name is kept.
         attributes = vars(self)
         model, attributes["model"] = attributes["model"], copy.deepcopy(MODEL_DEFAULTS)
@@ -190,9 +235,20 @@ class TextAlgorithmConfig(AlgorithmConfig):
         }
         for name in values:
             if name not in known and not name.startswith("__"):  # Tune's own bookkeeping
-                near = nearest_name(name, known)
-                hint = f"did you mean {near!r}?" if near else nearest(name, known)
-                raise ValueError(f"unknown setting {name!r}: {hint}")
+                raise ValueError(unknown_setting(name, self.parameters_class, known))
+        self._refuse_ignored(values)
+
+    def _refuse_ignored(self, values: Mapping[str, Any]) -> None:
+        """Refuses RLlib's settings that nothing here reads, where they differ from the default."""
+        default = vars(_default_config())
+        for name in IGNORED.keys() & values.keys():
+            if values[name] != default.get(name):
+                raise ValueError(unknown_setting(name, self.parameters_class, ()))
+
+
+@cache
+def _default_config() -> TextAlgorithmConfig:
+    return TextAlgorithmConfig()
 
 
 @cache

@@ -34,13 +34,13 @@ from ray.rllib.utils.metrics import (
     WEIGHTS_SEQ_NO,
 )
 
-from trca.algorithms.engines import make_engine
 from trca.algorithms.env_pool import find_annotation
 from trca.algorithms.records import Rollout
 from trca.algorithms.rollout import GroupRequest, RolloutBatch, RolloutLoop
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.envs.panel import Panel
 from trca.envs.responses import response_format
+from trca.policies.engines import ENGINES
 from trca.policies.engines.engine import SamplingParams
 from trca.policies.prompts import Prompter
 from trca.rubric.rewards import DEFAULT_LAMBDA, EpisodeRewards
@@ -118,7 +118,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         )
         module: Any = config.get_rl_module_spec(inference_only=True).build()
         module.model.to(self.device)
-        engine = make_engine(config.engine, module, tokenizer)
+        engine = ENGINES.get(config.engine)(module.model, tokenizer)
         if self._weights is not None:
             engine.load_weights(self._weights, self.weights_version)
         return RolloutLoop(self._make_env, engine, prompter, tokenizer, responses)

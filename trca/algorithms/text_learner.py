@@ -39,7 +39,8 @@ from torch import Tensor
 
 from trca.algorithms.gradients import add_up
 from trca.algorithms.last_mlp import last_mlp_at
-from trca.algorithms.losses import LossInputs, LossSettings, LossTerms, objective
+from trca.algorithms.losses import LossInputs, LossTerms, objective
+from trca.algorithms.parameters import LossSettings
 from trca.algorithms.rows import Rows, segments
 from trca.algorithms.tensors import TokenBatch, token_batch
 from trca.algorithms.text_config import TextAlgorithmConfig
@@ -89,7 +90,7 @@ class TextLearner(TorchLearner):
         """Builds module and optimizer; every learner starts from the first one's weights."""
         torch.set_num_threads(self.config.torch_threads)
         super().build()
-        settings = {name: getattr(self.config, name) for name in LossSettings.__dataclass_fields__}
+        settings = {name: getattr(self.config, name) for name in LossSettings.model_fields}
         self._settings = LossSettings(**settings)
         if self.distributed:
             for parameter in self._parameters:

@@ -2,8 +2,8 @@
 
 ::
 
-    ENGINES = Registry("engine", {"transformers": "trca.policies.engines.transformers:make"})
-    ENGINES.get("transformers")
+    ENGINES = Registry("engine", {"vllm": "my_engines.vllm:VLLMEngine"})
+    ENGINES.get("vllm")
     ENGINES.get("path/to/file.py:MyEngine")
     ENGINES.get("package.module:MyEngine")
 
@@ -90,6 +90,16 @@ class Registry(Generic[T]):
             own = [n for n, v in vars(module).items() if n[0] != "_" and not _is_module(v)]
             raise ValueError(f"{place} has no {attribute!r}: {nearest(attribute, own)}")
         return getattr(module, attribute)  # type: ignore[no-any-return]
+
+    def check(self, name: str) -> str:
+        """Returns the name if it is registered, or if an object of one's own is found by it.
+
+        Raises:
+            ValueError: As `get`.
+        """
+        if name not in self._entries:
+            self.get(name)
+        return name
 
     def names(self) -> tuple[str, ...]:
         """The registered names, sorted."""

@@ -93,6 +93,7 @@ class RunSettings:
                 match of an unknown one.
         """
         from trca.algorithms import ALGORITHMS
+        from trca.algorithms.hints import unknown_setting
 
         name = settings.get("algorithm", RunParameters.model_fields["algorithm"].default)
         try:
@@ -101,14 +102,15 @@ class RunSettings:
             raise ConfigError(f"{source}: {error}") from None
         known = {**RunParameters.model_fields, **model.model_fields}
         wrong = [
-            f"unknown key {key!r}: {nearest(key, known)}" for key in settings if key not in known
+            unknown_setting(key, model, RunParameters.model_fields)
+            for key in settings
+            if key not in known
         ]
         own = {k: v for k, v in settings.items() if k in RunParameters.model_fields}
         rest = {k: v for k, v in settings.items() if k in model.model_fields}
         run = _checked(RunParameters, own, wrong)
         parameters = _checked(model, rest, wrong)
         if not wrong:
-            wrong += _credit_errors(parameters.credit)
             wrong += _env_errors(ALGORITHMS[name], run.env, run.env_config, parameters, need_data)
         if wrong:
             raise ConfigError("\n".join(f"{source}: {message}" for message in wrong))
@@ -183,30 +185,14 @@ def in_environment(settings: Mapping[str, Any], env: str) -> dict[str, Any]:
 
 
 def _checked(model: type[Any], values: Mapping[str, Any], wrong: list[str]) -> Any:
-    """The model of the values; what is wrong with them is appended to ``wrong``."""
+    """Makes the model of the values; appends what is wrong with them to ``wrong``."""
+    from trca.algorithms.parameters import explain
+
     try:
         return model(**values)
     except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            name = ".".join(map(str, detail["loc"]))
-            field = model.model_fields[str(detail["loc"][0])]
-            if detail["type"] == "extra_forbidden":
-                parts = getattr(field.annotation, "model_fields", {})
-                wrong.append(f"unknown key {name!r}: {nearest(str(detail['loc'][-1]), parts)}")
-                continue
-            shown = repr(detail["input"])[:80]
-            wrong.append(f"{name} is {shown}: {detail['msg']} ({field.description})")
+        wrong += explain(model, error)
         return None
-
-
-def _credit_errors(name: str) -> list[str]:
-    from trca.algorithms.credit import CREDIT_RULES
-
-    try:
-        CREDIT_RULES.get(name)
-    except ValueError as error:
-        return [f"credit is {name!r}: {error}"]
-    return []
 
 
 def _env_errors(

@@ -85,5 +85,5 @@ def test_the_order_of_rollouts_does_not_matter(batch, random):
 
 @pytest.mark.parametrize("choice", ["normalizer", "baseline_over", "anchor"])
 def test_an_unknown_choice_is_named_with_the_known_ones(choice):
-    with pytest.raises(ValueError, match=f"{choice} is 'nope': choose"):
+    with pytest.raises(ValueError, match=f"unknown {choice} 'nope':"):
         gigpo(step_batch([1], [0], [0], [0]), **{choice: "nope"})

@@ -16,9 +16,11 @@ Anchor                   The context key by default, the same groups as TRCA's, 
 Baseline of A^E          Over rollouts (the GiGPO paper's definition); the public code takes the
                          statistics over step rows, so that long rollouts weigh more:
                          ``baseline_over="step_row"``.
-Invalid action           ``invalid_action_penalty`` for a response without a command, taken from the
+Invalid action           ``invalid_action_penalty`` for a response without an action, taken from the
                          return of that step alone as in the public code (not of those before it).
                          In A^E it counts only with ``step_row``, where a row is a value.
+                         0.01 by default: the public code takes 0.1, and its outcome is 10 where
+                         ours is 1.
 Groups of one            A^E and A^S are 0; the public code leaves the raw outcome in A^E.
 Zero variance            Exactly 0; the public code divides a rounding error by 1e-6.
 Similar anchors          Exact match only (the public code's default).
@@ -28,10 +30,11 @@ Complexity               Linear; the public code's is quadratic in the number of
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
@@ -41,19 +44,52 @@ from trca.algorithms.credit.arithmetic import (
 )
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
+from trca.algorithms.parameters import Credit, TextParameters
 from trca.algorithms.records import StepBatch
+from trca.common.names import unknown
+
+Normalizer = Literal["std", "one"]
+Baseline = Literal["trajectory", "step_row"]
+Anchor = Literal["context", "observation"]
+
+
+class GiGPOParameters(TextParameters):
+    """Hyperparameters of GiGPO."""
+
+    algorithm = "GiGPO"
+
+    credit: Credit = "gigpo"
+    omega: float = Field(1.0, ge=0.0, description="Weight omega of the step advantage.")
+    normalizer: Normalizer = Field(
+        "std", description="Divide advantages by the standard deviation, or by one."
+    )
+    baseline_over: Baseline = Field(
+        "trajectory", description="What the outcome's statistics count (public code: step_row)."
+    )
+    anchor: Anchor = Field(
+        "context", description="What makes two states the same: context key or observation text."
+    )
+    invalid_action_penalty: float = Field(
+        0.01,
+        ge=0.0,
+        description="Taken from a step whose response held no action, of an outcome of 1 "
+        "(public code: 0.1 of 10).",
+    )
+
+
+_DEFAULTS = GiGPOParameters()
 
 
 @CREDIT_RULES.register("gigpo")
 def gigpo(
     batch: StepBatch,
     *,
-    gamma: float = 0.95,
-    omega: float = 1.0,
-    normalizer: Literal["std", "one"] = "std",
-    baseline_over: Literal["trajectory", "step_row"] = "trajectory",
-    anchor: Literal["context", "observation"] = "context",
-    invalid_action_penalty: float = 0.1,
+    gamma: float = _DEFAULTS.gamma,
+    omega: float = _DEFAULTS.omega,
+    normalizer: Normalizer = _DEFAULTS.normalizer,
+    baseline_over: Baseline = _DEFAULTS.baseline_over,
+    anchor: Anchor = _DEFAULTS.anchor,
+    invalid_action_penalty: float = _DEFAULTS.invalid_action_penalty,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
     """The advantage A^E + omega A^S of every step.
@@ -65,7 +101,7 @@ def gigpo(
         normalizer: F, the standard deviation or 1.
         baseline_over: What A^E's statistics count: rollouts, or their step rows.
         anchor: What makes two states the same: the context key, or the observation's text.
-        invalid_action_penalty: Taken from a step whose response held no command.
+        invalid_action_penalty: Taken from a step whose response held no action.
         epsilon: Added to the standard deviations.
 
     Returns:
@@ -75,12 +111,12 @@ def gigpo(
         ValueError: For a choice that does not exist, or gamma outside [0, 1].
     """
     for name, value, allowed in (
-        ("normalizer", normalizer, ("std", "one")),
-        ("baseline_over", baseline_over, ("trajectory", "step_row")),
-        ("anchor", anchor, ("context", "observation")),
+        ("normalizer", normalizer, get_args(Normalizer)),
+        ("baseline_over", baseline_over, get_args(Baseline)),
+        ("anchor", anchor, get_args(Anchor)),
     ):
         if value not in allowed:
-            raise ValueError(f"{name} is {value!r}: choose {' or '.join(allowed)}")
+            raise unknown(name, value, allowed)
     divide = normalizer == "std"
     penalty = invalid_action_penalty * ~batch.parsed
     returns = discounted_returns(batch.reward, batch.rollout, gamma) - penalty

@@ -1,6 +1,6 @@
 """GRPO: the outcome of a rollout against its group, on every step."""
 
-from trca.algorithms.grpo import credit
-from trca.algorithms.grpo.grpo import GRPO, GRPOConfig, GRPOParameters
+from trca.algorithms.grpo.credit import GRPOParameters
+from trca.algorithms.grpo.grpo import GRPO, GRPOConfig
 
-__all__ = ["GRPO", "GRPOConfig", "GRPOParameters", "credit"]
+__all__ = ["GRPO", "GRPOConfig", "GRPOParameters"]

@@ -22,7 +22,16 @@ from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import joint_codes, normalize, rollout_spans
 from trca.algorithms.credit.registry import CREDIT_RULES
+from trca.algorithms.parameters import Credit, TextParameters
 from trca.algorithms.records import StepBatch
+
+
+class GRPOParameters(TextParameters):
+    """Hyperparameters of GRPO."""
+
+    algorithm = "GRPO"
+
+    credit: Credit = "grpo"
 
 
 @CREDIT_RULES.register("grpo")

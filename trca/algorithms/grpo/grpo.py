@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
-from trca.algorithms.parameters import TextParameters
+from trca.algorithms.grpo.credit import GRPOParameters
 from trca.algorithms.text_algorithm import TextAlgorithm
 from trca.algorithms.text_config import TextAlgorithmConfig
-
-
-class GRPOParameters(TextParameters):
-    """Hyperparameters of GRPO."""
-
-    credit: str = Field("grpo", description="Credit rule: a registered name or 'file.py:function'.")
 
 
 class GRPOConfig(TextAlgorithmConfig):

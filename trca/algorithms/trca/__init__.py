@@ -1,6 +1,6 @@
 """TRCA: transition-wise rubric credit, the algorithm of the paper."""
 
-from trca.algorithms.trca import credit
-from trca.algorithms.trca.trca import TRCA, TRCAConfig, TRCAParameters
+from trca.algorithms.trca.credit import TRCAParameters
+from trca.algorithms.trca.trca import TRCA, TRCAConfig
 
-__all__ = ["TRCA", "TRCAConfig", "TRCAParameters", "credit"]
+__all__ = ["TRCA", "TRCAConfig", "TRCAParameters"]

@@ -34,20 +34,36 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
+from trca.algorithms.parameters import Credit, Probability, TextParameters
 from trca.algorithms.records import StepBatch
 from trca.rubric.rewards import Budgets, trca_reward
+
+
+class TRCAParameters(TextParameters):
+    """Hyperparameters of TRCA."""
+
+    algorithm = "TRCA"
+
+    credit: Credit = "trca"
+    lambda_: Probability = Field(
+        0.8, description="Weight lambda of the Breakthrough reward against the Foundational one."
+    )
+
+
+_DEFAULTS = TRCAParameters()
 
 
 @CREDIT_RULES.register("trca")
 def trca(
     batch: StepBatch,
     *,
-    gamma: float = 0.95,
-    lambda_: float = 0.8,
+    gamma: float = _DEFAULTS.gamma,
+    lambda_: float = _DEFAULTS.lambda_,
     budgets: Budgets | Mapping[str, float] | None = None,
     ddof: int = 0,
     epsilon: float = 1e-6,

@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
-from trca.algorithms.parameters import Probability, TextParameters
 from trca.algorithms.text_algorithm import TextAlgorithm
 from trca.algorithms.text_config import TextAlgorithmConfig
-
-
-class TRCAParameters(TextParameters):
-    """Hyperparameters of TRCA."""
-
-    credit: str = Field("trca", description="Credit rule: a registered name or 'file.py:function'.")
-    lambda_: Probability = Field(
-        0.8, description="Weight lambda of the Breakthrough reward against the Foundational one."
-    )
+from trca.algorithms.trca.credit import TRCAParameters
 
 
 class TRCAConfig(TextAlgorithmConfig):
