@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import PydanticUndefined
 
 from trca.algorithms import ALGORITHMS
-from trca.algorithms.parameters import BudgetParameters, TextParameters
+from trca.algorithms.parameters import BudgetParameters, LossSettings, TextParameters
 from trca.tune_configs.settings import RunParameters
 
 HEAD = """# Settings
@@ -23,8 +23,9 @@ Defaults are the paper's where it has a value. This page is written by `python d
 def settings_page() -> str:
     """The page of settings."""
     sections = [
-        ("Run, world and resources", RunParameters, ()),
-        ("Every algorithm", TextParameters, ()),
+        ("Run, environment and resources", RunParameters, ()),
+        ("Every algorithm", TextParameters, tuple(LossSettings.model_fields)),
+        ("Every algorithm: the loss", LossSettings, ()),
         ("`budgets`", BudgetParameters, ()),
     ]
     for name, algorithm in ALGORITHMS.items():

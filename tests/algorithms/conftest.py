@@ -96,6 +96,7 @@ def make_config(model: Path) -> Callable[..., Any]:
                 "tasks_per_iteration": 4,
                 "group_size": 4,
                 "max_new_tokens": 8,
+                "train_malformed": True,  # a random policy writes no action
                 "minibatch_size": 24,
                 "micro_batch_tokens": 512,
                 "lr": 1e-3,
