@@ -31,9 +31,9 @@ from ray.rllib.models.catalog import MODEL_DEFAULTS
 from ray.tune.search.sample import Domain
 
 from trca.algorithms.hints import IGNORED, unknown_setting
-from trca.algorithms.parameters import TextParameters, check
+from trca.algorithms.parameters import TextParameters, check, family
 from trca.envs.text_space import AnyText
-from trca.tune_configs.files import read
+from trca.tune_configs.files import OWN_KEYS, read
 
 _DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda", "input"})
 """Keys of RLlib's dictionaries that are no attribute of a config."""
@@ -94,11 +94,10 @@ class TextAlgorithmConfig(AlgorithmConfig):
         Raises:
             ValueError: For an unknown preset, and for settings that are wrong.
         """
-        from trca.tune_configs.settings import RunSettings, switch
-
-        settings = switch(read(name_or_path), cls.parameters_class.algorithm)
-        rllib = RunSettings.resolve(settings, str(name_or_path)).rllib()
-        return cls().update_from_dict(rllib)
+        others = {name for model in family() for name in model.model_fields}
+        left_out = (others - cls.parameters_class.model_fields.keys()) | OWN_KEYS
+        settings = read(name_or_path)
+        return cls().update_from_dict({k: v for k, v in settings.items() if k not in left_out})
 
     def training(self, **kwargs: Any) -> Self:
         """Sets hyperparameters, and what RLlib's own ``training`` takes.

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trca.common.names import nearest
 from trca.common.registry import own_file
-from trca.tune_configs.files import ConfigError
+from trca.tune_configs.files import OWN_KEYS, ConfigError
 
 if TYPE_CHECKING:
     from trca.algorithms.parameters import TextParameters
@@ -126,8 +126,7 @@ class RunSettings:
 
     def rllib(self) -> dict[str, Any]:
         """The settings that are RLlib's to know: a flat config, as Ray Tune takes it."""
-        own = ("algorithm", "checkpoint_interval")
-        return {key: value for key, value in self.flat().items() if key not in own}
+        return {key: value for key, value in self.flat().items() if key not in OWN_KEYS}
 
     @property
     def train_split(self) -> str:
