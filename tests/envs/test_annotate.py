@@ -1,4 +1,4 @@
-"""The annotation wrapper on the real world: what it adds to info, and that rewards agree."""
+"""The annotation wrapper on the real environment: what it adds to info, and that rewards agree."""
 
 import random
 from itertools import pairwise
@@ -25,15 +25,15 @@ BUDGETS = Budgets(evidence=0.5, invalidity=2.5, execution=1.5)
 
 
 def wandering(env, episodes, rng):
-    """Infos of random episodes, half of whose commands are nonsense or stale."""
+    """Infos of random episodes, half of whose actions are nonsense or stale."""
     for number in range(episodes):
         _, info = env.reset(options={"task": env.unwrapped.task_ids[number]})
         infos, over = [info], False
         while not over:
             offered = [*info["admissible_actions"], *infos[0]["admissible_actions"], "", "dance"]
             good = env.unwrapped.demonstrator_action()
-            command = rng.choice([good, rng.choice(offered)])
-            _, _, terminated, truncated, info = env.step(command)
+            action = rng.choice([good, rng.choice(offered)])
+            _, _, terminated, truncated, info = env.step(action)
             infos.append(info)
             over = terminated or truncated
         yield infos
@@ -97,17 +97,17 @@ def test_the_world_itself_is_left_as_it_is():
     again = annotated.reset(seed=3)
     assert again[0] == first[0]
     assert again[1] | first[1] == again[1]
-    for command in ("look", "", first[1]["admissible_actions"][0]):
-        stepped, judged = plain.step(command), annotated.step(command)
+    for action in ("look", "", first[1]["admissible_actions"][0]):
+        stepped, judged = plain.step(action), annotated.step(action)
         assert judged[:4] == stepped[:4]
         assert judged[4] | stepped[4] == judged[4]
 
 
 @given(st.text())
 @settings(max_examples=500, deadline=None)
-def test_any_command_is_judged(one_env, command):
+def test_any_action_is_judged(one_env, action):
     one_env.reset(seed=0)
-    for text in (command, f"go to {command}", f"take {command} from desk 1"):
+    for text in (action, f"go to {action}", f"take {action} from desk 1"):
         *_, info = one_env.step(text)
         assert set(info["rubric"]["judgments"]) <= {0, 1}
     assert not one_env.judge.errors
@@ -116,8 +116,8 @@ def test_any_command_is_judged(one_env, command):
 def test_a_megabyte_of_command_is_judged():
     env = RubricAnnotation(ALFWorldEnv())
     env.reset(seed=0)
-    for command in ("x" * 1_000_000, "\0" * 1_000_000, "go to " * 200_000):
-        assert env.step(command)[4]["rubric"]["fired"] == ("malformed",)
+    for action in ("x" * 1_000_000, "\0" * 1_000_000, "go to " * 200_000):
+        assert env.step(action)[4]["rubric"]["fired"] == ("malformed",)
 
 
 def test_settings_that_make_no_sense_are_refused():

@@ -1,4 +1,4 @@
-"""The adapter on the stock world's own sentences: each transition's facts, and nothing unseen."""
+"""The adapter on the stock game's own sentences: each transition's facts, and nothing unseen."""
 
 import pytest
 
@@ -12,14 +12,14 @@ ROOM = (
 
 
 class Episode:
-    """Feeds an adapter; ``offers`` are the admissible commands that matter."""
+    """Feeds an adapter; ``offers`` are the admissible actions that matter."""
 
     def __init__(self, task):
         self.adapter = ALFWorldAdapter()
         self.adapter.reset(task, ROOM.format(task=task), [])
 
-    def __call__(self, command, observation, *offers):
-        return self.adapter.step(command, observation, offers)
+    def __call__(self, action, observation, *offers):
+        return self.adapter.step(action, observation, offers)
 
     def go(self, place, listing, *offers):
         return self(f"go to {place}", f"You arrive at {place}. {listing}", *offers)
@@ -147,7 +147,7 @@ def test_what_brings_back_an_earlier_state_is_repeated(episode):
 
 
 @pytest.mark.parametrize(
-    ("command", "verb", "available"),
+    ("action", "verb", "available"),
     [
         ("take mug 1 from shelf 1", "take", False),
         ("take mug 2 from desk 1", "take", False),
@@ -168,14 +168,14 @@ def test_what_brings_back_an_earlier_state_is_repeated(episode):
         ("", "", False),
     ],
 )
-def test_a_rejected_command_says_whether_what_it_names_was_there(episode, command, verb, available):
+def test_a_rejected_action_says_whether_what_it_names_was_there(episode, action, verb, available):
     episode.go("desk 1", on("desk 1", "a mug 1, and a pen 1"), "examine desk 1")
     episode.take("pen 1", "desk 1")
-    facts = episode(command, "Nothing happens.")
+    facts = episode(action, "Nothing happens.")
     assert not facts.accepted
     assert facts.verb == verb
     assert facts.available == available
-    assert facts.parsed == bool(command)
+    assert facts.parsed == bool(action)
     assert facts.held_type == "other"
 
 

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
+from trca.envs.alfworld.actions import read_action
 from trca.envs.alfworld.beliefs import Beliefs
 from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.demonstrator import demonstrated_action
 from trca.envs.alfworld.env import ALFWorldEnv
-from trca.envs.alfworld.facts import read_command
 
 ROOM = ("cabinet 1", "countertop 1", "fridge 1", "microwave 1", "sinkbasin 1")
 
@@ -18,11 +18,11 @@ def episode(env, task, rng=None, perturb=0.0):
     over = False
     while not over:
         offered = info["admissible_actions"]
-        command = env.demonstrator_action()
-        assert command in offered
+        action = env.demonstrator_action()
+        assert action in offered
         if rng is not None and rng.random() < perturb:
-            command = rng.choice(offered)
-        _, _, terminated, truncated, info = env.step(command)
+            action = rng.choice(offered)
+        _, _, terminated, truncated, info = env.step(action)
         over = terminated or truncated
     return info["won"]
 
@@ -32,7 +32,7 @@ def beliefs():
     """At the countertop, which holds a mug and an apple."""
     known = Beliefs(ROOM)
     known.update(
-        read_command("go to countertop 1"),
+        read_action("go to countertop 1"),
         "You arrive at countertop 1. On the countertop 1, you see a apple 1, and a mug 1.",
         ["examine countertop 1", "take apple 1 from countertop 1", "take mug 1 from countertop 1"],
     )
@@ -41,7 +41,7 @@ def beliefs():
 
 def choose(task, beliefs):
     class Anything:
-        def __contains__(self, command):
+        def __contains__(self, action):
             return True
 
     return demonstrated_action(bind(task), beliefs, Anything())
@@ -64,16 +64,16 @@ def test_it_brings_what_it_holds_to_the_appliance_and_then_to_the_goal(beliefs):
         ),
         ("move mug 1 to cabinet 1", "You move the mug 1 to the cabinet 1."),
     ]
-    for command, answer in steps:
-        assert choose(task, beliefs) == command
-        beliefs.update(read_command(command), answer, [])
+    for action, answer in steps:
+        assert choose(task, beliefs) == action
+        beliefs.update(read_action(action), answer, [])
 
 
 def test_it_searches_where_the_thing_may_be(beliefs):
     assert choose("put a potato in countertop.", beliefs) == "go to sinkbasin 1"
     assert choose("put a kettle in countertop.", beliefs) == "go to sinkbasin 1"
     beliefs.update(
-        read_command("go to sinkbasin 1"),
+        read_action("go to sinkbasin 1"),
         "You arrive at sinkbasin 1. On the sinkbasin 1, you see nothing.",
         ["examine sinkbasin 1"],
     )
@@ -83,7 +83,7 @@ def test_it_searches_where_the_thing_may_be(beliefs):
 
 def test_it_puts_down_what_is_in_the_way(beliefs):
     beliefs.update(
-        read_command("take apple 1 from countertop 1"),
+        read_action("take apple 1 from countertop 1"),
         "You pick up the apple 1 from the countertop 1.",
         [],
     )
@@ -93,12 +93,12 @@ def test_it_puts_down_what_is_in_the_way(beliefs):
 def test_it_leaves_the_first_of_two_where_it_belongs_and_searches_on():
     known = Beliefs((*ROOM, "cabinet 2"))
     known.update(
-        read_command("go to cabinet 1"),
+        read_action("go to cabinet 1"),
         "You arrive at cabinet 1. The cabinet 1 is closed.",
         ["examine cabinet 1"],
     )
     known.update(
-        read_command("open cabinet 1"),
+        read_action("open cabinet 1"),
         "You open the cabinet 1. The cabinet 1 is open. In it, you see a cup 1.",
         ["examine cabinet 1", "take cup 1 from cabinet 1"],
     )

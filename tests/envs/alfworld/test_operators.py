@@ -124,13 +124,13 @@ def test_facts_are_equal_for_games_that_differ_only_in_what_was_not_seen():
             adapter.reset(game.game.task, game.reset(), game.admissible_actions)
         for _ in range(25):
             allowed = [
-                command
-                for command in games[0].admissible_actions
-                if not (command.startswith("open ") and command.split()[1] in hidden)
+                action
+                for action in games[0].admissible_actions
+                if not (action.startswith("open ") and action.split()[1] in hidden)
             ]
-            command = rng.choice(allowed)
+            action = rng.choice(allowed)
             facts = [
-                adapter.step(command, game.step(command), game.admissible_actions)
+                adapter.step(action, game.step(action), game.admissible_actions)
                 for game, adapter in zip(games, adapters, strict=True)
             ]
             assert facts[0] == facts[1]

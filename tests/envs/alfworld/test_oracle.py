@@ -59,11 +59,11 @@ def test_it_sees_what_is_hidden():
     assert view.where == {"mug 1": "cabinet 1"}
     assert view.closed == {"cabinet 1"}
     assert not view.here
-    commands = []
+    actions = []
     while not simulator.won:
-        commands.append(oracle_action(bind(simulator.game.task), simulator))
-        simulator.step(commands[-1])
-    assert commands == [
+        actions.append(oracle_action(bind(simulator.game.task), simulator))
+        simulator.step(actions[-1])
+    assert actions == [
         "go to cabinet 1",
         "open cabinet 1",
         "take mug 1 from cabinet 1",
@@ -97,7 +97,7 @@ def test_the_nearer_of_two_things_is_used():
         bind("put a mug in cabinet."),
         view(here={"countertop 1"}, where={"mug 1": "fridge 1", "mug 2": "countertop 1"}),
     )
-    assert way.commands[0] == "take mug 2 from countertop 1"
+    assert way.actions[0] == "take mug 2 from countertop 1"
 
 
 def test_a_thing_already_in_the_right_state_is_not_treated_again():
@@ -105,7 +105,7 @@ def test_a_thing_already_in_the_right_state_is_not_treated_again():
         bind("put a cool mug in cabinet."),
         view(where={"mug 1": "countertop 1"}, states={"mug 1": {"cool"}}),
     )
-    assert not any(command.startswith("cool") for command in way.commands)
+    assert not any(action.startswith("cool") for action in way.actions)
 
 
 def test_two_things_go_to_the_same_receptacle():
@@ -113,7 +113,7 @@ def test_two_things_go_to_the_same_receptacle():
         bind("put two mug in countertop."),
         view(where={"mug 1": "countertop 2", "mug 2": "fridge 1", "mug 3": "cabinet 1"}),
     )
-    assert way.commands == (
+    assert way.actions == (
         "go to fridge 1",
         "open fridge 1",
         "take mug 2 from fridge 1",
@@ -125,4 +125,4 @@ def test_two_things_go_to_the_same_receptacle():
 def test_what_is_unknown_is_counted_as_missing():
     assert best_way(bind("put a mug in cabinet."), view()) is None
     way = best_way(bind("look at mug under the desklamp."), view(where={"mug 1": "countertop 1"}))
-    assert (way.commands[-1], way.missing) == ("take mug 1 from countertop 1", 1)
+    assert (way.actions[-1], way.missing) == ("take mug 1 from countertop 1", 1)

@@ -1,4 +1,4 @@
-"""Parity: the same commands in stock ALFWorld and in ours are answered the same, step by step.
+"""Parity: the same actions in stock ALFWorld and in ours are answered the same, step by step.
 
 All official validation games are compared by ``benchmarks/alfworld_parity.py``; this is a sample.
 """

@@ -1,4 +1,4 @@
-"""Play: what the world says, what it takes, and that no string and no thread can upset it."""
+"""Play: what it says, what it takes, and that no string and no thread can upset it."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -41,10 +41,10 @@ def simulator(kitchen):
     return Simulator(kitchen)
 
 
-def told(simulator, *commands):
-    """The observations after some commands from the start."""
+def told(simulator, *actions):
+    """The observations after some actions from the start."""
     simulator.reset()
-    return [simulator.step(command) for command in commands]
+    return [simulator.step(action) for action in actions]
 
 
 def test_the_first_observation_lists_the_room_and_names_the_task(simulator):
@@ -74,8 +74,8 @@ def test_what_is_held_can_be_looked_at(simulator):
     told(simulator, *WAY[:2])
     assert simulator.step("inventory") == "You are carrying: a apple 2."
     assert simulator.step("examine apple 2") == "There's nothing special about apple 2."
-    for command in WAY[2:4]:
-        simulator.step(command)
+    for action in WAY[2:4]:
+        simulator.step(action)
     assert simulator.step("examine apple 2") == "This is a hot apple 2."
 
 
@@ -108,13 +108,13 @@ def test_a_knife_slices_what_lies_beside(simulator):
 
 
 @pytest.mark.parametrize(
-    "command",
+    "action",
     ["", "Look", "go to  fridge 1", "go to fridge 2", "open fridge 1", "look\x00", "ｌｏｏｋ"],
 )
-def test_what_is_not_admissible_changes_nothing(simulator, command):
+def test_what_is_not_admissible_changes_nothing(simulator, action):
     simulator.reset()
     before = list(simulator.facts)
-    assert simulator.step(command) == "Nothing happens."
+    assert simulator.step(action) == "Nothing happens."
     assert list(simulator.facts) == before
     assert not simulator.done
 
@@ -126,8 +126,8 @@ def test_space_around_a_command_does_not_count(simulator):
 def test_after_success_the_last_state_repeats(simulator):
     last = told(simulator, *WAY)[-1]
     admissible = list(simulator.admissible_actions)
-    for command in ("look", "close fridge 1", "nonsense", "take apple 2 from fridge 1"):
-        assert simulator.step(command) == last
+    for action in ("look", "close fridge 1", "nonsense", "take apple 2 from fridge 1"):
+        assert simulator.step(action) == last
         assert simulator.admissible_actions == admissible
         assert simulator.won
 
@@ -162,11 +162,11 @@ def test_facts_tell_the_truth_in_the_names_of_commands(simulator):
 @settings(
     max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(commands=st.lists(st.text(), min_size=20, max_size=20))
-def test_any_string_is_answered(simulator, commands):
-    for command in commands:
-        known = command.strip() in simulator.admissible_actions
-        assert known or simulator.step(command) == "Nothing happens."
+@given(actions=st.lists(st.text(), min_size=20, max_size=20))
+def test_any_string_is_answered(simulator, actions):
+    for action in actions:
+        known = action.strip() in simulator.admissible_actions
+        assert known or simulator.step(action) == "Nothing happens."
 
 
 def test_a_string_of_a_megabyte_is_answered(simulator):
@@ -183,8 +183,8 @@ def _play(job):
     record = [simulator.reset() for simulator in simulators]
     for _ in range(60):
         for simulator in simulators:
-            command = rng.choice([*simulator.admissible_actions, "nonsense"])
-            record += [command, simulator.step(command), *simulator.admissible_actions]
+            action = rng.choice([*simulator.admissible_actions, "nonsense"])
+            record += [action, simulator.step(action), *simulator.admissible_actions]
     return record
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trca.envs.retrieval.passages import Passage
-from trca.envs.searchqa.actions import VERBS, read_command
+from trca.envs.searchqa.actions import VERBS, read_action
 from trca.envs.searchqa.data.corpora import open_search
 from trca.envs.searchqa.data.generate import generated
 from trca.envs.searchqa.env import SearchQAEnv
@@ -54,7 +54,7 @@ def test_ten_thousand_random_actions_are_answered(simulator, noise, tried, numbe
         if not simulator.accepted:
             assert simulator.results == results
         if simulator.done:
-            assert read_command(action).verb == "answer"
+            assert read_action(action).verb == "answer"
             break
 
 
@@ -127,12 +127,12 @@ def test_blank_searches_and_answers_are_none(simulator, action):
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("form", ["{}[x y]", " {} [ x  y ]\n", "{}[x\ny]"])
 def test_case_and_space_around_a_verb_do_not_matter(verb, form):
-    assert read_command(form.format(verb.upper())) == (verb, "x y")
+    assert read_action(form.format(verb.upper())) == (verb, "x y")
 
 
 @given(st.text())
 def test_any_text_is_read_and_can_be_encoded(text):
-    verb, argument = read_command(text)
+    verb, argument = read_action(text)
     assert verb in ("", *VERBS)
     argument.encode()
 

@@ -64,18 +64,18 @@ def worlds(tmp_path_factory):
         ]
 
 
-def commands(world, task, seed):
-    """Commands of random players, and of the sensible one, who knows what can be observed."""
+def actions(world, task, seed):
+    """Actions of random players, and of the sensible one, who knows what can be observed."""
     rng = np.random.default_rng(seed)
     world.reset(options={"task": task})
     played, over = [], False
     while not over:
         sensible = seed % 2 == 0 and rng.random() < 0.8
-        command = world.demonstrator_action() if sensible else world.random_action(rng)
-        if command.startswith("answer[") and len(played) < 3:
-            command = "search[Ada]"
-        played.append(command)
-        *_, terminated, truncated, _ = world.step(command)
+        action = world.demonstrator_action() if sensible else world.random_action(rng)
+        if action.startswith("answer[") and len(played) < 3:
+            action = "search[Ada]"
+        played.append(action)
+        *_, terminated, truncated, _ = world.step(action)
         over = terminated or truncated
     return played
 
@@ -90,7 +90,7 @@ def outputs(world, number, played):
     ]
     observation, info = annotated.reset(options={"task": world.task_ids[number]})
     history, steps = [], []
-    for turn, command in enumerate([*played, None]):
+    for turn, action in enumerate([*played, None]):
         prompts = [
             "".join(
                 map(
@@ -115,9 +115,9 @@ def outputs(world, number, played):
         adapter = world.adapter
         state = [adapter.binding, adapter.facts, adapter.context, adapter.memory]
         steps.append([observation, told, prompts, repr(state), _dump(adapter)])
-        if command is not None:
-            history.append((observation, command))
-            observation, reward, _, _, info = annotated.step(command)
+        if action is not None:
+            history.append((observation, action))
+            observation, reward, _, _, info = annotated.step(action)
             info["reward"] = reward
     return steps
 
@@ -137,7 +137,7 @@ def _dump(thing, depth=0):
 def test_what_is_hidden_changes_nothing_before_the_end(worlds, seed):
     plain, secret = worlds
     for number in range(seed, len(plain.task_ids), 5):
-        played = commands(plain, plain.task_ids[number], seed)
+        played = actions(plain, plain.task_ids[number], seed)
         shown, other = (outputs(world, number, played) for world in worlds)
         assert shown[:-1] == other[:-1]
         for last in (shown[-1], other[-1]):
@@ -153,7 +153,7 @@ def test_what_is_hidden_changes_nothing_before_the_end(worlds, seed):
 def test_no_step_before_the_end_tells_how_good_the_way_was(worlds):
     plain, _ = worlds
     for number in range(10):
-        steps = outputs(plain, number, commands(plain, plain.task_ids[number], 1))
+        steps = outputs(plain, number, actions(plain, plain.task_ids[number], 1))
         for _, info, *_ in steps[:-1]:
             assert "measures" not in info
             assert info.get("score", 0.0) == 0.0

@@ -226,11 +226,11 @@ def test_no_field_can_hold_a_label_or_hidden_state(record):
         setattr(record(), dataclasses.fields(record)[0].name, None)
 
 
-def test_the_tracker_takes_only_what_the_agent_was_shown_offered_and_did():
+def test_the_adapter_takes_only_what_the_agent_was_shown_offered_and_did():
     reset = list(inspect.signature(WebShopAdapter.reset).parameters)
     step = list(inspect.signature(WebShopAdapter.step).parameters)
-    assert reset == ["self", "task", "observation", "admissible"]
-    assert step == ["self", "command", "observation", "admissible"]
+    assert reset == ["self", "instruction", "observation", "admissible"]
+    assert step == ["self", "action", "observation", "admissible"]
     assert list(inspect.signature(WebShopAdapter).parameters) == []
 
 

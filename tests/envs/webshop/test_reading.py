@@ -1,4 +1,4 @@
-"""Pages are read alike in both modes, from recordings too, and actions taken apart."""
+"""Pages are read alike in both modes, from recordings too."""
 
 import gzip
 import json
@@ -6,44 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from trca.envs.webshop.env import WebShopEnv
-from trca.envs.webshop.reading import Command, Listing, Option, View, read_command, read_page
+from trca.envs.webshop.reading import Listing, Option, View, read_page
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "webshop"
-
-
-@pytest.mark.parametrize(
-    ("text", "command"),
-    [
-        ("search[red mug]", Command("search", "red mug")),
-        ("click[Buy Now]", Command("click", "buy now")),
-        (" click [ red ] ", Command("click", "red")),
-        ("click[red] now", Command("click", "red")),
-        ("click[bundle [set of 2]]", Command("click", "bundle [set of 2]")),
-        ("", Command()),
-        ("search[]", Command()),
-        ("search[ ]", Command()),
-        ("search", Command()),
-        ("buy[mug]", Command()),
-        ("Click[red]", Command()),
-        ("]click[", Command()),
-    ],
-)
-def test_an_action_is_taken_apart_or_has_no_verb(text, command):
-    assert read_command(text) == command
-
-
-@given(st.text(alphabet="[]\n clicksearh"))
-def test_any_text_is_read(text):
-    assert isinstance(read_command(text), Command)
-
-
-def test_a_very_long_action_is_read_at_once():
-    for text in ("[" * 1_000_000, "click[" + "]" * 1_000_000, "search[" * 200_000):
-        read_command(text)
 
 
 def test_what_a_product_page_shows():

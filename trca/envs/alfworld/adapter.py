@@ -7,11 +7,13 @@ from itertools import islice
 from typing import ClassVar, Final
 
 from trca.envs.adapter import Adapter
+from trca.envs.alfworld.actions import Action, read_action
 from trca.envs.alfworld.beliefs import Beliefs
 from trca.envs.alfworld.binding import ALFWorldBinding, bind
 from trca.envs.alfworld.context import context_key, memory_line
-from trca.envs.alfworld.facts import ALFWorldFacts, Command, kind, read_command, things
+from trca.envs.alfworld.facts import ALFWorldFacts
 from trca.envs.alfworld.pages import REJECTED
+from trca.envs.alfworld.reading import kind, things
 
 _TASK: Final = "Your task is to:"
 
@@ -43,7 +45,7 @@ class ALFWorldAdapter(Adapter):
         Args:
             instruction: The instruction.
             observation: The first observation, which lists the receptacles of the room.
-            admissible: The commands offered with it.
+            admissible: The actions offered with it.
         """
         self.binding = bind(instruction)
         self._words = _words(self.binding)
@@ -56,32 +58,32 @@ class ALFWorldAdapter(Adapter):
 
         Args:
             action: What the agent did; blank when nothing could be read from its response.
-            observation: The world's answer.
-            admissible: The commands offered after it.
+            observation: The environment's answer.
+            admissible: The actions offered after it.
         """
         beliefs = self.beliefs
-        order = read_command(action)
+        read = read_action(action)
         accepted = observation.strip() != REJECTED
-        available = beliefs.within_reach(order)
+        available = beliefs.within_reach(read)
         located = self._located()
-        states_before = beliefs.states.get(order.object, ())
+        states_before = beliefs.states.get(read.object, ())
         seen, visited = len(beliefs.first_seen), len(beliefs.visited)
         searched = len(beliefs.searched)
         if accepted:
-            beliefs.update(order, observation, admissible)
+            beliefs.update(read, observation, admissible)
         snapshot = beliefs.snapshot()
-        states = beliefs.states.get(order.object, ())
-        receptacle_type = self._type(order.receptacle)
+        states = beliefs.states.get(read.object, ())
+        receptacle_type = self._type(read.receptacle)
         lamps = [lamp for lamp, at in beliefs.located(self.binding.lamp) if at in beliefs.here]
         lit = any("on" in beliefs.states.get(lamp, ()) for lamp in lamps)
-        there, elsewhere = _alike(beliefs, order) if order.verb == "move" and accepted else (0, 0)
+        there, elsewhere = _alike(beliefs, read) if read.verb == "move" and accepted else (0, 0)
         self.facts = ALFWorldFacts(
             parsed=not action.isspace() and action != "",
-            verb=order.verb,
+            verb=read.verb,
             available=available,
             accepted=accepted,
             repeated=snapshot in self._past,
-            object_type=self._type(order.object),
+            object_type=self._type(read.object),
             receptacle_type=receptacle_type,
             object_states=states,
             gained_states=tuple(s for s in states if s not in states_before),
@@ -129,11 +131,11 @@ def _words(binding: ALFWorldBinding) -> frozenset[str]:
     return frozenset({binding.target, binding.appliance, binding.destination, binding.lamp, ""})
 
 
-def _alike(beliefs: Beliefs, order: Command) -> tuple[int, int]:
-    box = kind(order.receptacle)
+def _alike(beliefs: Beliefs, action: Action) -> tuple[int, int]:
+    box = kind(action.receptacle)
     counts: dict[str, int] = {}
-    for _, spot in beliefs.located(kind(order.object)):
+    for _, spot in beliefs.located(kind(action.object)):
         if kind(spot) == box:
             counts[spot] = counts.get(spot, 0) + 1
-    there = counts.pop(order.receptacle, 0)
+    there = counts.pop(action.receptacle, 0)
     return there, max(counts.values(), default=0)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from trca.envs.alfworld.actions import Action
 from trca.envs.alfworld.binding import State
-from trca.envs.alfworld.facts import Command, kind, things
+from trca.envs.alfworld.reading import kind, things
 
 _TRANSFORMED: Final[dict[str, State]] = {"heat": "hot", "clean": "clean", "cool": "cool"}
 _UNDONE: Final[dict[str, State]] = {"heat": "cool", "cool": "hot"}
@@ -32,7 +33,7 @@ class Beliefs:
         closed: Receptacles known to be closed.
         opened: Receptacles known to be open.
         where: The receptacle of every object seen and not in hand.
-        first_seen: Where every object was first seen, in order.
+        first_seen: Where every object was first seen, in action.
         states: States known of objects; objects with none are absent.
     """
 
@@ -67,40 +68,40 @@ class Beliefs:
         self._moved: dict[str, str] = {}
         self._seen: dict[str, list[str]] = {}
 
-    def update(self, order: Command, text: str, admissible: Sequence[str]) -> None:
-        """Takes in an accepted command, the answer to it and the commands offered next."""
-        match order.verb:
+    def update(self, action: Action, text: str, admissible: Sequence[str]) -> None:
+        """Takes in an accepted action, the answer to it and the actions offered next."""
+        match action.verb:
             case "goto":
-                self.place = order.receptacle
-                self.visited.setdefault(order.receptacle)
+                self.place = action.receptacle
+                self.visited.setdefault(action.receptacle)
                 self._stand(admissible)
-                self._look_inside(order.receptacle, text)
+                self._look_inside(action.receptacle, text)
                 self._read_offers(admissible)
             case "open":
-                self._look_inside(order.receptacle, text)
+                self._look_inside(action.receptacle, text)
                 self._read_offers(admissible)
             case "close":
-                self.opened.discard(order.receptacle)
-                self.closed.add(order.receptacle)
+                self.opened.discard(action.receptacle)
+                self.closed.add(action.receptacle)
             case "take":
-                self._see(order.object, order.receptacle)
-                self._leave(order.object)
-                self.held = order.object
+                self._see(action.object, action.receptacle)
+                self._leave(action.object)
+                self.held = action.object
             case "move":
                 self.held = ""
-                self._put(order.object, order.receptacle)
+                self._put(action.object, action.receptacle)
                 self._read_offers(admissible)
             case "heat" | "clean" | "cool":
-                self._gain(order.object, _TRANSFORMED[order.verb], _UNDONE.get(order.verb, ""))
+                self._gain(action.object, _TRANSFORMED[action.verb], _UNDONE.get(action.verb, ""))
             case "slice":
-                self._gain(order.object, "sliced")
+                self._gain(action.object, "sliced")
             case "use":
                 if text.startswith("You turn on"):
-                    self._gain(order.object, "on")
-            case "examine" if order.object in self.receptacles:
-                self._look_inside(order.object, text)
+                    self._gain(action.object, "on")
+            case "examine" if action.object in self.receptacles:
+                self._look_inside(action.object, text)
             case "examine":
-                self._examine(order.object, text)
+                self._examine(action.object, text)
             case "look" if self.place:
                 for thing in things(text):
                     self._see(thing, self.place)
@@ -121,26 +122,26 @@ class Beliefs:
         where = self.where
         return [(thing, where[thing]) for thing in self._seen.get(sort, ()) if thing in where]
 
-    def within_reach(self, order: Command) -> bool:
-        """Whether all that a command names is there to act on, as far as was observed."""
-        match order.verb:
+    def within_reach(self, action: Action) -> bool:
+        """Whether all that an action names is there to act on, as far as was observed."""
+        match action.verb:
             case "goto":
-                return order.receptacle in self.receptacles
+                return action.receptacle in self.receptacles
             case "open" | "close":
-                return order.receptacle in self.here
+                return action.receptacle in self.here
             case "take":
-                return order.receptacle in self.here and self._at(order.object, order.receptacle)
+                return action.receptacle in self.here and self._at(action.object, action.receptacle)
             case "move" | "heat" | "clean" | "cool":
-                return order.object == self.held and order.receptacle in self.here
+                return action.object == self.held and action.receptacle in self.here
             case "slice":
-                return order.tool == self.held and self.where.get(order.object) in self.here
+                return action.tool == self.held and self.where.get(action.object) in self.here
             case "use":
-                return self.where.get(order.object) in self.here
+                return self.where.get(action.object) in self.here
             case "examine":
                 return (
-                    order.object == self.held
-                    or order.object in self.here
-                    or self.where.get(order.object) in self.here
+                    action.object == self.held
+                    or action.object in self.here
+                    or self.where.get(action.object) in self.here
                 )
             case verb:
                 return verb != ""

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from trca.envs.alfworld.beliefs import Beliefs
 from trca.envs.alfworld.binding import ALFWorldBinding
-from trca.envs.alfworld.facts import kind
+from trca.envs.alfworld.reading import kind
 from trca.envs.memory import memory_line_of
 
 

@@ -1,4 +1,4 @@
-"""A sensible next command from what an agent could have observed: the warm start's demonstrator."""
+"""A sensible next action from what an agent could have observed: the warm start's demonstrator."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from trca.envs.alfworld import resources
 from trca.envs.alfworld.beliefs import Beliefs
 from trca.envs.alfworld.binding import ALFWorldBinding
-from trca.envs.alfworld.facts import kind
 from trca.envs.alfworld.planner import View, best_way, in_order, may_hold
+from trca.envs.alfworld.reading import kind
 
 
 def demonstrated_action(task: ALFWorldBinding, beliefs: Beliefs, admissible: Sequence[str]) -> str:
@@ -17,7 +17,7 @@ def demonstrated_action(task: ALFWorldBinding, beliefs: Beliefs, admissible: Seq
     Args:
         task: What is asked for.
         beliefs: The room as observed so far.
-        admissible: The commands the world would accept now; the answer is one of them.
+        admissible: The actions that would be accepted now; the answer is one of them.
     """
     view = View(
         receptacles=beliefs.receptacles,
@@ -28,14 +28,14 @@ def demonstrated_action(task: ALFWorldBinding, beliefs: Beliefs, admissible: Seq
         states=beliefs.states,
     )
     way = best_way(task, view)
-    if way is not None and way.commands[0] in admissible:
-        return way.commands[0]
+    if way is not None and way.actions[0] in admissible:
+        return way.actions[0]
     search = _search(task, beliefs)
     return search if search in admissible else "look"
 
 
 def _search(task: ALFWorldBinding, beliefs: Beliefs) -> str:
-    """The next command of a search: likely receptacles first, of those the open ones first."""
+    """The next action of a search: likely receptacles first, of those the open ones first."""
     names = resources.type_names()
     lamp_only = bool(task.lamp) and kind(beliefs.held) == task.target
 

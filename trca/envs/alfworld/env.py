@@ -29,8 +29,8 @@ ENV_ID: Final = "trca/ALFWorld-v0"
 class ALFWorldEnv(TextEnv):
     """One household task an episode, played by ALFWorld's own rules with its own text.
 
-    Observations, admissible commands and success are those of ALFWorld 0.4.2. Commands are exact:
-    a command is carried out when it is one of ``info["admissible_actions"]``; anything else is
+    Observations, admissible actions and success are those of ALFWorld 0.4.2. Actions are exact:
+    an action is carried out when it is one of ``info["admissible_actions"]``; anything else is
     answered ``Nothing happens.`` and costs a step. An episode ends with success (``terminated``,
     reward 1) or after ``max_steps`` (``truncated``).
 

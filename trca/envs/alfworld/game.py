@@ -74,7 +74,7 @@ class Game:
 
     Attributes:
         task: The instruction, such as ``put a clean mug in shelf.``
-        walkthrough: Commands that win, where the file gives them.
+        walkthrough: Actions that win, where the file gives them.
         goal: What must hold for success; all blocks of it.
         names: Name of each id.
         start: The location of the agent at the start.
@@ -95,7 +95,7 @@ class Game:
         vessels: Objects that can hold others.
         treatable: ``clean``, ``heat`` or ``cool`` -> objects it can be done to.
         treats: What each appliance does: ``clean``, ``heat`` or ``cool``.
-        goto: Command -> the receptacle it leads to.
+        goto: Action -> the receptacle it leads to.
     """
 
     def __init__(self, data: Mapping[str, Any], source: str | Path = "game") -> None:
@@ -113,8 +113,8 @@ class Game:
                 raise GameFileError(source, f"it has no {key!r} text, so it is no ALFWorld game")
         walkthrough = data.get("walkthrough") or []
         if not isinstance(walkthrough, list | tuple):
-            raise GameFileError(source, "its 'walkthrough' is no list of commands")
-        self.walkthrough: tuple[str, ...] = tuple(str(command) for command in walkthrough)
+            raise GameFileError(source, "its 'walkthrough' is no list of actions")
+        self.walkthrough: tuple[str, ...] = tuple(str(action) for action in walkthrough)
         sinks = _SINKS.get(_digest(_plain(data["pddl_domain"])))
         if sinks is None:
             raise GameFileError(source, "its PDDL domain is not ALFWorld's: its rules are unknown")

@@ -32,11 +32,11 @@ def oracle_action(task: ALFWorldBinding, simulator: Simulator) -> str:
     way = best_way(task, true_view(simulator))
     if way is None or way.missing:
         raise OracleError(f"no way to success is known for {task}")
-    return way.commands[0]
+    return way.actions[0]
 
 
 def true_view(simulator: Simulator) -> View:
-    """The true state of a simulator, in the names that commands use."""
+    """The true state of a simulator, in the names that actions use."""
     facts = defaultdict(list)
     for name, *arguments in simulator.facts:
         facts[name].append(arguments)

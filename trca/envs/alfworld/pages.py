@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 REJECTED: Final = "Nothing happens."
-"""What the world answers to a command that it does not carry out."""
+"""The answer to an action that is not carried out."""
 HELP: Final = """\
 Available commands:
   look:                             look around your current location

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from trca.envs.alfworld import resources
 from trca.envs.alfworld.binding import ALFWorldBinding
-from trca.envs.alfworld.facts import kind
+from trca.envs.alfworld.reading import kind
 
 
 @dataclass(frozen=True)
 class View:
-    """What is known of a room, in the names that commands use.
+    """What is known of a room, in the names that actions use.
 
     Attributes:
         receptacles: Those of the room.
@@ -36,14 +36,14 @@ class View:
 
 @dataclass(frozen=True)
 class Way:
-    """Commands, and how much of the task they leave undone.
+    """Actions, and how much of the task they leave undone.
 
     Attributes:
-        commands: In order.
+        actions: In order.
         missing: Objects or lamps of the task for which no way is known yet.
     """
 
-    commands: tuple[str, ...]
+    actions: tuple[str, ...]
     missing: int
 
 
@@ -55,8 +55,8 @@ def best_way(task: ALFWorldBinding, view: View) -> Way | None:
         view: What is known.
     """
     ways = _look_ways(task, view) if task.lamp else _place_ways(task, view)
-    best = min(ways, key=lambda way: (way.missing, len(way.commands)), default=None)
-    return best if best is not None and best.commands else None
+    best = min(ways, key=lambda way: (way.missing, len(way.actions)), default=None)
+    return best if best is not None and best.actions else None
 
 
 def may_hold(receptacle: str, thing: str) -> bool:
@@ -82,13 +82,13 @@ def _look_ways(task: ALFWorldBinding, view: View) -> Iterable[Way]:
         if not walk.take(thing):
             continue
         if not lamps:
-            yield Way(tuple(walk.commands), 1)
+            yield Way(tuple(walk.actions), 1)
         for lamp in lamps:
             last = walk.copy()
             last.reach(view.where[lamp])
             if "on" not in view.states.get(lamp, ()):
-                last.commands.append(f"use {lamp}")
-            yield Way(tuple(last.commands), 0)
+                last.actions.append(f"use {lamp}")
+            yield Way(tuple(last.actions), 0)
 
 
 def _place_ways(task: ALFWorldBinding, view: View) -> Iterable[Way]:
@@ -106,20 +106,20 @@ def _place_ways(task: ALFWorldBinding, view: View) -> Iterable[Way]:
                 trip = walk.copy()
                 if trip.take(thing) and (fit(thing) or trip.treat(task)):
                     trip.put(destination)
-                    trips.append((len(trip.commands), thing, trip))
+                    trips.append((len(trip.actions), thing, trip))
             if not trips:
                 break
             _, done, walk = min(trips, key=lambda trip: trip[0])
             left.remove(done)
             missing -= 1
-        yield Way(tuple(walk.commands), missing)
+        yield Way(tuple(walk.actions), missing)
 
 
 class _Walk:
     """A walk through a room that only remembers what it changes."""
 
     def __init__(self, view: View) -> None:
-        self.commands: list[str] = []
+        self.actions: list[str] = []
         self._view = view
         self._here = set(view.here)
         self._held = view.held
@@ -128,17 +128,17 @@ class _Walk:
 
     def copy(self) -> _Walk:
         walk = _Walk(self._view)
-        walk.commands = list(self.commands)
+        walk.actions = list(self.actions)
         walk._here, walk._held, walk._closed = set(self._here), self._held, set(self._closed)
         walk._moved = dict(self._moved)
         return walk
 
     def reach(self, receptacle: str, *, inside: bool = False) -> None:
         if receptacle not in self._here:
-            self.commands.append(f"go to {receptacle}")
+            self.actions.append(f"go to {receptacle}")
             self._here = {receptacle}
         if inside and receptacle in self._closed:
-            self.commands.append(f"open {receptacle}")
+            self.actions.append(f"open {receptacle}")
             self._closed.discard(receptacle)
 
     def take(self, thing: str) -> bool:
@@ -156,7 +156,7 @@ class _Walk:
                 return False
             self.put(min(spots, key=self._trouble))
         self.reach(source, inside=True)
-        self.commands.append(f"take {thing} from {source}")
+        self.actions.append(f"take {thing} from {source}")
         self._held = thing
         return True
 
@@ -168,12 +168,12 @@ class _Walk:
         appliance = next((a for a in appliances if a in self._here), appliances[0])
         self.reach(appliance)
         verb = {"hot": "heat", "cool": "cool", "clean": "clean"}[task.state]
-        self.commands.append(f"{verb} {self._held} with {appliance}")
+        self.actions.append(f"{verb} {self._held} with {appliance}")
         return True
 
     def put(self, receptacle: str) -> None:
         self.reach(receptacle, inside=True)
-        self.commands.append(f"move {self._held} to {receptacle}")
+        self.actions.append(f"move {self._held} to {receptacle}")
         self._moved[self._held] = receptacle
         self._held = ""
 

@@ -58,18 +58,18 @@ class Simulator:
         self._last = text.intro(self._look(room), game.task)
         return self._last
 
-    def step(self, command: str) -> str:
+    def step(self, action: str) -> str:
         """Carries out an action and returns the observation; any string is legal.
 
         Once the game is over nothing changes any more, and the last observation is repeated.
         """
         if self.done:
             return self._last
-        action = self._actions.get(command.strip())
-        if action is None:
+        act = self._actions.get(action.strip())
+        if act is None:
             self._last = text.REJECTED
         else:
-            self._last = self._act(*action)
+            self._last = self._act(*act)
             self._offer()
             self.won = self._goal_holds()
         self.done = self.won
@@ -96,12 +96,12 @@ class Simulator:
             yield "holds", "agent", names[self._held]
 
     def _offer(self) -> None:
-        """Collects the actions whose preconditions hold, by command."""
+        """Collects the actions whose preconditions hold, by name."""
         game, names, held = self.game, self.game.names, self._held
         here = game.receptacles_at.get(self._place, ())
         actions: dict[str, tuple[str, str, str]] = {
-            command: ("goto", "", receptacle)
-            for command, receptacle in game.goto.items()
+            action: ("goto", "", receptacle)
+            for action, receptacle in game.goto.items()
             if receptacle not in here
         }
         for word in ("help", "inventory", "look"):
@@ -131,8 +131,8 @@ class Simulator:
             if game.object_type.get(held) in _KNIVES:
                 for thing in game.sliceable:
                     if self._place in self._places.get(thing, ()):
-                        command = f"slice {names[thing]} with {names[held]}"
-                        actions[command] = ("slice", thing, held)
+                        action = f"slice {names[thing]} with {names[held]}"
+                        actions[action] = ("slice", thing, held)
         self._actions = actions
         self.admissible_actions = sorted(actions)
 

@@ -13,7 +13,7 @@ ANSWER_OFFER: Final = "answer[<your answer>]"
 """How an answer is offered among the admissible actions."""
 
 
-class Command(NamedTuple):
+class Action(NamedTuple):
     """An action as read.
 
     Attributes:
@@ -32,20 +32,20 @@ class Command(NamedTuple):
         return int(argument) if self.verb == "open" and plain else 0
 
 
-def read_command(action: str) -> Command:
+def read_action(text: str) -> Action:
     """Reads an action; any string is legal, costs linear time, and may turn out to be none.
 
     The case of the verb and spaces around it do not matter.
     """
-    head, _, rest = action.strip().partition("[")
+    head, _, rest = text.strip().partition("[")
     verb = head.strip().lower()
     if verb not in VERBS or not rest.endswith("]"):
-        return Command()
+        return Action()
     argument = " ".join(rest[:-1].encode(errors="replace").decode().split())
-    return Command(cast("Verb", verb), argument)
+    return Action(cast("Verb", verb), argument)
 
 
 def offered_actions(results: int) -> list[str]:
-    """What the world accepts when the last search has found that many passages."""
+    """What is accepted when the last search has found that many passages."""
     opens = (f"open[{number}]" for number in range(1, results + 1))
     return [SEARCH_OFFER, *opens, ANSWER_OFFER]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from trca.envs.adapter import Adapter
-from trca.envs.searchqa.actions import Command, read_command
+from trca.envs.searchqa.actions import Action, read_action
 from trca.envs.searchqa.beliefs import Beliefs, Known
 from trca.envs.searchqa.binding import SearchQABinding, bind, formats_of
 from trca.envs.searchqa.context import context_key, memory_line
@@ -54,15 +54,15 @@ class SearchQAAdapter(Adapter):
             observation: The text that answered it.
             admissible: The actions offered after it.
         """
-        order = read_command(action)
-        accepted = order.verb != "" and observation != REJECTED
+        read = read_action(action)
+        accepted = read.verb != "" and observation != REJECTED
         parsed = not action.isspace() and action != ""
         if not accepted:
-            self.facts = SearchQAFacts(parsed=parsed, verb=order.verb)
-        elif order.verb == "answer":
-            self.facts = self._answer(order)
+            self.facts = SearchQAFacts(parsed=parsed, verb=read.verb)
+        elif read.verb == "answer":
+            self.facts = self._answer(read)
         else:
-            self.facts = self._retrieve(order, observation)
+            self.facts = self._retrieve(read, observation)
         return self.facts
 
     @property
@@ -75,29 +75,29 @@ class SearchQAAdapter(Adapter):
         """One line of what was observed; see `trca.envs.searchqa.context`."""
         return memory_line(self.beliefs)
 
-    def _retrieve(self, order: Command, observation: str) -> SearchQAFacts:
+    def _retrieve(self, action: Action, observation: str) -> SearchQAFacts:
         beliefs = self.beliefs
-        query = spaced(order.argument) if order.verb == "search" else ""
+        query = spaced(action.argument) if action.verb == "search" else ""
         searched, leads = len(beliefs.queries), tuple(beliefs.leads)
         names, relations = set(beliefs.names), set(beliefs.relations)
         texts = {key: passage.shown.text for key, passage in beliefs.known.items()}
         read = set(beliefs.read)
         supporting = {key for key, passage in beliefs.known.items() if passage.supports}
         match = beliefs.best_match()
-        beliefs.update(order, read_passages(observation))
+        beliefs.update(action, read_passages(observation))
         page = [beliefs.known[key] for key in beliefs.page]
         fresh = [p for key, p in zip(beliefs.page, page, strict=True) if key not in texts]
         longer = [k for k in beliefs.page if texts.get(k) != beliefs.known[k].shown.text]
         support = [p for k, p in beliefs.known.items() if p.supports and k not in supporting]
-        opened = order.verb == "open" and not read.issuperset(beliefs.page)
+        opened = action.verb == "open" and not read.issuperset(beliefs.page)
         return SearchQAFacts(
-            verb=order.verb,
+            verb=action.verb,
             accepted=True,
             repeated=not longer,
             new_query=query != "" and len(beliefs.queries) > searched,
             query_names=tuple([n for n in self.binding.entities if says(query, n)]),
             query_leads=sum([lead in query for lead in leads]),
-            found=len(page) if order.verb == "search" else 0,
+            found=len(page) if action.verb == "search" else 0,
             new_passages=len(fresh),
             new_names=tuple([name for name in beliefs.names if name not in names]),
             new_relations=tuple([cue for cue in beliefs.relations if cue not in relations]),
@@ -111,18 +111,18 @@ class SearchQAAdapter(Adapter):
             support=len(supporting),
         )
 
-    def _answer(self, order: Command) -> SearchQAFacts:
+    def _answer(self, action: Action) -> SearchQAFacts:
         beliefs, binding = self.beliefs, self.binding
         support: list[Known] = beliefs.support()
-        beliefs.update(order, ())
-        words = spaced(order.argument)
+        beliefs.update(action, ())
+        words = spaced(action.argument)
         return SearchQAFacts(
             verb="answer",
             accepted=True,
             searched=len(beliefs.queries),
             support=len(support),
-            formats=formats_of(order.argument, binding.choices),
-            shown=beliefs.stand_in(order.argument, beliefs.known.values()),
-            supported=beliefs.stand_in(order.argument, support),
+            formats=formats_of(action.argument, binding.choices),
+            shown=beliefs.stand_in(action.argument, beliefs.known.values()),
+            supported=beliefs.stand_in(action.argument, support),
             echo=not binding.choices and words in map(spaced, binding.entities),
         )

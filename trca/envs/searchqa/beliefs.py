@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from trca.envs.searchqa.actions import Command
+from trca.envs.searchqa.actions import Action
 from trca.envs.searchqa.binding import SearchQABinding
 from trca.envs.searchqa.proper_names import names_in
 from trca.envs.searchqa.reading import Shown, says, spaced
@@ -74,18 +74,18 @@ class Beliefs:
             stem for text in (*binding.entities, *binding.constraints) for stem in stems_of(text)
         ).union(binding.relation)
 
-    def update(self, command: Command, passages: Sequence[Shown]) -> None:
+    def update(self, action: Action, passages: Sequence[Shown]) -> None:
         """Takes in an accepted action and the passages that answered it."""
-        self.tool = command.verb
-        if command.verb == "answer":
-            self.reply = command.argument
+        self.tool = action.verb
+        if action.verb == "answer":
+            self.reply = action.argument
             self.page = ()
             return
         self.page = tuple([self._add(passage) for passage in passages])
-        if command.verb == "search":
-            query = spaced(command.argument)
+        if action.verb == "search":
+            query = spaced(action.argument)
             self.queries.pop(query, None)
-            self.queries[query] = command.argument
+            self.queries[query] = action.argument
             self.results = self.page
         else:
             self.read.update(self.page)

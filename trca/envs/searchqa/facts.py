@@ -26,7 +26,7 @@ class SearchQAFacts:
     Attributes:
         parsed: Whether an action could be read from the response.
         verb: What the action asks for.
-        accepted: Whether the world carried the action out.
+        accepted: Whether the action was carried out.
         repeated: Whether a search or opening shows nothing that was not shown before.
         new_query: Whether a search has other words than every search before.
         query_names: Names of the question in a search.

@@ -17,7 +17,7 @@ from typing import Final
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError, Retriever
 from trca.envs.searchqa import answer_scores
-from trca.envs.searchqa.actions import read_command
+from trca.envs.searchqa.actions import read_action
 from trca.envs.searchqa.data.questions import Question
 from trca.envs.searchqa.pages import (
     ANSWERED,
@@ -78,19 +78,19 @@ class Simulator:
         Raises:
             RetrievalError: When the search could not be done; everything is then as it was.
         """
-        command = read_command(action)
+        read = read_action(action)
         ready = self._ready
         self._ready = {}
-        if command.verb == "search" and command.argument:
-            return self._search(command.argument[:LONGEST_QUERY], ready)
-        if command.verb == "answer" and command.argument:
+        if read.verb == "search" and read.argument:
+            return self._search(read.argument[:LONGEST_QUERY], ready)
+        if read.verb == "answer" and read.argument:
             self.accepted = self.done = True
-            self.answer = command.argument
+            self.answer = read.argument
             return ANSWERED
-        self.accepted = 1 <= command.number <= len(self.results)
+        self.accepted = 1 <= read.number <= len(self.results)
         if not self.accepted:
             return REJECTED
-        return passage_page(command.number, self.results[command.number - 1])
+        return passage_page(read.number, self.results[read.number - 1])
 
     @property
     def score(self) -> float:
@@ -109,9 +109,9 @@ class Simulator:
 
     def search_of(self, action: str) -> str | None:
         """The query that an action sends to the retriever; None where it sends none."""
-        command = read_command(action)
-        searches = command.verb == "search" and bool(command.argument) and not self.done
-        return command.argument[:LONGEST_QUERY] if searches else None
+        read = read_action(action)
+        searches = read.verb == "search" and bool(read.argument) and not self.done
+        return read.argument[:LONGEST_QUERY] if searches else None
 
     def _start(self) -> None:
         self._ready = {}

@@ -6,18 +6,12 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from trca.envs.adapter import Adapter
+from trca.envs.webshop.actions import Action, can_click, can_search, read_action
 from trca.envs.webshop.beliefs import Beliefs
 from trca.envs.webshop.binding import WebShopBinding, bind
 from trca.envs.webshop.context import context_key, memory_line
 from trca.envs.webshop.facts import Target, WebShopFacts
-from trca.envs.webshop.reading import (
-    Command,
-    View,
-    can_click,
-    can_search,
-    read_command,
-    read_page,
-)
+from trca.envs.webshop.reading import View, read_page
 
 _BUTTONS: Final[dict[str, Target]] = {
     "back to search": "back",
@@ -76,28 +70,28 @@ class WebShopAdapter(Adapter):
             admissible: The actions offered after it.
         """
         beliefs = self.beliefs
-        order = read_command(action)
-        target = self._target(order)
-        option = self._option(order)
-        available = self._available(order)
+        read = read_action(action)
+        target = self._target(read)
+        option = self._option(read)
+        available = self._available(read)
         changed = observation != self._observation
-        accepted = order.verb != "" and (changed or (available and order.verb == "click"))
+        accepted = read.verb != "" and (changed or (available and read.verb == "click"))
         known_match = beliefs.best_match
         words_before, opened_before = beliefs.words_seen, len(beliefs.opened)
         was_ready = beliefs.ready
         if accepted:
-            beliefs.update(order, read_page(observation, admissible))
+            beliefs.update(read, read_page(observation, admissible))
         self._observation, self._offered = observation, admissible
         snapshot = beliefs.snapshot()
         product = beliefs.now
         words = len(self.binding.words)
-        searching = order.verb == "search"
-        query_words = beliefs.words_in(order.argument) if searching else 0
+        searching = read.verb == "search"
+        query_words = beliefs.words_in(read.argument) if searching else 0
         opened = len(beliefs.opened) > opened_before
         wanted_values = tuple(v for values in product.wanted.values() for v in values)
         self.facts = WebShopFacts(
             parsed=not action.isspace() and action != "",
-            verb=order.verb,
+            verb=read.verb,
             target=target,
             available=available,
             accepted=accepted,
@@ -131,25 +125,25 @@ class WebShopAdapter(Adapter):
         """One line of what was observed; see `trca.envs.webshop.context`."""
         return memory_line(self.beliefs)
 
-    def _target(self, order: Command) -> Target:
-        if order.verb != "click":
+    def _target(self, action: Action) -> Target:
+        if action.verb != "click":
             return ""
-        button = _BUTTONS.get(order.argument)
+        button = _BUTTONS.get(action.argument)
         if button is not None:
             return button
         view = self.beliefs.view
-        if order.argument in [option.name for option in view.options]:
+        if action.argument in [option.name for option in view.options]:
             return "option"
-        if order.argument in [listing.asin for listing in view.listings]:
+        if action.argument in [listing.asin for listing in view.listings]:
             return "product"
         return "unknown"
 
-    def _option(self, order: Command) -> str:
+    def _option(self, action: Action) -> str:
         """The value that a click chooses, or blank."""
-        options = self.beliefs.view.options if order.verb == "click" else ()
-        return next((o.value for o in options if o.name == order.argument), "")
+        options = self.beliefs.view.options if action.verb == "click" else ()
+        return next((o.value for o in options if o.name == action.argument), "")
 
-    def _available(self, order: Command) -> bool:
-        if order.verb == "search":
+    def _available(self, action: Action) -> bool:
+        if action.verb == "search":
             return can_search(self._offered)
-        return order.verb == "click" and can_click(order.argument, self._offered)
+        return action.verb == "click" and can_click(action.argument, self._offered)

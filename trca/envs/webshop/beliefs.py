@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
+from trca.envs.webshop.actions import Action
 from trca.envs.webshop.binding import WebShopBinding, catalogue_stems, stems, wanted
-from trca.envs.webshop.reading import Command, Listing, View
+from trca.envs.webshop.reading import Listing, View
 
 
 @dataclass
@@ -86,12 +87,12 @@ class Beliefs:
         self.new_match = 0
         self._details: set[tuple[str, str]] = set()
 
-    def update(self, order: Command, view: View) -> None:
+    def update(self, action: Action, view: View) -> None:
         """Takes in an accepted action and the page it led to."""
         before, self.view = self.view, view
         self.new_match = 0
-        if order.verb == "search":
-            self.queries.setdefault(order.argument)
+        if action.verb == "search":
+            self.queries.setdefault(action.argument)
         if view.page in ("search", "results"):
             self._leave()
         if view.page == "results":
@@ -101,9 +102,9 @@ class Beliefs:
             self.best_match = max(self.best_match, self.new_match)
         elif view.page == "item":
             if before.page == "item":
-                self._choose(order.argument)
+                self._choose(action.argument)
             elif before.page != "detail":
-                self._open(order.argument, view)
+                self._open(action.argument, view)
         elif view.page == "detail" and self.product:
             self._details.add((self.product, view.text))
             self._show(view.text)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from trca.envs.text_env import Outcome, TextEnv
+from trca.envs.webshop.actions import SEARCH_OFFER
 from trca.envs.webshop.adapter import WebShopAdapter
 from trca.envs.webshop.data.catalogue import Catalogue, Compat, open_catalogue
 from trca.envs.webshop.demonstrator import demonstrated_action
@@ -24,8 +25,6 @@ from trca.envs.webshop.simulator import Simulator
 from trca.envs.webshop.tasks import tasks_of
 
 ENV_ID: Final = "trca/WebShop-v0"
-SEARCH_OFFER: Final = "search[<your query>]"
-"""How a search is offered among the admissible actions."""
 REWARDS: Final = ("success", "score")
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from trca.envs.webshop.reading import PageType, Verb
+from trca.envs.webshop.actions import Verb
+from trca.envs.webshop.reading import PageType
 
 Target = Literal["", "back", "previous", "next", "product", "option", "detail", "buy", "unknown"]
 """What a click names; blank when the action is no click."""
@@ -28,7 +29,7 @@ class WebShopFacts:
         verb: What the action asks for.
         target: What a click names.
         available: Whether the search bar or the button was there to use.
-        accepted: Whether the world carried the action out.
+        accepted: Whether the action was carried out.
         repeated: Whether what can be observed (page, product, options chosen, all that is known) is
             now as it was at an earlier time of the episode.
         page: The page shown afterwards.

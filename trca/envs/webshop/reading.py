@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
+from trca.envs.webshop.actions import can_search, clickable
+
 PageType = Literal["search", "results", "item", "detail", "done"]
-Verb = Literal["", "search", "click"]
 
 _SEPARATOR: Final = " [SEP] "
 _BUTTON = re.compile(r"\[(?:clicked )?button\] (.*) \[(?:clicked )?button_\]")
@@ -84,18 +85,6 @@ class View(NamedTuple):
         return {group: tuple(values) for group, values in groups.items()}
 
 
-class Command(NamedTuple):
-    """An action taken apart.
-
-    Attributes:
-        verb: What it asks for; blank when it has the form of no action.
-        argument: The text in brackets, in lower case.
-    """
-
-    verb: Verb = ""
-    argument: str = ""
-
-
 def amounts_in(price: str) -> list[str]:
     """The numbers of a price as written: one, or the lowest and the highest."""
     return _AMOUNT.findall(price)
@@ -104,33 +93,6 @@ def amounts_in(price: str) -> list[str]:
 @lru_cache(maxsize=4096)
 def _lowest(price: str) -> float:
     return float(next(iter(amounts_in(price)), 0.0))
-
-
-def read_command(text: str) -> Command:
-    """Takes an action apart; blanks around its parts and text after the last ``]`` are ignored."""
-    name, _, argument = text[: text.rfind("]") + 1].partition("[")
-    argument = argument[:-1].strip().lower()
-    match name.strip() if argument else "":
-        case "search":
-            return Command("search", argument)
-        case "click":
-            return Command("click", argument)
-    return Command()
-
-
-def clickable(admissible: Sequence[str]) -> frozenset[str]:
-    """What can be clicked, by the actions offered."""
-    return frozenset([a[6:-1] for a in admissible if a.startswith("click[")])
-
-
-def can_click(name: str, admissible: Sequence[str]) -> bool:
-    """Whether the actions offered include this click."""
-    return f"click[{name}]" in admissible
-
-
-def can_search(admissible: Sequence[str]) -> bool:
-    """Whether the actions offered include a search."""
-    return bool(admissible) and admissible[0].startswith("search[")
 
 
 def read_page(observation: str, admissible: Sequence[str]) -> View:

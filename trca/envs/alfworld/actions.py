@@ -1,0 +1,82 @@
+"""ALFWorld's actions in words, such as ``take mug 1 from desk 2``, and how they are read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from trca.envs.alfworld.reading import NAME
+
+Verb = Literal[
+    "",
+    "goto",
+    "open",
+    "close",
+    "take",
+    "move",
+    "heat",
+    "clean",
+    "cool",
+    "slice",
+    "use",
+    "examine",
+    "look",
+    "inventory",
+    "help",
+]
+"""What an action asks for; blank when it has the form of none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action taken apart.
+
+    Attributes:
+        verb: What it asks for.
+        object: The object it names, such as ``mug 1``, or blank.
+        receptacle: The receptacle it names, or blank.
+        tool: The knife of ``slice``, or blank.
+    """
+
+    verb: Verb = ""
+    object: str = ""
+    receptacle: str = ""
+    tool: str = ""
+
+
+_FORMS: tuple[tuple[Verb, re.Pattern[str]], ...] = (
+    ("goto", re.compile(rf"go to (?P<receptacle>{NAME})")),
+    ("open", re.compile(rf"open (?P<receptacle>{NAME})")),
+    ("close", re.compile(rf"close (?P<receptacle>{NAME})")),
+    ("take", re.compile(rf"take (?P<object>{NAME}) from (?P<receptacle>{NAME})")),
+    ("move", re.compile(rf"move (?P<object>{NAME}) to (?P<receptacle>{NAME})")),
+    ("heat", re.compile(rf"heat (?P<object>{NAME}) with (?P<receptacle>{NAME})")),
+    ("clean", re.compile(rf"clean (?P<object>{NAME}) with (?P<receptacle>{NAME})")),
+    ("cool", re.compile(rf"cool (?P<object>{NAME}) with (?P<receptacle>{NAME})")),
+    ("slice", re.compile(rf"slice (?P<object>{NAME}) with (?P<tool>{NAME})")),
+    ("use", re.compile(rf"use (?P<object>{NAME})")),
+    ("examine", re.compile(rf"examine (?P<object>{NAME})")),
+    ("look", re.compile("look")),
+    ("inventory", re.compile("inventory")),
+    ("help", re.compile("help")),
+)
+_LONGEST = 200
+
+
+def read_action(text: str) -> Action:
+    """Takes an action apart; a text in the form of none has a blank verb.
+
+    ``examine`` names an object or a receptacle; what it names is given as the object.
+    """
+    return _read_action(text) if len(text) <= _LONGEST else Action()
+
+
+@lru_cache(maxsize=8192)
+def _read_action(text: str) -> Action:
+    for verb, form in _FORMS:
+        match = form.fullmatch(text)
+        if match is not None:
+            return Action(verb, **match.groupdict())
+    return Action()

@@ -1,0 +1,50 @@
+"""The two actions in words: ``search[query]`` and ``click[x]``; which of them a page admits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+Verb = Literal["", "search", "click"]
+
+SEARCH_OFFER: Final = "search[<your query>]"
+"""How a search is offered among the admissible actions."""
+
+
+class Action(NamedTuple):
+    """An action taken apart.
+
+    Attributes:
+        verb: What it asks for; blank when it has the form of no action.
+        argument: The text in brackets, in lower case.
+    """
+
+    verb: Verb = ""
+    argument: str = ""
+
+
+def read_action(text: str) -> Action:
+    """Takes an action apart; blanks around its parts and text after the last ``]`` are ignored."""
+    name, _, argument = text[: text.rfind("]") + 1].partition("[")
+    argument = argument[:-1].strip().lower()
+    match name.strip() if argument else "":
+        case "search":
+            return Action("search", argument)
+        case "click":
+            return Action("click", argument)
+    return Action()
+
+
+def clickable(admissible: Sequence[str]) -> frozenset[str]:
+    """What can be clicked, by the actions offered."""
+    return frozenset([a[6:-1] for a in admissible if a.startswith("click[")])
+
+
+def can_click(name: str, admissible: Sequence[str]) -> bool:
+    """Whether the actions offered include this click."""
+    return f"click[{name}]" in admissible
+
+
+def can_search(admissible: Sequence[str]) -> bool:
+    """Whether the actions offered include a search."""
+    return bool(admissible) and admissible[0].startswith("search[")
