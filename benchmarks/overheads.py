@@ -2,9 +2,10 @@
 
     python benchmarks/overheads.py outputs/quickstart
 
-Generation is the model, world the games with their text, judging the facts, contexts and rubric
-operators, credit the advantages and the rows of tensors, learning the updates, sync the weights'
-way back to the runners. What is left over is RLlib's own work, evaluation, and writing files.
+Generation is the model, environment the games with their text, judging the facts, contexts and
+rubric operators, credit the advantages and the rows of tensors, learning the updates, sync the
+weights' way back to the runners. What is left over is RLlib's own work, evaluation, and writing
+files.
 """
 
 from __future__ import annotations

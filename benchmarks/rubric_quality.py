@@ -116,13 +116,13 @@ def coverage(rollout: Rollout, positive: np.ndarray) -> float:
 
 def print_firing(rollouts: dict[str, list[Rollout]], library: RubricLibrary) -> None:
     """Share of steps on which each operator fires, per agent."""
-    print(f"\n{'share of steps an operator fires on':42}" + "".join(f"{a:>11}" for a in rollouts))
+    print(f"\n{'share of steps an operator fires on':42}" + "".join(f"{a:>13}" for a in rollouts))
     rates = {
         agent: np.concatenate([r.judgments for r in group]).mean(axis=0)
         for agent, group in rollouts.items()
     }
     for number, operator in enumerate(library.operators):
-        shares = "".join(f"{rates[agent][number]:11.3f}" for agent in rollouts)
+        shares = "".join(f"{rates[agent][number]:13.3f}" for agent in rollouts)
         print(f"{operator.category:12}{operator.id:30}{shares}")
 
 
@@ -147,10 +147,10 @@ def print_coverage(rollouts: dict[str, list[Rollout]], positive: np.ndarray) -> 
     everyone = list(itertools.chain(*rollouts.values()))
     print("correlation of final coverage with success:")
     for name, group in [("all", everyone), *rollouts.items()]:
-        print(f"  {name:10}{correlation(group, positive):6.3f}")
+        print(f"  {name:14}{correlation(group, positive):6.3f}")
     for task_type in sorted({r.task_type for r in everyone}):
         group = [r for r in everyone if r.task_type == task_type]
-        print(f"  {task_type:10}{correlation(group, positive):6.3f}")
+        print(f"  {task_type:14}{correlation(group, positive):6.3f}")
 
 
 def correlation(rollouts: list[Rollout], positive: np.ndarray) -> float:

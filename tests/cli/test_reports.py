@@ -23,7 +23,7 @@ def evaluation(*scores):
     ("second", "scores"), [((0.5, 1.0), [0.0, 0.5, 1.0, 1.0]), ((0.0, 1.0), [])]
 )
 def test_scores_are_told_of_all_seeds_or_of_none(second, scores):
-    panel = Panel("world", "valid", ("t0", "t1"))
+    panel = Panel("environment", "valid", ("t0", "t1"))
     report = Report.of(panel, {0: evaluation(0.0, 1.0), 1: evaluation(*second)})
     told = [each.measures["score"] for each in report.outcomes if "score" in each.measures]
     assert told == scores

@@ -1,4 +1,4 @@
-"""The self-check passes the world as it is and names what is wrong with a spoiled one."""
+"""The self-check passes the environment as it is and names what is wrong with a spoiled one."""
 
 import gymnasium
 import pytest

@@ -44,7 +44,7 @@ def test_it_trains(cluster: None, algorithm: str, env: str) -> None:
             assert {len(step.judgments) for step in steps} == {15 if env == JUDGED else 0}
             if env == PLAIN:
                 assert all(step.context == step.observation for step in steps)
-        assert trainer.panel("test").world == "KeyDoor"
+        assert trainer.panel("test").environment == "KeyDoor"
     finally:
         trainer.stop()
 

@@ -1,4 +1,4 @@
-"""Small real parts: a tokenizer, random models, and a world to imitate in."""
+"""Small real parts: a tokenizer, random models, and an environment to imitate in."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class RoomEnv(TextEnv):
 
 @pytest.fixture(scope="session")
 def room() -> str:
-    """Gymnasium id of a small world with a demonstrator."""
+    """Gymnasium id of a small environment with a demonstrator."""
     register("toy/Room-v0", RoomEnv)
     return "toy/Room-v0"
 

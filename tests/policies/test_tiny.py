@@ -168,7 +168,7 @@ def test_the_demonstrator_is_as_random_as_asked(room: str) -> None:
 
     def sensible(randomness: float) -> float:
         examples = demonstrate([env], randomness, 400, 0, 0, quiet)
-        return float(np.mean([e.command[6:] == e.prompt.split("\n")[0][5:-1] for e in examples]))
+        return float(np.mean([e.action[6:] == e.prompt.split("\n")[0][5:-1] for e in examples]))
 
     assert sensible(0.0) == 1.0
     assert 0.4 < sensible(0.5) < 0.75
@@ -180,7 +180,7 @@ def test_deliberate_commands_are_never_random() -> None:
 
     def answers(deliberate: tuple[str, ...]) -> int:
         examples = demonstrate([env], 1.0, 400, 0, 0, lambda *_: None, deliberate)
-        return sum(example.command.startswith("answer") for example in examples)
+        return sum(example.action.startswith("answer") for example in examples)
 
     assert answers(()) > 40
     assert answers(("answer",)) == 0

@@ -1,4 +1,4 @@
-"""Algorithms for language models on text worlds; importing this registers them with Ray Tune.
+"""Algorithms for language models in text environments; importing this registers them with Ray Tune.
 
 ::
 

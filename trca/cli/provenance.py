@@ -72,7 +72,7 @@ def panel_record(panel: Panel) -> dict[str, Any]:
     """A panel as plain data: its hash first, then its tasks."""
     return {
         "hash": panel.hash,
-        "world": panel.world,
+        "environment": panel.environment,
         "split": panel.split,
         "tasks": len(panel.task_ids),
         "task_ids": list(panel.task_ids),

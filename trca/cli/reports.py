@@ -70,7 +70,7 @@ class Report:
             **about,
             "panel": {
                 "hash": self.panel.hash,
-                "world": self.panel.world,
+                "environment": self.panel.environment,
                 "split": self.panel.split,
             },
             "tasks": len(self.panel.task_ids),
@@ -90,8 +90,8 @@ class Report:
 
     @property
     def title(self) -> str:
-        """World, split and number of tasks."""
-        return f"{self.panel.world} {self.panel.split}, {len(self.panel.task_ids)} tasks"
+        """Environment, split and number of tasks."""
+        return f"{self.panel.environment} {self.panel.split}, {len(self.panel.task_ids)} tasks"
 
     def table(self) -> Group:
         """Title and table for the terminal."""
@@ -102,5 +102,5 @@ def read_table(path: Path) -> Group:
     """The table of a report that was written to ``path.json``."""
     data = json.loads(path.with_name(f"{path.name}.json").read_text("utf-8"))
     panel = data["panel"]
-    title = f"{panel['world']} {panel['split']}, {data['tasks']} tasks"
+    title = f"{panel['environment']} {panel['split']}, {data['tasks']} tasks"
     return as_rich([Row(**row) for row in data["rows"]], title)

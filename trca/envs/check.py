@@ -1,4 +1,4 @@
-"""The self-check of a world: its oracle wins, its random player does not, and nothing is by chance.
+"""The self-check of an environment: its oracle wins, its random player does not, and it repeats.
 
 report = self_check(gymnasium.make("trca/ALFWorld-v0", split="valid_seen"))
 assert report.ok, report.problems
@@ -18,7 +18,7 @@ import numpy as np
 from trca.envs.text_env import UNPARSED, TextEnv
 
 Player = Callable[[Mapping[str, Any]], str]
-"""Chooses the next command from the last ``info``."""
+"""Chooses the next action from the last ``info``."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class CheckReport:
         unsolved: Tasks that the oracle did not complete.
         oracle_steps: Mean length of the oracle's episodes.
         random_wins: Tasks that the random player completed.
-        unlike: Tasks whose transcript was another the second time, the commands being the same.
+        unlike: Tasks whose transcript was another the second time, the actions being the same.
         steps: Steps played by the oracle and by the random player together.
         firing: Steps on which each rubric operator fired, in library order; empty when unjudged.
     """
@@ -45,7 +45,7 @@ class CheckReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong, in words; empty when the world is sound."""
+        """What is wrong, in words; empty when the environment is sound."""
         found = []
         if self.unsolved:
             found.append(f"the oracle fails on {len(self.unsolved)} tasks: {_some(self.unsolved)}")
@@ -67,28 +67,28 @@ def self_check(
     """Plays every task by the oracle once and at random twice.
 
     Args:
-        env: A text world, wrapped or not; with rubric judgments, their firing is counted.
+        env: A text environment, wrapped or not; with rubric judgments, their firing is counted.
         tasks: The tasks to play; None for all of the split.
         seed: Seed of the random player.
     """
-    world = env.unwrapped
-    if not isinstance(world, TextEnv):
-        raise TypeError(f"{type(world).__name__} is no TextEnv: only text worlds can be checked")
-    tasks = world.task_ids if tasks is None else tasks
+    inner = env.unwrapped
+    if not isinstance(inner, TextEnv):
+        raise TypeError(f"{type(inner).__name__} is no TextEnv: only those can be checked")
+    tasks = inner.task_ids if tasks is None else tasks
     judged = env.has_wrapper_attr("judge")
     operators = env.get_wrapper_attr("judge").library.ids if judged else ()
     firing = Counter(dict.fromkeys(operators, 0))
     unsolved, unlike = [], []
     oracle_steps = random_steps = random_wins = 0
     for task in tasks:
-        episode = _play(env, task, lambda _: world.oracle_action(), firing)
+        episode = _play(env, task, lambda _: inner.oracle_action(), firing)
         oracle_steps += len(episode) - 1
         if not episode[-1][2]:
             unsolved.append(task)
-        once = _play(env, task, _random_player(world, f"{seed}/{task}"), firing)
+        once = _play(env, task, _random_player(inner, f"{seed}/{task}"), firing)
         random_steps += len(once) - 1
         random_wins += once[-1][2]
-        if once != _play(env, task, _random_player(world, f"{seed}/{task}"), Counter()):
+        if once != _play(env, task, _random_player(inner, f"{seed}/{task}"), Counter()):
             unlike.append(task)
     return CheckReport(
         tasks=len(tasks),
@@ -101,7 +101,7 @@ def self_check(
     )
 
 
-def _random_player(world: TextEnv, seed: str) -> Player:
+def _random_player(env: TextEnv, seed: str) -> Player:
     """Mostly does what is offered; at times what was offered before, garbage, or nothing."""
     rng = np.random.default_rng(zlib.crc32(seed.encode()))
     offered: list[str] = []
@@ -109,7 +109,7 @@ def _random_player(world: TextEnv, seed: str) -> Player:
     def choose(info: Mapping[str, Any]) -> str:
         offered.extend(info["admissible_actions"])
         if rng.random() < 0.8:
-            return world.random_action(rng)
+            return env.random_action(rng)
         stale = [offered[int(number)] for number in rng.integers(len(offered), size=2)]
         return [*stale, "abracadabra", UNPARSED][int(rng.integers(4))]
 
@@ -119,7 +119,7 @@ def _random_player(world: TextEnv, seed: str) -> Player:
 def _play(
     env: gymnasium.Env[str, str], task: str, player: Player, firing: Counter[str]
 ) -> list[tuple[str, tuple[str, ...], bool]]:
-    """The transcript of one episode: observation, commands offered, won; firing is counted in."""
+    """The transcript of one episode: observation, admissible actions, won; firing is counted in."""
     observation, info = env.reset(options={"task": task})
     transcript = [(observation, tuple(info["admissible_actions"]), False)]
     over = False

@@ -15,33 +15,33 @@ from trca.common.names import nearest
 
 @dataclass(frozen=True)
 class Panel:
-    """An ordered list of tasks of one split of one world.
+    """An ordered list of tasks of one split of one environment.
 
     Attributes:
-        world: Gymnasium id of the world, such as ``trca/ALFWorld-v0``.
+        environment: Gymnasium id of the environment, such as ``trca/ALFWorld-v0``.
         split: Name of the split.
         task_ids: The tasks in order, without repeats.
     """
 
-    world: str
+    environment: str
     split: str
     task_ids: tuple[str, ...]
 
     def __post_init__(self) -> None:
         if not self.task_ids:
-            raise ValueError(f"the panel of {self.world} {self.split!r} is empty")
+            raise ValueError(f"the panel of {self.environment} {self.split!r} is empty")
         if len(set(self.task_ids)) != len(self.task_ids):
-            raise ValueError(f"the panel of {self.world} {self.split!r} repeats a task")
+            raise ValueError(f"the panel of {self.environment} {self.split!r} repeats a task")
 
     @cached_property
     def hash(self) -> str:
-        """Sixteen hex digits; equal for two panels exactly when world, split and tasks are."""
-        text = json.dumps([self.world, self.split, self.task_ids], ensure_ascii=False)
+        """Sixteen hex digits; equal exactly when environment, split and tasks are."""
+        text = json.dumps([self.environment, self.split, self.task_ids], ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def head(self, count: int | None) -> Panel:
         """The first ``count`` tasks (all of them for None) as a panel of its own."""
-        return Panel(self.world, self.split, self.task_ids[:count])
+        return Panel(self.environment, self.split, self.task_ids[:count])
 
     def batch(self, iteration: int, size: int, seed: int) -> tuple[str, ...]:
         """The tasks of one training iteration: epochs over the panel, shuffled anew each.

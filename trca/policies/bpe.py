@@ -1,4 +1,4 @@
-"""A tokenizer for a tiny policy: whole words of one world, and byte-level BPE for the rest."""
+"""A tokenizer for a tiny policy: whole words of its environment, else byte-level BPE."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _RARE: Final = 3
 
 
 def train_tokenizer(
-    texts: Sequence[str], commands: Iterable[str], words: int, merges: int
+    texts: Sequence[str], actions: Iterable[str], words: int, merges: int
 ) -> PreTrainedTokenizerFast:
     """A tokenizer that reads each frequent word, number, tag and code of the texts as one token.
 
     Any other text is read too, by BPE down to bytes. A code mixes letters and digits, such as
     ``kan42rul17``; as one token it is copied in one step. A word and the space before it are one
-    token, and so are the two leading words of a command that never stand before a number
+    token, and so are the two leading words of an action that never stand before a number
     (``go to``).
 
     Args:
         texts: What the policy will read and write.
-        commands: Commands of the world.
+        actions: Actions of the environment.
         words: The most words that become tokens.
         merges: The most BPE merges learned from the words that do not.
     """
-    phrases = leading_phrases(commands)
+    phrases = leading_phrases(actions)
     split = _split_pattern(phrases)
     known, tags = re.compile(split), re.compile("|".join(TAGS))
     counts = Counter(
@@ -66,11 +66,11 @@ def train_tokenizer(
     return tokenizer
 
 
-def leading_phrases(commands: Iterable[str]) -> tuple[str, ...]:
-    """The two leading words of commands that always go on with a word, in several ways."""
+def leading_phrases(actions: Iterable[str]) -> tuple[str, ...]:
+    """The two leading words of actions that always go on with a word, in several ways."""
     followers: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for command in commands:
-        words = command.split(" ")
+    for action in actions:
+        words = action.split(" ")
         if len(words) > 2 and words[0].isalpha() and words[1].isalpha():
             followers[words[0], words[1]].add(words[2])
     return tuple(

@@ -24,7 +24,7 @@ def resolve_model(
     """Where the model of a name lies.
 
     Args:
-        name: ``tiny`` for the embedded policy, built for this world on first use and then kept;
+        name: ``tiny`` for the embedded policy, built for this environment on first use, then kept;
             ``shrunk:`` and the name of a known model for a small random one of its architecture,
             for dry runs; else a folder or a Hugging Face name, which stays as it is.
         env_id: The environment that the tiny policy is to speak, as `trca.envs.make` takes it.

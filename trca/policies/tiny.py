@@ -1,8 +1,8 @@
-"""The embedded tiny policy: built for a world on first use, kept in the cache.
+"""The embedded tiny policy: built for an environment on first use, kept in the cache.
 
-It has the Qwen3 architecture with random weights, words of the world as tokens, and a warm start
-by imitating a weak demonstrator (`warmstart`): it speaks the format, copies names from the prompt,
-knows what the verbs are for, and fails most tasks, as larger models do before they are trained.
+It has the Qwen3 architecture with random weights, words of the environment as tokens, and a warm
+start by imitating a weak demonstrator (`warmstart`): it speaks the format, copies names from the
+prompt, knows what the verbs are for, and fails most tasks, as larger models do before training.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ THOUGHT: Final = "ok"
 
 @dataclass(frozen=True)
 class TinySpec:
-    """Everything beside the world that makes a tiny policy.
+    """Everything beside the environment that makes a tiny policy.
 
     Attributes:
         hidden_size: Width d.
@@ -41,18 +41,18 @@ class TinySpec:
         kv_heads: Key-value heads.
         feed_forward: Width of the feed-forward layers.
         mimetic: Whether attention begins by passing on what it attends to; see `new_model`.
-        words: The most words of the world that become tokens.
+        words: The most words of the environment that become tokens.
         merges: The most BPE merges for the rarer words.
         history_length: Past actions in the prompt; train with the same.
         worlds: How many worlds of the seeds that follow its own are played in place of a
-            ``generated`` one, so that its answers are not learned by heart; 0 for the world itself.
-        deliberate: Beginnings of commands that the demonstrator never takes at random.
+            ``generated`` one, so that its answers are not learned by heart; 0 for its own alone.
+        deliberate: Beginnings of actions that the demonstrator never takes at random.
         stages: What is imitated, in order.
         batch_size: Rows an update.
         lr: Highest learning rate.
         warmup: Updates until then.
         prompt_weight: Weight of the loss on the prompt beside that on the response.
-        seed: Seed of weights, tasks, commands and order.
+        seed: Seed of weights, tasks, actions and order.
         threads: Shares of a batch that are imitated side by side; another number rounds
             differently.
         max_steps: Step limit of the demonstrator's episodes; None for the environment's own.
@@ -159,10 +159,10 @@ def build_tiny(
     tick: Tick,
     snapshot: Path | None = None,
 ) -> None:
-    """Makes tokenizer and model for a world, trains them, and saves them.
+    """Makes tokenizer and model for an environment, trains them, and saves them.
 
     Args:
-        envs: The world on its training split, or others like it.
+        envs: The environment on its training split, or others like it.
         spec: Sizes and stages.
         target: Folder to fill.
         tick: Told of progress.
@@ -182,8 +182,8 @@ def build_tiny(
     ]
     examples = [example for stage in stages for example in stage]
     tokenizer = train_tokenizer(
-        [f"{example.prompt}{respond(example.command)}" for example in examples],
-        {example.command for example in examples},
+        [f"{example.prompt}{respond(example.action)}" for example in examples],
+        {example.action for example in examples},
         spec.words,
         spec.merges,
     )
@@ -212,9 +212,9 @@ def build_tiny(
         snapshot.unlink(missing_ok=True)
 
 
-def respond(command: str) -> str:
-    """The response that the demonstrator gives for a command."""
-    return f"<think>{THOUGHT}</think><action>{command}</action>"
+def respond(action: str) -> str:
+    """The response that the demonstrator gives for an action."""
+    return f"<think>{THOUGHT}</think><action>{action}</action>"
 
 
 def new_model(tokenizer: PreTrainedTokenizerFast, spec: TinySpec) -> Any:
@@ -265,7 +265,7 @@ def _encoded(
     examples: list[Example], tokenizer: PreTrainedTokenizerFast
 ) -> list[tuple[list[int], list[int]]]:
     prompts = tokenizer([e.prompt for e in examples])["input_ids"]
-    responses = tokenizer([respond(e.command) for e in examples])["input_ids"]
+    responses = tokenizer([respond(e.action) for e in examples])["input_ids"]
     return list(zip(prompts, responses, strict=True))
 
 

@@ -28,7 +28,7 @@ class Stage:
     """A stretch of imitation.
 
     Attributes:
-        randomness: Probability p that the demonstrator takes a random admissible command; else it
+        randomness: Probability p that the demonstrator takes a random admissible action; else it
             takes the sensible one.
         updates: Optimizer steps.
     """
@@ -43,11 +43,11 @@ class Example:
 
     Attributes:
         prompt: What the policy reads.
-        command: What the demonstrator did.
+        action: What the demonstrator did.
     """
 
     prompt: str
-    command: str
+    action: str
 
 
 def demonstrate(
@@ -62,58 +62,58 @@ def demonstrate(
     """Plays whole episodes of tasks drawn from the splits until there are enough steps.
 
     Args:
-        envs: The world, or several like it.
-        randomness: Probability of a random admissible command.
+        envs: The environment, or several like it.
+        randomness: Probability of a random admissible action.
         steps: Steps wanted; the last episode is played to its end.
-        seed: Seed of the tasks and of the random commands.
+        seed: Seed of the tasks and of the random actions.
         history_length: Past actions in the prompt.
         tick: Told of progress.
-        deliberate: Beginnings of commands that are never random.
+        deliberate: Beginnings of actions that are never random.
 
     Raises:
         ValueError: When an environment has no demonstrator, or admits deliberate actions alone.
     """
     draw = random.Random(seed)
-    worlds: list[Any] = [env.unwrapped for env in envs]
-    tasks = [(number, task) for number, world in enumerate(worlds) for task in world.task_ids]
+    inner_envs: list[Any] = [env.unwrapped for env in envs]
+    tasks = [(number, task) for number, inner in enumerate(inner_envs) for task in inner.task_ids]
     examples: list[Example] = []
     while len(examples) < steps:
         number, task = draw.choice(tasks)
-        env, world = envs[number], worlds[number]
+        env, inner = envs[number], inner_envs[number]
         observation, info = env.reset(options={"task": task})
         past: list[tuple[str, str]] = []
         over = False
         while not over:
             if draw.random() < randomness:
-                command = _random_command(world, info["admissible_actions"], deliberate, draw)
+                action = _random_action(inner, info["admissible_actions"], deliberate, draw)
             else:
-                command = world.demonstrator_action()
+                action = inner.demonstrator_action()
             examples.append(
-                Example(_prompt(world, info, observation, past, history_length), command)
+                Example(_prompt(inner, info, observation, past, history_length), action)
             )
-            past.append((observation, command))
-            observation, _, terminated, truncated, info = env.step(command)
+            past.append((observation, action))
+            observation, _, terminated, truncated, info = env.step(action)
             over = terminated or truncated
         tick("playing", min(len(examples), steps), steps)
     return examples
 
 
-def _random_command(
-    world: Any, admissible: Sequence[str], deliberate: tuple[str, ...], draw: random.Random
+def _random_action(
+    env: Any, admissible: Sequence[str], deliberate: tuple[str, ...], draw: random.Random
 ) -> str:
-    """One of the commands offered that may be random; the world fills one with a blank."""
-    if deliberate and all(command.startswith(deliberate) for command in admissible):
+    """One of the admissible actions that may be random; the environment fills in a blank."""
+    if deliberate and all(action.startswith(deliberate) for action in admissible):
         raise ValueError(f"nothing but {', '.join(deliberate)} is offered: none may be random")
     while True:
-        command = draw.choice(admissible)
-        if BLANK.search(command):
-            command = str(world.random_action(np.random.default_rng(draw.getrandbits(64))))
-        if not command.startswith(deliberate):
-            return command
+        action = draw.choice(admissible)
+        if BLANK.search(action):
+            action = str(env.random_action(np.random.default_rng(draw.getrandbits(64))))
+        if not action.startswith(deliberate):
+            return action
 
 
 def _prompt(
-    world: Any,
+    env: Any,
     info: dict[str, Any],
     observation: str,
     past: Sequence[tuple[str, str]],
@@ -122,7 +122,7 @@ def _prompt(
     return compact_prompt(
         info["task"],
         len(past),
-        world.max_steps,
+        env.max_steps,
         past[-history_length:] if history_length else (),
         info.get("memory", ""),
         observation,

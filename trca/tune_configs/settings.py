@@ -41,7 +41,8 @@ class RunParameters(BaseModel):
         description="The environment: a Gymnasium id, module:Class or path/to/file.py:Class.",
     )
     env_config: dict[str, Any] = Field(
-        default_factory=dict, description="Arguments of the world, such as games and max_steps."
+        default_factory=dict,
+        description="Its arguments, such as games and max_steps.",
     )
     seed: Count = Field(0, description="Seed of the run.")
     num_env_runners: Count = Field(0, description="Processes that roll out; 0: the driver does.")

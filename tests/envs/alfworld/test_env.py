@@ -1,4 +1,4 @@
-"""`ALFWorldEnv` keeps the contract of text worlds, whatever string it is given."""
+"""`ALFWorldEnv` keeps the contract of text environments, whatever string it is given."""
 
 import copy
 import gc
@@ -104,11 +104,11 @@ def test_garbage_is_parsed_and_not_accepted(env, garbage):
 
 @given(st.text() | st.sampled_from(["go to fridge 1", "open fridge 1", "look", "inventory"]))
 @settings(max_examples=2000, deadline=None)
-def test_any_string_is_answered(patient, command):
-    observation, reward, terminated, truncated, info = patient.step(command)
+def test_any_string_is_answered(patient, action):
+    observation, reward, terminated, truncated, info = patient.step(action)
     assert isinstance(observation, str)
     assert (reward, terminated, truncated) == (0.0, False, False)
-    assert info["parsed"] == bool(command.strip())
+    assert info["parsed"] == bool(action.strip())
     assert info["accepted"] == (observation != "Nothing happens.")
 
 
@@ -154,7 +154,7 @@ def test_the_info_of_a_step_is_the_callers_own(env):
 
 
 def test_the_panel_names_split_and_tasks(env):
-    assert env.panel.world == "trca/ALFWorld-v0"
+    assert env.panel.environment == "trca/ALFWorld-v0"
     assert env.panel.task_ids == env.task_ids
     assert env.panel.hash == ALFWorldEnv().panel.hash
     assert env.panel.hash != ALFWorldEnv(split="valid_seen").panel.hash

@@ -1,4 +1,4 @@
-"""`SearchQAEnv` keeps the contract of text worlds."""
+"""`SearchQAEnv` keeps the contract of text environments."""
 
 import json
 import subprocess
@@ -236,7 +236,7 @@ def test_a_seed_draws_the_same_tasks(env):
 
 
 def test_splits_and_seeds_have_panels_of_their_own(env):
-    assert env.panel.world == "trca/SearchQA-v0"
+    assert env.panel.environment == "trca/SearchQA-v0"
     assert env.panel.hash == SearchQAEnv().panel.hash
     others = [SearchQAEnv(split="validation"), SearchQAEnv(split="test"), SearchQAEnv(seed=1)]
     assert len({env.panel.hash, *(other.panel.hash for other in others)}) == 4

@@ -13,7 +13,7 @@ from trca.tune_configs.files import read
 
 @pytest.fixture(scope="module")
 def demonstrated():
-    """A tokenizer made as for a tiny policy, of another world, and steps in the world itself."""
+    """A tokenizer made as for a tiny policy, of other content, and steps in the environment."""
     settings = read("searchqa")
     spec = spec_of(settings["env"])
 
@@ -28,15 +28,15 @@ def demonstrated():
         return demonstrate([env], randomness, count, 0, 0, lambda *_: None, spec.deliberate)
 
     others = steps(1, 6400)
-    texts = [f"{example.prompt}{respond(example.command)}" for example in others]
-    tokenizer = train_tokenizer(texts, {e.command for e in others}, spec.words, spec.merges)
+    texts = [f"{example.prompt}{respond(example.action)}" for example in others]
+    tokenizer = train_tokenizer(texts, {e.action for e in others}, spec.words, spec.merges)
     return tokenizer, steps(0, 800), settings
 
 
 def test_every_step_fits_the_tiny_policys_prompt(demonstrated):
     tokenizer, examples, settings = demonstrated
     lengths = [len(tokenizer(e.prompt)["input_ids"]) for e in examples]
-    answers = [len(tokenizer(respond(e.command))["input_ids"]) for e in examples]
+    answers = [len(tokenizer(respond(e.action))["input_ids"]) for e in examples]
     assert max(lengths) < settings["max_prompt_tokens"]
     assert max(answers) < settings["max_new_tokens"]
     assert np.mean(lengths) < 110
@@ -45,10 +45,10 @@ def test_every_step_fits_the_tiny_policys_prompt(demonstrated):
 
 def test_names_are_asked_and_answered_in_the_words_of_the_prompt(demonstrated):
     _, examples, _ = demonstrated
-    sought = [e for e in examples if e.command.startswith("search[")]
-    copied = [e.command.removeprefix("search[").removesuffix("]") in e.prompt for e in sought]
+    sought = [e for e in examples if e.action.startswith("search[")]
+    copied = [e.action.removeprefix("search[").removesuffix("]") in e.prompt for e in sought]
     assert np.mean(copied) > 0.7
-    assert not any("<" in e.command for e in examples)
+    assert not any("<" in e.action for e in examples)
 
 
 def test_the_compact_prompt_offers_what_has_a_blank(demonstrated):

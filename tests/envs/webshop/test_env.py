@@ -1,4 +1,4 @@
-"""`WebShopEnv` keeps the contract of text worlds, whatever string it is given."""
+"""`WebShopEnv` keeps the contract of text environments, whatever string it is given."""
 
 import copy
 import random
@@ -15,9 +15,10 @@ from gymnasium.utils.env_checker import check_env
 
 from tests.envs.webshop.test_simulator import product
 from trca.envs.text_env import UNPARSED
+from trca.envs.webshop.actions import SEARCH_OFFER
 from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.data.products import HumanInstruction
-from trca.envs.webshop.env import SEARCH_OFFER, WebShopEnv
+from trca.envs.webshop.env import WebShopEnv
 from trca.envs.webshop.goals import SPLIT_RULES
 
 
@@ -229,7 +230,7 @@ def test_a_panels_hash_covers_catalogue_goals_and_prices():
     assert panel(mugs()).hash != panel(mugs(price=12.6)).hash
     assert panel(mugs()).hash != panel(mugs(options=("blue",))).hash
     assert panel(mugs()).hash != panel(mugs(), seed=1).hash
-    assert panel(mugs()).world == "trca/WebShop-v0"
+    assert panel(mugs()).environment == "trca/WebShop-v0"
     assert WebShopEnv().panel.hash != WebShopEnv(split="validation").panel.hash
 
 

@@ -18,8 +18,8 @@ def shop():
     """A tokenizer made as for a tiny policy, and the first two pages of an episode."""
     env = gymnasium.make("trca.envs:trca/WebShop-v0", disable_env_checker=True)
     examples = demonstrate([env], 0.3, 800, 0, 0, lambda *_: None)
-    texts = [f"{example.prompt}{respond(example.command)}" for example in examples]
-    tokenizer = train_tokenizer(texts, {e.command for e in examples}, 2000, 1000)
+    texts = [f"{example.prompt}{respond(example.action)}" for example in examples]
+    tokenizer = train_tokenizer(texts, {e.action for e in examples}, 2000, 1000)
     first, info = env.reset(options={"task": env.unwrapped.task_ids[0]})
     query = env.unwrapped.demonstrator_action()
     page, *_, info = env.step(query)
@@ -30,7 +30,7 @@ def test_every_page_fits_the_tiny_policys_prompt(shop):
     tokenizer, examples, *_ = shop
     settings = read("webshop")
     lengths = [len(tokenizer(e.prompt)["input_ids"]) for e in examples]
-    answers = [len(tokenizer(respond(e.command))["input_ids"]) for e in examples]
+    answers = [len(tokenizer(respond(e.action))["input_ids"]) for e in examples]
     assert max(lengths) < settings["max_prompt_tokens"]
     assert max(answers) < settings["max_new_tokens"]
     assert np.mean(lengths) < 140
@@ -69,6 +69,6 @@ def test_the_paper_prompt_says_all_and_gives_the_history_up_before_the_page(shop
 
 def test_the_demonstrator_searches_with_words_in_place_of_the_blank(shop):
     _, examples, *_ = shop
-    searches = [e.command for e in examples if e.command.startswith("search[")]
+    searches = [e.action for e in examples if e.action.startswith("search[")]
     assert len(searches) > 50
-    assert not any("<" in command for command in searches)
+    assert not any("<" in action for action in searches)
