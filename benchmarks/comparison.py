@@ -28,14 +28,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trca.cli.curve import INK, STYLE, column, moving_mean
+from trca.cli.curve import column, draw_comparison, moving_mean
 from trca.common.files import write_text
 
 ROOT: Final = Path(__file__).parents[1]
 ALGORITHMS: Final = ("TRCA", "GiGPO", "GRPO")
-COLORS: Final = {"TRCA": "#d1495b", "GiGPO": "#2a6f97", "GRPO": "#7a8794"}
 PANELS: Final = {
     "quickstart": "env_config.games=small-{}",
     "webshop": "env_config.seed={}",
@@ -217,48 +215,6 @@ def table(runs: Mapping[str, Sequence[Rows]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def draw(runs: Mapping[str, Sequence[Rows]], path: Path, title: str) -> None:
-    """Success over trajectories: a thin line a panel, a thick line their mean."""
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with rc_context(STYLE):
-        figure = Figure(figsize=(9.6, 4.2), layout="constrained")
-        FigureCanvasAgg(figure)
-        left, right = figure.subplots(1, 2, sharex=True, sharey=True)
-        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-        for axis, key, name in (
-            (left, "success_rate", "training, mean of the last 5 iterations"),
-            (right, "evaluation/success_rate", "held out, 128 tasks"),
-        ):
-            for algorithm, panels in runs.items():
-                color = COLORS.get(algorithm, INK)
-                values, x = _curves(panels, key)
-                for line in values:
-                    axis.plot(x, line, color=color, linewidth=0.8, alpha=0.35)
-                label = f"{algorithm}, mean and each panel"
-                axis.plot(x, values.mean(axis=0), color=color, linewidth=2.4, label=label)
-            axis.set_title(name, loc="left", fontsize=10)
-            axis.set_xlabel("trajectories")
-            axis.set_ylim(0, 1)
-            axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        left.set_ylabel("success")
-        left.legend(loc="upper left")
-        figure.savefig(path)
-
-
-def _curves(panels: Sequence[Rows], key: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Values (panels, points) and trajectories (points,) where every panel has a value."""
-    length = min(map(len, panels))
-    values = np.stack([column(rows, key)[:length] for rows in panels])
-    x = column(panels[0], "trajectories")[:length]
-    if key == "success_rate":
-        return np.stack([moving_mean(line) for line in values]), x
-    known = ~np.isnan(values).any(axis=0)
-    return values[:, known], x[known]
-
-
 def tune(arguments: argparse.Namespace, folder: Path) -> None:
     """Runs every trial on the tuning panels and writes down the best of each algorithm."""
     jobs = {
@@ -312,15 +268,16 @@ def compare(arguments: argparse.Namespace, folder: Path) -> None:
     trajectories = min(int(rows[-1]["trajectories"]) for each in runs.values() for rows in each)
     panels = len(arguments.panels)
     title = f"{arguments.config}: {panels} panels, {trajectories:,} trajectories a run"
+    about = f"panels (generator seeds) {', '.join(map(str, arguments.panels))}"
     text = (
         f"{_command()}{title}; mean ± half-width of the 95% interval over panels.\n\n{table(runs)}"
     )
     print(text)
     write_text(folder / "comparison.md", text)
-    draw(runs, folder / "comparison.png", title)
+    draw_comparison(runs, folder / "comparison.png", title, about)
     if arguments.docs:
         image = f"comparison-{arguments.config}.png"
-        draw(runs, ROOT / "docs" / "images" / image, title)
+        draw_comparison(runs, ROOT / "docs" / "images" / image, title, about)
         picture = f"\n![Success of {', '.join(runs)} over trajectories](images/{image})\n"
         _into_docs(f"{arguments.config}: comparison", text + picture)
         if tuned.exists():
