@@ -8,7 +8,8 @@ from typing import Any
 from pydantic_core import PydanticUndefined
 
 from trca.algorithms import ALGORITHMS
-from trca.algorithms.parameters import BudgetParameters, LossSettings, TextParameters
+from trca.algorithms.parameters import LossSettings, TextParameters
+from trca.rubric import Budgets
 from trca.tune_configs.settings import RunParameters
 
 HEAD = """# Settings
@@ -26,7 +27,7 @@ def settings_page() -> str:
         ("Run, environment and resources", RunParameters, ()),
         ("Every algorithm", TextParameters, tuple(LossSettings.model_fields)),
         ("Every algorithm: the loss", LossSettings, ()),
-        ("`budgets`", BudgetParameters, ()),
+        ("`budgets`", Budgets, ()),
     ]
     for name, algorithm in ALGORITHMS.items():
         model = algorithm.get_default_config().parameters_class

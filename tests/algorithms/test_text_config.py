@@ -179,3 +179,10 @@ def test_search_spaces_are_accepted_and_their_values_checked():
 
 def test_the_parameter_model_stands_on_its_own():
     assert TextParameters(group_size=4).group_size == 4
+
+
+@pytest.mark.parametrize("setting", [{"budgets": {"evidence": 2.0}}, {"lambda_": 0.5}])
+def test_rewards_are_set_by_the_algorithm_and_not_by_the_environment(setting):
+    config = TRCAConfig().environment("trca/ALFWorld-v0", env_config=setting)
+    with pytest.raises(ValueError, match=rf"env_config.{next(iter(setting))} has no effect"):
+        config.validate()

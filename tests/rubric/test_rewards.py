@@ -18,8 +18,8 @@ EVIDENCE, INVALIDITY, EXECUTION = 0, 1, 2
 CATEGORIES = np.repeat(np.array([EVIDENCE, INVALIDITY, EXECUTION], dtype=np.int8), 5)
 
 amounts = st.floats(0, 100)
-budgets = st.builds(Budgets, amounts, amounts, amounts)
-positive_budgets = st.builds(Budgets, *[st.floats(0.1, 100)] * 3)
+budgets = st.builds(Budgets, evidence=amounts, invalidity=amounts, execution=amounts)
+positive_budgets = st.builds(Budgets, **dict.fromkeys(Budgets.model_fields, st.floats(0.1, 100)))
 lambdas = st.floats(0, 1)
 flags = st.integers(0, 1)
 
@@ -147,7 +147,7 @@ def test_rollouts_without_rows_give_no_rows():
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "1", None, True])
 def test_a_budget_that_is_no_amount_is_refused(value):
-    with pytest.raises(ValueError, match="invalidity budget"):
+    with pytest.raises(ValueError, match="invalidity"):
         Budgets(invalidity=value)
 
 

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.common.names import nearest
 from trca.policies.engines import ENGINES
+from trca.rubric import Budgets
 
 Positive = Annotated[int, Field(ge=1)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -23,16 +24,6 @@ Aggregation = Literal["rollout_mean", "step_mean", "token_mean"]
 Credit = Annotated[
     str, Field(description="Credit rule: the algorithm's own, or 'file.py:function'.")
 ]
-
-
-class BudgetParameters(BaseModel):
-    """Category budgets: the most that one transition can earn or lose by a category."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    evidence: float = Field(1.0, ge=0.0, description="r^Evi.")
-    invalidity: float = Field(1.0, ge=0.0, description="r^Inval, taken off.")
-    execution: float = Field(1.0, ge=0.0, description="r^Exec.")
 
 
 class LossSettings(BaseModel):
@@ -111,8 +102,8 @@ class TextParameters(LossSettings):
     # Credit
     credit: Credit = "grpo"
     gamma: Probability = Field(0.95, description="Discount of step returns, gamma.")
-    budgets: BudgetParameters = Field(
-        BudgetParameters(), description="Budgets of the rubric categories (the paper gives none)."
+    budgets: Budgets = Field(
+        Budgets(), description="Budgets of the rubric categories (the paper gives none)."
     )
 
     # Updates

@@ -155,6 +155,11 @@ class TextAlgorithmConfig(AlgorithmConfig):
         bind_credit(self.credit, self.parameters())
         if self.env is None:
             raise ValueError("no environment is set: give env, such as 'trca/ALFWorld-v0'")
+        for name in self.env_config.keys() & {"budgets", "lambda_"}:
+            raise ValueError(
+                f"env_config.{name} has no effect: set {name} of the algorithm, which the"
+                " environment's info follows"
+            )
         if not self.in_evaluation:
             self._refuse_ignored(vars(self))
         if str(self.model) != "tiny":

@@ -27,6 +27,7 @@ from trca.envs.annotate import ContextAnnotation, RubricAnnotation
 from trca.envs.plain import PlainEnv
 from trca.envs.text_env import TextEnv
 from trca.rubric import Budgets, Judge, RubricError, RubricLibrary
+from trca.rubric.rewards import DEFAULT_LAMBDA
 
 _Env = gymnasium.Env[str, str]
 EnvClass = str | type[gymnasium.Env[Any, Any]]
@@ -71,7 +72,7 @@ def make(
     *,
     library: str | Path | None = None,
     budgets: Budgets | Mapping[str, float] | None = None,
-    lambda_: float = 0.8,
+    lambda_: float = DEFAULT_LAMBDA,
     **kwargs: Any,
 ) -> _Env:
     """Makes an environment whose ``info`` has every key of `TextInfo` that it can have.

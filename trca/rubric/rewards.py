@@ -6,21 +6,19 @@ in time linear in S x M. `EpisodeRewards` gives the same numbers one transition 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
 _INVALIDITY: Final = 1
 DEFAULT_LAMBDA: Final = 0.8
 """The paper's weight of the breakthrough reward."""
 
 
-@dataclass(frozen=True)
-class Budgets:
+class Budgets(BaseModel):
     """The budgets of the categories; the paper gives none, so the default is neutral.
 
     Attributes:
@@ -29,19 +27,13 @@ class Budgets:
         execution: r^Exec, the most that Execution adds to one transition.
     """
 
-    evidence: float = 1.0
-    invalidity: float = 1.0
-    execution: float = 1.0
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not math.isfinite(value) or value < 0:
-                raise ValueError(
-                    f"the {field.name} budget is {value!r}: give a finite number of at least 0"
-                    " (the sign of invalidity is the formula's)"
-                )
+    evidence: float = Field(1.0, ge=0.0, description="r^Evi, the most that Evidence adds.")
+    invalidity: float = Field(
+        1.0, ge=0.0, description="r^Inval, the most that Invalidity takes off; at least 0."
+    )
+    execution: float = Field(1.0, ge=0.0, description="r^Exec, the most that Execution adds.")
 
     @classmethod
     def of(cls, budgets: Budgets | Mapping[str, float] | None) -> Budgets:

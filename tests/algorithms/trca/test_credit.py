@@ -16,7 +16,7 @@ from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_rewar
 
 trca = CREDIT_RULES.get("trca")
 
-budgets = st.builds(Budgets, *[st.floats(0.1, 10)] * 3)
+budgets = st.builds(Budgets, **dict.fromkeys(Budgets.model_fields, st.floats(0.1, 10)))
 unit = st.floats(0, 1)
 
 
@@ -37,7 +37,13 @@ def test_two_rollouts_by_hand():
     # R = 1 + 2/2, 2 | -1/2 - 1/4, -1/2 under gamma 1/2.
     # A^E: outcomes 1, 0 have mean 1/2 and deviation 1/2. A^S: context 0 holds 2 and -3/4, so that
     # mean 5/8 and deviation 11/8; the other contexts hold one step.
-    advantages = trca(batch, gamma=0.5, lambda_=0.5, budgets=Budgets(2.0, 2.0, 2.0), epsilon=0.0)
+    advantages = trca(
+        batch,
+        gamma=0.5,
+        lambda_=0.5,
+        budgets=Budgets(evidence=2, invalidity=2, execution=2),
+        epsilon=0.0,
+    )
     np.testing.assert_allclose(advantages, [2, 1, -2, -1])
 
 

@@ -41,7 +41,7 @@ from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
 from trca.algorithms.parameters import Credit, Probability, TextParameters
 from trca.algorithms.records import StepBatch
-from trca.rubric.rewards import Budgets, trca_reward
+from trca.rubric.rewards import DEFAULT_LAMBDA, Budgets, trca_reward
 
 
 class TRCAParameters(TextParameters):
@@ -51,7 +51,8 @@ class TRCAParameters(TextParameters):
 
     credit: Credit = "trca"
     lambda_: Probability = Field(
-        0.8, description="Weight lambda of the Breakthrough reward against the Foundational one."
+        DEFAULT_LAMBDA,
+        description="Weight lambda of the Breakthrough reward against the Foundational one.",
     )
 
 
