@@ -1,4 +1,4 @@
-"""What a world's rubric says of good, weak and blind agents, and what it costs to ask.
+"""What an environment's rubric says of good, weak and blind agents, and what it costs to ask.
 
     python benchmarks/rubric_quality.py alfworld --tasks 60
     python benchmarks/rubric_quality.py alfworld --set games=official --set split=valid_seen
@@ -43,7 +43,7 @@ ROLLOUTS = 8
 
 @dataclass
 class Rollout:
-    """One episode: what passed between agent and world, and what the rubric made of it."""
+    """One episode: what passed between agent and environment, and what the rubric made of it."""
 
     task: str
     task_type: str
@@ -251,13 +251,13 @@ def print_claims(rollouts: dict[str, list[Rollout]], library: RubricLibrary) -> 
 def main() -> int:
     """Runs the agents and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("world", nargs="?", choices=NONSENSE, default="alfworld")
+    parser.add_argument("environment", nargs="?", choices=NONSENSE, default="alfworld")
     parser.add_argument("--tasks", type=int, default=60)
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[])
     parser.add_argument("--recorded", metavar="JSONL")
     options = parser.parse_args()
     arguments = {"split": "train", **assignments(options.set)}
-    env: Any = make(options.world, **arguments)
+    env: Any = make(options.environment, **arguments)
     everything = env.unwrapped.task_ids
     rng = np.random.default_rng(0)
     count = min(options.tasks, len(everything))
@@ -271,8 +271,8 @@ def main() -> int:
     }
     if options.recorded:
         rollouts["recorded"] = read_recorded(options.recorded)
-    library = RubricLibrary.load(options.world)
-    print(f"{options.world} {arguments}: {len(tasks)} tasks")
+    library = RubricLibrary.load(options.environment)
+    print(f"{options.environment} {arguments}: {len(tasks)} tasks")
     print_firing(rollouts, library)
     print_coverage(rollouts, library.categories != CATEGORIES.index("invalidity"))
     print_contexts(weak)
