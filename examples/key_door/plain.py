@@ -16,6 +16,7 @@ class KeyDoor(gymnasium.Env[str, str]):
     """Find the key, and open the door with it; ``reset(seed=...)`` draws where they are."""
 
     max_steps = 12
+    tiny_policy = {"hidden_size": 64, "layers": 2, "stages": ((0.5, 300),)}  # noqa: RUF012
 
     def __init__(self) -> None:
         self.observation_space = Text(200, charset=string.printable)
