@@ -127,7 +127,7 @@ def test_it_searches_and_answers_in_the_tags(client, model):
                 seed=4 * number + len(past),
             )
             response = reply.choices[0].message.content
-            command = SEARCH_R1_FORMAT.parse(response)
+            command = SEARCH_R1_FORMAT.read(response).action
             past.append((observation, command))
             observation, _, terminated, truncated, info = world.step(response)
             assert info["parsed"] == bool(command)
