@@ -4,9 +4,9 @@
     python benchmarks/comparison.py --panels 41 42 43 44 --docs  # report them on others
 
 A panel is a generator seed with a warm start of its own, and the seed of the run; seeds on one
-panel hide the variance between panels. ``--tune`` runs the trials of `TRIALS` and keeps the one with
-the highest mean training success; an algorithm with one trial has nothing to choose. Configs other
-than the quickstart run with their own settings.
+panel hide the variance between panels. ``--tune`` runs the trials of `TRIALS` and keeps the one
+with the highest mean training success; an algorithm with one trial has nothing to choose. Configs
+other than the quickstart run with their own settings.
 
 Every run is a ``trca train`` of its own with one thread, ``--side-by-side`` at a time. Finished
 runs are not repeated and interrupted runs resume, so the same command may be given again.
@@ -66,8 +66,8 @@ TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
     "GiGPO": [{"lr": 4e-4, "invalid_action_penalty": 0.01}],
     "GRPO": [{"lr": 8e-4}],
 }
-"""What ``--tune`` tries on the quickstart. The learning rates are what a grid of 2e-4, 4e-4 and 8e-4
-found for each algorithm on the panel ``games=small``."""
+"""What ``--tune`` tries on the quickstart. The learning rates are what a grid of 2e-4, 4e-4 and
+8e-4 found for each algorithm on the panel ``games=small``."""
 
 
 @dataclass(frozen=True)
