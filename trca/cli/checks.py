@@ -121,7 +121,7 @@ def prompt_problems(settings: RunSettings) -> list[str]:
     finally:
         env.close()
     if lengths[0] > _MOST_CUT * limit:
-        return [f"max_prompt_tokens is {limit}: the first prompt alone has {lengths[0]}: raise it"]
+        return [f"max_prompt_tokens is {limit}: the first prompt has {lengths[0]} tokens: raise it"]
     return []
 
 

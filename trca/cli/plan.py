@@ -121,24 +121,24 @@ def plan(settings: RunSettings) -> Table:
     rollouts = settings.trajectories_per_iteration
     steps = rollouts * int(run.env_config.get("max_steps", 25))
     table = Table(box=box.SIMPLE_HEAD, show_header=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
-    table.add_column(style="dim")
-    groups = f"{parameters.tasks_per_iteration} groups of {parameters.group_size}"
-    table.add_row("rollouts an iteration", f"{rollouts:,}", groups)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(style="dim", overflow="fold")
+    groups = f"an iteration: {parameters.tasks_per_iteration} groups of {parameters.group_size}"
+    updates = -(-steps // parameters.minibatch_size) * parameters.num_epochs
+    table.add_row("rollouts", f"{rollouts:,}", groups)
     table.add_row(
         "rollouts in all",
         f"{rollouts * parameters.iterations:,}",
         f"{parameters.iterations} iterations",
     )
-    table.add_row("steps an iteration, at most", f"{steps:,}", "until the step limit")
-    updates = -(-steps // parameters.minibatch_size) * parameters.num_epochs
-    table.add_row(
-        "updates an iteration, at most", f"{updates:,}", f"of {parameters.minibatch_size}"
-    )
-    read, written = steps * parameters.max_prompt_tokens, steps * parameters.max_new_tokens
-    table.add_row("tokens read an iteration, at most", f"{read:,}")
-    table.add_row("tokens written an iteration, at most", f"{written:,}")
+    for name, most, about in (
+        ("steps", steps, "an iteration"),
+        ("updates", updates, f"an iteration, of {parameters.minibatch_size} steps"),
+        ("tokens read", steps * parameters.max_prompt_tokens, "an iteration"),
+        ("tokens written", steps * parameters.max_new_tokens, "an iteration"),
+    ):
+        table.add_row(name, f"at most {most:,}", about)
     table.add_section()
     _add_model(table, settings)
     table.add_section()
@@ -166,8 +166,9 @@ def _add_model(table: Table, settings: RunSettings) -> None:
     table.add_row("model", f"{at_most}{shape.parameters:,}", about)
     needs = memory(settings, shape)
     for name, size in needs.items():
-        table.add_row(name, _bytes(size))
-    table.add_row("memory, together", _bytes(sum(needs.values())), "an estimate, not a bound")
+        part, _, about = name.partition(", ")
+        table.add_row(part, _bytes(size), about)
+    table.add_row("memory", _bytes(sum(needs.values())), "together; an estimate, not a bound")
 
 
 def _bytes(size: float) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from trca.envs.alfworld.data.archive import GAME_FILE, unpack, unpacked
 from trca.envs.alfworld.data.generate import draw
-from trca.envs.alfworld.data.official import OfficialGames, task_type_of
+from trca.envs.alfworld.data.official import GamesMissingError, OfficialGames, task_type_of
 from trca.envs.alfworld.data.sources import GeneratedGames, game_source
 from trca.envs.alfworld.simulator import GameFileError
 
@@ -141,7 +141,13 @@ class TestOfficial:
 
     def test_a_missing_release_says_how_to_get_it(self, tmp_path, monkeypatch):
         monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "nothing"))
-        with pytest.raises(GameFileError, match="trca data alfworld"):
+        with pytest.raises(GamesMissingError, match="trca data alfworld"):
+            game_source("official")
+
+    def test_unpacked_games_of_others_in_the_cache_are_no_release(self, cache, monkeypatch):
+        monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+        (cache / "alfworld" / "games" / "0123" / "train").mkdir(parents=True)
+        with pytest.raises(GamesMissingError, match="trca data alfworld"):
             game_source("official")
 
     def test_a_folder_without_games_says_what_was_expected(self, tmp_path):

@@ -234,5 +234,5 @@ def _show_plan(settings: RunSettings) -> None:
     console.print(plan(settings), soft_wrap=False)
     for note in machine_notes(settings):
         console.print(f"[yellow]note:[/] {escape(note)}")
-    console.print("[bold]settings[/]")
+    console.print("\n[bold]settings[/]")
     console.print(yaml.safe_dump(settings.flat(), sort_keys=False).rstrip(), markup=False)

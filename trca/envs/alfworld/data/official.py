@@ -34,7 +34,7 @@ def official_folder() -> Path:
     """
     named = os.environ.get("ALFWORLD_DATA")
     folder = Path(named).expanduser() if named else data_folder()
-    if not folder.exists():
+    if not folder.is_file() and not (folder.is_dir() and _split_folder(folder)):
         raise GamesMissingError(
             folder,
             "there are no official games here, where ALFWORLD_DATA or the default points to",
@@ -100,10 +100,18 @@ def _root(path: Path) -> Path:
     """The folder that holds the splits: the path or one of its sub-folders."""
     if not path.is_dir():
         raise GameFileError(path, f"there is no such folder: expected {LAYOUT}")
+    folder = _split_folder(path)
+    if folder is None:
+        raise GameFileError(path, f"there are no games in this folder: expected {LAYOUT}")
+    return folder
+
+
+def _split_folder(path: Path) -> Path | None:
+    """The folder or its first sub-folder that holds splits; None when there is none."""
     for folder in (path, *sorted(p for p in path.iterdir() if p.is_dir())):
         if any((folder / split).is_dir() for split in SPLITS):
             return folder
-    raise GameFileError(path, f"there are no games in this folder: expected {LAYOUT}")
+    return None
 
 
 @cache
