@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The commands a demanding new user tries, the wrong ones too, with all they print in one file.
 #
-#   benchmarks/tour.sh [FOLDER]     10 minutes on two free cores; writes FOLDER/tour.txt
+#   benchmarks/tour.sh [FOLDER]     some 65 commands, most of them seconds; writes FOLDER/tour.txt
 #
 # A pipe and a terminal (a pseudo-terminal by script(1)), 80 and 60 columns wide. TOUR_MODEL is the
 # model of its short runs; the default is a small random one, so that nothing is built first.
@@ -13,6 +13,24 @@ work="$folder/work"
 rm -rf "$work" && mkdir "$work" && cd "$work" || exit 1
 : > "$out"
 export HF_HUB_OFFLINE=1
+
+redrawn="$work/redrawn.py"
+cat > "$redrawn" <<'PY'
+"""Prints what a terminal shows in the end: a line that is redrawn counts once."""
+import re, sys
+
+lines = [""]
+for part in re.split(r"(\x1b\[[0-9;?]*[A-Za-z]|\n)", open(sys.argv[1], newline="").read()):
+    if part == "\n":
+        lines.append("")
+    elif part == "\x1b[1A":  # up: what stood below is drawn anew
+        lines = lines[:-1] or [""]
+    elif part == "\x1b[2K":
+        lines[-1] = ""
+    elif not part.startswith("\x1b"):
+        lines[-1] += part.replace("\r", "")
+print("\n".join(lines))
+PY
 
 chapter() { printf '\n\n######## %s\n' "$*" >> "$out"; }
 
@@ -32,7 +50,7 @@ terminal() {
     printf '\n[terminal, %s columns] $ %s\n' "$columns" "$*" >> "$out"
     script -qefc "stty cols $columns rows 40; $*" /dev/null < /dev/null > raw.txt 2>&1
     local rc=$?
-    sed -E 's/\x1b\[[0-9;?]*[A-Za-z]//g; s/\r//g' raw.txt | uniq >> "$out"
+    python "$redrawn" raw.txt >> "$out"
     printf '[rc %s]\n' "$rc" >> "$out"
 }
 
