@@ -21,6 +21,7 @@ import gymnasium
 from gymnasium.envs.registration import load_env_creator, registry
 from gymnasium.envs.registration import register as register_env
 
+from trca.common.files import find
 from trca.common.names import nearest
 from trca.common.registry import Registry, own_file
 from trca.envs.annotate import ContextAnnotation, RubricAnnotation
@@ -225,8 +226,8 @@ def creator(env: EnvClass) -> Callable[..., _Env]:
         name = canonical(env)
         if name in ENVIRONMENTS:
             env = ENVIRONMENTS.get(name)
-        elif own_file(name):
-            env = str(Path(name).absolute())
+        elif file := own_file(name):
+            env = f"{find(file).absolute()}:{name.rpartition(':')[2]}"
     return partial(make, env)
 
 
