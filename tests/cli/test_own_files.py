@@ -108,3 +108,14 @@ def test_two_files_of_one_name_are_both_kept(folder):
     kept = keep(absolute({"credit": "rule.py:mine", "env": "a/rule.py:Env"}), run)
     assert kept == {"credit": "files/rule.py:mine", "env": "files/rule-2.py:Env"}
     assert (run.path / "files" / "rule-2.py").read_text() == "# another\n"
+
+
+def test_a_library_named_in_a_python_file_keeps_its_name_beside_another_of_that_name(folder):
+    (folder / "a").mkdir()
+    (folder / "a" / "rubric.yaml").write_text("world: theirs\n")
+    run = RunFolder.create(folder / "runs", "two")
+    settings = {"env_config": {"library": "a/rubric.yaml"}, "env": "env.py:Mine"}
+    kept = keep(absolute(settings), run)
+    assert kept["env_config"] == {"library": "files/rubric-2.yaml"}
+    assert (run.path / "files" / "rubric.yaml").read_text() == "world: mine\n"
+    assert (run.path / "files" / "rubric-2.yaml").read_text() == "world: theirs\n"

@@ -7,9 +7,9 @@ keeps copies, so that it still works when it is moved or when the originals chan
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from trca.common.files import sha256
 from trca.tune_configs.files import ConfigError, absolute, map_texts, path_parts
@@ -32,25 +32,31 @@ def keep(settings: Mapping[str, Any], run: RunFolder) -> dict[str, Any]:
     Returns:
         The settings with the copies, as ``files/name``, in place of the originals.
     """
-    names: dict[Path, str] = {}
+    own = (run.path / FOLDER).resolve()
+    found: dict[Path, None] = {}
+
+    def noted(text: str) -> str:
+        path, _ = path_parts(text)
+        if _is_kept(path) and path.parent != own:
+            found[path] = None
+        return text
+
+    for value in settings.values():
+        map_texts(value, noted)
+    names = {library: library.name for library in _libraries_beside(found)}
+    for path in found:
+        if path not in names:
+            names[path] = _free(path, set(names.values()))
 
     def copied(text: str) -> str:
         path, name = path_parts(text)
-        if path is None or path.suffix not in _KEPT or not path.is_absolute():
+        if not _is_kept(path):
             return text
-        if not path.is_file():
-            return text
-        if path.parent == (run.path / FOLDER).resolve():
-            return f"{FOLDER}/{path.name}{name}"
-        if path not in names:
-            names[path] = _free(path, set(names.values()))
-        return f"{FOLDER}/{names[path]}{name}"
+        return f"{FOLDER}/{names.get(path, path.name)}{name}"
 
     kept = {key: map_texts(value, copied) for key, value in settings.items()}
     if not names:
         return kept
-    for library in _libraries_beside(settings, names):
-        names.setdefault(library, library.name)
     (run.path / FOLDER).mkdir(exist_ok=True)
     record = {}
     for path, name in names.items():
@@ -79,14 +85,21 @@ def restore(settings: Mapping[str, Any], run: RunFolder) -> dict[str, Any]:
     return absolute(settings, run.path)
 
 
-def _libraries_beside(settings: Mapping[str, Any], files: Mapping[Path, str]) -> list[Path]:
-    """YAML files beside a kept Python file whose names stand in it, such as its rubric library."""
+def _is_kept(path: Path | None) -> TypeGuard[Path]:
+    return path is not None and path.suffix in _KEPT and path.is_absolute() and path.is_file()
+
+
+def _libraries_beside(files: Iterable[Path]) -> list[Path]:
+    """YAML files beside a kept Python file whose names stand in it, such as its rubric library.
+
+    Their copies keep these names, since the Python file reads them by name.
+    """
     return [
         path
         for source in files
         if source.suffix == ".py"
         for path in sorted(source.parent.glob("*.y*ml"))
-        if path not in files and path.name in source.read_text("utf-8", "replace")
+        if path.name in source.read_text("utf-8", "replace")
     ]
 
 
