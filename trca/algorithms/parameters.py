@@ -13,7 +13,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.common.names import nearest
+from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.engines import ENGINES
+from trca.policies.prompts import Template
 from trca.rubric import Budgets
 
 Positive = Annotated[int, Field(ge=1)]
@@ -71,11 +73,12 @@ class TextParameters(LossSettings):
     gradient_checkpointing: bool = Field(
         False, description="Compute activations again in the backward pass: slower, less memory."
     )
-    template: Literal["paper", "compact"] = Field("paper", description="Prompt template.")
-    response_format: Literal["action", "search_r1"] = Field(
+    template: Template = Field("paper", description="Prompt template.")
+    response_format: Annotated[str, AfterValidator(RESPONSE_FORMATS.check)] = Field(
         "action",
         description="Tags of an action: action, or search_r1 for the <search> and <answer> of "
-        "models trained by Search-R1 and verl-agent, with a prompt of its own.",
+        "models trained by Search-R1 and verl-agent, with a prompt of its own; "
+        "'file.py:FORMAT' for one of your own.",
     )
     history_length: int = Field(
         2, ge=0, description="Past (observation, action) pairs in the prompt."

@@ -39,7 +39,7 @@ from trca.algorithms.records import Rollout
 from trca.algorithms.rollout import GroupRequest, RolloutBatch, RolloutLoop
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.envs.panel import Panel
-from trca.envs.responses import response_format
+from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.engines import ENGINES
 from trca.policies.engines.engine import SamplingParams
 from trca.policies.prompts import Prompter
@@ -108,7 +108,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
 
         config = self.config
         tokenizer = load_tokenizer(config.resolved_model())
-        responses = response_format(config.response_format)
+        responses = RESPONSE_FORMATS.get(config.response_format)
         prompter = Prompter(
             tokenizer,
             template=responses.prompt or config.template,

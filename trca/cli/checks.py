@@ -85,7 +85,7 @@ def prompt_problems(settings: RunSettings) -> list[str]:
     A policy that is not on this disk yet has no tokenizer: then its tokens are taken to be words,
     which are fewer.
     """
-    from trca.envs.responses import response_format
+    from trca.envs.responses import RESPONSE_FORMATS
     from trca.policies.prompts import Prompter
 
     run, parameters = settings.run, settings.parameters
@@ -97,11 +97,12 @@ def prompt_problems(settings: RunSettings) -> list[str]:
         task = env.get_wrapper_attr("task_ids")[0]
         observation, info = env.reset(seed=0, options={"task": task})
         tokenizer, limit = _tokenizer(settings), parameters.max_prompt_tokens
+        responses = RESPONSE_FORMATS.get(parameters.response_format)
         lengths = []
         for most in (sys.maxsize, limit):
             prompter = Prompter(
                 tokenizer,
-                template=response_format(parameters.response_format).prompt or parameters.template,
+                template=responses.prompt or parameters.template,
                 history_length=parameters.history_length,
                 max_prompt_tokens=most,
                 memory=parameters.memory,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Final
 
 import gymnasium
 
+from trca.common.registry import Registry
 from trca.envs.text_env import UNPARSED
 from trca.envs.text_space import AnyText
 
@@ -66,25 +66,11 @@ def read_action(response: str) -> Reading:
 
 ACTION_FORMAT: Final = ResponseFormat(read_action, stop=(_CLOSE,))
 """The format of the paper: ``<think>...</think><action>...</action>``."""
-_ELSEWHERE: Final = {"search_r1": "trca.envs.searchqa.search_r1:SEARCH_R1_FORMAT"}
-RESPONSE_FORMATS: Final = ("action", *_ELSEWHERE)
-"""Names of all formats."""
-
-
-def response_format(name: str) -> ResponseFormat:
-    """Returns the format of a name.
-
-    Raises:
-        ValueError: For an unknown name; lists the known ones.
-    """
-    if name == "action":
-        return ACTION_FORMAT
-    if name not in _ELSEWHERE:
-        known = " or ".join(RESPONSE_FORMATS)
-        raise ValueError(f"unknown response format {name!r}: choose {known}")
-    module, _, attribute = _ELSEWHERE[name].partition(":")
-    found: ResponseFormat = getattr(import_module(module), attribute)
-    return found
+RESPONSE_FORMATS: Final[Registry[ResponseFormat]] = Registry(
+    "response format",
+    {"action": ACTION_FORMAT, "search_r1": "trca.envs.searchqa.search_r1:SEARCH_R1_FORMAT"},
+)
+"""Response formats by name; one of your own is ``path/to/file.py:FORMAT``."""
 
 
 class TaggedResponse(gymnasium.ActionWrapper[str, str, str]):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trca.envs.responses import RESPONSE_FORMATS, TaggedResponse, response_format
+from trca.envs.responses import RESPONSE_FORMATS, TaggedResponse
 from trca.envs.searchqa.env import SearchQAEnv
 from trca.envs.searchqa.search_r1 import (
     SEARCH_R1_FORMAT,
@@ -55,8 +55,8 @@ def test_a_megabyte_is_read_in_good_time():
         assert read_dialect(piece * (1_000_000 // len(piece))).action == ""
 
 
-def test_a_world_takes_the_dialect():
-    env = TaggedResponse(SearchQAEnv(), response_format("search_r1"))
+def test_an_environment_takes_the_dialect():
+    env = TaggedResponse(SearchQAEnv(), RESPONSE_FORMATS.get("search_r1"))
     env.reset(seed=0)
     page, *_, info = env.step("<think>?</think><search>Ada Balan</search>")
     assert page.startswith("[1] ")
@@ -66,11 +66,11 @@ def test_a_world_takes_the_dialect():
 
 
 def test_formats_have_names():
-    assert RESPONSE_FORMATS == ("action", "search_r1")
+    assert RESPONSE_FORMATS.names() == ("action", "search_r1")
     with pytest.raises(
-        ValueError, match="unknown response format 'r1': choose action or search_r1"
+        ValueError, match=r"unknown response format 'r1': .*Known: action, search_r1"
     ):
-        response_format("r1")
+        RESPONSE_FORMATS.get("r1")
 
 
 def test_a_prompt_shows_queries_with_what_they_found():

@@ -15,7 +15,7 @@ from trca.envs.responses import NO_ACTION, Reading, ResponseFormat
 
 _OPENING: Final = re.compile(r"<(search|answer)>", re.IGNORECASE | re.ASCII)
 _CLOSING: Final = re.compile(r"</(search|answer)>", re.IGNORECASE | re.ASCII)
-_COMMAND: Final = re.compile(r"(search|answer)\[(.*)\]", re.DOTALL)
+_ACTION: Final = re.compile(r"(search|answer)\[(.*)\]", re.DOTALL)
 _INSTRUCTIONS: Final = """\
 Now it's your turn. First reason about what is known and what is missing, within <think> </think> \
 tags. Then do one of two things, not both:
@@ -43,10 +43,10 @@ def read_dialect(response: str) -> Reading:
     return Reading(f"{opening[1].lower()}[{content}]", (opening.start(), closing.end()))
 
 
-def in_dialect(command: str) -> str:
-    """A command as the dialect writes it; what it has no tags for is left as it is."""
-    read = _COMMAND.fullmatch(command)
-    return f"<{read[1]}>{read[2]}</{read[1]}>" if read else command
+def in_dialect(action: str) -> str:
+    """An action as the dialect writes it; what it has no tags for is left as it is."""
+    read = _ACTION.fullmatch(action)
+    return f"<{read[1]}>{read[2]}</{read[1]}>" if read else action
 
 
 def dialect_prompt(
@@ -64,7 +64,7 @@ def dialect_prompt(
         task: The question.
         step: Number of actions taken before this one.
         max_steps: The step limit.
-        history: Pairs of an observation and the command that answered it, oldest first.
+        history: Pairs of an observation and the action that answered it, oldest first.
         memory: What was observed so far; blank where it is not shown.
         observation: The current observation.
         admissible: Not shown: the dialect opens no passages.
@@ -76,8 +76,8 @@ def dialect_prompt(
             " tags, what the search engine returned in <information> </information> tags:"
         )
     replies = [seen for seen, _ in history[1:]] + [observation]
-    for (_, command), reply in zip(history, replies, strict=False):
-        lines += [in_dialect(command), f"<information>{reply}</information>"]
+    for (_, action), reply in zip(history, replies, strict=False):
+        lines += [in_dialect(action), f"<information>{reply}</information>"]
     if step and not history:
         lines.append(f"<information>{observation}</information>")
     if memory:
