@@ -34,7 +34,7 @@ class Step:
     Attributes:
         prompt_ids: int32 (P,), what the policy read.
         response_ids: int32 (R,), what it sampled.
-        action_mask: bool (R,), True on the tokens that overlap the ``<action>`` span.
+        action_mask: bool (R,), True on the tokens that overlap the action, tags included.
         old_logprobs: float32 (R,), the sampler's log-probabilities of the response.
         observation: The observation before the action.
         response: The response as text.
@@ -110,10 +110,6 @@ class Rollout:
 
     def env_steps(self) -> int:
         """Number of interaction steps T_i (RLlib's name)."""
-        return len(self.steps)
-
-    def agent_steps(self) -> int:
-        """The same: one agent acts (RLlib's name)."""
         return len(self.steps)
 
 

@@ -19,12 +19,9 @@ DEFAULT_LAMBDA: Final = 0.8
 
 
 class Budgets(BaseModel):
-    """The budgets of the categories; the paper gives none, so the default is neutral.
+    """The most that each category adds to or takes from the reward of one transition.
 
-    Attributes:
-        evidence: r^Evi, the most that Evidence adds to one transition.
-        invalidity: |r^Inval|, the most that Invalidity takes from one transition.
-        execution: r^Exec, the most that Execution adds to one transition.
+    The paper gives no values, so the default is neutral.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
