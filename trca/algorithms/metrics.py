@@ -5,6 +5,7 @@ name                      meaning
 ========================= =========================================================================
 success_rate              share of rollouts that completed their task
 score                     mean of the environment's own score
+episode_length            mean steps of a rollout
 measures/<name>           mean of other results of the environment at the end, such as f1
 parsed_ratio              share of steps whose response held an action
 valid_action_ratio        share of steps whose action the environment carried out
