@@ -32,7 +32,7 @@ from trca.algorithms.rows import Rows, make_rows
 from trca.algorithms.sampling import sample_groups
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.text_env_runner import Operators
-from trca.algorithms.text_learner import STATISTICS
+from trca.algorithms.text_learner import UPDATE_METRICS
 from trca.envs.panel import Panel
 from trca.policies.engines.engine import SamplingParams
 from trca.rubric import Budgets
@@ -174,7 +174,7 @@ class TextAlgorithm(Algorithm):
         )
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
         learned_metrics = self.metrics.peek((LEARNER_RESULTS, DEFAULT_MODULE_ID))
-        self._log({name: learned_metrics[name] for name in STATISTICS})
+        self._log({name: learned_metrics[name] for name in UPDATE_METRICS})
         learned = time.perf_counter()
         self.env_runner_group.sync_weights(
             from_worker_or_learner_group=self.learner_group, inference_only=True

@@ -59,7 +59,7 @@ _SUMS: Final = (
     "ratio_mean",
     "approx_kl",
 )
-STATISTICS: Final = (
+UPDATE_METRICS: Final = (
     *_SUMS,
     "ratio_max",
     "grad_norm",
@@ -67,7 +67,7 @@ STATISTICS: Final = (
     "skipped_updates",
     "lr",
 )
-"""Names of the figures of an update, logged by the module's id."""
+"""Names of the metrics of an update, logged by the module's id."""
 
 
 class TextLearner(TorchLearner):
@@ -134,14 +134,14 @@ class TextLearner(TorchLearner):
         self._weights_seq_no += 1
         given: Any = training_data.batch
         rows, mismatch = self._scored(given)
-        figures: list[dict[str, float]] = []
+        updates: list[dict[str, float]] = []
         for epoch in range(self.config.num_epochs):
             key = (*shuffle_key, epoch)
             for minibatch, factor in rows.minibatches(self.config.minibatch_size, key):
-                figures.append(self._update_minibatch(minibatch, factor))
+                updates.append(self._update_minibatch(minibatch, factor))
         if mismatch is None:
-            mismatch = figures[0]["approx_kl"]
-        self._log_figures(figures, mismatch, len(rows) * self.config.num_epochs)
+            mismatch = updates[0]["approx_kl"]
+        self._log_updates(updates, mismatch, len(rows) * self.config.num_epochs)
         self.after_gradient_based_update(timesteps=timesteps or {})
         return self.metrics.reduce()
 
@@ -239,15 +239,15 @@ class TextLearner(TorchLearner):
             weights = micro.weights * factor
             shares = (float(weights[acting].sum()), float(weights[talking].sum()))
             self._sums.append((*shares, float(len(batch.targets))))
-        figures, counted = self._figures()
+        metrics, counted = self._measured()
         if counted:
             if not self._compared and not self.config.recompute_logprobs:
-                self._check_mismatch(figures["approx_kl"])
+                self._check_mismatch(metrics["approx_kl"])
             self._compared = True
             self._add_up_gradients()
         limit = self.config.grad_clip or float("inf")
         norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, limit))
-        finite = bool(np.isfinite(norm) and np.isfinite(figures["loss"]))
+        finite = bool(np.isfinite(norm) and np.isfinite(metrics["loss"]))
         if finite:
             warmup = self.config.lr_warmup_updates
             lr = self.config.lr * min(1.0, (self.updates + 1) / max(warmup, 1))
@@ -255,8 +255,8 @@ class TextLearner(TorchLearner):
             optimizer.step()
             self.updates += 1
         else:
-            logger.warning("update skipped: loss %s, gradient norm %s", figures["loss"], norm)
-        return {**figures, "grad_norm": norm, "skipped_updates": float(not finite)}
+            logger.warning("update skipped: loss %s, gradient norm %s", metrics["loss"], norm)
+        return {**metrics, "grad_norm": norm, "skipped_updates": float(not finite)}
 
     def _check_mismatch(self, mismatch: float) -> None:
         module: Any = self.module[DEFAULT_MODULE_ID]
@@ -319,8 +319,8 @@ class TextLearner(TorchLearner):
         if self.distributed:
             add_up([p.grad for p in self._parameters if p.grad is not None])
 
-    def _figures(self) -> tuple[dict[str, float], int]:
-        """Figures of a mini-batch over all learners, and its number of counted tokens.
+    def _measured(self) -> tuple[dict[str, float], int]:
+        """Metrics of a mini-batch over all learners, and its number of counted tokens.
 
         Means are over the rows they are about.
         """
@@ -328,14 +328,14 @@ class TextLearner(TorchLearner):
         for terms, more in zip(self._terms, self._sums, strict=True):
             sums += [*(float(getattr(terms, name).detach()) for name in _SUMS), *more]
         total = self._over_learners(sums)
-        figures = dict(zip(_SUMS, total.tolist(), strict=False))
+        metrics = dict(zip(_SUMS, total.tolist(), strict=False))
         acting, talking = np.maximum(total[-3:-1], 1e-12)
         for name in ("kl", "entropy", "clip_ratio", "ratio_mean", "approx_kl"):
-            figures[name] /= acting
-        figures["kl_format"] /= talking
+            metrics[name] /= acting
+        metrics["kl_format"] /= talking
         largest = max([float(t.ratio_max) for t in self._terms], default=0.0)
-        figures["ratio_max"] = float(self._over_learners([largest], largest=True)[0])
-        return figures, int(total[-1])
+        metrics["ratio_max"] = float(self._over_learners([largest], largest=True)[0])
+        return metrics, int(total[-1])
 
     def _over_learners(self, values: Any, largest: bool = False) -> Any:
         """The sums, or the largest, of these values over all learners."""
@@ -346,10 +346,10 @@ class TextLearner(TorchLearner):
         torch.distributed.all_reduce(tensor, reduce.MAX if largest else reduce.SUM)
         return tensor.cpu().numpy()
 
-    def _log_figures(self, figures: list[dict[str, float]], mismatch: float, rows: int) -> None:
-        means = {name: float(np.mean([f[name] for f in figures])) for name in figures[0]}
-        means["ratio_max"] = max(f["ratio_max"] for f in figures)
-        means["skipped_updates"] = sum(f["skipped_updates"] for f in figures)
+    def _log_updates(self, updates: list[dict[str, float]], mismatch: float, rows: int) -> None:
+        means = {name: float(np.mean([u[name] for u in updates])) for name in updates[0]}
+        means["ratio_max"] = max(u["ratio_max"] for u in updates)
+        means["skipped_updates"] = sum(u["skipped_updates"] for u in updates)
         means["mismatch_kl"] = mismatch
         means["lr"] = self._get_optimizer_lr(self.get_optimizer(DEFAULT_MODULE_ID))
         self.metrics.log_dict(means, key=DEFAULT_MODULE_ID, reduce="mean", window=1)
