@@ -189,7 +189,7 @@ def cell(values: Sequence[float], count: bool) -> str:
     if not known:
         return "never"
     mean, half = (f"{v:,.0f}" if count else f"{v:.1%}" for v in interval(known))
-    spread = f" ± {half}" if len(known) > 1 else ""
+    spread = f" ± {half}" if len(known) > 2 else ""
     return f"{mean}{spread}" + (
         f" ({len(known)} of {len(values)})" if len(known) < len(values) else ""
     )
