@@ -84,7 +84,7 @@ def demonstrate(
         past: list[tuple[str, str]] = []
         over = False
         while not over:
-            if draw.random() < randomness:
+            if draw.random() < randomness and info["admissible_actions"]:
                 action = _random_action(inner, info["admissible_actions"], deliberate, draw)
             else:
                 action = inner.demonstrator_action()
@@ -103,7 +103,10 @@ def _random_action(
 ) -> str:
     """One of the admissible actions that may be random; the environment fills in a blank."""
     if deliberate and all(action.startswith(deliberate) for action in admissible):
-        raise ValueError(f"nothing but {', '.join(deliberate)} is offered: none may be random")
+        raise ValueError(
+            f"only {', '.join(deliberate)} is admissible, and the demonstrator must not take it"
+            " at random: leave it out of deliberate"
+        )
     while True:
         action = draw.choice(admissible)
         if BLANK.search(action):
