@@ -147,8 +147,10 @@ def test_rollouts_without_rows_give_no_rows():
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "1", None, True])
 def test_a_budget_that_is_no_amount_is_refused(value):
-    with pytest.raises(ValueError, match="invalidity"):
-        Budgets(invalidity=value)
+    with pytest.raises(ValueError, match=r"the invalidity budget is .*: give a finite number"):
+        Budgets.of({"invalidity": value})
+    with pytest.raises(ValueError, match="did you mean 'execution'"):
+        Budgets.of({"exection": 1.0})
 
 
 @pytest.mark.parametrize("lambda_", [-0.1, 1.1, float("nan")])

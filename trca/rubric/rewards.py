@@ -11,7 +11,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trca.common.names import unknown
 
 _INVALIDITY: Final = 1
 DEFAULT_LAMBDA: Final = 0.8
@@ -34,8 +36,24 @@ class Budgets(BaseModel):
 
     @classmethod
     def of(cls, budgets: Budgets | Mapping[str, float] | None) -> Budgets:
-        """Returns budgets given as such, as a mapping, or as None for the default."""
-        return budgets if isinstance(budgets, Budgets) else cls(**(budgets or {}))
+        """Returns budgets given as such, as a mapping, or as None for the default.
+
+        Raises:
+            ValueError: Names the budget that is unknown or no amount.
+        """
+        if isinstance(budgets, Budgets):
+            return budgets
+        try:
+            return cls(**(budgets or {}))
+        except ValidationError as error:
+            detail = error.errors(include_url=False)[0]
+            name = detail["loc"][0]
+            if detail["type"] == "extra_forbidden":
+                raise unknown("budget", name, cls.model_fields) from None
+            raise ValueError(
+                f"the {name} budget is {detail['input']!r}: give a finite number of at least 0"
+                " (the sign of invalidity is the formula's)"
+            ) from None
 
 
 def contributions(categories: NDArray[np.int8], budgets: Budgets) -> NDArray[np.float64]:
