@@ -184,7 +184,7 @@ def test_deliberate_commands_are_never_random() -> None:
 
     assert answers(()) > 40
     assert answers(("answer",)) == 0
-    with pytest.raises(ValueError, match="nothing but search, answer is offered"):
+    with pytest.raises(ValueError, match="only search, answer is admissible"):
         answers(("search", "answer"))
 
 
