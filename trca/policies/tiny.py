@@ -20,11 +20,11 @@ import torch
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from trca.common.cache import build_once, cache_folder, digest
-from trca.common.progress import progress
+from trca.common.progress import Report, progress
 from trca.envs.registration import EnvClass, env_class, identity, language, make
 from trca.policies.bpe import END, TAGS, train_tokenizer
 from trca.policies.models import quiet
-from trca.policies.warmstart import Example, Stage, Tick, demonstrate, imitate
+from trca.policies.warmstart import Example, Stage, demonstrate, imitate
 
 _VERSION: Final = 3
 THOUGHT: Final = "ok"
@@ -156,7 +156,7 @@ def build_tiny(
     envs: Sequence[gymnasium.Env[str, str]],
     spec: TinySpec,
     target: Path,
-    tick: Tick,
+    tick: Report,
     snapshot: Path | None = None,
 ) -> None:
     """Makes tokenizer and model for an environment, trains them, and saves them.
@@ -165,7 +165,7 @@ def build_tiny(
         envs: The environment on its training split, or others like it.
         spec: Sizes and stages.
         target: Folder to fill.
-        tick: Told of progress.
+        tick: Receives the progress.
         snapshot: A file that keeps the state of imitation, to resume from; removed at the end.
     """
     stages = [

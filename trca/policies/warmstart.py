@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trca.common.progress import Report
 from trca.envs.text_env import BLANK
 from trca.policies.prompts import compact_prompt
 
 SNAPSHOT_UPDATES: Final = 100
 """Updates between two snapshots of imitation."""
-Tick = Callable[[str, int, int], None]
-"""Told of progress: what is being done, how much is done, of how much."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def demonstrate(
     steps: int,
     seed: int,
     history_length: int,
-    tick: Tick,
+    tick: Report,
     deliberate: tuple[str, ...] = (),
 ) -> list[Example]:
     """Plays whole episodes of tasks drawn from the splits until there are enough steps.
@@ -67,7 +66,7 @@ def demonstrate(
         steps: Steps wanted; the last episode is played to its end.
         seed: Seed of the tasks and of the random actions.
         history_length: Past actions in the prompt.
-        tick: Told of progress.
+        tick: Receives the progress.
         deliberate: Beginnings of actions that are never random.
 
     Raises:
@@ -143,7 +142,7 @@ def imitate(
     prompt_weight: float,
     seed: int,
     threads: int,
-    tick: Tick,
+    tick: Report,
     snapshot: Path | None = None,
 ) -> float:
     """Trains a causal LM on prompts and responses, stage after stage, once through each.
@@ -162,7 +161,7 @@ def imitate(
         prompt_weight: Weight of the prompt's loss.
         seed: Seed of the order of the rows.
         threads: Shares of a batch that are computed side by side.
-        tick: Told of progress.
+        tick: Receives the progress.
 
         snapshot: A file that keeps the state every `SNAPSHOT_UPDATES` updates; where it is there,
             imitation resumes from it and ends bit for bit as if it had not been stopped.
