@@ -13,6 +13,7 @@ is 1 when a fault survives.
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import os
@@ -486,12 +487,26 @@ def run(tree: Path, tests: Sequence[str]) -> Outcome:
     return Outcome(failed, passed, time.perf_counter() - start)
 
 
-def main(words: Sequence[str]) -> int:
-    """Plants the faults whose names have one of the words; all of them for none."""
+def one_example_is_enough() -> None:
+    """Spares Hypothesis the search for a smaller example: that a test fails says it all."""
+    from hypothesis import Phase, settings
+
+    settings.register_profile("planted", phases=(Phase.explicit, Phase.generate))
+    settings.load_profile("planted")
+
+
+def main() -> int:
+    """Plants the faults asked for, one by one."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("words", nargs="*", help="faults whose names have one of these; else all")
+    words = parser.parse_args().words
     chosen = [f for f in FAULTS if not words or any(word in f.name for word in words)]
+    if not chosen:
+        parser.error(f"no fault has {' or '.join(words)} in its name")
     sys.dont_write_bytecode = True
     for name in LIBRARIES:
         importlib.import_module(name)
+    one_example_is_enough()
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
         copy_tree(tree)
@@ -516,4 +531,4 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

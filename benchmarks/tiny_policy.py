@@ -70,6 +70,7 @@ def play(engine: TransformersEngine, tokenizer: Any, asked: argparse.Namespace) 
                         history=[],
                         observation=observation,
                         admissible=info["admissible_actions"],
+                        idle=world.idle_actions,
                         memory=info["memory"],
                     ),
                     number * 1000 + turn,

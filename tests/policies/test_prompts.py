@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from trca.policies.prompts import Prompter, compact_prompt, paper_prompt
 
 HISTORY = [("You see a bed.", "go to bed 1"), ("You see a desk.", "go to desk 1")]
+IDLE = frozenset({"help", "inventory", "look"})
 OFFERED = ["go to bed 1", "go to desk 1", "help", "inventory", "look", "take mug 1 from desk 1"]
 
 
@@ -66,9 +67,17 @@ def test_a_chat_template_is_used_where_there_is_one(qwen_tokenizer: Any) -> None
 
 
 def test_the_compact_prompt_wastes_nothing() -> None:
-    assert compact_prompt("put a mug.", 1, 9, HISTORY[:1], "", "You  see\na mug 1.", OFFERED) == (
+    actions = [action for action in OFFERED if action not in IDLE]
+    assert compact_prompt("put a mug.", 1, 9, HISTORY[:1], "", "You  see\na mug 1.", actions) == (
         "put a mug.\n>go to bed 1\nYou see a mug 1.\ngo to bed 1 desk 1\ntake mug 1 from desk 1\n"
     )
+
+
+def test_the_compact_prompt_leaves_out_what_the_environment_calls_idle(tokenizer: Any) -> None:
+    compact = {"prompter": {"template": "compact"}}
+    assert "inventory" in text(tokenizer, **compact)
+    assert "inventory" not in text(tokenizer, **compact, idle=IDLE)
+    assert "inventory" in text(tokenizer, idle=IDLE)
 
 
 def test_memory_stands_for_the_observation_in_the_compact_prompt() -> None:

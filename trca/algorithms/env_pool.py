@@ -30,6 +30,7 @@ class PooledEnv:
         env: The environment, wrapped.
         split: Split of its tasks.
         max_steps: Its step limit.
+        idle_actions: Its admissible actions that change nothing.
         waits: Whether its steps wait on a network.
         operators: Ids of the rubric operators that judge it, in library order.
     """
@@ -37,6 +38,7 @@ class PooledEnv:
     env: gymnasium.Env[str, str]
     split: str
     max_steps: int
+    idle_actions: frozenset[str]
     waits: bool
     operators: tuple[str, ...]
     _total: _Stopwatch
@@ -153,6 +155,7 @@ class EnvPool:
             env=total,
             split=split,
             max_steps=env.get_wrapper_attr("max_steps"),
+            idle_actions=getattr(env.unwrapped, "idle_actions", frozenset()),
             waits=getattr(env.unwrapped, "waits", False),
             operators=tuple(env.get_wrapper_attr("judge").library.ids) if judged else (),
             _total=total,

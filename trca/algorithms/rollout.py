@@ -219,6 +219,7 @@ class RolloutLoop:
             history=[(s.observation, s.action) for s in steps],
             observation=episode.observation,
             admissible=episode.info["admissible_actions"],
+            idle=episode.env.idle_actions,
             memory=episode.info.get("memory"),
         )
 

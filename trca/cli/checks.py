@@ -114,6 +114,7 @@ def prompt_problems(settings: RunSettings) -> list[str]:
                 history=[],
                 observation=observation,
                 admissible=info.get("admissible_actions", ()),
+                idle=env.get_wrapper_attr("idle_actions"),
                 memory=info.get("memory"),
             )
             lengths.append(len(prompt))

@@ -135,6 +135,8 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         language: Names of the arguments that change what is said in the environment, such as the
             tasks or their wording; the tiny policy is built anew for these alone. None for all but
             ``split``, ``max_steps`` and ``render_mode``.
+        idle_actions: Admissible actions that are always there and change nothing; short prompts
+            leave them out.
         generated: Whether another ``seed`` gives other content, complete in itself.
         waits: Whether a step waits on a network; such environments step side by side, in threads.
         split: Name of the split the tasks come from.
@@ -148,6 +150,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     default_split: ClassVar[str] = "train"
     tiny_policy: ClassVar[Mapping[str, Any]] = {}
     language: ClassVar[tuple[str, ...] | None] = None
+    idle_actions: ClassVar[frozenset[str]] = frozenset()
     generated: bool = False
     waits: bool = False
     split: str

@@ -12,7 +12,7 @@ For example::
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import groupby, takewhile
 from typing import Any, Final, Literal
 
@@ -24,24 +24,22 @@ from trca.envs.responses import PromptWriter
 Template = Literal["paper", "compact"]
 History = Sequence[tuple[str, str]]
 
-_ALWAYS_OFFERED: Final = frozenset({"help", "inventory", "look"})
 _CUT: Final = "..."
 
 
 class Prompter:
     """Writes prompts of one template and keeps them within a budget of tokens.
 
-    ``paper`` is the prompt of the paper and of verl-agent in words that fit any text world: task,
-    step count, the last observations and actions, the current observation, the admissible commands
-    and how to answer. It goes through the tokenizer's chat template where there is one.
+    ``paper`` is the prompt of the paper and of verl-agent in words that fit any text environment:
+    task, step count, the last observations and actions, the current observation, the admissible
+    actions and how to answer. It goes through the tokenizer's chat template where there is one.
     ``compact`` says the same in as few tokens as a tiny policy needs, as plain text: task, last
-    actions, memory or else observation, commands. Left out are commands that are always offered and
-    change nothing (``help``, ``inventory``, ``look``), and those like ``click[red]`` whose part in
-    brackets can be read on the page. Words that neighbouring commands share are written once:
-    ``go to bed 1 desk 1``, ``click [back] [buy now]``.
+    actions, memory or else observation, admissible actions. Left out are the idle ones, and those
+    like ``click[red]`` whose part in brackets can be read on the page. Words that neighbouring
+    actions share are written once: ``go to bed 1 desk 1``, ``click [back] [buy now]``.
 
     A prompt over the budget is shortened in a fixed order: the oldest pairs of the history, then
-    the memory, then the end of the observation, at last the end of the list of commands. The task
+    the memory, then the end of the observation, at last the end of the list of actions. The task
     and the instructions are never touched.
     """
 
@@ -61,7 +59,7 @@ class Prompter:
             history_length: Number of past steps shown: observations with actions by ``paper``,
                 actions alone by ``compact``.
             max_prompt_tokens: The most tokens that `encode` returns.
-            memory: Whether the line of what was observed so far is shown. It comes from a adapter
+            memory: Whether the line of what was observed so far is shown. It comes from an adapter
                 outside the model, so it enriches the observation of the paper.
         """
         if not callable(template) and template not in _WRITERS:
@@ -85,6 +83,7 @@ class Prompter:
         history: History,
         observation: str,
         admissible: Sequence[str],
+        idle: Collection[str] = (),
         memory: str | None = None,
     ) -> NDArray[np.int32]:
         """The token ids of the prompt of one step.
@@ -93,9 +92,10 @@ class Prompter:
             task: The instruction.
             step: Number of actions taken before this one.
             max_steps: The step limit.
-            history: Pairs of an observation and the command that answered it, oldest first.
+            history: Pairs of an observation and the action that answered it, oldest first.
             observation: The current observation.
-            admissible: The commands that the world would accept; empty where it does not say.
+            admissible: The actions that the environment would accept; empty where it does not say.
+            idle: Those of them that are always there and change nothing.
             memory: What was observed so far; shown only by a prompter with ``memory``.
 
         Returns:
@@ -107,8 +107,11 @@ class Prompter:
         recent = list(history[-self.history_length :]) if self.history_length else []
         shown = memory or "" if self.memory else ""
 
-        def ids(past: History, memory: str, page: str, offered: Sequence[str]) -> list[int]:
-            return self._ids(self._write(task, step, max_steps, past, memory, page, offered))
+        if self.template == "compact":
+            admissible = [action for action in admissible if action not in idle]
+
+        def ids(past: History, memory: str, page: str, actions: Sequence[str]) -> list[int]:
+            return self._ids(self._write(task, step, max_steps, past, memory, page, actions))
 
         def fits(tokens: list[int]) -> bool:
             return len(tokens) <= self.max_prompt_tokens
@@ -118,10 +121,10 @@ class Prompter:
             if fits(tokens):
                 return np.array(tokens, dtype=np.int32)
         words = observation.split(" ")
-        commands = list(admissible)
+        actions = list(admissible)
         cuts: tuple[tuple[Sequence[str], Callable[[int], list[int]]], ...] = (
-            (words, lambda kept: ids([], "", _head(words, kept), commands)),
-            (commands, lambda kept: ids([], "", _CUT, [*commands[:kept], _CUT])),
+            (words, lambda kept: ids([], "", _head(words, kept), actions)),
+            (actions, lambda kept: ids([], "", _CUT, [*actions[:kept], _CUT])),
         )
         for parts, shortened in cuts:
             kept = bisect_right(range(len(parts)), 0, key=lambda k: 0 if fits(shortened(k)) else 1)
@@ -174,14 +177,14 @@ def paper_prompt(
             " you took:"
         )
         first = step - len(history) + 1
-        for number, (seen, command) in enumerate(history, first):
-            lines.append(f"[Observation {number}: '{seen}', Action {number}: '{command}']")
+        for number, (seen, action) in enumerate(history, first):
+            lines.append(f"[Observation {number}: '{seen}', Action {number}: '{action}']")
     if memory:
         lines.append(f"What you have observed so far: {memory}")
     lines.append(f"You are now at step {step + 1} and your current observation is: {observation}")
     if admissible:
-        offers = ",\n ".join(f"'{command}'" for command in admissible)
-        lines.append(f"Your admissible actions of the current situation are: [{offers}].")
+        listed = ",\n ".join(f"'{action}'" for action in admissible)
+        lines.append(f"Your admissible actions of the current situation are: [{listed}].")
     choice = "an admissible action" if admissible else "an action"
     return "\n".join([*lines, _ANSWER.format(choice=choice)])
 
@@ -197,31 +200,29 @@ def compact_prompt(
 ) -> str:
     """The text of template ``compact``; arguments as in `Prompter.encode`, all of it shown."""
     page = memory or " ".join(observation.split())
-    lines = [task, *(f">{command}" for _, command in history), page]
+    lines = [task, *(f">{action}" for _, action in history), page]
     lowered = page.lower()
     lines.extend(
         _shared(
-            command.replace("[", " [", 1)
-            for command in admissible
-            if command not in _ALWAYS_OFFERED and not _named(command, lowered)
+            action.replace("[", " [", 1) for action in admissible if not _named(action, lowered)
         )
     )
     return "\n".join(lines) + "\n"
 
 
-def _named(command: str, page: str) -> bool:
-    """Whether the page has what the command has in brackets: ``[red]`` of ``click[red]``."""
-    argument = command.partition("[")[2]
+def _named(action: str, page: str) -> bool:
+    """Whether the page has what the action has in brackets: ``[red]`` of ``click[red]``."""
+    argument = action.partition("[")[2]
     return argument != "" and argument.removesuffix("]") in page
 
 
-def _shared(commands: Iterable[str]) -> list[str]:
+def _shared(actions: Iterable[str]) -> list[str]:
     """One line for neighbours that begin alike: ``go to bed 1 desk 1``.
 
     A number stays with the word before it.
     """
     lines = []
-    for _, group in groupby((command.split(" ") for command in commands), key=lambda w: w[0]):
+    for _, group in groupby((action.split(" ") for action in actions), key=lambda w: w[0]):
         neighbours = list(group)
         columns = zip(*neighbours, strict=False) if len(neighbours) > 1 else ()
         shared = len(list(takewhile(lambda column: len(set(column)) == 1, columns)))

@@ -128,7 +128,7 @@ def _prompt(
         past[-history_length:] if history_length else (),
         info.get("memory", ""),
         observation,
-        info["admissible_actions"],
+        [action for action in info["admissible_actions"] if action not in env.idle_actions],
     )
 
 

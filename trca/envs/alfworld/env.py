@@ -46,6 +46,7 @@ class ALFWorldEnv(TextEnv):
     default_split = "valid_seen"
     tiny_policy: ClassVar = {"max_steps": 16}
     language = ("games", "task_types")
+    idle_actions = frozenset({"help", "inventory", "look"})
 
     def __init__(
         self,
