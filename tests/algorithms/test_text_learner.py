@@ -13,7 +13,7 @@ from ray.rllib.core.learner.training_data import TrainingData
 from tests.algorithms.slow_objective import slow_loss, slow_scores
 from trca.algorithms.records import Rollout, Step, StepBatch
 from trca.algorithms.rows import make_rows
-from trca.algorithms.text_learner import MISMATCH_BOUNDS
+from trca.algorithms.text_learner import MISMATCH_BOUNDS, UPDATE_METRICS
 from trca.envs.text_env import AnyText
 from trca.policies.models import load_model, load_tokenizer
 
@@ -267,3 +267,25 @@ def test_the_reference_stays_while_the_policy_moves(make_learner):
         assert torch.equal(weights, first[name])
     after = policy_of(learner).state_dict()
     assert all(not torch.equal(before[name], after[name]) for name in before)
+
+
+def test_minibatches_without_a_counted_token_are_left_out_of_the_metrics(make_learner):
+    learner = make_learner(**STILL | {"minibatch_size": 1, "train_malformed": False})
+    vocabulary = len(load_tokenizer(learner.config.resolved_model()))
+    rollouts = random_rollouts(policy_of(learner), vocabulary)
+    for step in [step for rollout in rollouts for step in rollout.steps][:-1]:
+        step.action_mask[:] = False
+    metrics = metrics_of(learner, rollouts)
+    assert metrics["ratio_mean"] == pytest.approx(metrics["ratio_max"], rel=1e-3)
+    assert metrics["mismatch_kl"] == pytest.approx(metrics["approx_kl"])
+    assert metrics["mismatch_kl"] > 0
+    rollouts[-1].steps[-1].action_mask[:] = False
+    metrics = metrics_of(learner, rollouts)
+    assert np.isnan([metrics["ratio_mean"], metrics["mismatch_kl"], metrics["entropy"]]).all()
+    assert metrics["skipped_updates"] == 0
+
+
+def metrics_of(learner, rollouts):
+    rows = rows_of(rollouts, learner.config)
+    results = learner.update(training_data=TrainingData(batch=rows), shuffle_key=(5,))
+    return {name: results[DEFAULT_MODULE_ID][name].peek() for name in UPDATE_METRICS}

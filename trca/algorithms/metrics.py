@@ -34,7 +34,8 @@ timing/<phase>            seconds in generation, environment, judging, credit, l
                           of the slowest runner where several sample
 ========================= =========================================================================
 
-Metrics of learning are means over mini-batches, weighted by row within each.
+Metrics of learning are means over the mini-batches that have a counted token, weighted by row
+within each; nan where none has.
 """
 
 from __future__ import annotations

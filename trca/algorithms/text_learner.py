@@ -12,7 +12,7 @@ Logits                   At the tokens that enter the objective alone.
 Reference                Scored once an iteration, before the epochs.
 Not-finite steps         A loss or gradient norm that is not finite skips the update, and is counted
                          (RLlib's ``torch_skip_nan_gradients`` takes such steps).
-Empty mini-batches       A mini-batch without a counted token moves no weight.
+Empty mini-batches       A mini-batch without a counted token moves no weight and enters no metric.
 Mismatch                 Before its first update a learner compares its log-probabilities with the
                          sampler's, and stops when they are too far apart.
 =======================  ===========================================================================
@@ -21,6 +21,7 @@ Mismatch                 Before its first update a learner compares its log-prob
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -138,9 +139,11 @@ class TextLearner(TorchLearner):
         for epoch in range(self.config.num_epochs):
             key = (*shuffle_key, epoch)
             for minibatch, factor in rows.minibatches(self.config.minibatch_size, key):
-                updates.append(self._update_minibatch(minibatch, factor))
+                metrics = self._update_minibatch(minibatch, factor)
+                if metrics is not None:
+                    updates.append(metrics)
         if mismatch is None:
-            mismatch = updates[0]["approx_kl"]
+            mismatch = updates[0]["approx_kl"] if updates else math.nan
         self._log_updates(updates, mismatch, len(rows) * self.config.num_epochs)
         self.after_gradient_based_update(timesteps=timesteps or {})
         return self.metrics.reduce()
@@ -218,8 +221,12 @@ class TextLearner(TorchLearner):
                     scores[places] = out["logprobs"].cpu().numpy()
         return scores
 
-    def _update_minibatch(self, rows: Rows, factor: float) -> dict[str, float]:
-        """One optimizer step, of this learner's rows together with those of the others."""
+    def _update_minibatch(self, rows: Rows, factor: float) -> dict[str, float] | None:
+        """One optimizer step, of this learner's rows together with those of the others.
+
+        Returns:
+            Metrics of the mini-batch; None where no learner's rows have a counted token.
+        """
         optimizer = self.get_optimizer(DEFAULT_MODULE_ID)
         optimizer.zero_grad(set_to_none=True)
         self._terms.clear()
@@ -256,6 +263,8 @@ class TextLearner(TorchLearner):
             self.updates += 1
         else:
             logger.warning("update skipped: loss %s, gradient norm %s", metrics["loss"], norm)
+        if not counted:
+            return None
         return {**metrics, "grad_norm": norm, "skipped_updates": float(not finite)}
 
     def _check_mismatch(self, mismatch: float) -> None:
@@ -347,8 +356,10 @@ class TextLearner(TorchLearner):
         return tensor.cpu().numpy()
 
     def _log_updates(self, updates: list[dict[str, float]], mismatch: float, rows: int) -> None:
-        means = {name: float(np.mean([u[name] for u in updates])) for name in updates[0]}
-        means["ratio_max"] = max(u["ratio_max"] for u in updates)
+        means = dict.fromkeys(UPDATE_METRICS, math.nan)
+        if updates:
+            means |= {name: float(np.mean([u[name] for u in updates])) for name in updates[0]}
+            means["ratio_max"] = max(u["ratio_max"] for u in updates)
         means["skipped_updates"] = sum(u["skipped_updates"] for u in updates)
         means["mismatch_kl"] = mismatch
         means["lr"] = self._get_optimizer_lr(self.get_optimizer(DEFAULT_MODULE_ID))
