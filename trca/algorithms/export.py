@@ -19,6 +19,8 @@ from trca.algorithms.text_algorithm import TextAlgorithm
 def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
     """Writes config, weights (safetensors) and tokenizer where ``from_pretrained`` opens them.
 
+    An adapter is merged into the weights.
+
     Args:
         source: An algorithm, or a checkpoint that one wrote.
         directory: The folder, made where it does not exist.
@@ -29,6 +31,7 @@ def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
     Raises:
         ValueError: When the path holds no checkpoint of a text algorithm.
     """
+    from trca.policies.lora import has_lora, merge_lora
     from trca.policies.models import load_tokenizer
 
     module: Any
@@ -43,6 +46,8 @@ def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
             raise ValueError(f"{source} is no checkpoint: it has no {path.relative_to(source)}")
         module = RLModule.from_checkpoint(path.absolute())
     folder = Path(directory)
+    if has_lora(module.model):
+        merge_lora(module.model)
     module.model.save_pretrained(folder)
     load_tokenizer(module.model_config["model"]).save_pretrained(folder)
     return folder

@@ -73,6 +73,15 @@ class TextParameters(LossSettings):
     gradient_checkpointing: bool = Field(
         False, description="Compute activations again in the backward pass: slower, less memory."
     )
+    lora_rank: int = Field(
+        0,
+        ge=0,
+        description="Train a LoRA adapter of this rank on every linear layer instead of all "
+        "weights; 0 trains all.",
+    )
+    lora_alpha: Positive = Field(
+        32, description="The adapter's product is multiplied by lora_alpha / lora_rank."
+    )
     template: Template = Field("paper", description="Prompt template.")
     response_format: Annotated[str, AfterValidator(RESPONSE_FORMATS.check)] = Field(
         "action",

@@ -150,6 +150,7 @@ class TextAlgorithmConfig(AlgorithmConfig):
             ValueError: Names what is wrong and what is allowed.
         """
         from trca.algorithms.credit import bind_credit
+        from trca.policies.lora import missing_peft
 
         check(self.parameters_class, self.parameters())
         bind_credit(self.credit, self.parameters())
@@ -162,6 +163,8 @@ class TextAlgorithmConfig(AlgorithmConfig):
             )
         if not self.in_evaluation:
             self._refuse_ignored(vars(self))
+        if self.lora_rank and (lack := missing_peft()):
+            raise ValueError(f"lora_rank is {self.lora_rank}: {lack}")
         if str(self.model) != "tiny":
             _check_model(self.resolved_model(), self.max_prompt_tokens, self.max_new_tokens)
         elif self.template == "paper":
@@ -210,6 +213,8 @@ class TextAlgorithmConfig(AlgorithmConfig):
             "model": self.resolved_model(),
             "dtype": self.dtype,
             "gradient_checkpointing": self.gradient_checkpointing,
+            "lora_rank": self.lora_rank,
+            "lora_alpha": self.lora_alpha,
             "reference": self.kl_coeff > 0 or self.kl_coeff_format > 0,
         }
 

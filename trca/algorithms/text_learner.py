@@ -286,8 +286,7 @@ class TextLearner(TorchLearner):
 
     def _forward(self, batch: TokenBatch, reference: bool) -> dict[str, Tensor]:
         module: Any = self.module[DEFAULT_MODULE_ID]
-        model = module.reference if reference else module.model
-        with last_mlp_at(model, batch.row, batch.position):
+        with module.network(reference) as model, last_mlp_at(model, batch.row, batch.position):
             out: dict[str, Tensor] = module.score(
                 input_ids=batch.input_ids,
                 row=batch.row,

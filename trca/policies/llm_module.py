@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -11,6 +12,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor
 
 from trca.policies.logits import token_logprobs
+from trca.policies.lora import add_lora, has_lora, lora_off
 from trca.policies.models import checkpoint_layers, load_model, load_tokenizer, resolve_dtype
 from trca.policies.weights import export_weights, import_weights
 
@@ -26,12 +28,17 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
             where the dtype says so.
         reference: Whether to keep a frozen copy of the first weights; False by default. Env runners
             never keep one.
+        lora_rank: Rank of a LoRA adapter, which alone is trained then; 0 by default, for none. The
+            model below it is in ``dtype``, the trained adapter in float32, and the reference is
+            the model without its adapter.
+        lora_alpha: The adapter's product is multiplied by ``lora_alpha / lora_rank``; 32 by
+            default.
         gradient_checkpointing: Whether the backward pass computes the activations of each layer
             again, which saves memory and costs a forward pass; False by default. Dropout stays off.
 
     Attributes:
         model: The causal LM.
-        reference: Its frozen copy; absent without ``reference`` and on env runners.
+        reference: Its frozen copy; absent without ``reference``, with LoRA, and on env runners.
         dtype: The resolved dtype, ``float32`` or ``bfloat16``.
         vocabulary: Number of ids that can be sampled.
     """
@@ -42,16 +49,31 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         name = config["model"]
         self.dtype = resolve_dtype(name, config.get("dtype", "auto"))
         self.vocabulary = len(load_tokenizer(name))
-        self.model = load_model(name, self.dtype if self.inference_only else "float32")
+        rank = int(config.get("lora_rank", 0))
+        self.model = load_model(name, self.dtype if self.inference_only or rank else "float32")
         self._mixed = self.dtype == "bfloat16" and not self.inference_only
         if config.get("gradient_checkpointing", False) and not self.inference_only:
             checkpoint_layers(self.model)
-        if config.get("reference", False) and not self.inference_only:
+        if rank:
+            precision = None if self.inference_only else torch.float32
+            add_lora(self.model, rank, int(config.get("lora_alpha", 32)), precision)
+        elif config.get("reference", False) and not self.inference_only:
             self.reference = load_model(name, self.dtype).requires_grad_(False)
 
     def get_non_inference_attributes(self) -> list[str]:
         """The reference: env runners do without."""
         return ["reference"]
+
+    @contextmanager
+    def network(self, reference: bool = False) -> Iterator[Any]:
+        """The policy's network, or the reference's, which is the policy's with its adapter off."""
+        if not reference:
+            yield self.model
+        elif has_lora(self.model):
+            with lora_off(self.model):
+                yield self.model
+        else:
+            yield self.reference
 
     def score(
         self,
@@ -76,8 +98,8 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         Returns:
             ``logprobs`` and ``entropy``, float32 (K,) each.
         """
-        model = self.reference if reference else self.model
-        with torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self._mixed):
+        autocast = torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self._mixed)
+        with self.network(reference) as model, autocast:
             hidden = model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
             logprobs, entropy = token_logprobs(
                 model,
@@ -101,7 +123,8 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
     ) -> dict[str, Any]:
         """The policy's weights by the names of its own state dict, tied ones once.
 
-        The reference is no part of the state: ``setup`` reads it from the same place again.
+        With LoRA they are the adapter's. What is frozen, such as the reference, is no part of the
+        state: ``setup`` reads it from the same place again.
 
         Args:
             components: Ignored: there is one component.

@@ -1,4 +1,7 @@
-"""Weights between learner, engine and disk: by name, tied ones once, checked on arrival."""
+"""Weights between learner, engine and disk: by name, tied ones once, checked on arrival.
+
+Of a model with an adapter (`trca.policies.lora`) the adapter's weights alone travel.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from trca.policies.lora import has_lora, lora_tensors
 
 State = dict[str, Any]
 
@@ -36,8 +41,8 @@ def import_weights(model: nn.Module, state: Mapping[str, Any]) -> None:
     Raises:
         ValueError: When names or shapes are not those of the model; nothing is changed then.
     """
-    whole = model.state_dict(keep_vars=True)
     own = _named(model)
+    whole = own if has_lora(model) else model.state_dict(keep_vars=True)
     missing = [name for name in own if name not in state]
     unknown = [name for name in state if name not in whole]
     if missing or unknown:
@@ -62,7 +67,8 @@ def import_weights(model: nn.Module, state: Mapping[str, Any]) -> None:
 def _named(model: nn.Module) -> dict[str, Tensor]:
     seen: set[int] = set()
     named: dict[str, Tensor] = {}
-    for name, tensor in model.state_dict(keep_vars=True).items():
+    whole = model.state_dict(keep_vars=True)
+    for name, tensor in (lora_tensors(whole) if has_lora(model) else whole).items():
         if id(tensor) not in seen:
             seen.add(id(tensor))
             named[name] = tensor

@@ -1,0 +1,127 @@
+"""LoRA: what is trained, what travels, what the reference is, and what merging makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.architectures import save_model
+from tests.policies.test_llm_module import batch, build
+from trca.policies.lora import lora_off, merge_lora
+from trca.policies.models import load_model
+
+KINDS = ["qwen2", "qwen3", "gpt2", "falcon", "phi3"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    path = tmp_path_factory.mktemp("models")
+    return {kind: str(save_model(path / kind, kind)) for kind in KINDS}
+
+
+def build_lora(folder: str, inference_only: bool = False, **config: Any) -> Any:
+    return build(folder, inference_only, lora_rank=4, lora_alpha=8, reference=True, **config)
+
+
+def move(module: Any) -> None:
+    """Trains, so to say."""
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter in module.model.parameters():
+            if parameter.requires_grad:
+                parameter += 0.1 * torch.randn_like(parameter)
+
+
+def scores(module: Any, reference: bool = False) -> torch.Tensor:
+    with torch.no_grad():
+        out: torch.Tensor = module.score(**batch(), reference=reference)["logprobs"]
+    return out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_reference_is_the_model_without_its_adapter(
+    folders: dict[str, str], kind: str, dtype: str
+) -> None:
+    module, plain = build_lora(folders[kind], dtype=dtype), build(folders[kind], dtype=dtype)
+    plain.model = load_model(folders[kind], dtype)
+    assert torch.equal(scores(module), scores(plain))
+    move(module)
+    assert not torch.allclose(scores(module), scores(plain), atol=1e-3)
+    assert torch.equal(scores(module, reference=True), scores(plain))
+    assert not hasattr(module, "reference")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_adapter_alone_is_trained_also_after_the_reference_was_scored(
+    folders: dict[str, str], kind: str
+) -> None:
+    module = build_lora(folders[kind], dtype="bfloat16", gradient_checkpointing=True)
+    move(module)
+    scores(module, reference=True)
+    module.score(**batch())["logprobs"].sum().backward()
+    trained = {name for name, p in module.model.named_parameters() if p.requires_grad}
+    assert trained == {name for name, p in module.model.named_parameters() if p.grad is not None}
+    assert all("lora_" in name and "head" not in name for name in trained)
+    assert {p.dtype for p in module.model.parameters() if p.requires_grad} == {torch.float32}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_adapter_alone_travels_and_the_engine_scores_as_the_trainer(
+    folders: dict[str, str], kind: str
+) -> None:
+    trainer, engine = build_lora(folders[kind]), build_lora(folders[kind], inference_only=True)
+    move(trainer)
+    state = trainer.get_state(inference_only=True)
+    layers = {name.rpartition(".lora_")[0] for name in state}
+    assert set(state) == {f"{name}.lora_{part}.weight" for name in layers for part in "AB"}
+    assert all(min(array.shape) == 4 for array in state.values())
+    engine.set_state(state)
+    assert torch.equal(scores(engine), scores(trainer))
+
+
+def test_learners_start_from_the_same_adapter(folders: dict[str, str]) -> None:
+    torch.manual_seed(3)
+    one = build_lora(folders["qwen2"]).get_state()
+    before = torch.get_rng_state()
+    other = build_lora(folders["qwen2"]).get_state()
+    assert torch.equal(before, torch.get_rng_state())
+    assert all((one[name] == other[name]).all() for name in one)
+
+
+def test_weights_of_another_rank_are_refused(folders: dict[str, str]) -> None:
+    module = build_lora(folders["qwen2"])
+    other = build(folders["qwen2"], lora_rank=2)
+    with pytest.raises(ValueError, match=r"wrong shapes .*lora_A"):
+        module.set_state(other.get_state())
+    with pytest.raises(ValueError, match=r"missing .*lora_A"):
+        module.set_state(build(folders["qwen2"]).get_state())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_merged_model_is_a_plain_one_that_says_the_same(
+    folders: dict[str, str], kind: str, tmp_path: Path
+) -> None:
+    module = build_lora(folders[kind])
+    move(module)
+    with_adapter = scores(module)
+    merge_lora(module.model)
+    torch.testing.assert_close(scores(module), with_adapter, atol=1e-5, rtol=0)
+    module.model.save_pretrained(tmp_path)
+    assert not list(tmp_path.glob("adapter*"))
+    again = load_model(str(tmp_path))
+    assert again.state_dict().keys() == load_model(folders[kind]).state_dict().keys()
+    module.model = again
+    torch.testing.assert_close(scores(module), with_adapter, atol=1e-5, rtol=0)
+
+
+def test_the_adapter_is_on_again_after_an_error(folders: dict[str, str]) -> None:
+    module = build_lora(folders["qwen2"])
+    move(module)
+    before = scores(module)
+    with pytest.raises(KeyError), lora_off(module.model):
+        raise KeyError
+    assert torch.equal(scores(module), before)
