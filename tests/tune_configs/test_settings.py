@@ -129,3 +129,11 @@ def test_everything_wrong_is_named_at_once():
 def test_a_sweep_is_checked_with_every_trial_before_it_runs(sweep, message):
     with pytest.raises(ConfigError, match=message):
         SweepSettings.resolve(sweep, "mine")
+
+
+def test_the_evaluation_split_is_the_environments_default_where_none_is_named():
+    assert resolve().evaluation_split == "valid_unseen"
+    settings = resolve(evaluation_split=None)
+    assert settings.evaluation_split == "valid_seen"
+    assert settings.flat()["evaluation_split"] == "valid_seen"
+    assert settings.algorithm_config().evaluation_split == "valid_seen"

@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 from ray.tune.registry import ENV_CREATOR, _global_registry
 
+from trca.envs import registration
 from trca.envs.registration import EnvClass, creator, lacks_rubric
 
 EnvCreator = Callable[[Mapping[str, Any]], gymnasium.Env[str, str]]
@@ -23,20 +24,32 @@ def env_creator(env: EnvClass) -> EnvCreator:
     Raises:
         ValueError: For an unknown name.
     """
-    if isinstance(env, str) and _global_registry.contains(ENV_CREATOR, env):
+    if _is_rays(env):
         found: EnvCreator = _global_registry.get(ENV_CREATOR, env)
         return found
     return partial(_make, creator(env))
 
 
+def default_split(env: EnvClass, env_config: Mapping[str, Any]) -> str:
+    """The split that is evaluated where none is named."""
+    if not _is_rays(env):
+        return registration.default_split(env)
+    made = env_creator(env)(env_config)
+    try:
+        return str(made.get_wrapper_attr("default_split"))
+    finally:
+        made.close()
+
+
 def no_rubric(algorithm: str, env: EnvClass, env_config: Mapping[str, Any]) -> str:
     """One sentence on why an algorithm that learns from judgments cannot train here; else blank."""
-    if isinstance(env, str) and _global_registry.contains(ENV_CREATOR, env):
-        why = f"nothing judges {env}"
-    else:
-        why = lacks_rubric(env, env_config.get("library"))
+    why = f"nothing judges {env}" if _is_rays(env) else lacks_rubric(env, env_config.get("library"))
     hint = "add one (docs/environments.md) or train with GRPO or GiGPO"
     return why and f"{algorithm} learns from rubric judgments, and {why}: {hint}"
+
+
+def _is_rays(env: EnvClass) -> bool:
+    return isinstance(env, str) and bool(_global_registry.contains(ENV_CREATOR, env))
 
 
 def _make(

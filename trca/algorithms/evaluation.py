@@ -17,7 +17,7 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, EVALUATION_RESULTS
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
-from trca.algorithms.environments import env_creator
+from trca.algorithms.environments import default_split, env_creator
 from trca.algorithms.metrics import rollout_metrics
 from trca.algorithms.records import Rollout
 from trca.algorithms.rollout import Failure, GroupRequest, RolloutBatch
@@ -134,7 +134,8 @@ def evaluate_algorithm(
         eval_env_runner_group: RLlib's evaluation runners.
     """
     config = algorithm.config
-    panel = algorithm.panel(config.evaluation_split).head(config.evaluation_tasks)
+    split = config.evaluation_split or default_split(config.env, config.env_config)
+    panel = algorithm.panel(split).head(config.evaluation_tasks)
     evaluation = evaluate_panel(
         eval_env_runner_group or algorithm.env_runner_group,
         panel,

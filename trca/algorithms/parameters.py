@@ -144,7 +144,9 @@ class TextParameters(LossSettings):
     torch_threads: Positive = Field(1, description="PyTorch threads in every process.")
 
     # Evaluation
-    evaluation_split: str = Field("valid_unseen", description="Split of the evaluation panel.")
+    evaluation_split: str | None = Field(
+        None, description="Split of the evaluation panel; none: the environment's default split."
+    )
     evaluation_tasks: Positive | None = Field(
         None, description="Number of tasks, from the panel's start; none: the whole panel."
     )

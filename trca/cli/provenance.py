@@ -46,9 +46,7 @@ def panels(settings: RunSettings) -> dict[str, Panel]:
     parameters = settings.parameters
     return {
         "train": panel(settings, settings.train_split),
-        "evaluation": panel(settings, parameters.evaluation_split).head(
-            parameters.evaluation_tasks
-        ),
+        "evaluation": panel(settings, settings.evaluation_split).head(parameters.evaluation_tasks),
     }
 
 

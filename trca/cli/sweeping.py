@@ -297,9 +297,7 @@ def draw_sweep(trials: Sequence[Trial], folder: RunFolder) -> bool:
     if not runs:
         return False
     settings = RunSettings.resolve(trials[0].run.read_config(), "trial")
-    panel = panel_words(
-        settings.run.env_config, settings.train_split, settings.parameters.evaluation_split
-    )
+    panel = panel_words(settings.run.env_config, settings.train_split, settings.evaluation_split)
     title = f"{folder.name}: {settings.run.env}"
     draw_comparison(runs, folder.path / "sweep.png", title, panel)
     return True

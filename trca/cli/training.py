@@ -260,5 +260,5 @@ def _title(settings: RunSettings, run: RunFolder) -> str:
 
 
 def _panel(settings: RunSettings) -> str:
-    env_config, held_out = settings.run.env_config, settings.parameters.evaluation_split
+    env_config, held_out = settings.run.env_config, settings.evaluation_split
     return panel_words(env_config, settings.train_split, held_out)

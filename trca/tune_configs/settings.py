@@ -95,6 +95,7 @@ class RunSettings:
         """
         from trca.algorithms import ALGORITHMS
         from trca.algorithms.hints import unknown_setting
+        from trca.envs.registration import default_split
 
         name = settings.get("algorithm", RunParameters.model_fields["algorithm"].default)
         try:
@@ -115,6 +116,9 @@ class RunSettings:
             wrong += _env_errors(ALGORITHMS[name], run.env, run.env_config, parameters, need_data)
         if wrong:
             raise ConfigError("\n".join(f"{source}: {message}" for message in wrong))
+        if parameters.evaluation_split is None:
+            split = default_split(run.env)
+            parameters = parameters.model_copy(update={"evaluation_split": split})
         return cls(run, parameters)
 
     def flat(self) -> dict[str, Any]:
@@ -133,6 +137,11 @@ class RunSettings:
     def train_split(self) -> str:
         """Split of the training panel: that of ``env_config``, else ``train``."""
         return str(self.run.env_config.get("split", "train"))
+
+    @property
+    def evaluation_split(self) -> str:
+        """Split of the evaluation panel."""
+        return str(self.parameters.evaluation_split)
 
     @property
     def trajectories_per_iteration(self) -> int:
@@ -168,20 +177,10 @@ def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
 
 
 def in_environment(settings: Mapping[str, Any], env: str) -> dict[str, Any]:
-    """The settings for another environment, without the arguments and splits of the one before.
-
-    Raises:
-        ConfigError: When there is no such environment; names the nearest.
-    """
-    from trca.envs.registration import default_split
-
-    try:
-        split = default_split(env)
-    except ValueError as error:
-        raise ConfigError(f"env is {env!r}: {error}") from None
+    """The settings for another environment, without the arguments and splits of the one before."""
     if own_file(env):
         env = str(Path(env).absolute())
-    return {**settings, "env": env, "env_config": {}, "evaluation_split": split}
+    return {**settings, "env": env, "env_config": {}, "evaluation_split": None}
 
 
 def _checked(model: type[Any], values: Mapping[str, Any], wrong: list[str]) -> Any:
@@ -204,7 +203,7 @@ def _env_errors(
 ) -> list[str]:
     """What is wrong with the environment, its arguments and the splits named for it."""
     from trca.algorithms.environments import no_rubric
-    from trca.envs.registration import arguments, make
+    from trca.envs.registration import arguments, default_split, make
 
     try:
         known = arguments(env)
@@ -222,7 +221,8 @@ def _env_errors(
     given = {"split": "train", **env_config}
     try:
         make(env, **given).close()
-        make(env, **{**given, "split": parameters.evaluation_split}).close()
+        evaluated = parameters.evaluation_split or default_split(env)
+        make(env, **{**given, "split": evaluated}).close()
     except (ValueError, TypeError, OSError, RuntimeError) as error:
         if isinstance(error, FileNotFoundError) and not need_data:
             return []

@@ -79,7 +79,7 @@ def evaluate(
         if split is not None:
             given["evaluation_split"] = split
         subject = policy(run_or_model, config, given)
-        panel = whole_panel(subject.settings, subject.settings.parameters.evaluation_split)
+        panel = whole_panel(subject.settings, subject.settings.evaluation_split)
         panel = panel.head(tasks)
         folder = output or subject.folder
         folder.mkdir(parents=True, exist_ok=True)
