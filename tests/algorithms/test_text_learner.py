@@ -13,8 +13,9 @@ from ray.rllib.core.learner.training_data import TrainingData
 from tests.algorithms.slow_objective import slow_loss, slow_scores
 from trca.algorithms.records import Rollout, Step, StepBatch
 from trca.algorithms.rows import make_rows
-from trca.algorithms.text_learner import MISMATCH_BOUNDS, UPDATE_METRICS
+from trca.algorithms.text_learner import UPDATE_METRICS
 from trca.envs.text_env import AnyText
+from trca.policies.dtypes import DTYPES
 from trca.policies.models import load_model, load_tokenizer
 
 LENGTHS = [(0, 3), (0, 1), (1, 2), (1, 4), (1, 1)]
@@ -26,7 +27,8 @@ STILL = {"lr": 1e-30, "grad_clip": None, "kl_coeff": 0.5, "entropy_coeff": 0.2}
 @pytest.fixture
 def make_learner(make_config, monkeypatch):
     """A learner whose policy has moved away from its reference, and from who sampled."""
-    monkeypatch.setitem(MISMATCH_BOUNDS, "float32", np.inf)
+    unbound = DTYPES["float32"]._replace(mismatch=np.inf)
+    monkeypatch.setitem(DTYPES, "float32", unbound)
 
     def make(**settings):
         spaces = {DEFAULT_MODULE_ID: (AnyText(), AnyText())}

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.common.names import nearest
 from trca.envs.responses import RESPONSE_FORMATS
+from trca.policies.dtypes import check_dtype
 from trca.policies.engines import ENGINES
 from trca.policies.prompts import Template
 from trca.rubric import Budgets
@@ -65,7 +66,7 @@ class TextParameters(LossSettings):
         "transformers",
         description="Generation engine of the env runners: a name or 'file.py:Class'.",
     )
-    dtype: Literal["float32", "bfloat16", "auto"] = Field(
+    dtype: Annotated[str, AfterValidator(check_dtype)] = Field(
         "float32",
         description="Precision of engine, reference and trainer's arithmetic; auto is as saved. "
         "Trained weights are float32 always.",

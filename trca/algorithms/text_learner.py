@@ -45,11 +45,10 @@ from trca.algorithms.parameters import LossSettings
 from trca.algorithms.rows import Rows, segments
 from trca.algorithms.tensors import TokenBatch, token_batch
 from trca.algorithms.text_config import TextAlgorithmConfig
+from trca.policies.dtypes import DTYPES
 
 logger = logging.getLogger(__name__)
 
-MISMATCH_BOUNDS: Final = {"float32": 1e-5, "bfloat16": 0.02}
-"""Largest ``mismatch_kl`` before the first update, by the precision of sampler and trainer."""
 _SUMS: Final = (
     "loss",
     "policy",
@@ -269,7 +268,7 @@ class TextLearner(TorchLearner):
 
     def _check_mismatch(self, mismatch: float) -> None:
         module: Any = self.module[DEFAULT_MODULE_ID]
-        bound = MISMATCH_BOUNDS[module.dtype]
+        bound = DTYPES[module.dtype].mismatch
         if mismatch > bound:
             raise RuntimeError(
                 f"sampler and trainer disagree before the first update: mismatch_kl"

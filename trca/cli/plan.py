@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from trca.cli.provenance import panels
+from trca.policies.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from trca.tune_configs.settings import RunSettings
-
-_BYTES: Final = {"float32": 4, "bfloat16": 2, "auto": 2}
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,7 @@ class Shape:
         feed_forward: Width of the feed-forward part.
         key_values: Width of keys (and of values) of a layer, all heads together.
         vocabulary: Number of tokens.
+        dtype: Precision of engine, reference and the trainer's arithmetic.
     """
 
     parameters: int
@@ -34,6 +34,7 @@ class Shape:
     feed_forward: int
     key_values: int
     vocabulary: int
+    dtype: str
 
     @classmethod
     def of(cls, settings: RunSettings) -> Shape:
@@ -45,6 +46,8 @@ class Shape:
         import torch
         from transformers import AutoModelForCausalLM
 
+        from trca.policies.models import resolve_dtype
+
         config = _architecture(settings)
         with torch.device("meta"):
             network = AutoModelForCausalLM.from_config(config)
@@ -54,10 +57,18 @@ class Shape:
             parameters=sum(p.numel() for p in network.parameters()),
             layers=config.num_hidden_layers,
             hidden=config.hidden_size,
-            feed_forward=config.intermediate_size,
+            feed_forward=_feed_forward(config),
             key_values=(getattr(config, "num_key_value_heads", None) or heads) * width,
             vocabulary=config.vocab_size,
+            dtype=resolve_dtype(config, settings.parameters.dtype),
         )
+
+
+def _feed_forward(config: Any) -> int:
+    """Width of the feed-forward part, under the name that an architecture has for it."""
+    names = ("intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner")
+    given = (getattr(config, name, None) for name in names)
+    return int(next(filter(None, given), 4 * config.hidden_size))
 
 
 def _architecture(settings: RunSettings) -> Any:
@@ -70,7 +81,7 @@ def _architecture(settings: RunSettings) -> Any:
 
     model = settings.parameters.model
     if model in ARCHITECTURES:
-        return AutoConfig.for_model(**ARCHITECTURES[model])
+        return AutoConfig.for_model(**ARCHITECTURES[model], dtype="bfloat16")  # as on the hub
     folder = local_model(settings)
     if model == TINY and not folder:
         spec = spec_of(settings.run.env)
@@ -89,7 +100,7 @@ def memory(settings: RunSettings, shape: Shape) -> dict[str, float]:
     from trca.algorithms.gradients import BUCKET_BYTES
 
     run, parameters = settings.run, settings.parameters
-    size = _BYTES[parameters.dtype]
+    size = DTYPES[shape.dtype].bytes
     frozen = parameters.kl_coeff > 0 or parameters.kl_coeff_format > 0
     tokens = parameters.micro_batch_tokens
     live = settings.trajectories_per_iteration / max(1, run.num_env_runners)
@@ -162,7 +173,7 @@ def _add_model(table: Table, settings: RunSettings) -> None:
         table.add_row("model", "-", f"{parameters.model} is not on this machine: not counted")
         return
     at_most = "at most " if parameters.model == TINY and not local_model(settings) else ""
-    about = f"parameters, {parameters.dtype}: {parameters.model}"
+    about = f"parameters, {shape.dtype}: {parameters.model}"
     table.add_row("model", f"{at_most}{shape.parameters:,}", about)
     needs = memory(settings, shape)
     for name, size in needs.items():

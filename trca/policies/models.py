@@ -12,10 +12,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging
 
+from trca.policies.dtypes import AUTO, check_dtype
+
 TINY: Final = "tiny"
 SHRUNK: Final = "shrunk:"
 _VOCABULARIES: Final = ("tokenizer.json", "vocab.json", "tokenizer.model")
-_DTYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def resolve_model(
@@ -65,19 +66,19 @@ def load_model(name: str, dtype: str = "auto") -> Any:
     Raises:
         ValueError: For another dtype.
     """
-    resolved = _DTYPES[resolve_dtype(name, dtype)]
+    resolved = resolve_dtype(name, dtype)
     with quiet():
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=resolved)
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=getattr(torch, resolved))
     if getattr(model.config.get_text_config(), "attn_logit_softcapping", None):
         model.set_attn_implementation("eager")  # PyTorch's own attention leaves the soft cap out
     return model
 
 
-def resolve_dtype(name: str, dtype: str) -> str:
+def resolve_dtype(model: Any, dtype: str) -> str:
     """The one precision of engine, reference and the trainer's arithmetic.
 
     Args:
-        name: See `resolve_model`.
+        model: Its name (see `resolve_model`), or its config.
         dtype: ``float32`` or ``bfloat16``, which stay as they are; or ``auto``, the precision the
             model was saved in. Models saved in float16 compute in float32: float16 has too small a
             range for gradients, and bfloat16 would round its weights.
@@ -85,12 +86,11 @@ def resolve_dtype(name: str, dtype: str) -> str:
     Raises:
         ValueError: For another dtype.
     """
-    if dtype == "auto":
-        saved = AutoConfig.from_pretrained(name).get_text_config().dtype
+    if dtype == AUTO:
+        config = AutoConfig.from_pretrained(model) if isinstance(model, str) else model
+        saved = config.get_text_config().dtype
         return "bfloat16" if saved in (torch.bfloat16, "bfloat16") else "float32"
-    if dtype not in _DTYPES:
-        raise ValueError(f"unknown dtype {dtype!r}: choose from auto, {', '.join(_DTYPES)}")
-    return dtype
+    return check_dtype(dtype)
 
 
 def checkpoint_layers(model: Any) -> None:

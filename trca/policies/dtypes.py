@@ -1,0 +1,32 @@
+"""The precisions that models compute in."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+AUTO: Final = "auto"
+"""The precision that a model was saved in; see `trca.policies.models.resolve_dtype`."""
+
+
+class Precision(NamedTuple):
+    """What a precision means here."""
+
+    bytes: int
+    """Size of a weight."""
+    mismatch: float
+    """Largest ``mismatch_kl`` of sampler and trainer before the first update."""
+
+
+DTYPES: Final = {"float32": Precision(4, 1e-5), "bfloat16": Precision(2, 0.02)}
+"""Precision by its name in PyTorch."""
+
+
+def check_dtype(name: str) -> str:
+    """Returns the name of a precision, or ``auto``.
+
+    Raises:
+        ValueError: For another name.
+    """
+    if name != AUTO and name not in DTYPES:
+        raise ValueError(f"unknown dtype {name!r}: choose from {AUTO}, {', '.join(DTYPES)}")
+    return name
