@@ -7,7 +7,7 @@ in time linear in S x M. `EpisodeRewards` gives the same numbers one transition 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trca.common.names import unknown
 
+Reward = TypeVar("Reward", float, NDArray[np.float64])
 _INVALIDITY: Final = 1
 DEFAULT_LAMBDA: Final = 0.8
 """The paper's weight of the breakthrough reward."""
@@ -113,14 +114,12 @@ def breakthrough_reward(
     return np.asarray(np.bincount(row[first], fresh, len(judgments)), dtype=np.float64)
 
 
-def trca_reward(
-    r_f: NDArray[np.float64], r_b: NDArray[np.float64], lambda_: float
-) -> NDArray[np.float64]:
+def trca_reward(r_f: Reward, r_b: Reward, lambda_: float) -> Reward:
     """r^TRCA = (1 - lambda) r^F + lambda r^B (Eq. app_trca_reward).
 
     Args:
-        r_f: float64 (S,), foundational.
-        r_b: float64 (S,), breakthrough.
+        r_f: Foundational: float64 (S,), or that of one transition.
+        r_b: Breakthrough, likewise.
         lambda_: Weight of the breakthrough reward, in [0, 1].
 
     Raises:
@@ -188,7 +187,7 @@ class EpisodeRewards:
             if self._positive[operator] and operator not in self._covered:
                 self._covered.add(operator)
                 breakthrough += weight
-        reward = (1.0 - self._lambda) * foundational + self._lambda * breakthrough
+        reward = trca_reward(foundational, breakthrough, self._lambda)
         return StepReward(foundational, breakthrough, reward)
 
 
