@@ -35,6 +35,7 @@ from ray.rllib.utils.metrics import (
 )
 
 from trca.algorithms.env_pool import find_annotation
+from trca.algorithms.prompting import make_prompter
 from trca.algorithms.records import Rollout
 from trca.algorithms.rollout import GroupRequest, RolloutBatch, RolloutLoop
 from trca.algorithms.text_config import TextAlgorithmConfig
@@ -42,7 +43,6 @@ from trca.envs.panel import Panel
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.engines import ENGINES
 from trca.policies.engines.engine import SamplingParams
-from trca.policies.prompts import Prompter
 from trca.rubric.rewards import DEFAULT_LAMBDA, EpisodeRewards
 
 
@@ -109,13 +109,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         config = self.config
         tokenizer = load_tokenizer(config.resolved_model())
         responses = RESPONSE_FORMATS.get(config.response_format)
-        prompter = Prompter(
-            tokenizer,
-            template=responses.prompt or config.template,
-            history_length=config.history_length,
-            max_prompt_tokens=config.max_prompt_tokens,
-            memory=config.memory,
-        )
+        prompter = make_prompter(config, tokenizer)
         module: Any = config.get_rl_module_spec(inference_only=True).build()
         module.model.to(self.device)
         engine = ENGINES.get(config.engine)(module.model, tokenizer)

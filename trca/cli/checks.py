@@ -85,8 +85,7 @@ def prompt_problems(settings: RunSettings) -> list[str]:
     A policy that is not on this disk yet has no tokenizer: then its tokens are taken to be words,
     which are fewer.
     """
-    from trca.envs.responses import RESPONSE_FORMATS
-    from trca.policies.prompts import Prompter
+    from trca.algorithms.prompting import make_prompter
 
     run, parameters = settings.run, settings.parameters
     try:
@@ -97,17 +96,9 @@ def prompt_problems(settings: RunSettings) -> list[str]:
         task = env.get_wrapper_attr("task_ids")[0]
         observation, info = env.reset(seed=0, options={"task": task})
         tokenizer, limit = _tokenizer(settings), parameters.max_prompt_tokens
-        responses = RESPONSE_FORMATS.get(parameters.response_format)
         lengths = []
         for most in (sys.maxsize, limit):
-            prompter = Prompter(
-                tokenizer,
-                template=responses.prompt or parameters.template,
-                history_length=parameters.history_length,
-                max_prompt_tokens=most,
-                memory=parameters.memory,
-            )
-            prompt = prompter.encode(
+            prompt = make_prompter(parameters, tokenizer, most).encode(
                 task=info["task"],
                 step=0,
                 max_steps=env.get_wrapper_attr("max_steps"),
