@@ -1,13 +1,16 @@
+import ast
 import json
 import warnings
+from pathlib import Path
 
 import pytest
 from ray import tune
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
-from trca.algorithms import ALGORITHMS, GiGPOConfig, GRPOConfig, TRCAConfig
+from trca.algorithms import ALGORITHMS, GiGPOConfig, GRPOConfig, TRCAConfig, text_config
 from trca.algorithms.hints import IGNORED
 from trca.algorithms.parameters import TextParameters
+from trca.tune_configs.settings import RunParameters
 
 
 def test_defaults_are_the_papers_and_stand_as_attributes():
@@ -22,6 +25,26 @@ def test_defaults_are_the_papers_and_stand_as_attributes():
 def test_every_field_has_a_description(config_class):
     for name, field in config_class.parameters_class.model_fields.items():
         assert field.description, name
+
+
+def test_no_config_states_the_default_of_a_setting_again():
+    fields = {name for c in ALGORITHMS.values() for name in settings_of(c)}
+    again = [
+        ast.unparse(node)
+        for path in Path(text_config.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Attribute) and target.attr in fields
+    ]
+    assert not again
+
+
+def settings_of(algorithm):
+    return {
+        **RunParameters.model_fields,
+        **algorithm.get_default_config().parameters_class.model_fields,
+    }
 
 
 def test_each_algorithm_has_its_own_credit_rule():

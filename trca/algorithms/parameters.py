@@ -112,6 +112,10 @@ class TextParameters(LossSettings):
         3, description="Iterations in a row without a single rollout before training stops."
     )
 
+    sample_timeout_s: float = Field(
+        3600.0, gt=0.0, description="Seconds one iteration may roll out."
+    )
+
     # Credit
     credit: Credit = "grpo"
     gamma: Probability = Field(0.95, description="Discount of step returns, gamma.")

@@ -65,12 +65,11 @@ class TextAlgorithmConfig(AlgorithmConfig):
         self.action_space = AnyText()
         self.add_default_connectors_to_learner_pipeline = False
         self._dont_auto_sync_env_runner_states = True
-        self.sample_timeout_s = 3600.0
-        self.evaluation_sample_timeout_s = 3600.0
         self.delay_between_env_runner_restarts_s = 1.0
         self.custom_evaluation_function = evaluate_algorithm
         for name, value in self.parameters_class().model_dump().items():
             setattr(self, name, value)
+        self.evaluation_sample_timeout_s = self.sample_timeout_s
 
     if TYPE_CHECKING:
 

@@ -54,7 +54,6 @@ class RunParameters(BaseModel):
     evaluation_interval: Positive | None = Field(
         None, description="Iterations between evaluations; none: only at the end."
     )
-    sample_timeout_s: float = Field(3600, gt=0, description="Seconds one iteration may roll out.")
     restart_failed_env_runners: bool = Field(True, description="Restart runners that died.")
 
     def resources(self) -> tuple[float, float]:
