@@ -188,8 +188,8 @@ FAULTS = (
     Fault(
         "one seed for all rollouts of a group",
         "algorithms/rollout.py",
-        "derive_seed(*e.request.key, e.request.group, e.rollout.index, len(e.rollout.steps))",
-        "derive_seed(*e.request.key, e.request.group, len(e.rollout.steps))",
+        "turn = (episode.request.group, episode.rollout.index, len(episode.rollout.steps))",
+        "turn = (episode.request.group, len(episode.rollout.steps))",
         LEARNING,
     ),
     Fault(

@@ -53,6 +53,11 @@ class Wholesale(Shop):
             raise ConnectionError("the warehouse is closed")
 
 
+def step(pool, actions):
+    """What each step returned, or the error that it raised."""
+    return [future.exception() or future.result() for future in pool.step(actions)]
+
+
 def taken(env_class, count):
     pool = EnvPool(lambda split: env_class())
     return pool, [pool.take("train") for _ in range(count)]
@@ -61,7 +66,7 @@ def taken(env_class, count):
 def test_32_environments_that_wait_take_one_wait_a_turn():
     pool, environments = taken(Remote, 32)
     for turn in range(2):  # a step that waited for its turn would break the barrier
-        results = pool.step([(env, f"{turn}/{k}") for k, env in enumerate(environments)])
+        results = step(pool, [(env, f"{turn}/{k}") for k, env in enumerate(environments)])
         assert [result[0] for result in results] == [f"did {turn}/{k}" for k in range(32)]
     assert all(len(env.env.unwrapped.actions) == 2 for env in environments)
     pool.close()
@@ -69,7 +74,7 @@ def test_32_environments_that_wait_take_one_wait_a_turn():
 
 def test_environments_that_do_not_wait_step_in_this_thread():
     pool, environments = taken(Shop, 3)
-    results = pool.step([(env, "buy") for env in environments])
+    results = step(pool, [(env, "buy") for env in environments])
     assert {result[-1]["thread"] for result in results} == {threading.current_thread()}
 
 
@@ -77,7 +82,7 @@ def test_environments_that_do_not_wait_step_in_this_thread():
 def test_the_error_of_a_step_stands_in_its_place(env_class, monkeypatch):
     monkeypatch.setattr(Remote, "everyone", threading.Barrier(3))
     pool, environments = taken(env_class, 3)
-    first, second, third = pool.step(list(zip(environments, ["a", "break", "b"], strict=True)))
+    first, second, third = step(pool, list(zip(environments, ["a", "break", "b"], strict=True)))
     assert (first[0], third[0]) == ("did a", "did b")
     assert isinstance(second, RuntimeError)
     assert str(second) == "the till is broken"
@@ -95,7 +100,7 @@ def test_a_class_looks_up_a_turn_at_once_before_its_steps():
 
 def test_steps_go_on_where_looking_up_together_fails(caplog):
     pool, environments = taken(Wholesale, 2)
-    results = pool.step(list(zip(environments, ["tea", "unknown goods"], strict=True)))
+    results = step(pool, list(zip(environments, ["tea", "unknown goods"], strict=True)))
     assert [result[0] for result in results] == ["did tea", "did unknown goods"]
     assert "the warehouse is closed" in caplog.text
 

@@ -1,5 +1,8 @@
 """The rollout loop: what it records, where a response stops, and what it says of missing groups."""
 
+import threading
+from typing import ClassVar
+
 import gymnasium
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from trca.algorithms.rollout import GroupRequest, RolloutLoop
 from trca.envs import make
 from trca.envs.responses import ACTION_FORMAT
 from trca.envs.searchqa.search_r1 import SEARCH_R1_FORMAT
-from trca.policies.engines.engine import Completion, SamplingParams
+from trca.policies.engines.engine import BatchEngine, Completion, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.prompts import Prompter
@@ -108,6 +111,33 @@ def test_environments_that_step_side_by_side_leave_the_same_rollouts(batch, mode
     loop.close()
 
 
+def test_a_rollout_goes_on_while_the_environment_of_another_waits(batch, model):
+    """The first environment of a group waits, in its first step, for the end of the last one."""
+
+    class Waiting(Rooms):
+        waits = True
+        made: ClassVar[list] = []
+        over = threading.Event()
+
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.made.append(self)
+
+        def step(self, action):
+            if self is self.made[0] and not self.over.wait(timeout=20):
+                raise TimeoutError("the other rollout does not go on")
+            *transition, info = super().step(action)
+            if self is self.made[-1] and any(transition[2:4]):
+                self.over.set()
+            return *transition, info
+
+    loop = make_loop(model, Waiting)
+    left = loop.run(GROUPS[:1], SAMPLING)
+    assert left.failures == []
+    assert plain(left.rollouts) == plain(batch.rollouts[:4])
+    loop.close()
+
+
 def test_a_group_of_a_broken_environment_is_missing_with_its_reason_on_one_line(batch, model):
     class Leaking(Rooms):
         def take_action(self, action):
@@ -167,10 +197,9 @@ def test_a_model_stops_at_the_tags_of_its_response_format_and_at_no_other(
     assert any(tag in response for tag in others for response in responses)
 
 
-class Wanderer:
+class Wanderer(BatchEngine):
     """An engine that writes an action of ALFWorld drawn by the request's seed."""
 
-    version = 0
     ACTIONS = (
         *(
             f"go to {p} 1"
@@ -183,6 +212,7 @@ class Wanderer:
     )
 
     def __init__(self, tokenizer):
+        super().__init__()
         self.tokenizer = tokenizer
 
     def generate(self, requests, sampling):

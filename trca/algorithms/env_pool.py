@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, SupportsFloat
@@ -63,7 +64,8 @@ class EnvPool:
         self._make_env = make_env
         self._idle: dict[str, list[PooledEnv]] = {}
         self._threads: ThreadPoolExecutor | None = None
-        self._seconds = {"environment": 0.0, "judging": 0.0}
+        self._lock = threading.Lock()
+        self._waited = self._unjudged = self._judging = 0.0
 
     def take(self, split: str) -> PooledEnv:
         """Takes an idle environment of a split, or makes one."""
@@ -91,37 +93,46 @@ class EnvPool:
         try:
             return env.env.reset(seed=seed, options=options)
         finally:
-            self._count(time.perf_counter() - start, [env])
+            self._read_stopwatches(env)
+            self.count(time.perf_counter() - start)
 
-    def step(self, actions: Sequence[tuple[PooledEnv, str]]) -> list[Transition | Exception]:
-        """Takes one step in each environment; those that wait on a network wait together.
+    def step(self, actions: Sequence[tuple[PooledEnv, str]]) -> list[Future[Transition]]:
+        """Takes one step in each environment; those that wait on a network wait in threads.
 
         Args:
             actions: Environments, each once, with their actions.
 
         Returns:
-            What each step returned, or the error that it raised, in the order of the actions.
+            What each step returns or raises, in the order of the actions. Environments that do not
+            wait have taken theirs.
         """
         start = time.perf_counter()
         _prefetch(actions)
-        stepping = time.perf_counter()
-        self._seconds["environment"] += stepping - start
-        waiting = [k for k, (env, _) in enumerate(actions) if env.waits]
-        futures = {}
-        if len(waiting) > 1:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(_MOST_THREADS, "trca-env")
-            futures = {k: self._threads.submit(_step, *actions[k]) for k in waiting}
-        results = [
-            futures[k].result() if k in futures else _step(env, action)
-            for k, (env, action) in enumerate(actions)
+        if self._threads is None and any(env.waits for env, _ in actions):
+            self._threads = ThreadPoolExecutor(_MOST_THREADS, "trca-env")
+        futures = [
+            self._threads.submit(self._step, env, action)
+            if self._threads is not None and env.waits
+            else _done(self._step, env, action)
+            for env, action in actions
         ]
-        self._count(time.perf_counter() - stepping, [env for env, _ in actions])
-        return results
+        self.count(time.perf_counter() - start)
+        return futures
+
+    def count(self, seconds: float) -> None:
+        """Adds wall-clock seconds in which the caller waited for environments."""
+        self._waited += seconds
 
     def take_seconds(self) -> dict[str, float]:
-        """Returns wall-clock seconds by ``environment`` and ``judging`` since the last call."""
-        seconds, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
+        """Returns the counted seconds by ``environment`` and ``judging`` since the last call.
+
+        They are split as the stopwatches of the environments say.
+        """
+        with self._lock:
+            total = self._unjudged + self._judging
+            judging = self._waited * self._judging / total if total else 0.0
+            seconds = {"environment": self._waited - judging, "judging": judging}
+            self._waited = self._unjudged = self._judging = 0.0
         return seconds
 
     def close(self) -> None:
@@ -134,15 +145,17 @@ class EnvPool:
             self._threads.shutdown()
             self._threads = None
 
-    def _count(self, seconds: float, environments: Sequence[PooledEnv]) -> None:
-        """Counts wall-clock seconds, split as the stopwatches of the environments say."""
-        environment = judging = 0.0
-        for env in environments:
-            unjudged, judged = env.take_seconds()
-            environment, judging = environment + unjudged, judging + judged
-        share = judging / total if (total := environment + judging) else 0.0
-        self._seconds["judging"] += share * seconds
-        self._seconds["environment"] += (1.0 - share) * seconds
+    def _step(self, env: PooledEnv, action: str) -> Transition:
+        try:
+            return env.env.step(action)
+        finally:
+            self._read_stopwatches(env)
+
+    def _read_stopwatches(self, env: PooledEnv) -> None:
+        unjudged, judging = env.take_seconds()
+        with self._lock:
+            self._unjudged += unjudged
+            self._judging += judging
 
     def _make(self, split: str) -> PooledEnv:
         env = self._make_env(split)
@@ -187,11 +200,15 @@ def _prefetch(actions: Sequence[tuple[PooledEnv, str]]) -> None:
                 logger.warning("%s.prefetch failed", env_class.__name__, exc_info=True)
 
 
-def _step(env: PooledEnv, action: str) -> Transition | Exception:
+def _done(
+    step: Callable[[PooledEnv, str], Transition], env: PooledEnv, action: str
+) -> Future[Transition]:
+    future: Future[Transition] = Future()
     try:
-        return env.env.step(action)
+        future.set_result(step(env, action))
     except Exception as error:
-        return error
+        future.set_exception(error)
+    return future
 
 
 class _Stopwatch(gymnasium.Wrapper[str, str, str, str]):

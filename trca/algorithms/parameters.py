@@ -64,7 +64,10 @@ class TextParameters(LossSettings):
     )
     engine: Annotated[str, AfterValidator(ENGINES.check)] = Field(
         "transformers",
-        description="Generation engine of the env runners: a name or 'file.py:Class'.",
+        description="Generation engine of the env runners: a name or 'file.py:NAME'.",
+    )
+    engine_config: dict[str, Any] = Field(
+        {}, description="Settings of the engine's own, such as max_batch_rows of transformers."
     )
     dtype: Annotated[str, AfterValidator(check_dtype)] = Field(
         "float32",

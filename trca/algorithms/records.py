@@ -48,6 +48,7 @@ class Step:
         foundational: r^F under the budgets of the algorithm.
         breakthrough: r^B.
         facts: Facts of the transition that differ from their defaults, as plain JSON types.
+        version: Version of the weights that sampled the response.
     """
 
     prompt_ids: NDArray[np.int32]
@@ -66,6 +67,7 @@ class Step:
     foundational: float = 0.0
     breakthrough: float = 0.0
     facts: dict[str, Any] = field(default_factory=dict)
+    version: int = 0
 
 
 @dataclass(slots=True)
@@ -78,7 +80,7 @@ class Rollout:
         task_type: Its type, such as ``Heat``.
         group: Number of the rollout group G(x) within the iteration.
         index: Number of the rollout within its group, 0 to N - 1.
-        policy_version: Version of the weights that sampled it.
+        policy_version: Version of the weights at its start.
         agent_id: The agent that acted.
         instruction: The task in words.
         operators: Ids of the rubric operators, in the order of the judgments.
@@ -364,7 +366,7 @@ def _plain(value: Any) -> Any:
 
 
 def _fields_of_step(step: dict[str, Any]) -> dict[str, Any]:
-    values = {f.name: step[f.name] for f in fields(Step)}
+    values = {f.name: step[f.name] for f in fields(Step) if f.name in step or f.name != "version"}
     for name, dtype in _ARRAYS.items():
         values[name] = np.array(values[name], dtype=dtype)
     values["judgments"].setflags(write=False)

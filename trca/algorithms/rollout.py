@@ -1,6 +1,7 @@
 """The rollout loop: prompt, response, action, step, until every episode of every group has ended.
 
-All live episodes of all groups take their turn together, with one engine call a turn::
+Each prompt goes to the engine when it is ready, and each completion is taken when it is there:
+environments step while others generate. A turn never waits for the slowest environment::
 
     loop = RolloutLoop(make_env, engine, prompter, tokenizer)
     batch = loop.run([GroupRequest(0, task_id, "train", size=8, key=("training", 1, 0))], params)
@@ -14,7 +15,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import gymnasium
@@ -144,9 +148,7 @@ class RolloutLoop:
                 self._start(request, episodes)
             except Exception as error:
                 _fail(failed, request, error)
-        live = episodes
-        while live := [e for e in live if not e.done and e.request.group not in failed]:
-            self._turn(live, sampling, failed, batch.seconds)
+        self._play(episodes, sampling, failed, batch.seconds)
         for episode in episodes:
             self.pool.give_back(episode.env, broken=episode.request.group in failed)
         finished = [e.rollout for e in episodes if e.request.group not in failed]
@@ -179,36 +181,88 @@ class RolloutLoop:
             rollout.task_type = episode.info["task_type"]
             rollout.instruction = episode.info["task"]
 
-    def _turn(
+    def _play(
         self,
-        live: list[_Episode],
+        episodes: list[_Episode],
         sampling: SamplingParams,
         failed: dict[int, Failure],
         seconds: dict[str, float],
     ) -> None:
-        """Takes one step in every live episode."""
+        """Plays started episodes to their ends."""
+        arrived: SimpleQueue[tuple[_Episode, Future[Any]]] = SimpleQueue()
+        ready = episodes
+        generating = stepping = unflushed = 0
+        while True:
+            start = time.perf_counter()
+            for episode in ready:
+                if episode.request.group not in failed:
+                    try:
+                        self._submit(episode, sampling).add_done_callback(
+                            partial(_put, arrived, episode)
+                        )
+                        generating, unflushed = generating + 1, unflushed + 1
+                    except Exception as error:
+                        _fail(failed, episode.request, error)
+            # A batch starts when it holds half of the episodes: the others step meanwhile.
+            if unflushed and unflushed >= stepping:
+                self.engine.flush()
+                unflushed = 0
+            if generating:
+                seconds["generation"] += time.perf_counter() - start
+            elif not stepping:
+                return
+            acting: list[tuple[_Episode, str]] = []
+            ready = []
+            for episode, future in self._arrivals(arrived, generating, seconds):
+                try:
+                    if episode.completion is None:
+                        generating -= 1
+                        episode.completion = future.result()
+                        acting.append((episode, self._read(episode)))
+                    else:
+                        stepping -= 1
+                        _record(episode, future.result())
+                        ready += [] if episode.done else [episode]
+                except Exception as error:
+                    _fail(failed, episode.request, error)
+            acting = [(e, action) for e, action in acting if e.request.group not in failed]
+            stepping += len(acting)
+            steps = self.pool.step([(episode.env, action) for episode, action in acting])
+            for (episode, _), step in zip(acting, steps, strict=True):
+                step.add_done_callback(partial(_put, arrived, episode))
+
+    def _submit(self, episode: _Episode, sampling: SamplingParams) -> Future[Completion]:
+        episode.prompt_ids = self._prompt(episode)
+        episode.completion = None
+        turn = (episode.request.group, episode.rollout.index, len(episode.rollout.steps))
+        seed = derive_seed(*episode.request.key, *turn)
+        return self.engine.submit(Request(episode.prompt_ids, seed), sampling)
+
+    def _arrivals(
+        self,
+        arrived: SimpleQueue[tuple[_Episode, Future[Any]]],
+        generating: int,
+        seconds: dict[str, float],
+    ) -> list[tuple[_Episode, Future[Any]]]:
+        """Waits for one completion or step, and returns all that are there, in episode order."""
         start = time.perf_counter()
-        ready: list[_Episode] = []
-        for episode in live:
-            try:
-                episode.prompt_ids = self._prompt(episode)
-                ready.append(episode)
-            except Exception as error:
-                _fail(failed, episode.request, error)
-        acting: list[tuple[_Episode, Completion, Response]] = []
-        for episode, completion in self._generate(ready, sampling, failed):
-            response = read_response(completion.ids, self._tokenizer, self._format)
-            if episode.request.group not in failed:
-                acting.append((episode, completion, response))
-        seconds["generation"] += time.perf_counter() - start
-        results = self.pool.step([(e.env, response.action) for e, _, response in acting])
-        for (episode, completion, response), result in zip(acting, results, strict=True):
-            try:
-                if isinstance(result, Exception):
-                    raise result
-                _record(episode, completion, response, result)
-            except Exception as error:
-                _fail(failed, episode.request, error)
+        arrivals = [arrived.get()]
+        waited = time.perf_counter() - start
+        if generating:
+            seconds["generation"] += waited
+        else:
+            self.pool.count(waited)
+        try:
+            while True:
+                arrivals.append(arrived.get_nowait())
+        except Empty:
+            return sorted(arrivals, key=lambda a: (a[0].request.group, a[0].rollout.index))
+
+    def _read(self, episode: _Episode) -> str:
+        """Reads the completion of an episode and returns its action."""
+        assert episode.completion is not None
+        episode.response = read_response(episode.completion.ids, self._tokenizer, self._format)
+        return episode.response.action
 
     def _prompt(self, episode: _Episode) -> NDArray[np.int32]:
         steps = episode.rollout.steps
@@ -223,34 +277,6 @@ class RolloutLoop:
             memory=episode.info.get("memory"),
         )
 
-    def _generate(
-        self, episodes: list[_Episode], sampling: SamplingParams, failed: dict[int, Failure]
-    ) -> list[tuple[_Episode, Completion]]:
-        requests = [
-            Request(
-                e.prompt_ids,
-                derive_seed(*e.request.key, e.request.group, e.rollout.index, len(e.rollout.steps)),
-            )
-            for e in episodes
-        ]
-        if not requests:
-            return []
-        try:
-            return list(zip(episodes, self.engine.generate(requests, sampling), strict=True))
-        except Exception as error:
-            groups = {e.request.group for e in episodes}
-            if len(groups) == 1:
-                _fail(failed, episodes[0].request, error)
-                return []
-        # Some group broke the batch: generate group by group to lose that one alone.
-        return [
-            pair
-            for group in sorted(groups)
-            for pair in self._generate(
-                [e for e in episodes if e.request.group == group], sampling, failed
-            )
-        ]
-
 
 @dataclass
 class _Episode:
@@ -260,13 +286,22 @@ class _Episode:
     observation: str = ""
     info: dict[str, Any] = field(default_factory=dict)
     prompt_ids: Any = None
+    completion: Completion | None = None
+    response: Response | None = None
     done: bool = False
 
 
-def _record(
-    episode: _Episode, completion: Completion, response: Response, transition: Transition
+def _put(
+    arrived: SimpleQueue[tuple[_Episode, Future[Any]]], episode: _Episode, future: Future[Any]
 ) -> None:
+    arrived.put((episode, future))
+
+
+def _record(episode: _Episode, transition: Transition) -> None:
     """Adds a step to the episode's rollout."""
+    completion, response = episode.completion, episode.response
+    assert completion is not None
+    assert response is not None
     observation, reward, terminated, truncated, info = transition
     rubric = info.get("rubric")
     rollout = episode.rollout
@@ -288,6 +323,7 @@ def _record(
             foundational=rubric["foundational"] if rubric else 0.0,
             breakthrough=rubric["breakthrough"] if rubric else 0.0,
             facts=changed_facts(info.get("facts")),
+            version=completion.version,
         )
     )
     episode.observation, episode.info = observation, info

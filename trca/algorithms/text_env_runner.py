@@ -42,7 +42,7 @@ from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.envs.panel import Panel
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.engines import ENGINES
-from trca.policies.engines.engine import SamplingParams
+from trca.policies.engines.engine import EngineSpec, SamplingParams
 from trca.rubric.rewards import DEFAULT_LAMBDA, EpisodeRewards
 
 
@@ -110,9 +110,16 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         tokenizer = load_tokenizer(config.resolved_model())
         responses = RESPONSE_FORMATS.get(config.response_format)
         prompter = make_prompter(config, tokenizer)
-        module: Any = config.get_rl_module_spec(inference_only=True).build()
-        module.model.to(self.device)
-        engine = ENGINES.get(config.engine)(module.model, tokenizer)
+        spec = EngineSpec(
+            config.resolved_model(),
+            dtype=config.dtype,
+            device=str(self.device),
+            max_tokens=config.max_prompt_tokens + config.max_new_tokens,
+            lora_rank=config.lora_rank,
+            lora_alpha=config.lora_alpha,
+            options=config.engine_config,
+        )
+        engine = ENGINES.get(config.engine)(spec)
         if self._weights is not None:
             engine.load_weights(self._weights, self.weights_version)
         return RolloutLoop(self._make_env, engine, prompter, tokenizer, responses)

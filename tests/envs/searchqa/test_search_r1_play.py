@@ -6,17 +6,16 @@ from trca.algorithms.rollout import GroupRequest, RolloutLoop
 from trca.envs import make
 from trca.envs.searchqa.search_r1 import SEARCH_R1_FORMAT
 from trca.policies.bpe import train_tokenizer
-from trca.policies.engines.engine import Completion, SamplingParams
+from trca.policies.engines.engine import BatchEngine, Completion, SamplingParams
 from trca.policies.prompts import Prompter
 from trca.policies.spans import read_response
 
 
-class Scripted:
+class Scripted(BatchEngine):
     """An engine that writes what it is told, a turn after the other."""
 
-    version = 0
-
     def __init__(self, tokenizer, responses):
+        super().__init__()
         self.tokenizer, self.responses, self.prompts = tokenizer, list(responses), []
 
     def generate(self, requests, sampling):

@@ -1,6 +1,6 @@
 """Generation engines by name.
 
-An entry makes an engine: ``ENGINES.get(name)(model, tokenizer)``.
+An entry makes an engine where it runs: ``ENGINES.get(name)(EngineSpec(model))``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 from trca.common.registry import Registry
 
 if TYPE_CHECKING:
-    from trca.policies.engines.engine import Engine
+    from trca.policies.engines.engine import Engine, EngineSpec
 
-ENGINES: Final[Registry[Callable[..., Engine]]] = Registry(
-    "engine", {"transformers": "trca.policies.engines.transformers:TransformersEngine"}
+ENGINES: Final[Registry[Callable[[EngineSpec], Engine]]] = Registry(
+    "engine",
+    {"transformers": "trca.policies.engines.transformers:open_engine"},
 )
-"""Engines by name; a class of your own is ``path/to/file.py:Class``."""
+"""Engines by name; one of your own is ``path/to/file.py:NAME`` and is called with a spec."""

@@ -1,9 +1,19 @@
-"""The generation engine: token ids in; token ids, logprobs and a finish reason out."""
+"""The generation engine: token ids in; token ids, logprobs and a finish reason out.
+
+The rollout loop submits each prompt when it is ready, and goes on with a rollout when its
+completion is there::
+
+    future = engine.submit(Request(prompt_ids, seed), SamplingParams())
+    engine.flush()
+    completion = future.result()
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -33,11 +43,13 @@ class Completion:
         logprobs: float32 of shape (R,): log-probability of each under the sampling distribution
             (after temperature).
         finish_reason: ``stop`` (stop string or end token) or ``length``.
+        version: Version of the weights that sampled it.
     """
 
     ids: NDArray[np.int32]
     logprobs: NDArray[np.float32]
     finish_reason: Literal["stop", "length"]
+    version: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,13 +68,44 @@ class SamplingParams:
     stop: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class EngineSpec:
+    """What an engine is made from, in the process and on the device where it runs.
+
+    Attributes:
+        model: Folder or Hugging Face name of the model and its tokenizer.
+        dtype: Precision: ``float32``, ``bfloat16``, or ``auto`` for the one the model was saved in.
+        device: ``cpu`` or ``cuda``, as PyTorch names devices.
+        max_tokens: The most tokens of a prompt and its response together.
+        lora_rank: Rank of the adapter whose weights will be pushed; 0 for the model's own weights.
+        lora_alpha: The adapter's product is multiplied by ``lora_alpha / lora_rank``.
+        options: Settings of the engine's own.
+    """
+
+    model: str
+    dtype: str = "auto"
+    device: str = "cpu"
+    max_tokens: int = 2560
+    lora_rank: int = 0
+    lora_alpha: int = 32
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Engine(Protocol):
-    """Generates completions with one version of the policy's weights."""
+    """Generates completions with one version of the policy's weights.
+
+    Attributes:
+        version: Version of the weights.
+    """
 
     version: int
 
-    def generate(self, requests: Sequence[Request], sampling: SamplingParams) -> list[Completion]:
-        """Completions in the order of the requests."""
+    def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
+        """Starts a completion. An error of the request or of the engine goes into the future."""
+        ...
+
+    def flush(self) -> None:
+        """Says that no more requests come for now: an engine of batches generates."""
         ...
 
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
@@ -72,3 +115,44 @@ class Engine(Protocol):
     def close(self) -> None:
         """Frees what the engine holds."""
         ...
+
+
+class BatchEngine(ABC):
+    """Base of engines that generate in batches: `flush` generates what was submitted before it."""
+
+    version: int = 0
+
+    def __init__(self) -> None:
+        self._submitted: list[tuple[Request, SamplingParams, Future[Completion]]] = []
+
+    @abstractmethod
+    def generate(self, requests: Sequence[Request], sampling: SamplingParams) -> list[Completion]:
+        """Returns completions in the order of the requests."""
+
+    def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
+        """Puts a request into the next batch."""
+        future: Future[Completion] = Future()
+        self._submitted.append((request, sampling, future))
+        return future
+
+    def flush(self) -> None:
+        """Generates all that was submitted; a request that breaks its batch fails alone."""
+        submitted, self._submitted = self._submitted, []
+        for sampling in dict.fromkeys(params for _, params, _ in submitted):
+            self._complete([(r, f) for r, params, f in submitted if params == sampling], sampling)
+
+    def _complete(
+        self, batch: list[tuple[Request, Future[Completion]]], sampling: SamplingParams
+    ) -> None:
+        try:
+            completions = self.generate([request for request, _ in batch], sampling)
+        except Exception as error:
+            if len(batch) == 1:
+                batch[0][1].set_exception(error)
+                return
+            middle = len(batch) // 2
+            self._complete(batch[:middle], sampling)
+            self._complete(batch[middle:], sampling)
+            return
+        for (_, future), completion in zip(batch, completions, strict=True):
+            future.set_result(completion)

@@ -24,9 +24,17 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from trca.policies.architectures import context_length
-from trca.policies.engines.engine import Completion, Request, SamplingParams
+from trca.policies.engines.engine import (
+    BatchEngine,
+    Completion,
+    EngineSpec,
+    Request,
+    SamplingParams,
+)
 from trca.policies.engines.row_attention import rows_attended
 from trca.policies.engines.row_cache import RowCache
+from trca.policies.lora import add_lora
+from trca.policies.models import load_model, load_tokenizer
 from trca.policies.spans import token_bytes
 from trca.policies.weights import import_weights
 
@@ -37,7 +45,15 @@ _CACHE_SLACK: Final = 32
 _PREFILL_TOKENS: Final = 4096
 
 
-class TransformersEngine:
+def open_engine(spec: EngineSpec) -> TransformersEngine:
+    """Opens the model of a spec; its options are arguments of `TransformersEngine`."""
+    model = load_model(spec.model, spec.dtype)
+    if spec.lora_rank:
+        add_lora(model, spec.lora_rank, spec.lora_alpha)
+    return TransformersEngine(model.to(spec.device), load_tokenizer(spec.model), **spec.options)
+
+
+class TransformersEngine(BatchEngine):
     """Samples completions with a causal LM; see the module for what makes them reproducible.
 
     Attributes:
@@ -56,6 +72,7 @@ class TransformersEngine:
             max_batch_rows: The most requests decoded together; bounds the memory for keys and
                 values and changes no result.
         """
+        super().__init__()
         self.version = version
         self._model = model
         self._tokenizer = tokenizer
@@ -156,7 +173,7 @@ class TransformersEngine:
                 tokens, positions, uniform = tokens[keep], positions[keep], uniform[keep]
                 cache.keep(keep)
                 live = dict(enumerate(live.values()))
-        return [row.completion() for row in rows]
+        return [row.completion(self.version) for row in rows]
 
     def _prefill(self, prompts: Sequence[list[int]], cached: int) -> RowCache:
         """Keys and values of all but the last token of each prompt; equal prompts are read once."""
@@ -235,11 +252,12 @@ class _Row:
         self._tail = text[-max(map(len, stops), default=0) :]
         return any(stop in text for stop in stops)
 
-    def completion(self) -> Completion:
+    def completion(self, version: int) -> Completion:
         return Completion(
             ids=np.array(self._ids, dtype=np.int32),
             logprobs=np.array(self._logprobs, dtype=np.float32),
             finish_reason=self.finish,
+            version=version,
         )
 
 
