@@ -14,7 +14,7 @@ def folder(tmp_path, monkeypatch):
     """A user's folder with a rule, a library and an environment, and the current one."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rule.py").write_text("def mine(batch): ...\n")
-    (tmp_path / "rubric.yaml").write_text("world: mine\n")
+    (tmp_path / "rubric.yaml").write_text("environment: mine\n")
     (tmp_path / "env.py").write_text("class Mine:\n    library = 'rubric.yaml'\n")
     (tmp_path / "policy").mkdir()
     return tmp_path
@@ -106,16 +106,33 @@ def test_two_files_of_one_name_are_both_kept(folder):
     (folder / "a" / "rule.py").write_text("# another\n")
     run = RunFolder.create(folder / "runs", "two")
     kept = keep(absolute({"credit": "rule.py:mine", "env": "a/rule.py:Env"}), run)
-    assert kept == {"credit": "files/rule.py:mine", "env": "files/rule-2.py:Env"}
-    assert (run.path / "files" / "rule-2.py").read_text() == "# another\n"
+    assert kept == {"credit": "files/rule.py:mine", "env": "files/2/rule.py:Env"}
+    assert (run.path / "files" / "2" / "rule.py").read_text() == "# another\n"
 
 
 def test_a_library_named_in_a_python_file_keeps_its_name_beside_another_of_that_name(folder):
     (folder / "a").mkdir()
-    (folder / "a" / "rubric.yaml").write_text("world: theirs\n")
+    (folder / "a" / "rubric.yaml").write_text("environment: theirs\n")
     run = RunFolder.create(folder / "runs", "two")
     settings = {"env_config": {"library": "a/rubric.yaml"}, "env": "env.py:Mine"}
     kept = keep(absolute(settings), run)
-    assert kept["env_config"] == {"library": "files/rubric-2.yaml"}
-    assert (run.path / "files" / "rubric.yaml").read_text() == "world: mine\n"
-    assert (run.path / "files" / "rubric-2.yaml").read_text() == "world: theirs\n"
+    assert kept["env_config"] == {"library": "files/2/rubric.yaml"}
+    assert (run.path / "files" / "rubric.yaml").read_text() == "environment: mine\n"
+    assert (run.path / "files" / "2" / "rubric.yaml").read_text() == "environment: theirs\n"
+
+
+def test_two_environments_with_libraries_of_one_name_keep_each_its_own(folder):
+    (folder / "a").mkdir()
+    shutil.copy(folder / "env.py", folder / "a" / "other.py")
+    (folder / "a" / "rubric.yaml").write_text("environment: theirs\n")
+    run = RunFolder.create(folder / "runs", "two")
+    settings = absolute({"env": "env.py:Mine", "credit": "a/other.py:Mine"})
+    kept = keep(settings, run)
+    copies = [run.path / text.partition(":")[0] for text in kept.values()]
+    libraries = [copy.with_name("rubric.yaml").read_text() for copy in copies]
+    assert libraries == ["environment: mine\n", "environment: theirs\n"]
+    assert len(run.own_files()) == 4
+    run.write_settings(settings)
+    record = run.own_files()
+    run.write_settings(run.read_config())
+    assert run.own_files() == record

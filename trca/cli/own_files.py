@@ -7,7 +7,7 @@ keeps copies, so that it still works when it is moved or when the originals chan
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
@@ -30,37 +30,34 @@ def keep(settings: Mapping[str, Any], run: RunFolder) -> dict[str, Any]:
         run: The run's folder.
 
     Returns:
-        The settings with the copies, as ``files/name``, in place of the originals.
+        The settings with the copies, such as ``files/name``, in place of the originals.
     """
     own = (run.path / FOLDER).resolve()
     found: dict[Path, None] = {}
 
     def noted(text: str) -> str:
         path, _ = path_parts(text)
-        if _is_kept(path) and path.parent != own:
+        if _is_kept(path) and not path.is_relative_to(own):
             found[path] = None
         return text
 
     for value in settings.values():
         map_texts(value, noted)
-    names = {library: library.name for library in _libraries_beside(found)}
-    for path in found:
-        if path not in names:
-            names[path] = _free(path, set(names.values()))
+    names = _names([*_libraries_beside(found), *found])
 
     def copied(text: str) -> str:
         path, name = path_parts(text)
         if not _is_kept(path):
             return text
-        return f"{FOLDER}/{names.get(path, path.name)}{name}"
+        return f"{FOLDER}/{names.get(path) or path.relative_to(own)}{name}"
 
     kept = {key: map_texts(value, copied) for key, value in settings.items()}
     if not names:
         return kept
-    (run.path / FOLDER).mkdir(exist_ok=True)
     record = {}
     for path, name in names.items():
         target = run.path / FOLDER / name
+        target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
         record[f"{FOLDER}/{name}"] = {"from": str(path), "sha256": sha256(target)}
     run.write_json(RECORD, record)
@@ -103,8 +100,13 @@ def _libraries_beside(files: Iterable[Path]) -> list[Path]:
     ]
 
 
-def _free(path: Path, taken: set[str]) -> str:
-    name, number = path.name, 2
-    while name in taken:
-        name, number = f"{path.stem}-{number}{path.suffix}", number + 1
-    return name
+def _names(files: Sequence[Path]) -> dict[Path, Path]:
+    """Where each copy lies: those of the first folder on top, of further ones in 2, 3 and so on.
+
+    Copies from one folder stay together under their names, since they may read each other.
+    """
+    folders: dict[Path, Path] = {}
+    for path in files:
+        number = len(folders) + 1
+        folders.setdefault(path.parent, Path() if number == 1 else Path(str(number)))
+    return {path: folders[path.parent] / path.name for path in files}
