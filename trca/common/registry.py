@@ -19,13 +19,15 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Final, Generic, TypeVar, overload
 
 from trca.common.files import find
 from trca.common.names import nearest
 
 T = TypeVar("T")
 _Value = TypeVar("_Value")
+_OWN: Final = "trca_own_"
+"""How the names of modules begin that `load_file` makes."""
 
 
 class Registry(Generic[T]):
@@ -129,11 +131,11 @@ def load_file(path: Path) -> ModuleType:
     Raises:
         ValueError: When there is no such file, or it fails; says why in one line.
     """
-    path = find(path)
+    path = find(path).absolute()
     if not path.is_file():
         raise ValueError(f"no file {path}")
     key = hashlib.sha256(path.read_bytes()).hexdigest()
-    name = f"trca_own_{path.stem}_{key[:16]}"
+    name = f"{_OWN}{path.stem}_{key[:16]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
@@ -147,6 +149,12 @@ def load_file(path: Path) -> ModuleType:
         del sys.modules[name]
         raise ValueError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
     return module
+
+
+def file_of(value: Any) -> Path | None:
+    """The file that `load_file` took a class or function from; None for others."""
+    module = str(value.__module__)
+    return Path(str(sys.modules[module].__file__)) if module.startswith(_OWN) else None
 
 
 def _import(module: str, kind: str) -> ModuleType:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
@@ -23,7 +23,7 @@ from gymnasium.envs.registration import register as register_env
 
 from trca.common.files import find
 from trca.common.names import nearest
-from trca.common.registry import Registry, own_file
+from trca.common.registry import Registry, file_of, own_file
 from trca.envs.annotate import ContextAnnotation, RubricAnnotation
 from trca.envs.plain import PlainEnv
 from trca.envs.text_env import TextEnv
@@ -217,18 +217,47 @@ def check_library(library: str | Path, env: EnvClass | None = None) -> RubricLib
 def creator(env: EnvClass) -> Callable[..., _Env]:
     """`make` for one environment, to be called in any process with its arguments.
 
-    What was registered in this process alone is sent along.
+    It takes along what was registered in this process alone: a process that receives it knows the
+    environment's id. A class out of a ``file.py`` travels as the path of the file.
 
     Raises:
         ValueError: For an unknown name.
     """
-    if isinstance(env, str):
-        name = canonical(env)
-        if name in ENVIRONMENTS:
-            env = ENVIRONMENTS.get(name)
-        elif file := own_file(name):
-            env = f"{find(file).absolute()}:{name.rpartition(':')[2]}"
-    return partial(make, env)
+    if not isinstance(env, str):
+        return _Creator(env)
+    name = canonical(env)
+    if name in ENVIRONMENTS:
+        return _Creator(ENVIRONMENTS.get(name), name)
+    if file := own_file(name):
+        return _Creator(f"{find(file).absolute()}:{name.rpartition(':')[2]}")
+    return _Creator(env)
+
+
+@dataclass(frozen=True)
+class _Creator:
+    """Makes one environment.
+
+    Attributes:
+        env: Its class or name.
+        env_id: The id that the class is registered by; blank for none.
+    """
+
+    env: EnvClass
+    env_id: str = ""
+
+    def __call__(self, **kwargs: Any) -> _Env:
+        return make(self.env, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        file = None if isinstance(self.env, str) else file_of(self.env)
+        env = f"{file}:{self.env.__qualname__}" if file else self.env  # type: ignore[union-attr]
+        return _received, (env, self.env_id)
+
+
+def _received(env: EnvClass, env_id: str) -> _Creator:
+    if env_id and env_id not in ENVIRONMENTS:
+        register(env_id, env_class(env))
+    return _Creator(env, env_id)
 
 
 def _made(env: EnvClass, kwargs: Mapping[str, Any]) -> _Env:
