@@ -107,11 +107,14 @@ class EnvPool:
             wait have taken theirs.
         """
         start = time.perf_counter()
-        _prefetch(actions)
-        if self._threads is None and any(env.waits for env, _ in actions):
+        waiting = [(env, action) for env, action in actions if env.waits]
+        if self._threads is None and waiting:
             self._threads = ThreadPoolExecutor(_MOST_THREADS, "trca-env")
+        # In a thread too, and first in the queue: the steps behind it cannot take its thread.
+        prefetched = self._threads.submit(_prefetch, waiting) if self._threads else None
+        _prefetch([(env, action) for env, action in actions if not env.waits])
         futures = [
-            self._threads.submit(self._step, env, action)
+            self._threads.submit(self._step, env, action, prefetched)
             if self._threads is not None and env.waits
             else _done(self._step, env, action)
             for env, action in actions
@@ -145,7 +148,11 @@ class EnvPool:
             self._threads.shutdown()
             self._threads = None
 
-    def _step(self, env: PooledEnv, action: str) -> Transition:
+    def _step(
+        self, env: PooledEnv, action: str, prefetched: Future[None] | None = None
+    ) -> Transition:
+        if prefetched is not None:
+            prefetched.result()
         try:
             return env.env.step(action)
         finally:

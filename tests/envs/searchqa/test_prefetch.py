@@ -6,6 +6,7 @@ import pytest
 from fastapi import FastAPI
 
 from tests.envs.retrieval.servers import http, replying, serving
+from trca.algorithms.env_pool import EnvPool
 from trca.envs.retrieval.retriever import RetrievalError
 from trca.envs.retrieval.wire import reply_body
 from trca.envs.searchqa.data.corpora import open_search
@@ -106,3 +107,19 @@ def test_a_step_raises_its_own_error_after_a_prefetch_that_failed():
             env.step("search[Ada]")
         assert env.step("search[Ada]")[0] == "[1] Ada: Ada was born."
         assert len(requests) == 3
+
+
+def test_environments_that_search_over_a_network_step_while_others_do():
+    served = Served(together=2)
+    with serving(served.app) as url:
+        envs = started(f"{url}/retrieve", 2)
+        pool = EnvPool(lambda split: envs.pop())
+        first, second = pool.take("train"), pool.take("train")
+        steps = [
+            *pool.step([(first, "search[Ada]")]),  # its reply comes when both have asked
+            *pool.step([(second, "search[Ben]")]),
+        ]
+        assert all(step.result()[4]["accepted"] for step in steps)
+        assert sorted(served.requests) == [["Ada"], ["Ben"]]
+        pool.close()
+    assert not SearchQAEnv().waits

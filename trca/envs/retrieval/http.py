@@ -55,7 +55,13 @@ class _Server:
 
 
 class HttpRetriever:
-    """A `Retriever` that asks retrieval servers, each in turn."""
+    """A `Retriever` that asks retrieval servers, each in turn.
+
+    Attributes:
+        waits: It waits on a network.
+    """
+
+    waits: Final = True
 
     def __init__(
         self,

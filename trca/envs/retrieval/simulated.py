@@ -45,7 +45,13 @@ class _Told:
 
 
 class SimulatedRetriever:
-    """A `Retriever` whose passages a language model invents, at an OpenAI-compatible endpoint."""
+    """A `Retriever` whose passages a language model invents, at an OpenAI-compatible endpoint.
+
+    Attributes:
+        waits: It waits on a network.
+    """
+
+    waits: Final = True
 
     def __init__(
         self,

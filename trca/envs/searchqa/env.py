@@ -52,6 +52,7 @@ class SearchQAEnv(TextEnv):
     Attributes:
         split: Name of the split the tasks come from.
         max_steps: The step limit.
+        waits: Whether its retriever waits on a network.
         generated: Whether another seed is another world: questions and passages are generated.
     """
 
@@ -115,6 +116,7 @@ class SearchQAEnv(TextEnv):
                 raise ValueError(f"{name} is {number}: give 1 or more")
         self._tasks = tasks_of(questions, split, seed)
         self._retriever = open_search(retriever, corpus, count, seed)
+        self.waits = getattr(self._retriever, "waits", False)
         self.generated = count is not None and corpus is None and retriever == "bm25"
         self._simulator = Simulator(self._retriever, top_k, max_passage_chars)
 
