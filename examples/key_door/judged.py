@@ -3,35 +3,29 @@
 trca train quickstart --env examples/key_door/judged.py:KeyDoor
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from trca.envs import Adapter, Outcome, TextEnv
 
 PLACES = ("hall", "kitchen", "cellar", "study", "garden")
-COLOURS = ("red", "blue", "green")
+KEYS = ("red key", "blue key")
 
 
 @dataclass(frozen=True)
 class Facts:
     """What one transition showed; every field has a default."""
 
-    parsed: bool = True
+    verb: str = ""
     accepted: bool = False
     repeated: bool = False
-    verb: Literal["", "go", "take", "open"] = ""
-    new_place: bool = False
-    new_keys: tuple[str, ...] = ()
-    new_door: bool = False
+    new: tuple[str, ...] = ()
+    here: tuple[str, ...] = ()
     held: str = ""
-    taken: str = ""
-    door_here: bool = False
-    opened: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,89 +41,70 @@ class KeyDoorAdapter(Adapter):
     facts_type, binding_type = Facts, Binding
 
     def reset(self, instruction: str, observation: str, admissible: Sequence[str]) -> None:
-        self.binding, self.facts = Binding(instruction.split()[4]), Facts()
-        self.place, self.held = "hall", ""
-        self.keys: dict[str, str] = {}
-        self.door = ""
-        self.visited, self.states = {self.place}, {("hall", "")}
+        self.binding = Binding(instruction.partition("with the ")[2].removesuffix("."))
+        self.places: dict[str, str] = {}  # where each thing was seen first, and each place
+        self.observations: set[str] = set()
+        self.step("", observation, admissible)
+        self.facts = Facts()
 
     def step(self, action: str, observation: str, admissible: Sequence[str]) -> Facts:
-        verb = action.split(" ")[0]
+        if observation.startswith("Place: "):
+            parts = observation.removesuffix(".").split(". ")
+            self.place, here, self.held = (part.partition(": ")[2] for part in parts)
+            self.here = tuple(thing for thing in here.split(", ") if thing != "nothing")
         accepted = observation != "Nothing happens."
-        known, door, visited = set(self.keys), self.door, len(self.visited)
-        if accepted and verb == "go":
-            self.place = action.removeprefix("go to ")
-            self.visited.add(self.place)
-        if accepted and verb == "take":
-            self.held = action.split()[1]
-        words = observation.replace(".", "").split()
-        for colour in COLOURS:
-            if (colour, "key") in pairwise(words):
-                self.keys.setdefault(colour, self.place)
-        if "door" in words:
-            self.door = self.place
-        state = (self.place, self.held)
         self.facts = Facts(
-            parsed=action.strip() != "",
+            verb=action.partition(" ")[0],
             accepted=accepted,
-            repeated=accepted and verb != "open" and state in self.states,
-            verb=verb if verb in ("go", "take", "open") else "",  # type: ignore[arg-type]
-            new_place=len(self.visited) > visited,
-            new_keys=tuple(colour for colour in self.keys if colour not in known),
-            new_door=self.door != door,
+            repeated=accepted and observation in self.observations,
+            new=tuple(name for name in (self.place, *self.here) if name not in self.places),
+            here=self.here,
             held=self.held,
-            taken=self.held if accepted and verb == "take" else "",
-            door_here=self.door == self.place,
-            opened=accepted and verb == "open",
         )
-        self.states.add(state)
+        self.places |= dict.fromkeys(self.facts.new, self.place)
+        self.observations.add(observation)
         return self.facts
 
     @property
     def context(self) -> str:
-        keys = sorted(self.keys.items())
-        return f"{self.binding.key}|{self.place}|{self.held}|{keys}|{self.door}"
+        return f"{self.binding.key}|{self.place}|{self.held}|{sorted(self.places.items())}"
 
 
 class KeyDoor(TextEnv):
-    """Find the key of a colour among several, and open the door with it."""
+    """Find the key of the right colour, and open the door with it."""
 
     adapter_class = KeyDoorAdapter
     library = Path(__file__).with_name("rubric.yaml")
     default_split = "test"
     tiny_policy = {"hidden_size": 64, "layers": 2, "stages": ((0.5, 300),)}  # noqa: RUF012
 
-    def __init__(self, split: str = "train", max_steps: int = 12, tasks: int = 64) -> None:
+    def __init__(self, split: str = "train", max_steps: int = 12) -> None:
         super().__init__(split, max_steps)
-        self.tasks = tasks
 
     @property
     def task_ids(self) -> tuple[str, ...]:
-        return tuple(f"{self.split}-{number}" for number in range(self.tasks))
+        return tuple(f"{self.split}-{number}" for number in range(64))
 
     @property
     def instruction(self) -> str:
-        return f"open the door with {self.colour} key."
+        return f"open the door with the {self.key}."
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:
-        if task_id not in self.task_ids:
-            raise ValueError(f"split {self.split!r} has no task {task_id!r}")
-        draw = np.random.default_rng([len(self.split), int(task_id.rpartition("-")[2])])
+        draw = np.random.default_rng([len(self.split), self.task_ids.index(task_id)])
         places = draw.permutation(PLACES[1:]).tolist()
-        self.keys = dict(zip(COLOURS, places, strict=False))
-        self.door, self.colour = places[3], str(draw.choice(COLOURS))
-        self.place, self.held = PLACES[0], ""
+        self.things = dict(zip((*KEYS, "door"), places, strict=False))
+        self.key, self.place, self.held = str(draw.choice(KEYS)), PLACES[0], "nothing"
         return self.look()
 
     def take_action(self, action: str) -> Outcome:
         if action not in self.admissible_actions:
             return Outcome("Nothing happens.", accepted=False)
         if action == "open door":
-            won = self.held == self.colour
+            won = self.held == self.key
             return Outcome("It opens." if won else "It stays shut.", float(won), terminated=True)
         if action.startswith("take "):
-            self.held = action.split()[1]
-            del self.keys[self.held]
+            self.held = action.removeprefix("take ")
+            del self.things[self.held]
         else:
             self.place = action.removeprefix("go to ")
         return Outcome(self.look())
@@ -137,32 +112,26 @@ class KeyDoor(TextEnv):
     @property
     def admissible_actions(self) -> list[str]:
         actions = [f"go to {place}" for place in PLACES if place != self.place]
-        if not self.held:
-            actions += [f"take {colour} key" for colour in self.here()]
-        return [*actions, "open door"] if self.held and self.place == self.door else actions
+        if self.held == "nothing":
+            return actions + [f"take {thing}" for thing in self.here() if thing in KEYS]
+        return actions + ["open door"] * ("door" in self.here())
 
     def here(self) -> list[str]:
-        return [colour for colour, place in self.keys.items() if place == self.place]
+        return [thing for thing, place in self.things.items() if place == self.place]
 
     def look(self) -> str:
-        seen = [f"a {colour} key" for colour in self.here()]
-        seen += ["a door"] if self.place == self.door else []
-        held = f" You hold a {self.held} key." if self.held else ""
-        return f"You are in the {self.place}. You see {' and '.join(seen) or 'nothing'}.{held}"
+        here = ", ".join(self.here()) or "nothing"
+        return f"Place: {self.place}. Here: {here}. In hand: {self.held}."
 
     def oracle_action(self) -> str:
-        goal = self.door if self.held else self.keys[self.colour]
-        if self.place != goal:
-            return f"go to {goal}"
-        return "open door" if self.held else f"take {self.colour} key"
+        return self.next_action(self.things)
 
     def demonstrator_action(self) -> str:
-        adapter: KeyDoorAdapter = self.adapter
-        goal = adapter.door if self.held else adapter.keys.get(self.colour, "")
-        unseen = [place for place in PLACES if place not in adapter.visited]
-        goal = goal or (unseen[0] if unseen else PLACES[0])
-        if self.place != goal:
-            return f"go to {goal}"
-        if self.held:
-            return "open door" if goal == self.door else f"go to {PLACES[0]}"
-        return f"take {self.colour} key" if self.colour in self.here() else f"go to {PLACES[0]}"
+        return self.next_action(self.adapter.places)
+
+    def next_action(self, known: Mapping[str, str]) -> str:
+        wanted, action = (self.key, f"take {self.key}")
+        if self.held != "nothing":
+            wanted, action = "door", "open door"
+        place = known.get(wanted) or next(p for p in PLACES if p not in self.adapter.places)
+        return action if place == self.place else f"go to {place}"
