@@ -131,14 +131,14 @@ def load_file(path: Path) -> ModuleType:
     Raises:
         ValueError: When there is no such file, or it fails; says why in one line.
     """
-    path = find(path).absolute()
+    path = find(path)
     if not path.is_file():
         raise ValueError(f"no file {path}")
     key = hashlib.sha256(path.read_bytes()).hexdigest()
     name = f"{_OWN}{path.stem}_{key[:16]}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path.absolute())
     if spec is None or spec.loader is None:
         raise ValueError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
