@@ -6,6 +6,7 @@ import dataclasses
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Text
+from gymnasium.utils.env_checker import check_env
 
-import trca.envs
 from trca.envs import Adapter, Outcome, TextEnv, make, register
-from trca.envs.registration import ENVIRONMENTS, arguments, canonical, env_class
+from trca.envs.registration import ENVIRONMENTS, PACKAGED, arguments, canonical, env_class
 from trca.envs.text_env import MissingPartError
 from trca.rubric import RubricLibrary
 
@@ -117,6 +118,18 @@ RESET_KEYS = {
     *("task_id", "split", "task_type", "task", "admissible_actions", "context", "memory"),
 }
 STEP_KEYS = RESET_KEYS | {"next_context", "parsed", "accepted", "won", "score"}
+FRESH = """
+import sys, gymnasium
+env = gymnasium.make("trca.envs:{name}")
+observation, info = env.reset(seed=0)
+over = False
+while not over:
+    observation, reward, terminated, truncated, info = env.step(env.unwrapped.oracle_action())
+    over = terminated or truncated
+assert info["won"]
+heavy = "torch ray transformers textworld alfworld spacy openai pyarrow pandas faiss".split()
+print(sorted(set(heavy) & set(sys.modules)))
+"""
 GARBAGE = ("", " ", "dance", "x" * 10_000, "\0\ud800\n<action>", "go to\ngo to")
 
 
@@ -189,18 +202,70 @@ def test_facts_and_judgments_come_where_they_are_declared(env: Any) -> None:
 def test_an_episode_repeats(env: Any) -> None:
     task = env.unwrapped.task_ids[1]
 
-    def told() -> list[Any]:
-        steps = episode(env, task, 3)
+    def told(played: Any) -> list[Any]:
+        steps = episode(played, task, 3)
         return [(text, {k: repr(v) for k, v in info.items()}) for text, info in steps]
 
-    assert told() == told()
+    assert told(env) == told(env) == told(make(env.spec.id))
+
+
+def test_environments_in_threads_play_as_they_do_alone(env: Any) -> None:
+    tasks = env.unwrapped.task_ids[:16]
+
+    def told(played: Any, task: str) -> list[str]:
+        return [text for text, _ in episode(played, task, 0)]
+
+    alone = [told(env, task) for task in tasks]
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda task: told(make(env.spec.id), task), tasks)) == alone
+
+
+def test_the_step_limit_truncates(env: Any) -> None:
+    short: Any = make(env.spec.id, max_steps=3)
+    short.reset(options={"task": env.unwrapped.task_ids[0]})
+    assert [short.step("dance")[2:4] for _ in range(3)] == [(False, False)] * 2 + [(False, True)]
+    with pytest.raises(ResetNeeded, match="the episode is over"):
+        short.step("dance")
+
+
+def test_the_info_of_a_step_is_the_callers_own(env: Any) -> None:
+    env.reset(options={"task": env.unwrapped.task_ids[0]})
+    info = env.step("dance")[4]
+    admissible = list(info["admissible_actions"])
+    info["admissible_actions"].clear()
+    assert env.step("dance")[4]["admissible_actions"] == admissible
+
+
+def test_render_tells_the_episode() -> None:
+    for name in PACKAGED:
+        assert make(name).unwrapped.render() is None
+        env = make(name, render_mode="ansi")
+        first, _ = env.reset(seed=0)
+        assert env.render() == f"{first}\n\n> dance\n{env.step('dance')[0]}"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_gymnasium_finds_nothing_wrong(env: Any) -> None:
+    check_env(env.unwrapped, skip_render_check=True)
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_a_made_environment_can_be_made_again_from_its_spec(name: str) -> None:
+    env: Any = gymnasium.make(name, max_steps=7)
+    again: Any = gymnasium.make(env.spec)
+    assert again.unwrapped.max_steps == 7
+    assert again.unwrapped.task_ids == env.unwrapped.task_ids
+    assert str(again) == str(env)
 
 
 def test_the_order_of_calls_is_kept(env: Any) -> None:
-    fresh = type(env.unwrapped)
-    if fresh is not trca.envs.registration.PlainEnv:
-        with pytest.raises(ResetNeeded):
-            fresh().step("look")
+    fresh: Any = make(env.spec.id).unwrapped
+    calls = [lambda: fresh.step("look")]
+    if env.spec.id in PACKAGED:
+        calls += [fresh.oracle_action, fresh.demonstrator_action]
+    for call in calls:
+        with pytest.raises(ResetNeeded, match="reset"):
+            call()
     episode(env, env.unwrapped.task_ids[0], 0)
     with pytest.raises(ResetNeeded, match="reset"):
         env.step("look")
@@ -212,10 +277,14 @@ def test_tasks_are_a_panel_and_a_seed_draws_one(env: Any) -> None:
     ids = env.unwrapped.task_ids
     assert len(ids) == len(set(ids)) > 1
     assert env.unwrapped.panel.task_ids == ids
-    drawn = [env.reset(seed=seed)[1]["task_id"] for seed in (5, 5, 6, 7, 8, 9)]
-    assert drawn[0] == drawn[1]
-    assert len(set(drawn)) > 1
-    assert set(drawn) <= set(ids)
+
+    def drawn(seed: int) -> tuple[str, ...]:
+        first = env.reset(seed=seed)[1]["task_id"]
+        return (first, *(env.reset()[1]["task_id"] for _ in range(4)))
+
+    assert drawn(3) == drawn(3)
+    assert len({drawn(seed) for seed in range(4)}) == 4
+    assert set(drawn(3)) <= set(ids)
 
 
 def test_the_default_split_and_the_arguments_are_there(env: Any) -> None:
@@ -291,7 +360,11 @@ def test_names_of_environments() -> None:
         make(Plain, library="alfworld")
 
 
-def test_importing_the_environments_imports_no_training_library() -> None:
-    code = "import sys, trca.envs; print({'torch', 'ray', 'transformers'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+@pytest.mark.parametrize("name", PACKAGED)
+def test_gymnasium_makes_it_with_no_import_of_ours_and_plays_without_anything_heavy(
+    name: str,
+) -> None:
+    code = FRESH.format(name=name)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
