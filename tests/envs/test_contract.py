@@ -241,7 +241,8 @@ def test_render_tells_the_episode() -> None:
         assert make(name).unwrapped.render() is None
         env = make(name, render_mode="ansi")
         first, _ = env.reset(seed=0)
-        assert env.render() == f"{first}\n\n> dance\n{env.step('dance')[0]}"
+        answer = env.step("dance")[0]
+        assert env.render() == f"{first}\n\n> dance\n{answer}"
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
