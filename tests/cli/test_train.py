@@ -39,13 +39,17 @@ def trca(folder, *arguments):
     return [sys.executable, "-m", "trca.cli", *arguments, f"--storage-path={folder}"]
 
 
-def environment():
-    return {**os.environ, "OMP_NUM_THREADS": "1"}
+def environment(**more):
+    return {**os.environ, "OMP_NUM_THREADS": "1", **more}
 
 
-def run(folder, *arguments):
+def run(folder, *arguments, **more):
     done = subprocess.run(
-        trca(folder, *arguments), capture_output=True, text=True, env=environment(), timeout=300
+        trca(folder, *arguments),
+        capture_output=True,
+        text=True,
+        env=environment(**more),
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -109,24 +113,41 @@ def test_a_run_folder_holds_all_that_a_run_leaves(runs):
     assert (path / "rollouts/iteration_000003/eval.jsonl").exists()
 
 
-def test_a_killed_run_goes_on_and_ends_bit_for_bit_where_it_would_have(runs):
-    folder, _ = runs
+def kill_in_second_iteration(folder, metrics, *arguments, **more):
     process = subprocess.Popen(
-        trca(folder, "train", "quickstart", *SMALL, "--name=killed"),
+        trca(folder, "train", "quickstart", *SMALL, *arguments),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=environment(),
+        env=environment(**more),
     )
-    metrics = folder / "killed" / "metrics.jsonl"
     while process.poll() is None and not (metrics.exists() and metrics.read_text().count("\n") > 1):
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
+
+
+def test_a_killed_run_goes_on_and_ends_bit_for_bit_where_it_would_have(runs):
+    folder, _ = runs
+    kill_in_second_iteration(folder, folder / "killed" / "metrics.jsonl", "--name=killed")
     assert RunFolder(folder / "killed").last_iteration() in (1, 2)
     run(folder, "train", "--resume=killed")
     whole, resumed = folder / "quickstart", folder / "killed"
     assert figures(resumed) == figures(whole)
     assert weights(RunFolder(resumed).checkpoint()) == weights(RunFolder(whole).checkpoint())
+
+
+def test_a_job_killed_on_one_machine_goes_on_on_another(runs, tmp_path, monkeypatch):
+    bucket = f"file://{tmp_path}/bucket"
+    job = ("--name=job", "--auto-resume")
+    first, second = {"TRCA_CACHE": str(tmp_path / "1")}, {"TRCA_CACHE": str(tmp_path / "2")}
+    kill_in_second_iteration(bucket, tmp_path / "bucket/job/metrics.jsonl", *job, **first)
+    assert f"trca evaluate {bucket}/job@best" in run(
+        bucket, "train", "quickstart", *SMALL, *job, **second
+    )
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "3"))
+    resumed, whole = RunFolder.open(f"{bucket}/job"), RunFolder(runs[0] / "quickstart")
+    assert figures(resumed.path) == figures(whole.path)
+    assert weights(resumed.checkpoint()) == weights(whole.checkpoint())
 
 
 def test_every_panel_of_an_evaluation_has_a_report_of_its_own(runs):

@@ -27,7 +27,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import yaml
 
@@ -35,7 +35,11 @@ from trca.common.files import write_text
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, parse
 
+if TYPE_CHECKING:
+    from trca.cli.storage import Storage
+
 DEFAULT_ROOT: Final = Path("outputs")
+_URI: Final = re.compile(r"[a-z][a-z0-9+.-]+://")
 _ITERATION: Final = re.compile(r"iteration_(\d{6,})")
 
 State = Literal["running", "finished", "interrupted", "failed"]
@@ -46,17 +50,19 @@ class RunFolder:
 
     Attributes:
         path: Where it is.
+        storage: The shared storage it is pushed to; None for a folder that is its own.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, storage: Storage | None = None) -> None:
         self.path = path
+        self.storage = storage
 
     @classmethod
-    def create(cls, root: Path, name: str, numbered: bool = True) -> RunFolder:
+    def create(cls, root: Path | str, name: str, numbered: bool = True) -> RunFolder:
         """Makes a new folder; never touches one that exists.
 
         Args:
-            root: The folder that holds runs.
+            root: The folder that holds runs, or the URI of one.
             name: The run's name.
             numbered: Whether a name that is taken gets a number; else it is an error.
 
@@ -66,6 +72,9 @@ class RunFolder:
         """
         if not re.fullmatch(r"[\w.+=-]+", name) or name.strip(".") == "":
             raise ConfigError(f"the name {name!r}: use letters, digits and . _ - + =")
+        storage = _storage(root)
+        taken = set(storage.runs()) if storage else set()
+        root = storage.cache if storage else Path(root)
         try:
             root.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -76,26 +85,41 @@ class RunFolder:
         while True:
             path = root / (name if number == 1 else f"{name}-{number}")
             try:
+                if path.name in taken:
+                    raise FileExistsError
                 path.mkdir()
             except FileExistsError:
                 if not numbered:
+                    shown = f"{storage.uri}/{name}" if storage else path
                     raise ConfigError(
-                        f"{path} exists: choose another --name, or go on with it: --resume"
-                        f" {quoted(path)}"
+                        f"{shown} exists: choose another --name, or go on with it: --resume"
+                        f" {quoted(shown)}"
                     ) from None
                 number += 1
                 continue
             except OSError as error:
                 raise ConfigError(_not_writable(path, error)) from None
-            return cls(path)
+            return cls(path, storage)
 
     @classmethod
-    def open(cls, name_or_path: str | Path, root: Path = DEFAULT_ROOT) -> RunFolder:
-        """Finds a run by path, or by its name in ``root``.
+    def open(cls, name_or_path: str | Path, root: Path | str = DEFAULT_ROOT) -> RunFolder:
+        """Finds a run by path or URI, or by its name in ``root``.
+
+        A run on shared storage is brought to this machine.
 
         Raises:
             ConfigError: When there is no such run; names the nearest ones.
         """
+        storage, run = _storage(root), str(name_or_path)
+        if place := _storage(run.rstrip("/").rpartition("/")[0]):
+            storage, run = place, run.rstrip("/").rpartition("/")[2]
+        if storage:
+            runs = storage.runs()
+            if run not in runs:
+                known = nearest(run, runs) if runs else f"there are no runs in {storage.uri}"
+                raise ConfigError(f"no run {str(name_or_path)!r}: {known}")
+            return cls(storage.pull(run), storage)
+        root = Path(root)
         for path in (Path(name_or_path).expanduser(), root / name_or_path):
             if (path / "config.yaml").is_file():
                 return cls(path)
@@ -103,10 +127,30 @@ class RunFolder:
         known = nearest(Path(name_or_path).name, runs) if runs else f"there are no runs in {root}/"
         raise ConfigError(f"no run {str(name_or_path)!r}: {known}")
 
+    @classmethod
+    def exists(cls, name: str, root: Path | str = DEFAULT_ROOT) -> bool:
+        """Whether ``root`` holds a run of this name."""
+        storage = _storage(root)
+        return name in storage.runs() if storage else (Path(root) / name / "config.yaml").is_file()
+
     @property
     def name(self) -> str:
         """The run's name."""
         return self.path.resolve().name
+
+    @property
+    def address(self) -> str:
+        """What commands take for the run: its path, or its URI on shared storage."""
+        return f"{self.storage.uri}/{self.name}" if self.storage else str(self.path)
+
+    def push(self) -> None:
+        """Brings its shared storage up to date, where it has one.
+
+        Raises:
+            ConfigError: When the storage cannot be written to; the folder here is whole.
+        """
+        if self.storage:
+            self.storage.push(self.name)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -169,9 +213,10 @@ class RunFolder:
         return json.loads(path.read_text("utf-8")) if path.exists() else None
 
     def set_status(self, state: State, iteration: int, message: str = "") -> None:
-        """Writes the state of the run."""
+        """Writes the state of the run, and brings its shared storage up to date."""
         status = {"state": state, "iteration": iteration, "pid": os.getpid(), "message": message}
         self.write_json("status.json", status)
+        self.push()
 
     # Metrics
 
@@ -256,6 +301,19 @@ class RunFolder:
             if old.name not in kept:
                 shutil.rmtree(old)
         return target
+
+
+def _storage(root: Path | str) -> Storage | None:
+    if not is_uri(root):
+        return None
+    from trca.cli.storage import Storage
+
+    return Storage(str(root))
+
+
+def is_uri(path: object) -> bool:
+    """Whether a storage path is a URI, such as ``s3://bucket/runs``."""
+    return _URI.match(str(path)) is not None
 
 
 def run_name(config: str) -> str:

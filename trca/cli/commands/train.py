@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -51,13 +50,20 @@ def train(
     name: Annotated[
         str | None, typer.Option(help="Name of the run folder. [default: the config's]")
     ] = None,
-    storage_path: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path(
-        "outputs"
-    ),
+    storage_path: Annotated[
+        str, typer.Option(help="Folder that holds the runs, or a URI such as s3://bucket/runs.")
+    ] = "outputs",
     resume: Annotated[
         str | None,
         typer.Option(metavar="RUN", help="Go on with this run from its last checkpoint."),
     ] = None,
+    auto_resume: Annotated[
+        bool,
+        typer.Option(
+            "--auto-resume",
+            help="Go on with the run of this name where there is one: for jobs that may restart.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would run and what it needs; run nothing.")
     ] = False,
@@ -84,6 +90,10 @@ def train(
     Go on after a stop, a crash or a kill:
 
     - `trca train --resume outputs/quickstart`
+
+    Keep runs where other machines reach them:
+
+    - `trca train quickstart --storage-path s3://bucket/runs`
     """
     use_one_thread()
     from trca.cli.checks import check
@@ -102,6 +112,8 @@ def train(
     given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     with refusing(ConfigError):
         given = absolute(given) | assignments(set_ or [])
+        if auto_resume and RunFolder.exists(name or run_name(config), storage_path):
+            resume, given = name or run_name(config), {}
         if resume is not None:
             run = RunFolder.open(resume, storage_path)
             settings = _resumed(run, given)
@@ -139,7 +151,7 @@ def _resumed(run: RunFolder, given: dict[str, Any]) -> RunSettings:
     settings = RunSettings.resolve({**run.read_config(), **given}, f"{run.name}/config.yaml")
     if run.last_iteration() >= settings.parameters.iterations:
         raise ConfigError(
-            f"{run.path} is through, after {run.last_iteration()} iterations: give more "
+            f"{run.address} is finished, after {run.last_iteration()} iterations: give more "
             "--iterations to train longer"
         )
     return settings
@@ -167,12 +179,12 @@ def _run(settings: RunSettings, run: RunFolder) -> None:
     from trca.cli.run_folder import quoted
     from trca.cli.training import InterruptedRunError, train
 
-    again = f"trca train --resume {quoted(run.path)}"
+    again = f"trca train --resume {quoted(run.address)}"
     log = run.path / "logs" / "output.log"
     try:
         run.write_json("versions.json", versions())
         run.write_json("panels.json", {k: panel_record(p) for k, p in panels(settings).items()})
-        console.print(f"[bold]{run.path}[/]: {settings.run.algorithm} on {settings.run.env}")
+        console.print(f"[bold]{run.address}[/]: {settings.run.algorithm} on {settings.run.env}")
         settings.algorithm_config().resolved_model()
         with (
             noise_to(log) as terminal,
@@ -198,8 +210,10 @@ def _saved(run: RunFolder) -> str:
 
 
 def _note(run: RunFolder, state: Literal["interrupted", "failed"], message: str = "") -> None:
-    """Writes the status; a disk that is too full for it must not hide the error itself."""
-    with suppress(OSError):
+    """Writes the status; storage that cannot take it must not hide the error itself."""
+    from trca.tune_configs.files import ConfigError
+
+    with suppress(OSError, ConfigError):
         run.set_status(state, run.last_iteration(), message)
 
 
@@ -211,11 +225,11 @@ def _say_what_next(run: RunFolder) -> None:
     console.print(read_table(run.path / "evaluation"), soft_wrap=False)
     console.print(f"Curve:       {run.path / 'curve.png'}", markup=False)
     console.print("What next:")
-    config = quoted(run.path / "config.yaml")
+    address, config = run.address, quoted(run.path / "config.yaml")
     for command, why in (
-        (f"trca evaluate {quoted(f'{run.path}@best')} --seeds 3", "the held-out panel, 3 times"),
+        (f"trca evaluate {quoted(f'{address}@best')} --seeds 3", "the held-out panel, 3 times"),
         (f"trca train {config} --algorithm GRPO", "another algorithm on the same tasks"),
-        (f"trca export {quoted(run.path)} --to my-policy", "a folder that from_pretrained opens"),
+        (f"trca export {quoted(address)} --to my-policy", "a folder that from_pretrained opens"),
         (f"tensorboard --logdir {quoted(run.path)}", "every metric over time"),
     ):
         console.print(f"  [cyan]{escape(command)}[/]  {why}")

@@ -1,0 +1,143 @@
+"""Runs on shared storage: a run's folder on this machine, pushed to a URI.
+
+``--storage-path s3://bucket/runs`` takes any URI that ``pyarrow.fs.FileSystem.from_uri`` knows,
+such as ``s3://``, ``gs://``, ``hdfs://`` and ``file://``. A run works in a folder of the cache and
+is pushed whenever its status is written, which is after every iteration; another machine pulls it
+and goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from pyarrow.fs import FileSelector, FileSystem, FileType, copy_files
+
+from trca.common.cache import cache_folder, digest
+from trca.tune_configs.files import ConfigError
+
+_LINK: Final = ".link"
+"""Ends the name of the file that stands for a link: object stores have none."""
+
+
+class Storage:
+    """The folder at a URI that holds runs.
+
+    Attributes:
+        uri: The URI.
+        cache: The folder on this machine that holds the copies of its runs.
+    """
+
+    def __init__(self, uri: str) -> None:
+        """Opens the storage.
+
+        Raises:
+            ConfigError: When pyarrow knows no file system for the URI.
+        """
+        self.uri = uri.rstrip("/")
+        self.cache = cache_folder() / "runs" / digest(self.uri)
+        with self._errors():
+            self._files, root = FileSystem.from_uri(self.uri)
+        self._root = PurePosixPath(root)
+        self._pushed: dict[str, tuple[int, int]] = {}
+
+    def runs(self) -> list[str]:
+        """The names of the runs."""
+        selector = FileSelector(str(self._root), allow_not_found=True)
+        with self._errors():
+            entries = self._files.get_file_info(selector)
+        return sorted(entry.base_name for entry in entries if entry.type == FileType.Directory)
+
+    def pull(self, run: str) -> Path:
+        """Brings the copy on this machine up to date; returns its folder.
+
+        A copy that is further than the storage, because the last push failed, is kept.
+        """
+        folder, remote = self.cache / run, self._root / run
+        status = folder / "status.json"
+        here = _iteration(status.read_text("utf-8")) if status.is_file() else -1
+        with self._errors():
+            if here > _iteration(self._read(remote / "status.json")):
+                return folder
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            copy_files(str(remote), str(folder), source_filesystem=self._files)
+        for mark in folder.rglob(f"*{_LINK}"):
+            mark.with_name(mark.name.removesuffix(_LINK)).symlink_to(mark.read_text("utf-8"))
+            mark.unlink()
+        return folder
+
+    def push(self, run: str) -> None:
+        """Brings the storage up to date: what is new first, the links to it, then what went.
+
+        A push that breaks off leaves the last whole checkpoint where it was.
+        """
+        folder, remote = self.cache / run, self._root / run
+        links, files = _contents(folder)
+        with self._errors():
+            for name, about in files.items():
+                if self._pushed.get(f"{run}/{name}") != about:
+                    target = remote / name
+                    self._files.create_dir(str(target.parent), recursive=True)
+                    copy_files(str(folder / name), str(target), destination_filesystem=self._files)
+                    self._pushed[f"{run}/{name}"] = about
+            for name, to in links.items():
+                with self._files.open_output_stream(str(remote / f"{name}{_LINK}")) as stream:
+                    stream.write(to.encode())
+            self._delete_all_but(remote, [*files, *(f"{name}{_LINK}" for name in links)])
+
+    def _delete_all_but(self, folder: PurePosixPath, kept: Sequence[str]) -> None:
+        parents = {str(parent) for name in kept for parent in PurePosixPath(name).parents}
+        gone = ""
+        entries = self._files.get_file_info(FileSelector(str(folder), recursive=True))
+        for entry in sorted(entries, key=lambda entry: entry.path):
+            name = PurePosixPath(entry.path).relative_to(folder).as_posix()
+            if gone and name.startswith(gone):
+                continue
+            if entry.type == FileType.Directory and name not in parents:
+                self._files.delete_dir(entry.path)
+                gone = f"{name}/"
+            elif entry.type == FileType.File and name not in kept:
+                self._files.delete_file(entry.path)
+
+    def _read(self, path: PurePosixPath) -> str:
+        """The text of a file; empty where there is none."""
+        if self._files.get_file_info(str(path)).type != FileType.File:
+            return ""
+        with self._files.open_input_stream(str(path)) as stream:
+            return str(stream.read().decode())
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Names the storage in errors."""
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"the storage {self.uri}: {error}") from None
+
+
+def _iteration(status: str) -> int:
+    return int(json.loads(status)["iteration"]) if status else 0
+
+
+def _contents(folder: Path) -> tuple[dict[str, str], dict[str, tuple[int, int]]]:
+    """The links of a run by what they name, and its files by size and time of change.
+
+    Left out are the lock, drafts, and links to places on this machine alone.
+    """
+    links: dict[str, str] = {}
+    files: dict[str, tuple[int, int]] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if any(part.startswith(".") for part in name.split("/")) or name == "lock":
+            continue
+        if path.is_symlink():
+            if not path.readlink().is_absolute():
+                links[name] = str(path.readlink())
+        elif path.is_file():
+            files[name] = (path.stat().st_size, path.stat().st_mtime_ns)
+    return links, files
