@@ -14,6 +14,7 @@ from trca.cli.commands.inspect import inspect
 from trca.cli.commands.play import play
 from trca.cli.commands.rubric import app as rubric
 from trca.cli.commands.serve_retriever import serve_retriever
+from trca.cli.commands.submit import jobs, submit
 from trca.cli.commands.sweep import sweep
 from trca.cli.commands.train import train
 
@@ -53,7 +54,8 @@ def trca(
     """
 
 
-for command in (train, evaluate, inspect, export, sweep, play, serve_retriever):
+for command in (train, evaluate, inspect, export, sweep, submit, play, serve_retriever):
     app.command()(command)
+app.add_typer(jobs, name="jobs")
 app.add_typer(rubric, name="rubric")
 app.add_typer(data, name="data")

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from trca.envs.panel import Panel
     from trca.tune_configs.settings import RunSettings
 
+COMMIT_VARIABLE: Final = "TRCA_COMMIT"
+"""The environment variable that tells a packed copy its commit, ``+modified`` where it differs."""
 _PACKAGES: Final = ("ray", "torch", "transformers", "tokenizers", "gymnasium", "numpy", "alfworld")
 
 
@@ -33,10 +35,14 @@ def versions() -> dict[str, Any]:
 
 
 def git_commit(folder: Path) -> dict[str, Any]:
-    """The commit of a checkout and whether files differ from it; empty outside a checkout."""
+    """The commit of a checkout and whether files differ from it.
+
+    Outside a checkout it is what `COMMIT_VARIABLE` says, which submitted jobs carry; else empty.
+    """
     commit = _git(folder, "rev-parse", "HEAD")
     if not commit:
-        return {}
+        told, _, modified = os.environ.get(COMMIT_VARIABLE, "").partition("+")
+        return {"commit": told, "modified": bool(modified)} if told else {}
     changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".")
     return {"commit": commit, "modified": bool(changed)}
 

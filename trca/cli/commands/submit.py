@@ -1,0 +1,297 @@
+"""``trca submit`` and ``trca jobs``: runs on clusters."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from trca.cli.console import console, print_folded, refusing, use_one_thread
+
+if TYPE_CHECKING:
+    from ray.job_submission import JobSubmissionClient
+
+
+class Target(StrEnum):
+    """Who starts the job."""
+
+    ray = "ray"
+    slurm = "slurm"
+    kuberay = "kuberay"
+    skypilot = "skypilot"
+
+
+_Address = Annotated[
+    str | None,
+    typer.Option(
+        help="Dashboard of the Ray cluster, such as http://head:8265. [default: $RAY_ADDRESS]"
+    ),
+]
+
+
+def submit(
+    config: Annotated[
+        str, typer.Argument(help="A config that comes with the package, or a YAML file.")
+    ],
+    to: Annotated[Target, typer.Option(help="Who starts the job.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run. [default: the config's]")] = (
+        None
+    ),
+    storage_path: Annotated[
+        str | None,
+        typer.Option(
+            help="Where every node reaches the run: a URI such as s3://bucket/runs, or a shared "
+            "folder. [default: runs, in the job's folder, for slurm]"
+        ),
+    ] = None,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of machines.")] = 1,
+    cpus: Annotated[
+        int | None, typer.Option(min=1, help="CPUs of each. [default: what the run asks for]")
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option(min=0, help="GPUs of each. [default: what the run asks for]")
+    ] = None,
+    memory: Annotated[int, typer.Option(min=1, help="Gigabytes of each.")] = 64,
+    hours: Annotated[int, typer.Option(min=1, help="Time limit of the job.")] = 24,
+    accelerator: Annotated[str, typer.Option(help="Kind of GPU, for skypilot.")] = "A100-80GB",
+    image: Annotated[
+        str | None, typer.Option(help="Container image that has this package, for kuberay.")
+    ] = None,
+    address: _Address = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")
+    ] = False,
+) -> None:
+    """Run a config on a cluster.
+
+    A job's folder holds the settings, your own files and this package, so that the cluster runs
+    what you have here; the cluster needs the requirements alone. A job that starts again goes on
+    with its run.
+
+    - `trca submit quickstart --to ray --address http://head:8265 --storage-path /shared/runs`
+      submits to a Ray cluster that is up; follow it with `trca jobs logs`
+    - `trca submit my.yaml --to slurm --nodes 2 --gpus 8` writes a script for `sbatch`
+    - `trca submit my.yaml --to kuberay --image me/trca --storage-path s3://bucket/runs`
+    - `trca submit my.yaml --to skypilot --gpus 8 --storage-path s3://bucket/runs`
+
+    Look before you submit:
+
+    - `trca submit my.yaml --to slurm --nodes 2 --gpus 8 --dry-run` prints the files
+    """
+    use_one_thread()
+    from trca.cli.checks import setting_problems
+    from trca.cli.run_folder import RunFolder, run_name
+    from trca.cli.submission import Cluster, pack
+    from trca.tune_configs.files import ConfigError, assign, assignments, read
+    from trca.tune_configs.settings import RunSettings
+
+    with refusing(ConfigError), tempfile.TemporaryDirectory() as scratch:
+        settings = RunSettings.resolve(
+            assign(read(config), assignments(set_ or [])), run_name(config), need_data=False
+        )
+        if wrong := setting_problems(settings):
+            raise ConfigError("\n".join(wrong))
+        storage = _storage(storage_path, to)
+        if to is Target.kuberay and image is None:
+            raise ConfigError("kuberay starts containers: name one that has trca with --image")
+        name = name or run_name(config)
+        cluster = Cluster.of(
+            settings,
+            nodes,
+            cpus=cpus,
+            gpus=gpus,
+            memory=memory,
+            hours=hours,
+            accelerator=accelerator,
+            image=image or "",
+        )
+        if to is not Target.ray and (lack := cluster.lacks(settings)):
+            raise ConfigError(f"{lack}: ask for more --nodes, --cpus or --gpus")
+        folder = Path(scratch) / "job"
+        command = pack(settings, folder, name, storage)
+        written = _render(to, name, cluster, folder, command)
+        if dry_run:
+            _show(folder, written)
+            return
+        if to is Target.ray:
+            _submit(folder, name, address)
+            return
+        job = RunFolder.create(Path("jobs"), name).path
+        shutil.copytree(folder, job, dirs_exist_ok=True)
+    assert written is not None
+    console.print(f"Written to {job}. Look at {written}, then start it:", markup=False)
+    start = (job / written).read_text("utf-8").split("\n", 2)
+    line = next(each for each in start if each.startswith("# ")).removeprefix("# ")
+    console.print(f"  [cyan]cd {escape(str(job))} && {line}[/]")
+
+
+def _storage(given: str | None, to: Target) -> str:
+    from trca.cli.run_folder import is_uri
+    from trca.tune_configs.files import ConfigError
+
+    if given is None and to is Target.slurm:
+        return "runs"
+    if given is None or not (is_uri(given) or Path(given).is_absolute()):
+        raise ConfigError(
+            f"--storage-path is {given or 'missing'}: name what every node reaches, such as"
+            " s3://bucket/runs or a shared folder with its whole path"
+        )
+    return given
+
+
+def _render(to: Target, name: str, cluster: Any, folder: Path, command: list[str]) -> str | None:
+    """Writes the scheduler's file into the job's folder; returns its name."""
+    from trca.cli import submission
+
+    if to is Target.ray:
+        return None
+    file_name, text = {
+        Target.slurm: ("job.sbatch", lambda: submission.slurm(name, cluster)),
+        Target.kuberay: (
+            "rayjob.yaml",
+            lambda: submission.kuberay(name, cluster, folder, command),
+        ),
+        Target.skypilot: ("sky.yaml", lambda: submission.skypilot(name, cluster)),
+    }[to]
+    (folder / file_name).write_text(text(), "utf-8")
+    return file_name
+
+
+def _show(folder: Path, written: str | None) -> None:
+    """Prints the job's own files; of the package only its name."""
+    own = [written] if written else []
+    for file_name in (*own, "run.sh", "config.yaml"):
+        console.rule(file_name, align="left")
+        console.print((folder / file_name).read_text("utf-8").rstrip(), markup=False)
+    others = sorted(path.name for path in (folder / "files").glob("*"))
+    print_folded(", ".join(["trca/", "requirements.txt", *others]) + " beside them", indent=0)
+
+
+def _submit(folder: Path, name: str, address: str | None) -> None:
+    from trca.cli.submission import environment
+
+    with _client(address) as client:
+        # The cluster keeps its own authentication; the job's environment has no secrets.
+        job = client.submit_job(
+            entrypoint="bash run.sh",
+            runtime_env={"working_dir": str(folder), "env_vars": environment()},
+            metadata={"run": name},
+        )
+    at = f" --address {address}" if address else ""
+    console.print(f"submitted {job}. What next:", markup=False)
+    for command, why in (
+        (f"trca jobs logs {job} --follow{at}", "what it prints"),
+        (f"trca jobs list{at}", "all jobs"),
+        (f"trca jobs stop {job}{at}", "ends it; submit again to go on"),
+    ):
+        console.print(f"  [cyan]{escape(command)}[/]  {why}")
+
+
+@contextmanager
+def _client(address: str | None) -> Iterator[JobSubmissionClient]:
+    """The client of a cluster's jobs; its errors in one line."""
+    from trca.tune_configs.files import ConfigError
+
+    with refusing(ConfigError):
+        try:
+            from ray.job_submission import JobSubmissionClient
+
+            yield JobSubmissionClient(address)
+        except ImportError as error:
+            raise ConfigError(
+                f"{error}: jobs need what Ray's dashboard needs. pip install 'trca[clusters]'"
+            ) from None
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise ConfigError(_plain(error, address)) from None
+
+
+def _plain(error: Exception, address: str | None) -> str:
+    text = " ".join(str(error).split())
+    if "401" in text or "403" in text or "Unauthorized" in text:
+        return (
+            f"the cluster at {address} wants its token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+            f" or RAY_AUTH_TOKEN_PATH ({text[:200]})"
+        )
+    if isinstance(error, ConnectionError):
+        return (
+            f"no Ray cluster answers at {address or '$RAY_ADDRESS'}: name its dashboard, such as"
+            f" --address http://head:8265 ({text[:200]})"
+        )
+    return text[:600]
+
+
+jobs = typer.Typer(no_args_is_help=True, help="The jobs of a Ray cluster: list, follow, stop.")
+_Job = Annotated[str, typer.Argument(metavar="JOB", help="Its id, as `trca jobs list` shows it.")]
+
+
+@jobs.command("list")
+def list_jobs(address: _Address = None) -> None:
+    """List the jobs, the newest first."""
+    from datetime import datetime
+
+    from rich import box
+    from rich.table import Table
+
+    table = Table("job", "run", "state", "started", box=box.SIMPLE_HEAD)
+    with _client(address) as client:
+        found = [each for each in client.list_jobs() if each.submission_id]
+    for each in sorted(found, key=lambda each: each.start_time or 0, reverse=True):
+        began = datetime.fromtimestamp((each.start_time or 0) / 1000)
+        run = (each.metadata or {}).get("run", "")
+        table.add_row(each.submission_id, run, each.status.value, f"{began:%Y-%m-%d %H:%M}")
+    if found:
+        console.print(table, soft_wrap=False)
+    else:
+        console.print("There are no jobs.")
+
+
+@jobs.command("status")
+def status(job: _Job, address: _Address = None) -> None:
+    """Show a job's state, and why it failed."""
+    with _client(address) as client:
+        about = client.get_job_info(job)
+    console.print(f"{job}: {about.status.value}", markup=False)
+    if about.message:
+        print_folded(about.message)
+
+
+@jobs.command("logs")
+def logs(
+    job: _Job,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it ends.")] = False,
+    address: _Address = None,
+) -> None:
+    """Print what a job printed; with --follow as it comes."""
+    import asyncio
+
+    async def tail(client: JobSubmissionClient) -> None:
+        async for text in client.tail_job_logs(job):
+            console.print(text, markup=False, end="")
+
+    with _client(address) as client:
+        if follow:
+            asyncio.run(tail(client))
+        else:
+            console.print(client.get_job_logs(job), markup=False, end="")
+        state = client.get_job_status(job)
+    if follow and state.value != "SUCCEEDED":
+        raise typer.Exit(1)
+
+
+@jobs.command("stop")
+def stop(job: _Job, address: _Address = None) -> None:
+    """Stop a job; submitted again, its run goes on from its last checkpoint."""
+    with _client(address) as client:
+        stopped = client.stop_job(job)
+    console.print(f"{job}: {'stopping' if stopped else 'had ended already'}", markup=False)
