@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from trca.cli.console import console, print_folded, refusing, use_one_thread
+from trca.cli.console import console, print_folded, refusing, use_one_thread, words
 
 if TYPE_CHECKING:
     from ray.job_submission import JobSubmissionClient
@@ -150,21 +150,21 @@ def _storage(given: str | None, to: Target) -> str:
     return given
 
 
-def _render(to: Target, name: str, cluster: Any, folder: Path, command: list[str]) -> str | None:
+def _render(
+    to: Target, name: str, cluster: Cluster, folder: Path, command: list[str]
+) -> str | None:
     """Writes the scheduler's file into the job's folder; returns its name."""
     from trca.cli import submission
 
     if to is Target.ray:
         return None
-    file_name, text = {
-        Target.slurm: ("job.sbatch", lambda: submission.slurm(name, cluster)),
-        Target.kuberay: (
-            "rayjob.yaml",
-            lambda: submission.kuberay(name, cluster, folder, command),
-        ),
-        Target.skypilot: ("sky.yaml", lambda: submission.skypilot(name, cluster)),
-    }[to]
-    (folder / file_name).write_text(text(), "utf-8")
+    if to is Target.slurm:
+        file_name, text = "job.sbatch", submission.slurm(name, cluster)
+    elif to is Target.kuberay:
+        file_name, text = "rayjob.yaml", submission.kuberay(name, cluster, folder, command)
+    else:
+        file_name, text = "sky.yaml", submission.skypilot(name, cluster)
+    (folder / file_name).write_text(text, "utf-8")
     return file_name
 
 
@@ -201,8 +201,11 @@ def _submit(folder: Path, name: str, address: str | None) -> None:
 @contextmanager
 def _client(address: str | None) -> Iterator[JobSubmissionClient]:
     """The client of a cluster's jobs; its errors in one line."""
+    from ray.exceptions import AuthenticationError
+
     from trca.tune_configs.files import ConfigError
 
+    at = address or "$RAY_ADDRESS"
     with refusing(ConfigError):
         try:
             from ray.job_submission import JobSubmissionClient
@@ -212,23 +215,18 @@ def _client(address: str | None) -> Iterator[JobSubmissionClient]:
             raise ConfigError(
                 f"{error}: jobs need what Ray's dashboard needs. pip install 'trca[clusters]'"
             ) from None
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise ConfigError(_plain(error, address)) from None
-
-
-def _plain(error: Exception, address: str | None) -> str:
-    text = " ".join(str(error).split())
-    if "401" in text or "403" in text or "Unauthorized" in text:
-        return (
-            f"the cluster at {address} wants its token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
-            f" or RAY_AUTH_TOKEN_PATH ({text[:200]})"
-        )
-    if isinstance(error, ConnectionError):
-        return (
-            f"no Ray cluster answers at {address or '$RAY_ADDRESS'}: name its dashboard, such as"
-            f" --address http://head:8265 ({text[:200]})"
-        )
-    return text[:600]
+        except AuthenticationError as error:
+            raise ConfigError(
+                f"the cluster at {at} wants its token: set RAY_AUTH_MODE=token, and"
+                f" RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH. {words(error).partition('. ')[0]}"
+            ) from None
+        except ConnectionError:
+            raise ConfigError(
+                f"no Ray cluster answers at {at}: name its dashboard, such as --address"
+                " http://head:8265"
+            ) from None
+        except (RuntimeError, ValueError) as error:
+            raise ConfigError(words(error)) from None
 
 
 jobs = typer.Typer(no_args_is_help=True, help="The jobs of a Ray cluster: list, follow, stop.")
