@@ -18,6 +18,8 @@ from trca.cli.console import console, print_folded, refusing, use_one_thread, wo
 if TYPE_CHECKING:
     from ray.job_submission import JobSubmissionClient
 
+    from trca.cli.submission import Cluster
+
 
 class Target(StrEnum):
     """Who starts the job."""
