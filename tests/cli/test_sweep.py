@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from trca.cli import app
 from trca.cli.run_folder import RunFolder
+from trca.cli.sweeping import joined, point_words
 from trca.tune_configs.sweeps import SweepSettings
 
 SWEEP = {
@@ -96,6 +97,11 @@ def test_a_trial_that_fails_leaves_the_others_which_are_runs_like_any(sweep, tmp
     folder = tmp_path / "runs" / "mine"
     assert done.returncode == 1, done.stdout + done.stderr
     assert "failed: no credit today" in done.stdout
+    assert "credit=rules.py:bad  seed=0" in done.stdout
+    names = sorted(path.name for path in (folder / "trials").iterdir())
+    assert names == ["001_credit-rules.py-bad_seed-0", "002_credit-rules.py-good_seed-0"]
+    assert str(tmp_path) not in (folder / "sweep.md").read_text()
+    assert "|" not in done.stdout
     assert "1 of 2 trials failed" in done.stderr
     assert f"trca sweep --resume {folder}" in done.stderr
     rows = json.loads((folder / "sweep.json").read_text())
@@ -107,6 +113,22 @@ def test_a_trial_that_fails_leaves_the_others_which_are_runs_like_any(sweep, tmp
     result = CliRunner().invoke(app, ["evaluate", str(folder)])
     assert result.exit_code == 2
     assert "is a sweep: name a trial of it" in result.output
+
+
+def test_points_name_files_by_name_and_by_their_folders_where_two_have_one():
+    words = point_words(
+        [
+            {"credit": "/home/me/rules.py:good", "env_config.library": "/a/mine.yaml", "lr": 0.1},
+            {"credit": "/home/me/rules.py:bad", "env_config.library": "/b/mine.yaml", "lr": 0.2},
+        ]
+    )
+    assert [joined(each) for each in words] == [
+        "credit=rules.py:good  env_config.library=a/mine.yaml  lr=0.1",
+        "credit=rules.py:bad  env_config.library=b/mine.yaml  lr=0.2",
+    ]
+    assert point_words([{"model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct"}]) == [
+        {"model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct"}
+    ]
 
 
 def test_a_dry_run_shows_the_trials_and_makes_nothing(sweep, tmp_path):

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,11 +24,12 @@ import numpy as np
 from trca.cli.curve import draw_comparison, panel_words
 from trca.cli.run_folder import RunFolder
 from trca.common.files import write_text
-from trca.tune_configs.files import ConfigError
+from trca.tune_configs.files import ConfigError, map_texts, path_parts
 from trca.tune_configs.settings import RunSettings
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from trca.tune_configs.sweeps import SweepSettings
 
@@ -47,12 +49,14 @@ class Trial:
 
     Attributes:
         point: The settings of the point.
+        words: Their values in words, as `point_words` gives them.
         seed: The seed.
         run: Its run folder.
         iterations: Its last iteration.
     """
 
     point: dict[str, Any]
+    words: dict[str, str]
     seed: int
     run: RunFolder
     iterations: int
@@ -60,7 +64,7 @@ class Trial:
     @property
     def label(self) -> str:
         """The point and the seed in words."""
-        return f"{point_words(self.point)}  seed={self.seed}"
+        return f"{joined(self.words)}  seed={self.seed}"
 
     @property
     def state(self) -> str:
@@ -70,18 +74,53 @@ class Trial:
         return str((self.run.read_json("status.json") or {}).get("state", "waiting"))
 
 
-def point_words(point: Mapping[str, Any]) -> str:
-    """A point as ``lambda_=0.8  lr=0.0004``."""
-    return "  ".join(f"{key}={value}" for key, value in point.items())
+def point_words(points: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The values of points in words: a file by its name, and by its folders where two have one."""
+    paths = {path for point in points for path in _paths(point)}
+    names = {path: _shortest(path, paths - {path}) for path in paths}
+
+    def short(text: str) -> str:
+        path, rest = path_parts(text)
+        return f"{names[path]}{rest}" if path in names else text
+
+    return [{key: str(map_texts(value, short)) for key, value in p.items()} for p in points]
+
+
+def joined(words: Mapping[str, str]) -> str:
+    """The words of a point as ``lambda_=0.8  lr=0.0004``."""
+    return "  ".join(f"{key}={value}" for key, value in words.items())
+
+
+def _paths(point: Mapping[str, Any]) -> set[Path]:
+    found: set[Path] = set()
+
+    def note(text: str) -> str:
+        path, _ = path_parts(text)
+        if path is not None and path.is_absolute():
+            found.add(path)
+        return text
+
+    map_texts(list(point.values()), note)
+    return found
+
+
+def _shortest(path: Path, others: set[Path]) -> str:
+    """The last parts of a path that no other path ends with."""
+    for count in range(1, len(path.parts)):
+        end = path.parts[-count:]
+        if all(other.parts[-count:] != end for other in others):
+            return "/".join(end)
+    return str(path)
 
 
 def make_trials(sweep: SweepSettings, folder: RunFolder) -> list[Trial]:
     """Makes the run folder of every trial; nothing is run."""
-    pairs = list(itertools.product(sweep.points(), sweep.seeds))
-    for number, (point, seed) in enumerate(pairs, start=1):
+    points = sweep.points()
+    pairs = itertools.product(zip(points, point_words(points), strict=True), sweep.seeds)
+    for number, ((point, words), seed) in enumerate(pairs, start=1):
         settings = sweep.trial(point, seed)
-        words = [f"{key.split('.')[-1].strip('_')}-{value}" for key, value in point.items()]
-        slug = re.sub(r"[^\w.+-]+", "-", "_".join([*words, f"seed-{seed}"]))[:80]
+        parts = [f"{key.split('.')[-1].strip('_')}-{value}" for key, value in words.items()]
+        slug = re.sub(r"[^\w.+-]+", "-", "_".join([*parts, f"seed-{seed}"]))[:80]
         run = RunFolder.create(folder.path / "trials", f"{number:03d}_{slug}", numbered=False)
         run.write_settings(settings.flat())
         run.write_json("trial.json", {"point": point, "seed": seed})
@@ -94,15 +133,15 @@ def read_trials(folder: RunFolder) -> list[Trial]:
     Raises:
         ConfigError: When the folder is no sweep.
     """
-    trials = []
-    for path in sorted((folder.path / "trials").glob("*/trial.json")):
-        run = RunFolder(path.parent)
-        about = run.read_json("trial.json")
-        iterations = run.read_config()["iterations"]
-        trials.append(Trial(about["point"], about["seed"], run, iterations))
-    if not trials:
+    runs = [RunFolder(p.parent) for p in sorted((folder.path / "trials").glob("*/trial.json"))]
+    if not runs:
         raise ConfigError(f"{folder.path} is no sweep: go on with a run by trca train --resume")
-    return trials
+    about = [run.read_json("trial.json") for run in runs]
+    words = point_words([each["point"] for each in about])
+    return [
+        Trial(each["point"], named, each["seed"], run, run.read_config()["iterations"])
+        for each, named, run in zip(about, words, runs, strict=True)
+    ]
 
 
 class Sweep:
@@ -254,10 +293,11 @@ def run_sweep(trials: Sequence[Trial], side_by_side: int, console: Console) -> b
 def summarise(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """One row a point: its settings, and mean, std and n of each measure over its seeds."""
     rows = []
-    for point, each in _by_point(trials):
+    for each in _by_point(trials):
         sound = [trial for trial in each if trial.state == "finished"]
         failed = sum(trial.state == "failed" for trial in each)
-        row: dict[str, Any] = {"point": point, "n": len(sound), "failed": failed}
+        row: dict[str, Any] = {"point": each[0].point, "words": each[0].words}
+        row |= {"n": len(sound), "failed": failed}
         row["runs"] = [str(trial.run.path) for trial in sound]
         for key in MEASURES:
             values = [value for value in (_measure(t, key) for t in sound) if not np.isnan(value)]
@@ -270,28 +310,40 @@ def summarise(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     return rows
 
 
-def write_table(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> str:
-    """Writes ``sweep.md`` and ``sweep.json`` and returns the Markdown."""
-    keys = list(rows[0]["point"])
-    lines = [
-        "| " + " | ".join([*keys, "seeds", *MEASURES.values(), "failed"]) + " |",
-        "|" + "---:|" * (len(keys) + len(MEASURES) + 2),
-    ]
-    for row in rows:
-        cells = [*(str(row["point"][key]) for key in keys), str(row["n"])]
-        cells += [_cell(row[key]) for key in MEASURES]
-        lines.append("| " + " | ".join([*cells, str(row["failed"])]) + " |")
-    text = "\n".join(lines) + "\n"
-    write_text(folder.path / "sweep.md", text)
+def write_table(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> None:
+    """Writes ``sweep.md`` and ``sweep.json``."""
+    names = _columns(rows)
+    lines = ["| " + " | ".join(names) + " |", "|" + "---:|" * len(names)]
+    lines += ["| " + " | ".join(_cells(row)) + " |" for row in rows]
+    write_text(folder.path / "sweep.md", "\n".join(lines) + "\n")
     write_text(folder.path / "sweep.json", json.dumps(list(rows), indent=2) + "\n")
-    return text
+
+
+def as_rich(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The rows as a table for the terminal."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for name in _columns(rows):
+        fold = name in rows[0]["point"]
+        table.add_column(
+            Text(name.replace(", ", ",\n")),
+            justify="left" if fold else "right",
+            overflow="fold",
+            no_wrap=not fold,
+        )
+    for row in rows:
+        table.add_row(*map(Text, _cells(row)))
+    return table
 
 
 def draw_sweep(trials: Sequence[Trial], folder: RunFolder) -> bool:
     """Draws ``sweep.png`` from the finished trials; False when there is none."""
     runs = {
-        point_words(point): [t.run.metrics() for t in each if t.state == "finished"]
-        for point, each in _by_point(trials)
+        joined(each[0].words): [t.run.metrics() for t in each if t.state == "finished"]
+        for each in _by_point(trials)
     }
     runs = {name: each for name, each in runs.items() if each}
     if not runs:
@@ -303,18 +355,27 @@ def draw_sweep(trials: Sequence[Trial], folder: RunFolder) -> bool:
     return True
 
 
-def _by_point(trials: Sequence[Trial]) -> list[tuple[dict[str, Any], list[Trial]]]:
+def _by_point(trials: Sequence[Trial]) -> list[list[Trial]]:
     points: list[dict[str, Any]] = []
     for trial in trials:
         if trial.point not in points:
             points.append(trial.point)
-    return [(point, [t for t in trials if t.point == point]) for point in points]
+    return [[trial for trial in trials if trial.point == point] for point in points]
 
 
 def _measure(trial: Trial, key: str) -> float:
     values = [row[key] for row in trial.run.metrics() if row.get(key) is not None]
     last = values[-1:] if key.startswith("evaluation/") else values[-5:]
     return float(np.mean(last)) if last else float("nan")
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [*rows[0]["point"], "seeds", *MEASURES.values(), "failed"]
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    measures = [_cell(row[key]) for key in MEASURES]
+    return [*row["words"].values(), str(row["n"]), *measures, str(row["failed"])]
 
 
 def _cell(measure: Mapping[str, Any]) -> str:

@@ -104,7 +104,7 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
     """
     from trca.cli.checks import check, machine_notes, setting_problems
     from trca.cli.plan import plan
-    from trca.cli.sweeping import point_words
+    from trca.cli.sweeping import joined, point_words
     from trca.tune_configs.files import ConfigError
 
     settings = [
@@ -112,10 +112,11 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
     ]
     if not dry_run:
         check(settings[0])
-    for point, each in zip(sweep.points(), settings, strict=True):
+    points = [joined(words) for words in point_words(sweep.points())]
+    for point, each in zip(points, settings, strict=True):
         wrong = setting_problems(each)
         if wrong:
-            raise ConfigError(f"{point_words(point)}: {wrong[0]}")
+            raise ConfigError(f"{point}: {wrong[0]}")
     if not dry_run:
         return
     trials = len(settings) * len(sweep.seeds)
@@ -124,8 +125,8 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
         f"{trials} trials, {sweep.side_by_side} side by side: {len(settings)} points with"
         f" {len(sweep.seeds)} seeds; {rollouts * len(sweep.seeds):,} rollouts in all"
     )
-    for point in sweep.points():
-        console.print(f"  {point_words(point)}", markup=False)
+    for point in points:
+        console.print(f"  {point}", markup=False)
     console.print("\nThe first trial alone:")
     console.print(plan(settings[0]), soft_wrap=False)
     for note in machine_notes(settings[0]):
@@ -134,7 +135,7 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
 
 def _run(folder: RunFolder, trials: list[Trial]) -> None:
     from trca.cli.run_folder import quoted
-    from trca.cli.sweeping import draw_sweep, run_sweep, summarise, write_table
+    from trca.cli.sweeping import as_rich, draw_sweep, run_sweep, summarise, write_table
     from trca.tune_configs.settings import RunSettings
 
     side_by_side = int(folder.read_config()["side_by_side"])
@@ -157,7 +158,8 @@ def _run(folder: RunFolder, trials: list[Trial]) -> None:
     rows = summarise(trials)
     finished, failed = sum(row["n"] for row in rows), sum(row["failed"] for row in rows)
     console.print()
-    console.print(write_table(rows, folder), markup=False)
+    write_table(rows, folder)
+    console.print(as_rich(rows), soft_wrap=False)
     drawn = ", sweep.png" if draw_sweep(trials, folder) else ""
     console.print(f"Written to {folder.path}: sweep.md, sweep.json{drawn}", markup=False)
     if interrupted:
