@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from trca.algorithms.records import Rollout, Step, changed_facts, to_json
 from trca.cli import app
 from trca.cli.run_folder import RunFolder
+from trca.cli.steps import print_action
 from trca.envs import make
 from trca.tune_configs.files import read
 from trca.tune_configs.settings import RunSettings
@@ -118,3 +119,10 @@ def test_no_reason_is_given_by_a_library_that_has_changed(run):
     assert result.exit_code == 0, result.output
     assert "library has changed" in result.output
     assert "facts." not in result.output
+
+
+def test_a_step_without_an_action_shows_the_response(capsys):
+    print_action("", "I think\nI should wait.")
+    output = capsys.readouterr().out
+    assert "> (no action could be read)" in output
+    assert "response: 'I think\\nI should wait.'" in output

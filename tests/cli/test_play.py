@@ -42,6 +42,14 @@ def test_why_says_what_an_operator_means_and_which_clauses_were_true():
     assert "target_taken: " not in trca("play", "--policy", "oracle", "--task", "3").output
 
 
+def test_an_episode_is_folded_to_the_width_of_a_pipe():
+    for columns in (60, 80):
+        arguments = ["play", "--policy", "oracle", "--task", "3", "--why"]
+        result = CliRunner().invoke(app, arguments, env={"COLUMNS": str(columns)})
+        assert max(map(len, result.output.splitlines())) <= columns
+        assert "Your task is to" in result.output
+
+
 def test_the_random_player_repeats_with_its_seed():
     once = trca("play", "--policy", "random", "--task", "1", "--seed", "5").output
     assert once == trca("play", "--policy", "random", "--task", "1", "--seed", "5").output

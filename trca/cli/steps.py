@@ -17,19 +17,33 @@ def print_task(task_id: str, task_type: str) -> None:
 
 
 def print_observation(observation: str) -> None:
-    """Prints what the agent was shown."""
-    console.print(observation, markup=False, style="bold")
+    """Prints what the agent was shown, line by line, folded to the width of the console."""
+    for line in observation.splitlines():
+        if line.strip():
+            print_folded(line, indent=len(line) - len(line.lstrip()), style="bold")
+        else:
+            console.print()
 
 
-def print_action(action: str) -> None:
-    """Prints what the agent did."""
-    console.print(f"\n> {action}", markup=False, style="cyan")
+def print_action(action: str, response: str = "") -> None:
+    """Prints what the agent did, or its whole response where no action could be read from it."""
+    console.print()
+    if action:
+        print_folded(f"> {action}", indent=0, style="cyan", hanging=2)
+        return
+    console.print("> (no action could be read)", markup=False, style="red")
+    print_folded(f"response: {response!r}", indent=2, style="dim", hanging=2)
 
 
 def print_judgments(fired: Sequence[str], foundational: float, breakthrough: float) -> None:
     """Prints the operators that fired on a step, and its rubric rewards."""
     names = ", ".join(fired) or "no operator"
-    console.print(f"  {names}   r^F {foundational:+.3f}   r^B {breakthrough:+.3f}", style="magenta")
+    rewards = f"r^F {foundational:+.3f}   r^B {breakthrough:+.3f}"
+    if len(line := f"  {names}   {rewards}") <= console.width:
+        console.print(line, markup=False, style="magenta")
+        return
+    print_folded(names, indent=2, style="magenta", hanging=2)
+    console.print(f"  {rewards}", markup=False, style="magenta")
 
 
 def print_reasons(reasons: Mapping[str, Sequence[Clause]], library: RubricLibrary) -> None:

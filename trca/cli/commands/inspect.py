@@ -110,7 +110,7 @@ def _show(rollout: Rollout, settings: RunSettings) -> None:
     after = [*(step.observation for step in rollout.steps), rollout.last_observation]
     print_observation(after.pop(0))
     for step, observation in zip(rollout.steps, after, strict=True):
-        print_action(step.action)
+        print_action(step.action, step.response)
         print_observation(observation)
         if not rollout.operators:
             continue
