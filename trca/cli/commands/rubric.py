@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -57,20 +59,19 @@ def facts(
         adapter_class = getattr(env_class(environment), "adapter_class", None)
         if adapter_class is None:
             raise ValueError(f"{environment} declares no adapter_class, so it has no facts")
-    for prefix, record, what in (
-        ("facts", adapter_class.facts_type, "facts of a transition"),
-        ("task", adapter_class.binding_type, "the task binding, read out of the instruction"),
-    ):
+    records = {"facts": adapter_class.facts_type, "task": adapter_class.binding_type}
+    headings = ("facts of a transition", "the task binding, read out of the instruction")
+    for (prefix, record), what in zip(records.items(), headings, strict=True):
         console.print(f"{prefix}.*: {what}", markup=False, style="bold")
         summary = " ".join((record.__doc__ or "").partition("Attributes:")[0].split())
-        print_folded(summary)
+        print_folded(_plain(summary, records))
         meanings = field_meanings(record)
         for name, term in field_terms(prefix, record).items():
             console.print(f"\n{name}", markup=False, style="cyan", end="")
             console.print(f"  {term.kind}", markup=False, style="dim")
             if term.allowed is not None:
                 print_folded("one of " + ", ".join(map(repr, term.allowed)), style="cyan")
-            print_folded(meanings.get(name.partition(".")[2], ""))
+            print_folded(_plain(meanings.get(name.partition(".")[2], ""), records))
         console.print()
 
 
@@ -90,6 +91,13 @@ def check(library: Library = "alfworld") -> None:
         for category in dict.fromkeys(o.category for o in loaded.operators)
     )
     console.print(f"[green]ok[/]: {loaded.source}: {loaded.environment}, {counts}")
+
+
+def _plain(text: str, records: Mapping[str, type]) -> str:
+    """A docstring without its markup; a field of a record by the name conditions give it."""
+    for prefix, record in records.items():
+        text = text.replace(f"`{record.__name__}.", f"`{prefix}.")
+    return re.sub(r"`([^`]+)`", r"\1", re.sub(r"``([^`]+)``", r"'\1'", text))
 
 
 def _operator_table(library: RubricLibrary) -> Table:
