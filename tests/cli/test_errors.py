@@ -55,6 +55,7 @@ def test_a_credit_rule_that_lacks_a_parameter_is_refused_before_anything_is_made
     ("arguments", "message"),
     [
         (["--set=num_learners=1", "--set=num_gpus_per_learner=64"], "asks for 64 GPUs"),
+        (["--set=num_learners=1", "--set=num_gpus_per_learner=1"], "asks for 1 GPU and"),
         (["--set=group_size=1"], "group_size is 1"),
         (["--set=max_prompt_tokens=10"], "max_prompt_tokens is 10"),
         (["--model=./nothing"], "no model at"),

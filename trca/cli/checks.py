@@ -171,10 +171,16 @@ def _missing_gpus(settings: RunSettings) -> list[str]:
     there = torch.cuda.device_count()
     if asked <= there:
         return []
-    return [
-        f"the run asks for {asked:g} GPUs and this machine has {there}: lower"
+    return [too_few_gpus(asked, there)]
+
+
+def too_few_gpus(asked: float, there: float) -> str:
+    """The error of a run that asks for more GPUs than this machine has."""
+    plural = "" if asked == 1 else "s"
+    return (
+        f"the run asks for {asked:g} GPU{plural} and this machine has {there:g}: lower"
         " num_gpus_per_learner or num_gpus_per_env_runner, or name a cluster in RAY_ADDRESS"
-    ]
+    )
 
 
 def _missing_model(model: str, ask_hub: bool = True) -> list[str]:

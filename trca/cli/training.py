@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+from trca.cli.checks import too_few_gpus
 from trca.cli.curve import draw_curve, panel_words
 from trca.cli.progress import Progress
 from trca.cli.reports import Report
@@ -216,10 +217,7 @@ def start_ray(folder: Path, run: RunParameters) -> None:
     there = ray.cluster_resources().get("GPU", 0.0)
     if gpus > there and not joining:
         ray.shutdown()
-        raise ConfigError(
-            f"the run asks for {gpus:g} GPUs and this machine has {there:g}: lower"
-            " num_gpus_per_learner or num_gpus_per_env_runner, or name a cluster in RAY_ADDRESS"
-        )
+        raise ConfigError(too_few_gpus(gpus, there))
     session = Path(context.address_info["session_dir"]) / "logs"
     link = folder / "logs" / "ray"
     link.parent.mkdir(exist_ok=True)
