@@ -117,6 +117,17 @@ def test_a_comparison_shows_means_before_bands_on_one_scale_within_0_and_1():
     )
 
 
+def test_equal_points_of_a_short_comparison_stand_beside_each_other_with_their_ranges():
+    figure = comparison({"0.2": [metrics(1), metrics(1, start=0.5)], "0.8": [metrics(1)] * 2})
+    left, _ = figure.axes
+    figure.canvas.draw()
+    places = [line.get_transform().transform(line.get_xydata())[0, 0] for line in left.lines]
+    assert places[1] - places[0] > left.lines[0].get_markersize()
+    ranges = [bar.get_segments()[0][:, 1] for bar in left.collections]
+    assert [list(each) for each in ranges] == [[0, 0.5], [0, 0]]
+    assert legend(left) == ["0.2", "0.8"]
+
+
 def test_runs_that_stopped_early_are_compared_as_far_as_all_got():
     figure = comparison({"0.2": [metrics(9), metrics(4)]})
     assert len(figure.axes[0].lines[0].get_xdata()) == 4

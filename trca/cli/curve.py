@@ -135,14 +135,14 @@ def plot_comparison(
             x, values = _together(each, key)
             color = SERIES[number % len(SERIES)]
             style = ("-", "--", ":")[number // len(SERIES) % 3]
-            marker = "o" if len(x) == 1 else ""
+            if len(x) == 1:
+                _plot_beside(axis, x[0], values[:, 0], number, len(runs), color, setting)
+                continue
             if len(each) > 1:
                 low, high = values.min(axis=0), values.max(axis=0)
                 axis.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0, zorder=1)
             mean = values.mean(axis=0)
-            axis.plot(
-                x, mean, style, color=color, linewidth=2, marker=marker, label=setting, zorder=3
-            )
+            axis.plot(x, mean, style, color=color, linewidth=2, label=setting, zorder=3)
         _success_axis(axis)
         axis.set_title(name, loc="left", fontsize=10)
         axis.set_xlabel("trajectories")
@@ -193,6 +193,26 @@ def _plot_held_out(axis: Any, measured: Sequence[Mapping[str, Any]]) -> None:
     label = "held out, 95% interval" if n.any() else "held out"
     axis.errorbar(
         x, success, errors, fmt="o-", color=HELD_OUT, linewidth=1.2, capsize=3, label=label
+    )
+
+
+def _plot_beside(
+    axis: Any,
+    x: float,
+    values: NDArray[np.float64],
+    number: int,
+    count: int,
+    color: str,
+    setting: str,
+) -> None:
+    """One point a setting, beside those of the others, so that equal ones hide none; its range."""
+    from matplotlib.transforms import ScaledTranslation
+
+    points = 9 * (number - (count - 1) / 2)
+    beside = axis.transData + ScaledTranslation(points / 72, 0, axis.figure.dpi_scale_trans)
+    axis.vlines(x, values.min(), values.max(), color=color, alpha=0.4, transform=beside)
+    axis.plot(
+        x, values.mean(), "o", color=color, markersize=6, label=setting, zorder=3, transform=beside
     )
 
 
