@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -21,6 +24,10 @@ if TYPE_CHECKING:
     from trca.algorithms.evaluation import Evaluation
     from trca.cli.checkpoints import Policy
     from trca.envs.panel import Panel
+
+
+_NAMED: Final = frozenset({"evaluation_split", "evaluation_temperature", "evaluation_tasks"})
+"""Settings that a report's name has anyway, or that do not shape it."""
 
 
 def evaluate(
@@ -92,11 +99,13 @@ def evaluate(
         markup=False,
     )
     log = subject.folder / "logs" / "evaluate.log"
-    path = folder / report_name(subject.label, panel, seeds, temperature)
+    changed = {k: v for k, v in given.items() if k not in _NAMED}
+    path = folder / report_name(subject.label, panel, seeds, temperature, changed)
     try:
         evaluations = _play(subject, panel, seeds, temperature, log)
         report = Report.of(panel, evaluations)
-        report.write(path, policy=subject.name, seeds=seeds, temperature=temperature)
+        about = {"policy": subject.name, "seeds": seeds, "temperature": temperature}
+        report.write(path, **about, **({"set": changed} if changed else {}))
         if transcripts:
             _write_transcripts(path.with_name(f"{path.name}.jsonl"), evaluations, subject.model)
     except Exception as error:
@@ -108,12 +117,21 @@ def evaluate(
     console.print(f"Written to {path}.{{{kinds.replace(' and ', ', ')}}}", markup=False)
 
 
-def report_name(label: str, panel: Panel, seeds: int, temperature: float) -> str:
-    """The name of a report's files: policy, split and panel, seeds, temperature."""
-    return (
+def report_name(
+    label: str, panel: Panel, seeds: int, temperature: float, changed: Mapping[str, Any]
+) -> str:
+    """The name of a report's files: policy, split and panel, seeds, temperature, changed settings.
+
+    The settings' values stand in the report; a hash of them tells the files apart.
+    """
+    name = (
         f"evaluation_{label}_{panel.split}-{len(panel.task_ids)}-{panel.hash[:8]}"
         f"_seeds-{seeds}_t-{temperature:g}"
     )
+    if not changed:
+        return name
+    text = json.dumps(changed, sort_keys=True, default=str)
+    return f"{name}_set-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _play(
