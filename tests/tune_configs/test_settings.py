@@ -91,7 +91,6 @@ def test_a_file_for_one_algorithm_serves_another():
         ({"algorithm": "TRCO"}, "algorithm is 'TRCO': did you mean 'TRCA'"),
         ({"credit": "trac"}, "credit is 'trac': .*did you mean 'trca'"),
         ({"credit": "gigpo"}, "credit is 'gigpo': .*is the rule of algorithm GiGPO"),
-        ({"algorithm": "trca"}, "algorithm is 'trca': did you mean 'TRCA'"),
         ({"learning_rate": 1}, "quickstart: unknown setting 'learning_rate': did you mean 'lr'"),
         ({"lambda": 1}, "unknown setting 'lambda': did you mean 'lambda_'"),
         ({"omega": 1}, "'omega' belongs to GiGPO, not to TRCA"),
@@ -137,3 +136,9 @@ def test_the_evaluation_split_is_the_environments_default_where_none_is_named():
     assert settings.evaluation_split == "valid_seen"
     assert settings.flat()["evaluation_split"] == "valid_seen"
     assert settings.algorithm_config().evaluation_split == "valid_seen"
+
+
+def test_the_case_of_an_algorithm_does_not_matter():
+    settings = RunSettings.resolve(switch(read("quickstart"), "grpo"))
+    assert settings.flat()["algorithm"] == "GRPO"
+    assert RunSettings.resolve({**read("quickstart"), "algorithm": "trca"}).run.algorithm == "TRCA"

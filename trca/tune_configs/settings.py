@@ -98,9 +98,11 @@ class RunSettings:
 
         name = settings.get("algorithm", RunParameters.model_fields["algorithm"].default)
         try:
-            model = config_class(name).parameters_class
+            name = algorithm_name(name)
         except ConfigError as error:
             raise ConfigError(f"{source}: {error}") from None
+        settings = {**settings, "algorithm": name}
+        model = config_class(name).parameters_class
         known = {**RunParameters.model_fields, **model.model_fields}
         wrong = [
             unknown_setting(key, model, RunParameters.model_fields)
@@ -148,6 +150,20 @@ class RunSettings:
         return self.parameters.tasks_per_iteration * self.parameters.group_size
 
 
+def algorithm_name(name: str) -> str:
+    """The name of an algorithm as `trca.algorithms.ALGORITHMS` has it; case does not matter.
+
+    Raises:
+        ConfigError: When there is no such algorithm; names the nearest.
+    """
+    from trca.algorithms import ALGORITHMS
+
+    for known in ALGORITHMS:
+        if known.casefold() == str(name).casefold():
+            return known
+    raise ConfigError(f"algorithm is {name!r}: {nearest(str(name), ALGORITHMS)}")
+
+
 def config_class(algorithm: str) -> type[TextAlgorithmConfig]:
     """The config class of an algorithm.
 
@@ -156,9 +172,7 @@ def config_class(algorithm: str) -> type[TextAlgorithmConfig]:
     """
     from trca.algorithms import ALGORITHMS
 
-    if algorithm not in ALGORITHMS:
-        raise ConfigError(f"algorithm is {algorithm!r}: {nearest(str(algorithm), ALGORITHMS)}")
-    config: Any = ALGORITHMS[algorithm].get_default_config()
+    config: Any = ALGORITHMS[algorithm_name(algorithm)].get_default_config()
     return type(config)
 
 
@@ -172,7 +186,7 @@ def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     before = config_class(name).parameters_class.model_fields
     after = config_class(algorithm).parameters_class.model_fields
     kept = {k: v for k, v in settings.items() if k not in before or k in after}
-    return {**kept, "algorithm": algorithm}
+    return {**kept, "algorithm": algorithm_name(algorithm)}
 
 
 def in_environment(settings: Mapping[str, Any], env: str) -> dict[str, Any]:
