@@ -18,7 +18,7 @@ def row(iteration, **others):
     }
 
 
-def test_without_a_terminal_every_iteration_is_one_plain_line():
+def test_without_a_terminal_every_iteration_is_one_row_under_one_head():
     out = io.StringIO()
     with Progress(Console(file=out, soft_wrap=True), "run", 10) as progress:
         progress.stage("building")
@@ -26,11 +26,21 @@ def test_without_a_terminal_every_iteration_is_one_plain_line():
         progress.show(row(2, **{"evaluation/success_rate": 0.5}))
     lines = out.getvalue().splitlines()
     assert lines[0] == "building ..."
-    assert lines[1].startswith("iteration  1/10  ")
-    assert "success  25.0%" in lines[1]
-    assert "held out      -" in lines[1]
-    assert "held out  50.0%" in lines[2]
-    assert "0:16 left" in lines[2]
+    assert lines[1].split() == [
+        "iteration",
+        "success",
+        "held",
+        "out",
+        "score",
+        "r^F",
+        "r^B",
+        "seconds",
+        "left",
+    ]
+    assert lines[2].split() == ["1/10", "25.0%", "-", "0.25", "-0.10", "0.20", "2.0", "0:18"]
+    assert lines[3].split() == ["2/10", "25.0%", "50.0%", "0.25", "-0.10", "0.20", "2.0", "0:16"]
+    assert len({len(line) for line in lines[1:]}) == 1
+    assert len(lines[1]) <= 80
     assert "\x1b" not in out.getvalue()
 
 

@@ -79,8 +79,9 @@ def runs(tmp_path_factory):
 def test_a_run_prints_one_line_an_iteration_and_ends_with_curve_table_and_advice(runs):
     folder, output = runs
     for part in (
-        "iteration 1/3  success",
-        "iteration 3/3  success",
+        "iteration  success  held out",
+        "\n      1/3  ",
+        "\n      3/3  ",
         "valid_seen, 3 tasks",
         "95% interval",
         f"{folder}/quickstart/curve.png",
@@ -88,6 +89,8 @@ def test_a_run_prints_one_line_an_iteration_and_ends_with_curve_table_and_advice
     ):
         assert part in output
     assert "WARNING" not in output
+    advice = output[output.index("What next:") :].splitlines()
+    assert all(len(line) <= 80 or "trca" in line or "tensorboard" in line for line in advice)
 
 
 def test_a_run_folder_holds_all_that_a_run_leaves(runs):
@@ -153,7 +156,8 @@ def test_a_job_killed_on_one_machine_goes_on_on_another(runs, tmp_path, monkeypa
 def test_every_panel_of_an_evaluation_has_a_report_of_its_own(runs):
     folder, _ = runs
     path = folder / "quickstart"
-    for arguments in (["--tasks=4", "--seeds=2", "--transcripts"], ["--tasks=2"]):
+    shorter = ["--tasks=2", "--set=max_new_tokens=5"]
+    for arguments in (["--tasks=4", "--seeds=2", "--transcripts"], ["--tasks=2"], shorter):
         result = CliRunner().invoke(app, ["evaluate", f"{path}@last", *arguments])
         assert result.exit_code == 0, result.output
     reports = {
@@ -163,6 +167,11 @@ def test_every_panel_of_an_evaluation_has_a_report_of_its_own(runs):
     }
     sizes = {(len(r["outcomes"]), r["seeds"], r["temperature"]) for r in reports.values()}
     assert sizes == {(8, 2, 1.0), (2, 1, 1.0)}
+    assert sorted(str(report.get("set")) for report in reports.values()) == [
+        "None",
+        "None",
+        "{'max_new_tokens': 5}",
+    ]
     (name,) = [name for name, report in reports.items() if report["seeds"] == 2]
     report = reports[name]
     assert name.startswith("evaluation_last_iteration_000003_valid_seen-4-")

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from rich.console import Console, Group, RenderableType
@@ -17,6 +17,19 @@ from rich.table import Table
 from rich.text import Text
 
 from trca.cli.curve import column, sparkline
+
+_COLUMNS: Final = {
+    "iteration": 9,
+    "success": 7,
+    "held out": 8,
+    "score": 5,
+    "r^F": 5,
+    "r^B": 5,
+    "seconds": 7,
+    "left": 8,
+}
+"""Columns of the plain lines with their widths."""
+_HEAD: Final = "  ".join(f"{name:>{width}}" for name, width in _COLUMNS.items())
 
 
 class Progress:
@@ -39,6 +52,7 @@ class Progress:
         self._rows: list[Mapping[str, Any]] = []
         self._stage = "starting"
         self._since = time.monotonic()
+        self._headed = False
         self._live: Live | None = None
         if console.is_terminal:
             self._live = Live(
@@ -74,6 +88,9 @@ class Progress:
         self._rows.append(row)
         self._stage, self._since = "", time.monotonic()
         if self._live is None:
+            if not self._headed:
+                self._console.print(_HEAD)
+            self._headed = True
             self._console.print(self._line(row))
 
     def seconds_left(self) -> float:
@@ -85,17 +102,17 @@ class Progress:
         return float(left * sum(recent) / len(recent))
 
     def _line(self, row: Mapping[str, Any]) -> str:
-        parts = [
-            f"iteration {row['iteration']:>{len(str(self._iterations))}}/{self._iterations}",
-            f"success {_percent(row.get('success_rate'))}",
-            f"held out {_percent(row.get('evaluation/success_rate'))}",
-            f"score {_number(row.get('score'))}",
-            f"r^F {_number(row.get('foundational_reward'))}",
-            f"r^B {_number(row.get('breakthrough_reward'))}",
-            f"{row['seconds']:.1f} s",
-            f"{_clock(self.seconds_left())} left",
-        ]
-        return "  ".join(parts)
+        cells = (
+            f"{row['iteration']}/{self._iterations}",
+            _percent(row.get("success_rate")),
+            _percent(row.get("evaluation/success_rate")),
+            _number(row.get("score")),
+            _number(row.get("foundational_reward")),
+            _number(row.get("breakthrough_reward")),
+            f"{row['seconds']:.1f}",
+            _clock(self.seconds_left()),
+        )
+        return "  ".join(f"{c:>{width}}" for c, width in zip(cells, _COLUMNS.values(), strict=True))
 
     def _render(self) -> RenderableType:
         done = self._rows[-1]["iteration"] if self._rows else 0

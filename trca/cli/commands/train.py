@@ -232,7 +232,7 @@ def _say_what_next(run: RunFolder) -> None:
         (f"trca export {quoted(address)} --to my-policy", "a folder that from_pretrained opens"),
         (f"tensorboard --logdir {quoted(run.path)}", "every metric over time"),
     ):
-        console.print(f"  [cyan]{escape(command)}[/]  {why}")
+        console.print(f"  [cyan]{escape(command)}[/]\n      {why}")
 
 
 def _show_plan(settings: RunSettings) -> None:
