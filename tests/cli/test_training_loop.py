@@ -1,6 +1,10 @@
 import io
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from rich.console import Console
@@ -37,3 +41,19 @@ def test_a_result_becomes_one_row_of_numbers():
         "timing/world": 1.0,
         "evaluation/task_types/Heat/n": 3.0,
     }
+
+
+def test_a_run_starts_a_ray_of_its_own_beside_a_cluster_of_someone_else():
+    code = "from trca.cli.training import init_ray; print(init_ray(3).address_info['gcs_address'])"
+    with TemporaryDirectory(prefix="ray") as folder:  # short: Ray's sockets lie in it
+        (Path(folder) / "ray").mkdir()
+        (Path(folder) / "ray/ray_current_cluster").write_text("127.0.0.1:1")
+        environment = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**environment, "RAY_TMPDIR": folder},
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() != "127.0.0.1:1"

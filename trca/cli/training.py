@@ -187,6 +187,7 @@ def init_ray(cpus: float) -> Any:
     os.environ.setdefault("RAY_worker_niceness", "0")
     joining = bool(os.environ.get("RAY_ADDRESS"))
     return ray.init(
+        None if joining else "local",  # not a cluster that someone else started on this machine
         num_cpus=None if joining else max(os.cpu_count() or 1, math.ceil(cpus)),
         include_dashboard=None if joining else False,
         log_to_driver=False,
