@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -92,11 +93,11 @@ def test_a_storage_path_that_cannot_be_written_is_refused(train):
 
 
 @contextmanager
-def full_disk():
-    """No file may grow, as on a full disk; the test runner's own files may, before and after."""
+def full_disk(most=0):
+    """No file may grow past so many bytes, as on a full disk; before and after any may."""
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
     try:
         yield
     finally:
@@ -108,8 +109,38 @@ def test_a_full_disk_before_any_checkpoint_claims_no_saved_iteration(train):
     with full_disk():
         result = train()
     assert result.exit_code == 2
-    assert "Nothing is saved" in one_line(result.output)
+    assert "free space there. Nothing is saved" in one_line(result.output)
     assert "Iteration 0" not in result.output
+
+
+def test_a_disk_that_is_full_at_the_checkpoint_says_what_to_do_and_the_run_goes_on(train, cluster):
+    with full_disk(300_000):
+        result = train()
+    assert result.exit_code == 1
+    assert "error: the disk is full" in result.output
+    assert "free space there. Log: outputs/quickstart/logs/output.log" in result.output
+    assert "Nothing is saved yet. Go on with: trca train --resume" in result.output
+    status = json.loads(Path("outputs/quickstart/status.json").read_text())
+    assert status["state"] == "failed"
+    result = CliRunner().invoke(app, ["train", "--resume=quickstart"])
+    assert result.exit_code == 0, result.output
+    assert "1/1" in result.output
+
+
+def test_a_run_whose_every_group_is_missing_ends_with_the_first_reason_and_the_log(
+    train, tmp_path, cluster
+):
+    (tmp_path / "down.py").write_text(
+        "from trca.envs.alfworld.env import ALFWorldEnv\n"
+        "class Down(ALFWorldEnv):\n"
+        "    def step(self, action):\n"
+        "        raise RuntimeError('the simulator does not answer')\n"
+    )
+    result = train("--env=down.py:Down", "--iterations=4", "--set=env_config.max_steps=2")
+    assert result.exit_code == 1
+    (line,) = [line for line in result.output.splitlines() if line.startswith("error:")]
+    assert "the simulator does not answer (every rollout is missing" in line
+    assert "Log: outputs/quickstart/logs/output.log" in line
 
 
 def test_an_error_in_training_is_one_line_with_the_log_and_a_status_in_words(

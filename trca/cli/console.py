@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -21,6 +22,7 @@ errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LONGEST: Final = 600
+_FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
 
 
 def print_folded(text: str, indent: int = 4, style: str = "", hanging: int = 0) -> None:
@@ -56,12 +58,15 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
 def words(error: BaseException) -> str:
     """An error on one line of plain text: what was raised first, where Ray wrapped it.
 
-    The type is left out where the message is written for people.
+    The type is left out where the message is written for people. A full disk is told as one.
     """
     cause = getattr(error, "cause", None)
     if isinstance(cause, BaseException):
         return words(cause)
     text = _ANSI.sub("", str(error)).strip()
+    for full in _FULL:
+        if full in text:
+            return f"the disk is full or its quota is reached ({full}): free space there"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return type(error).__name__

@@ -98,7 +98,7 @@ def plot_curve(figure: Any, rows: Sequence[Mapping[str, Any]], title: str, panel
     if len(success):
         label = f"training at the start, {success[0]:.0%}"
         upper.axhline(success[0], color=INK, linewidth=1, linestyle=":", label=label)
-        upper.set_xlim(left=0, right=x[-1] * 1.04)
+        upper.set_xlim(left=0, right=max(x[-1], 1) * 1.04)
     _plot_held_out(upper, measured)
     _success_axis(upper)
     upper.set_ylabel("success")
