@@ -113,8 +113,8 @@ def evaluate(
     console.print(report.table(), soft_wrap=False)
     for reason, missing in report.failures().items():
         console.print(f"{missing} missing: {reason}", markup=False, style="bold red")
-    kinds = "md, json and jsonl" if transcripts else "md and json"
-    console.print(f"Written to {path}.{{{kinds.replace(' and ', ', ')}}}", markup=False)
+    kinds = "md,json,jsonl" if transcripts else "md,json"
+    console.print(f"Written to {path.parent}:\n  {path.name}.{{{kinds}}}", markup=False)
 
 
 def report_name(
