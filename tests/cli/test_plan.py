@@ -2,8 +2,10 @@ from dataclasses import replace
 
 import pytest
 from transformers import AutoConfig
+from typer.testing import CliRunner
 
 from tests.architectures import SIZES
+from trca.cli import app
 from trca.cli.plan import Shape, memory
 from trca.tune_configs.settings import RunSettings
 
@@ -59,3 +61,14 @@ def test_the_sizes_of_every_tested_architecture_are_found(tmp_path, kind):
     assert (shape.layers, shape.hidden, shape.vocabulary) == (2, 32, 512)
     assert shape.feed_forward == (4 * 32 if kind in ("gpt2", "falcon") else 48)
     assert 0 < shape.key_values <= shape.hidden
+
+
+def test_a_dry_run_notes_a_prompt_that_the_tiny_policy_cannot_follow_and_no_other_models(recwarn):
+    for arguments, noted in (
+        (["quickstart", "--set", "template=paper", "--set", "max_prompt_tokens=2048"], True),
+        (["paper/alfworld_qwen2.5_1.5b"], False),
+    ):
+        result = CliRunner().invoke(app, ["train", *arguments, "--dry-run"])
+        assert result.exit_code == 0, result.output
+        assert ("note: the tiny policy cannot follow the paper's prompt" in result.output) == noted
+    assert not [each for each in recwarn if "tiny policy" in str(each.message)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,10 +57,24 @@ def machine_problems(settings: RunSettings) -> list[str]:
 def _invalid(config: TextAlgorithmConfig) -> list[str]:
     logging.getLogger("ray.rllib").setLevel(logging.ERROR)  # RLlib greets at every validation
     try:
-        config.validate()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `setting_notes` tells them
+            config.validate()
     except ValueError as error:
         return [str(error)]
     return []
+
+
+def setting_notes(settings: RunSettings) -> list[str]:
+    """What works, and is hardly meant; for checked settings."""
+    from trca.policies.models import TINY
+
+    if settings.parameters.model != TINY:
+        return []  # the config warns of nothing else
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UserWarning)
+        settings.algorithm_config().validate()
+    return [str(each.message) for each in told if each.category is UserWarning]
 
 
 def machine_notes(settings: RunSettings) -> list[str]:

@@ -96,7 +96,7 @@ def train(
     - `trca train quickstart --storage-path s3://bucket/runs`
     """
     use_one_thread()
-    from trca.cli.checks import check
+    from trca.cli.checks import check, setting_notes
     from trca.cli.run_folder import RunFolder, run_name
     from trca.tune_configs.files import ConfigError, absolute, assign, assignments, read
     from trca.tune_configs.settings import RunSettings, in_environment, switch
@@ -130,6 +130,8 @@ def train(
             _show_plan(settings)
             return
         check(settings)
+        for note in setting_notes(settings):
+            console.print(f"[yellow]note:[/] {escape(note)}")
         if resume is None:
             run = RunFolder.create(storage_path, name or run_name(config), numbered=name is None)
         with run.locked():
@@ -165,9 +167,7 @@ def _prepare(settings: RunSettings, run: RunFolder) -> RunSettings:
     try:
         run.write_settings(settings.flat())
     except OSError as error:
-        raise ConfigError(
-            f"cannot write to {run.path}: {error.strerror}. Nothing is saved"
-        ) from None
+        raise ConfigError(f"cannot write to {run.path}: {words(error)}. Nothing is saved") from None
     if not run.own_files():
         return settings
     return RunSettings.resolve(run.read_config(), f"{run.name}/config.yaml")
@@ -238,7 +238,7 @@ def _say_what_next(run: RunFolder) -> None:
 def _show_plan(settings: RunSettings) -> None:
     import yaml
 
-    from trca.cli.checks import machine_notes, prompt_problems, setting_problems
+    from trca.cli.checks import machine_notes, prompt_problems, setting_notes, setting_problems
     from trca.cli.plan import plan
     from trca.tune_configs.files import ConfigError
 
@@ -246,7 +246,7 @@ def _show_plan(settings: RunSettings) -> None:
     if wrong:
         raise ConfigError("\n".join(wrong))
     console.print(plan(settings), soft_wrap=False)
-    for note in machine_notes(settings):
+    for note in [*setting_notes(settings), *machine_notes(settings)]:
         console.print(f"[yellow]note:[/] {escape(note)}")
     console.print("\n[bold]settings[/]")
     console.print(yaml.safe_dump(settings.flat(), sort_keys=False).rstrip(), markup=False)
