@@ -123,6 +123,7 @@ def test_equal_points_of_a_short_comparison_stand_beside_each_other_with_their_r
     figure.canvas.draw()
     places = [line.get_transform().transform(line.get_xydata())[0, 0] for line in left.lines]
     assert places[1] - places[0] > left.lines[0].get_markersize()
+    assert left.get_xlim() == pytest.approx((0, 64 * 1.04))
     ranges = [bar.get_segments()[0][:, 1] for bar in left.collections]
     assert [list(each) for each in ranges] == [[0, 0.5], [0, 0]]
     assert legend(left) == ["0.2", "0.8"]

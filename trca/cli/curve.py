@@ -147,7 +147,10 @@ def plot_comparison(
         axis.set_title(name, loc="left", fontsize=10)
         axis.set_xlabel("trajectories")
     left.set_ylabel("success")
-    left.set_xlim(left=0)
+    most = max(
+        (row["trajectories"] for each in runs.values() for r in each for row in r), default=1
+    )
+    left.set_xlim(0, 1.04 * most)
     left.legend(loc="upper left")
     counts = sorted({len(each) for each in runs.values()})
     n = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
