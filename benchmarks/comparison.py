@@ -98,7 +98,7 @@ class Job:
 
     @property
     def finished(self) -> bool:
-        """Whether it is through."""
+        """Whether it has finished."""
         status = self.run / "status.json"
         return status.exists() and json.loads(status.read_text())["state"] == "finished"
 

@@ -56,15 +56,15 @@ class Rollout:
     memories: list[str] = field(default_factory=list)
 
 
-def command_of(
+def action_of(
     agent: str, env: Any, info: dict[str, Any], rng: np.random.Generator, past: list[str]
 ) -> str:
-    """The agent's next command."""
-    world = env.unwrapped
+    """The agent's next action."""
+    unwrapped = env.unwrapped
     if agent == "oracle":
-        return str(world.oracle_action())
+        return str(unwrapped.oracle_action())
     if agent == "demonstrator" or (agent == "weak" and rng.random() < 0.4):
-        return str(world.demonstrator_action())
+        return str(unwrapped.demonstrator_action())
     if agent == "blind" and rng.random() < 0.4:
         here = next((c for c in info["admissible_actions"] if c.startswith("examine")), "look")
         nonsense = [
@@ -72,7 +72,7 @@ def command_of(
             past[int(rng.integers(len(past)))],
         ]
         return str(rng.choice([*nonsense, here.replace("examine", "open")]))
-    return str(world.random_action(rng))
+    return str(unwrapped.random_action(rng))
 
 
 def play(env: Any, task: str, agent: str, rng: np.random.Generator) -> Rollout:
@@ -82,10 +82,10 @@ def play(env: Any, task: str, agent: str, rng: np.random.Generator) -> Rollout:
     over = False
     past = list(info["admissible_actions"])
     while not over:
-        command = command_of(agent, env, info, rng, past)
-        observation, reward, terminated, truncated, info = env.step(command)
+        action = action_of(agent, env, info, rng, past)
+        observation, reward, terminated, truncated, info = env.step(action)
         past += info["admissible_actions"]
-        rollout.steps.append((command, observation, info["admissible_actions"]))
+        rollout.steps.append((action, observation, info["admissible_actions"]))
         rollout.contexts.append(info["context"])
         rollout.rewards.append(float(reward) + info["rubric"]["reward"])
         rollout.judgments.append(info["rubric"]["judgments"])

@@ -8,10 +8,10 @@ first 3, 5 and 10 where gold passages are known, the same when every gold title 
 3 passages are taken each, which is an agent's headroom, and the share of questions with an answer
 in the text of the first 3. ``hotpotqa dev`` and the like are the validation questions alone.
 
-Steps are those of the sensible player, found beforehand, so that only the world is measured.
-``SearchQAEnv`` is the world, ``trca/SearchQA-v0`` adds facts, context, memory and rubric. Tasks are
-played in five parts, of which the best and the median are shown. Seconds are of processor time;
-memory is what an opened environment adds to a process that has imported everything.
+Steps are those of the demonstrator, found beforehand, so that only the environment is measured.
+``SearchQAEnv`` is the environment, ``trca/SearchQA-v0`` adds facts, context, memory and rubric.
+Tasks are played in five parts, of which the best and the median are shown. Seconds are of processor
+time; memory is what an opened environment adds to a process that has imported everything.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def recall(folder: Path, corpus: Path) -> None:
 
 
 def scripts(env: SearchQAEnv, tasks: int) -> list[Script]:
-    """The sensible player's actions for the first tasks."""
+    """The demonstrator's actions for the first tasks."""
     found = []
     for task_id in env.task_ids[:tasks]:
         env.reset(options={"task": task_id})
@@ -121,7 +121,7 @@ def play(env: gymnasium.Env[str, str], plays: Sequence[Script]) -> int:
 
 
 def speed(kwargs: dict[str, Any], tasks: int) -> list[list[str]]:
-    """Steps a second of the world alone and judged; runs in a process of its own."""
+    """Steps a second of the environment alone and judged; runs in a process of its own."""
     opening, world = timed(lambda: SearchQAEnv(**kwargs))
     plays = scripts(world, tasks)
     rows = []

@@ -22,7 +22,7 @@ from textworld.logic import Rule  # type: ignore[import-untyped]
 
 
 class Shown(NamedTuple):
-    """What the world shows after a step."""
+    """What the environment shows after a step."""
 
     text: str
     admissible: list[str]

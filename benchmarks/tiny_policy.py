@@ -1,4 +1,4 @@
-"""What the tiny policy can do before any RL: format, accepted commands, success and score.
+"""What the tiny policy can do before any RL: format, accepted actions, success and score.
 
 OMP_NUM_THREADS=2 python benchmarks/tiny_policy.py --split valid_unseen --episodes 256
 python benchmarks/tiny_policy.py --env trca/WebShop-v0 --env-config '{"max_steps": 10}'

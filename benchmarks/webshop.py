@@ -3,8 +3,8 @@
     python benchmarks/webshop.py
     python benchmarks/webshop.py --catalogue large --tasks 500
 
-Plays goal-directed episodes: the oracle's actions, found beforehand, so that only the world is
-measured. Each task is played once, so no query comes twice. ``simulator`` is the world alone,
+Plays goal-directed episodes: the oracle's actions, found beforehand, so that only the environment
+is measured. Each task is played once, so no query comes twice. ``simulator`` is the rules alone,
 ``WebShopEnv`` adds the contract of Gymnasium, ``trca/WebShop-v0`` facts, context, memory, rubric.
 Then the tasks are played once more, as a group of rollouts does. All take turns at playing twenty
 parts of the tasks, of which the best and the median are shown, since other work on the machine

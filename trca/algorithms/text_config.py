@@ -40,7 +40,7 @@ _DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda
 
 
 class TextAlgorithmConfig(AlgorithmConfig):
-    """The settings that algorithms on text worlds share; an algorithm sets its `parameters_class`.
+    """The settings that algorithms share; an algorithm sets its `parameters_class`.
 
     Attributes:
         parameters_class: Model of the hyperparameters; each field is an attribute of the config.

@@ -102,15 +102,15 @@ def self_check(
 
 
 def _random_player(env: TextEnv, seed: str) -> Player:
-    """Mostly does what is offered; at times what was offered before, garbage, or nothing."""
+    """Mostly takes an admissible action; at times an earlier one, garbage, or nothing."""
     rng = np.random.default_rng(zlib.crc32(seed.encode()))
-    offered: list[str] = []
+    earlier: list[str] = []
 
     def choose(info: Mapping[str, Any]) -> str:
-        offered.extend(info["admissible_actions"])
+        earlier.extend(info["admissible_actions"])
         if rng.random() < 0.8:
             return env.random_action(rng)
-        stale = [offered[int(number)] for number in rng.integers(len(offered), size=2)]
+        stale = [earlier[int(number)] for number in rng.integers(len(earlier), size=2)]
         return [*stale, "abracadabra", UNPARSED][int(rng.integers(4))]
 
     return choose

@@ -19,7 +19,7 @@ _TASK: Final = "Your task is to:"
 
 
 class ALFWorldAdapter(Adapter):
-    """Knows what the agent was shown, offered and did; nothing else reaches it.
+    """Knows what the agent was shown, could do and did; nothing else reaches it.
 
     Attributes:
         binding: What the instruction asks for.
@@ -45,7 +45,7 @@ class ALFWorldAdapter(Adapter):
         Args:
             instruction: The instruction.
             observation: The first observation, which lists the receptacles of the room.
-            admissible: The actions offered with it.
+            admissible: The admissible actions that came with it.
         """
         self.binding = bind(instruction)
         self._words = _words(self.binding)
@@ -59,7 +59,7 @@ class ALFWorldAdapter(Adapter):
         Args:
             action: What the agent did; blank when nothing could be read from its response.
             observation: The environment's answer.
-            admissible: The actions offered after it.
+            admissible: The admissible actions after it.
         """
         beliefs = self.beliefs
         read = read_action(action)

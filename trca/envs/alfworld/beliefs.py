@@ -69,7 +69,7 @@ class Beliefs:
         self._seen: dict[str, list[str]] = {}
 
     def update(self, action: Action, text: str, admissible: Sequence[str]) -> None:
-        """Takes in an accepted action, the answer to it and the actions offered next."""
+        """Takes in an accepted action, the answer to it and the actions admissible next."""
         match action.verb:
             case "goto":
                 self.place = action.receptacle
@@ -150,8 +150,8 @@ class Beliefs:
         return self.where.get(thing) == receptacle
 
     def _stand(self, admissible: Sequence[str]) -> None:
-        offered = {c[8:] for c in admissible if c.startswith("examine ")}
-        self.here = (self.receptacles & offered) | {self.place}
+        examinable = {c[8:] for c in admissible if c.startswith("examine ")}
+        self.here = (self.receptacles & examinable) | {self.place}
 
     def _look_inside(self, receptacle: str, text: str) -> None:
         _, seen, listing = text.partition(f"the {receptacle}, you see ")
@@ -167,9 +167,9 @@ class Beliefs:
             self._see(thing, receptacle)
 
     def _read_offers(self, admissible: Sequence[str]) -> None:
-        for offer in admissible:
-            if offer.startswith("take "):
-                thing, _, receptacle = offer[5:].partition(" from ")
+        for action in admissible:
+            if action.startswith("take "):
+                thing, _, receptacle = action[5:].partition(" from ")
                 self._see(thing, receptacle)
 
     def _see(self, thing: str, receptacle: str) -> None:

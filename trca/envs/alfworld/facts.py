@@ -1,7 +1,8 @@
 """The observable facts of an ALFWorld transition: what the adapter g_b reports (Appendix A.4).
 
-Everything here is read off the agent's own action, the text that answered it, and the actions
-offered. There is no field for success, for the score, for what was not seen, or for the future.
+Everything here is read off the agent's own action, the text that answered it, and the
+admissible actions. There is no field for success, for the score, for what was not seen, or for the
+future.
 """
 
 from __future__ import annotations

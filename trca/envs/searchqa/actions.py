@@ -8,9 +8,9 @@ Verb = Literal["", "search", "open", "answer"]
 VERBS: Final = ("search", "open", "answer")
 
 SEARCH_OFFER: Final = "search[<your query>]"
-"""How a search is offered among the admissible actions."""
+"""A search among the admissible actions."""
 ANSWER_OFFER: Final = "answer[<your answer>]"
-"""How an answer is offered among the admissible actions."""
+"""An answer among the admissible actions."""
 
 
 class Action(NamedTuple):

@@ -16,7 +16,7 @@ from trca.envs.searchqa.reading import read_passages, says, spaced
 
 
 class SearchQAAdapter(Adapter):
-    """Knows what the agent was asked, shown, offered and did; nothing else reaches it.
+    """Knows what the agent was asked, was shown, could do and did; nothing else reaches it.
 
     Attributes:
         binding: What the question asks for.
@@ -40,7 +40,7 @@ class SearchQAAdapter(Adapter):
         Args:
             instruction: The question.
             observation: The first observation, which says no more.
-            admissible: The actions offered with it, which every episode offers.
+            admissible: The admissible actions that came with it.
         """
         self.binding = bind(instruction)
         self.facts = SearchQAFacts()
@@ -52,7 +52,7 @@ class SearchQAAdapter(Adapter):
         Args:
             action: What the agent did; blank when nothing could be read from its response.
             observation: The text that answered it.
-            admissible: The actions offered after it.
+            admissible: The admissible actions after it.
         """
         read = read_action(action)
         accepted = read.verb != "" and observation != REJECTED

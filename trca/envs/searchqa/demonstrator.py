@@ -27,11 +27,11 @@ def demonstrated_action(beliefs: Beliefs) -> str:
     subject = binding.entity or " ".join(binding.relation) or "name"
     asked = [stem for stem in binding.relation if stem not in binding.bridge]
     if binding.bridge:
-        command, subject = _find(beliefs, subject, binding.bridge, "name")
-        if command:
-            return command
-    command, found = _find(beliefs, subject, asked, binding.answer_format)
-    return command or f"answer[{found}]"
+        action, subject = _find(beliefs, subject, binding.bridge, "name")
+        if action:
+            return action
+    action, found = _find(beliefs, subject, asked, binding.answer_format)
+    return action or f"answer[{found}]"
 
 
 def _find(
@@ -40,10 +40,10 @@ def _find(
     cues: Sequence[str],
     form: str,
 ) -> tuple[str, str]:
-    """What is said of a subject, or a command that may bring it to light.
+    """What is said of a subject, or an action that may bring it to light.
 
     Returns:
-        The command, or blank, and what was found; the subject itself where nothing is left to try.
+        The action, or blank, and what was found; the subject itself where nothing is left to try.
     """
     about = [p for p in beliefs.known.values() if spaced(p.shown.title) == spaced(subject)]
     if not about and spaced(subject) not in beliefs.queries:

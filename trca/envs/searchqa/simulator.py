@@ -1,4 +1,4 @@
-"""The simulator of SearchQA: a session of one agent, from the question to an answer.
+"""The simulator of SearchQA: an episode of one agent, from the question to an answer.
 
 For example::
 

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 Verb = Literal["", "search", "click"]
 
 SEARCH_OFFER: Final = "search[<your query>]"
-"""How a search is offered among the admissible actions."""
+"""A search among the admissible actions."""
 
 
 class Action(NamedTuple):
@@ -36,15 +36,15 @@ def read_action(text: str) -> Action:
 
 
 def clickable(admissible: Sequence[str]) -> frozenset[str]:
-    """What can be clicked, by the actions offered."""
+    """What can be clicked, by the admissible actions."""
     return frozenset([a[6:-1] for a in admissible if a.startswith("click[")])
 
 
 def can_click(name: str, admissible: Sequence[str]) -> bool:
-    """Whether the actions offered include this click."""
+    """Whether the admissible actions include this click."""
     return f"click[{name}]" in admissible
 
 
 def can_search(admissible: Sequence[str]) -> bool:
-    """Whether the actions offered include a search."""
+    """Whether the admissible actions include a search."""
     return bool(admissible) and admissible[0].startswith("search[")

@@ -26,7 +26,7 @@ _BUTTONS: Final[dict[str, Target]] = {
 
 
 class WebShopAdapter(Adapter):
-    """Knows what the agent was shown, offered and did; nothing else reaches it.
+    """Knows what the agent was shown, could do and did; nothing else reaches it.
 
     Attributes:
         binding: What the instruction asks for.
@@ -53,7 +53,7 @@ class WebShopAdapter(Adapter):
         Args:
             instruction: The instruction.
             observation: The first page.
-            admissible: The actions offered with it.
+            admissible: The admissible actions that came with it.
         """
         self.binding = bind(instruction)
         self.facts = WebShopFacts()
@@ -67,7 +67,7 @@ class WebShopAdapter(Adapter):
         Args:
             action: What the agent did; blank when nothing could be read from its response.
             observation: The page that answered it.
-            admissible: The actions offered after it.
+            admissible: The admissible actions after it.
         """
         beliefs = self.beliefs
         read = read_action(action)

@@ -33,10 +33,10 @@ def demonstrated_action(beliefs: Beliefs, admissible: Sequence[str]) -> str:
             choice = _PREVIOUS
         case "done":
             choice = ""
-    offers = clickable(admissible)
-    if choice not in offers:
+    clicks = clickable(admissible)
+    if choice not in clicks:
         choice = _BACK
-    return f"click[{choice}]" if choice in offers else admissible[0] if admissible else ""
+    return f"click[{choice}]" if choice in clicks else admissible[0] if admissible else ""
 
 
 def _query(beliefs: Beliefs) -> str:

@@ -34,7 +34,7 @@ class WebShopEnv(TextEnv):
     Actions are ``search[query]`` and ``click[x]``; anything else leaves the page as it is and costs
     a step. An episode ends with a purchase (``terminated``) or after ``max_steps``
     (``truncated``). The reward is 1 for a purchase of score 1, else 0; ``info["score"]`` has the
-    score. ``info["admissible_actions"]`` offers a search as ``search[<your query>]``.
+    score. ``info["admissible_actions"]`` has a search as ``search[<your query>]``.
 
     Attributes:
         catalogue: The products, one object for all environments of a process.

@@ -1,6 +1,6 @@
 """The observable facts of a WebShop transition: what the adapter g_b reports (Appendix A.4).
 
-Everything here is read off the agent's own action, the pages it was shown and the actions offered.
+Everything here is read off the agent's action, the pages it was shown and the admissible actions.
 There is no field for the score, the wanted product's key, what was not shown, or the future.
 """
 

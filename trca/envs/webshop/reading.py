@@ -1,4 +1,4 @@
-"""What a WebShop page shows, read from the text and the actions offered with it.
+"""What a WebShop page shows, read from the text and the admissible actions that came with it.
 
 Both observation modes give the same `View`. The page after a purchase is never read: it may state
 the score.
@@ -100,7 +100,7 @@ def read_page(observation: str, admissible: Sequence[str]) -> View:
 
     Args:
         observation: Its text, in mode ``text`` or ``text_rich``.
-        admissible: The actions offered with it.
+        admissible: The admissible actions that came with it.
     """
     if len(observation) > _LONGEST_KEPT:
         return _read_page(observation, tuple(admissible))
@@ -110,17 +110,17 @@ def read_page(observation: str, admissible: Sequence[str]) -> View:
 def _read_page(observation: str, admissible: tuple[str, ...]) -> View:
     if can_search(admissible):
         return View("search")
-    offers = clickable(admissible)
-    if _BACK.lower() not in offers:
+    clicks = clickable(admissible)
+    if _BACK.lower() not in clicks:
         return View("done")
     parts = _parts(observation)
     parts = parts[parts.index(_BACK) + 1 :] if _BACK in parts else []
     numbered = _NUMBER.fullmatch(parts[0]) if parts else None
     if numbered is not None:
         listed = [part for part in parts[1:] if part not in _PAGING]
-        return View("results", int(numbered[1]), listings=_listings(listed, offers))
-    if "buy now" in offers:
-        return _item(parts[1:], offers)
+        return View("results", int(numbered[1]), listings=_listings(listed, clicks))
+    if "buy now" in clicks:
+        return _item(parts[1:], clicks)
     return View("detail", text=" ".join(parts[1:]))
 
 
@@ -135,9 +135,9 @@ def _parts(observation: str) -> list[str]:
     return [_BUTTON.sub(r"\1", line) for line in lines if line]
 
 
-def _listings(parts: Sequence[str], offers: frozenset[str]) -> tuple[Listing, ...]:
+def _listings(parts: Sequence[str], clicks: frozenset[str]) -> tuple[Listing, ...]:
     keys = [part.lower() for part in parts]
-    starts = [number for number, key in enumerate(keys) if key in offers]
+    starts = [number for number, key in enumerate(keys) if key in clicks]
     ends = [*starts[1:], len(parts)]
     return tuple(
         [_listing(keys[at], parts[at + 1 : end]) for at, end in zip(starts, ends, strict=False)]
@@ -149,14 +149,14 @@ def _listing(asin: str, shown: Sequence[str]) -> Listing:
     return Listing(asin, " ".join(shown[: len(shown) - bool(price)]), price)
 
 
-def _item(parts: Sequence[str], offers: frozenset[str]) -> View:
+def _item(parts: Sequence[str], clicks: frozenset[str]) -> View:
     prices = [k for k, part in enumerate(parts) if part.startswith(_PRICE)]
     last = prices[-1] if prices else len(parts)
     options: list[Option] = []
     group = ""
     for part in parts[: max(last - 1, 0)]:
         name = part.lower()
-        if name in offers and group:
+        if name in clicks and group:
             options.append(Option(group, name.removeprefix(f"{group}: "), name))
         else:
             group = name

@@ -1,4 +1,4 @@
-"""The simulator of WebShop: a session of one agent, from the search bar to a purchase.
+"""The simulator of WebShop: an episode of one agent, from the search bar to a purchase.
 
 For example::
 
