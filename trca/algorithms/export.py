@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from ray.rllib.core import (
 from ray.rllib.core.rl_module.rl_module import RLModule
 
 from trca.algorithms.text_algorithm import TextAlgorithm
+from trca.algorithms.text_learner import SHARDS, TextLearner
+from trca.algorithms.training_state import read_weights
 
 
 def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
@@ -40,14 +43,31 @@ def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
         module = spec.build()
         module.set_state(source.learner_group.get_weights()[DEFAULT_MODULE_ID])
     else:
-        path = Path(source, COMPONENT_LEARNER_GROUP, COMPONENT_LEARNER, COMPONENT_RL_MODULE)
-        path = path / DEFAULT_MODULE_ID
-        if not path.is_dir():
+        learner = Path(source, COMPONENT_LEARNER_GROUP, COMPONENT_LEARNER)
+        path = learner / COMPONENT_RL_MODULE / DEFAULT_MODULE_ID
+        if (learner / SHARDS).is_dir():
+            module = _from_shards(learner)
+        elif path.is_dir():
+            module = RLModule.from_checkpoint(path.absolute())
+        else:
             raise ValueError(f"{source} is no checkpoint: it has no {path.relative_to(source)}")
-        module = RLModule.from_checkpoint(path.absolute())
     folder = Path(directory)
     if has_lora(module.model):
         merge_lora(module.model)
     module.model.save_pretrained(folder)
     load_tokenizer(module.model_config["model"]).save_pretrained(folder)
     return folder
+
+
+def _from_shards(learner: Path) -> Any:
+    """The module of a checkpoint that sharded learners wrote."""
+    from trca.policies.lora import lora_tensors
+
+    made_with = pickle.loads((learner / TextLearner.CLASS_AND_CTOR_ARGS_FILE_NAME).read_bytes())
+    spec = made_with["ctor_args_and_kwargs"][1]["module_spec"]
+    of_policy = spec.rl_module_specs[DEFAULT_MODULE_ID]
+    of_policy.inference_only = True
+    module = of_policy.build()
+    weights = read_weights(learner / SHARDS)
+    module.set_state({**module.get_state(), **(lora_tensors(weights) or weights)})
+    return module

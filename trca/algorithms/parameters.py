@@ -149,6 +149,17 @@ class TextParameters(LossSettings):
     micro_batch_tokens: Positive = Field(
         8192, description="Padded tokens in one forward pass (gradients accumulate over passes)."
     )
+    sharding: Literal["none", "fsdp"] = Field(
+        "none",
+        description="Whether several learners split weights, gradients and AdamW's state (fsdp) "
+        "or each holds all of them (none).",
+    )
+    max_learner_restarts: int = Field(
+        3,
+        ge=0,
+        description="Times a run builds its learners again after one was lost; 0 keeps no copy of "
+        "what they learned.",
+    )
     torch_threads: Positive = Field(1, description="PyTorch threads in every process.")
 
     # Evaluation

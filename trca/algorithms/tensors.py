@@ -57,3 +57,10 @@ def token_batch(rows: Rows, counted: NDArray[np.bool_], device: Any) -> TokenBat
         targets=torch.from_numpy(ids[row, place]).to(device),
         counted=counted,
     )
+
+
+def no_tokens(device: Any) -> TokenBatch:
+    """The tensors of a pass over nothing: one short row, whose only token counts for no row."""
+    place = torch.zeros(1, dtype=torch.int64, device=device)
+    ids = torch.zeros((1, padded(1)), dtype=torch.int64, device=device)
+    return TokenBatch(ids, place, place, place, np.ones(0, dtype=np.bool_))

@@ -13,7 +13,6 @@ import torch
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import DEFAULT_MODULE_ID
-from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import (
     ENV_RUNNER_RESULTS,
@@ -25,6 +24,7 @@ from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.environments import env_creator, no_rubric
 from trca.algorithms.evaluation import Evaluation
+from trca.algorithms.learner_group import TextLearnerGroup
 from trca.algorithms.metrics import credit_metrics, rollout_metrics
 from trca.algorithms.records import Rollout, StepBatch, assign_advantages
 from trca.algorithms.rollout import Failure, GroupRequest, RolloutBatch
@@ -57,7 +57,7 @@ class TextAlgorithm(Algorithm):
     config: TextAlgorithmConfig
     metrics: MetricsLogger
     env_runner_group: EnvRunnerGroup
-    learner_group: LearnerGroup
+    learner_group: TextLearnerGroup
 
     def setup(self, config: AlgorithmConfig) -> None:  # type: ignore[override]
         """Sets up RLlib's parts and the training panel."""
@@ -112,6 +112,12 @@ class TextAlgorithm(Algorithm):
         state: dict[str, Any] = super().get_state(components, **kwargs)
         state[_TRAINING_STEPS] = self.training_steps
         return state
+
+    def save_to_path(self, path: Any = None, **kwargs: Any) -> str:
+        """Saves a checkpoint; sharded learners write their shares of it."""
+        with self.learner_group.saving():
+            saved: str = super().save_to_path(path, **kwargs)
+        return saved
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restores the state."""

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.models.catalog import MODEL_DEFAULTS
 from ray.tune.search.sample import Domain
@@ -193,6 +194,22 @@ class TextAlgorithmConfig(AlgorithmConfig):
         """Folder or Hugging Face name of the model; builds the embedded policy on first use."""
         env_config = json.dumps(self.env_config, sort_keys=True, default=str)
         return _resolve(str(self.model), self.env, env_config)
+
+    def build_learner_group(
+        self,
+        *,
+        env: Any = None,
+        spaces: Any = None,
+        rl_module_spec: Any = None,
+        placement_group: Any = None,
+    ) -> LearnerGroup:
+        """Builds the learners; takes the arguments of `AlgorithmConfig.build_learner_group`."""
+        from trca.algorithms.learner_group import TextLearnerGroup
+
+        spec = rl_module_spec or self.get_multi_rl_module_spec(env=env, spaces=spaces)
+        return TextLearnerGroup(
+            config=self.copy(), module_spec=spec, placement_group=placement_group
+        )
 
     def get_default_rl_module_spec(self) -> RLModuleSpec:
         """The spec of the language-model module."""

@@ -8,6 +8,8 @@ Batches                  Ragged `Rows`, not padded `MultiAgentBatch`es: rows of 
 Several learners         Each takes its own rows of every mini-batch, sometimes none, and the
                          gradients are added up in buckets. Row weights come from the driver, so
                          the sum is that of one learner (DDP averages, and hangs without rows).
+Sharded learners         With ``sharding: fsdp`` each holds a share of the model; see
+                         `trca.policies.sharding`.
 Logits                   At the tokens that enter the objective alone.
 Reference                Scored once an iteration, before the epochs.
 Not-finite steps         A loss or gradient norm that is not finite skips the update, and is counted
@@ -22,20 +24,30 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
+import ray
 import torch
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
-from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core import (
+    COMPONENT_METRICS_LOGGER,
+    COMPONENT_OPTIMIZER,
+    COMPONENT_RL_MODULE,
+    DEFAULT_MODULE_ID,
+)
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.utils.metrics import (
     NUM_MODULE_STEPS_TRAINED,
     NUM_MODULE_STEPS_TRAINED_LIFETIME,
+    WEIGHTS_SEQ_NO,
 )
+from ray.tune.utils.file_transfer import sync_dir_between_nodes
 from torch import Tensor
 
 from trca.algorithms.gradients import add_up
@@ -43,12 +55,25 @@ from trca.algorithms.last_mlp import last_mlp_at
 from trca.algorithms.losses import LossInputs, LossTerms, objective
 from trca.algorithms.parameters import LossSettings
 from trca.algorithms.rows import Rows, segments
-from trca.algorithms.tensors import TokenBatch, token_batch
+from trca.algorithms.tensors import TokenBatch, no_tokens, token_batch
 from trca.algorithms.text_config import TextAlgorithmConfig
+from trca.algorithms.training_state import (
+    copies,
+    fill,
+    has_moments,
+    load_shards,
+    make_moments,
+    save_shards,
+    split_moments,
+    training_tensors,
+)
 from trca.policies.dtypes import DTYPES
+from trca.policies.sharding import gathered
 
 logger = logging.getLogger(__name__)
 
+SHARDS: Final = "shards"
+"""Folder of a learner's checkpoint where sharded learners write."""
 _SUMS: Final = (
     "loss",
     "policy",
@@ -92,7 +117,7 @@ class TextLearner(TorchLearner):
         super().build()
         settings = {name: getattr(self.config, name) for name in LossSettings.model_fields}
         self._settings = LossSettings(**settings)
-        if self.distributed:
+        if self.distributed and not self._sharded:
             for parameter in self._parameters:
                 torch.distributed.broadcast(parameter.data, src=0)
 
@@ -185,8 +210,97 @@ class TextLearner(TorchLearner):
             self._weights_seq_no = max(own, self._weights_seq_no) + 1
         self.updates = state.get("updates", self.updates)
 
+    def snapshot(self) -> tuple[bool, dict[str, Any]]:
+        """Copies what updates have changed, of this learner's shares.
+
+        Returns:
+            That it is taken, which another process can know without fetching it; and the copy.
+        """
+        return True, {
+            "tensors": copies(self._training_tensors()),
+            "updates": self.updates,
+            "compared": self._compared,
+            WEIGHTS_SEQ_NO: self._weights_seq_no,
+            COMPONENT_METRICS_LOGGER: self.metrics.get_state(),
+        }
+
+    def resume(self, snapshot: dict[str, Any]) -> None:
+        """Goes on from a `snapshot` of a learner with the same share."""
+        if len(snapshot["tensors"]) > len(self._parameters):
+            make_moments(self._model, self.get_optimizer(DEFAULT_MODULE_ID))
+        fill(self._training_tensors(), snapshot["tensors"])
+        self.updates, self._compared = snapshot["updates"], snapshot["compared"]
+        self._weights_seq_no = snapshot[WEIGHTS_SEQ_NO]
+        self.metrics.set_state(snapshot[COMPONENT_METRICS_LOGGER])
+
+    def save_shards(self, path: str) -> None:
+        """Saves this learner's shares; all learners call this together.
+
+        Args:
+            path: A folder that all learners see.
+        """
+        folder = Path(path)
+        if torch.distributed.get_rank() == 0:
+            left_out = [COMPONENT_RL_MODULE, COMPONENT_OPTIMIZER]
+            self.save_to_path(folder, state=self.get_state(not_components=left_out))
+        save_shards(self._training_tensors(), folder / SHARDS)
+
+    def restore_from_path(self, path: Any, **kwargs: Any) -> None:
+        """Restores a checkpoint of whole weights or of shards; several learners do it together."""
+        shards = Path(path) / SHARDS
+        if shards.is_dir():
+            if has_moments(shards):
+                make_moments(self._model, self.get_optimizer(DEFAULT_MODULE_ID))
+            load_shards(self._training_tensors(), shards)
+        super().restore_from_path(path, **kwargs)
+
+    def restore_from_node(self, path: str, node: str, **kwargs: Any) -> None:
+        """Restores a checkpoint that lies on another node."""
+        if node == ray.util.get_node_ip_address() or Path(path).is_dir():
+            self.restore_from_path(path, **kwargs)
+            return
+        with TemporaryDirectory() as folder:
+            sync_dir_between_nodes(node, path, ray.util.get_node_ip_address(), folder)
+            kwargs.pop("filesystem", None)
+            self.restore_from_path(folder, **kwargs)
+
+    def _get_optimizer_state(self) -> dict[str, Any]:
+        if self._sharded:
+            raise RuntimeError(
+                "the optimizer's state of sharded learners is nowhere whole: save it with"
+                " algorithm.save_to_path"
+            )
+        state: dict[str, Any] = super()._get_optimizer_state()
+        return state
+
+    def _set_optimizer_state(self, state: dict[str, Any]) -> None:
+        if not self._sharded:
+            super()._set_optimizer_state(state)
+            return
+        for of_one in state.values():
+            optimizer = self.get_optimizer(of_one["module_id"])
+            split_moments(optimizer, of_one["state"]["state"])
+
+    def _training_tensors(self) -> dict[str, Tensor]:
+        return training_tensors(self._model, self.get_optimizer(DEFAULT_MODULE_ID))
+
+    @property
+    def _model(self) -> Any:
+        module: Any = self.module[DEFAULT_MODULE_ID]
+        return module.model
+
     def _make_modules_ddp_if_necessary(self) -> None:
         """No wrapper: `_update_minibatch` adds the gradients up."""
+
+    def _map_module_to_device(self, module: Any) -> None:
+        """Splits a model before it moves: no device need hold it whole."""
+        if self._sharded:
+            module[DEFAULT_MODULE_ID].shard(torch.device(self.device or "cpu").type)
+        super()._map_module_to_device(module)
+
+    @property
+    def _sharded(self) -> bool:
+        return bool(self.config.sharding == "fsdp" and self.distributed)
 
     @property
     def _parameters(self) -> list[torch.nn.Parameter]:
@@ -212,12 +326,11 @@ class TextLearner(TorchLearner):
         """Log-probabilities of the response tokens that count, 0 elsewhere."""
         scores = np.zeros(len(rows.old_logprobs), dtype=np.float32)
         with torch.no_grad():
-            for order, micro in rows.numbered_microbatches(self.config.micro_batch_tokens):
-                batch = self._tensors(micro)
-                if len(batch.targets):
-                    out = self._forward(batch, reference)
-                    places = segments(rows.response_lengths, order)[batch.counted]
-                    scores[places] = out["logprobs"].cpu().numpy()
+            for places, micro, batch in self._passes(rows):
+                out = self._forward(batch, reference)
+                if micro is not None:
+                    counted = segments(rows.response_lengths, places)[batch.counted]
+                    scores[counted] = out["logprobs"].cpu().numpy()
         return scores
 
     def _update_minibatch(self, rows: Rows, factor: float) -> dict[str, float] | None:
@@ -230,15 +343,16 @@ class TextLearner(TorchLearner):
         optimizer.zero_grad(set_to_none=True)
         self._terms.clear()
         self._sums.clear()
-        for micro in rows.microbatches(self.config.micro_batch_tokens):
-            batch = self._tensors(micro)
-            if not len(batch.targets):
+        for _, micro, batch in self._passes(rows):
+            out = self._forward(batch, reference=False)
+            if micro is None:
+                (0.0 * out["logprobs"].sum()).backward()
                 continue
             loss = self.compute_loss_for_module(
                 module_id=DEFAULT_MODULE_ID,
                 config=self.config,
                 batch=self._loss_inputs(micro, batch, factor),
-                fwd_out=self._forward(batch, reference=False),
+                fwd_out=out,
             )
             loss.backward()
             acting, talking = micro.holding(micro.action), micro.holding(~micro.action)
@@ -252,7 +366,7 @@ class TextLearner(TorchLearner):
             self._compared = True
             self._add_up_gradients()
         limit = self.config.grad_clip or float("inf")
-        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, limit))
+        norm = float(gathered(torch.nn.utils.clip_grad_norm_(self._parameters, limit)))
         finite = bool(np.isfinite(norm) and np.isfinite(metrics["loss"]))
         if finite:
             warmup = self.config.lr_warmup_updates
@@ -279,9 +393,30 @@ class TextLearner(TorchLearner):
                 " meant to differ, set recompute_logprobs: true"
             )
 
-    def _tensors(self, rows: Rows) -> TokenBatch:
-        counted = rows.action if not self._settings.kl_coeff_format else np.ones_like(rows.action)
-        return token_batch(rows, counted, self._device)
+    def _passes(self, rows: Rows) -> Iterator[tuple[Any, Rows | None, TokenBatch]]:
+        """The forward passes over the rows that have a counted token.
+
+        Passes over a sharded model are meetings of all learners. So they agree on the number first,
+        and those with fewer rows go on with passes over nothing.
+
+        Yields:
+            Places of the rows, the rows, and their tensors; a pass over nothing has no rows.
+        """
+        passes = [
+            (places, micro)
+            for places, micro in rows.numbered_microbatches(self.config.micro_batch_tokens)
+            if self._counted(micro).any()
+        ]
+        most = len(passes)
+        if self._sharded:
+            most = int(self._over_learners([most], largest=True)[0])
+        for places, micro in passes:
+            yield places, micro, token_batch(micro, self._counted(micro), self._device)
+        for _ in range(len(passes), most):
+            yield None, None, no_tokens(self._device)
+
+    def _counted(self, rows: Rows) -> Any:
+        return rows.action if not self._settings.kl_coeff_format else np.ones_like(rows.action)
 
     def _forward(self, batch: TokenBatch, reference: bool) -> dict[str, Tensor]:
         module: Any = self.module[DEFAULT_MODULE_ID]
@@ -323,7 +458,7 @@ class TextLearner(TorchLearner):
         for parameter in self._parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        if self.distributed:
+        if self.distributed and not self._sharded:
             add_up([p.grad for p in self._parameters if p.grad is not None])
 
     def _measured(self) -> tuple[dict[str, float], int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -11,9 +12,10 @@ from ray.rllib.core.rl_module.apis import InferenceOnlyAPI
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor
 
-from trca.policies.logits import token_logprobs
+from trca.policies.logits import score_tokens
 from trca.policies.lora import add_lora, has_lora, lora_off
 from trca.policies.models import checkpoint_layers, load_model, load_tokenizer, resolve_dtype
+from trca.policies.sharding import shard
 from trca.policies.weights import export_weights, import_weights
 
 
@@ -64,6 +66,17 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         """The reference: env runners do without."""
         return ["reference"]
 
+    def shard(self, device: str) -> None:
+        """Splits policy and reference over the processes of the default group; all call this.
+
+        Args:
+            device: Type of the devices, ``cpu`` or ``cuda``.
+        """
+        shard(self.model, device, self._mixed)
+        if hasattr(self, "reference"):
+            shard(self.reference, device, mixed=False)
+        self._mixed = False  # the shards are gathered in the precision they compute in
+
     @contextmanager
     def network(self, reference: bool = False) -> Iterator[Any]:
         """The policy's network, or the reference's, which is the policy's with its adapter off."""
@@ -100,10 +113,11 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         """
         autocast = torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self._mixed)
         with self.network(reference) as model, autocast:
-            hidden = model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
-            logprobs, entropy = token_logprobs(
-                model,
-                hidden[row, position],
+            score = getattr(model, "score_tokens", None) or partial(score_tokens, model)
+            logprobs, entropy = score(
+                input_ids,
+                row,
+                position,
                 targets,
                 vocabulary=self.vocabulary,
                 temperature=temperature,

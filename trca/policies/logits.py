@@ -33,6 +33,36 @@ def head_logits(model: Any, hidden: Tensor) -> Tensor:
     return logits
 
 
+def score_tokens(
+    model: Any,
+    input_ids: Tensor,
+    row: Tensor,
+    position: Tensor,
+    targets: Tensor,
+    *,
+    vocabulary: int,
+    temperature: float = 1.0,
+) -> tuple[Tensor, Tensor]:
+    """Runs a causal LM and scores chosen tokens.
+
+    Args:
+        model: A Hugging Face causal LM.
+        input_ids: int64 (B, L), padded on the right, where causal attention never looks.
+        row: int64 (K,), the row of each token to score.
+        position: int64 (K,), the place before it, whose hidden state predicts it.
+        targets: int64 (K,), its id.
+        vocabulary: See `token_logprobs`.
+        temperature: See `token_logprobs`.
+
+    Returns:
+        float32 log-probabilities (K,) and float32 entropies (K,) in nats.
+    """
+    hidden = model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+    return token_logprobs(
+        model, hidden[row, position], targets, vocabulary=vocabulary, temperature=temperature
+    )
+
+
 def token_logprobs(
     model: Any,
     hidden: Tensor,

@@ -1,6 +1,8 @@
 """Weights between learner, engine and disk: by name, tied ones once, checked on arrival.
 
-Of a model with an adapter (`trca.policies.lora`) the adapter's weights alone travel.
+Of a model with an adapter (`trca.policies.lora`) the adapter's weights alone travel. Weights that
+are split over processes (`trca.policies.sharding`) are gathered one tensor at a time: all processes
+call `export_weights` together, and the first of them gets the arrays.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from trca.policies.lora import has_lora, lora_tensors
+from trca.policies.sharding import gathered, own_share, split_like
 
 State = dict[str, Any]
 
@@ -28,7 +32,15 @@ def export_weights(model: nn.Module, dtype: torch.dtype | None = None) -> State:
         dtype: Precision of the floating-point arrays; the model's own for None. Tensors are
             converted one by one, so no second copy of the model is ever whole.
     """
-    return {name: _to_array(tensor, dtype) for name, tensor in _named(model).items()}
+    state = {}
+    for name, tensor in _named(model).items():
+        own = tensor.detach()
+        if dtype is not None and own.dtype.is_floating_point:
+            own = own.to(dtype)  # before it is gathered: fewer bytes travel
+        together = gathered(own)
+        if not isinstance(own, DTensor) or torch.distributed.get_rank() == 0:
+            state[name] = _to_array(together, tensor)
+    return state
 
 
 def import_weights(model: nn.Module, state: Mapping[str, Any]) -> None:
@@ -61,7 +73,7 @@ def import_weights(model: nn.Module, state: Mapping[str, Any]) -> None:
         )
     with torch.no_grad():
         for name, tensor in own.items():
-            tensor.copy_(_to_tensor(state[name], tensor))
+            tensor.copy_(split_like(_to_tensor(state[name], tensor), tensor))
 
 
 def _named(model: nn.Module) -> dict[str, Tensor]:
@@ -75,13 +87,10 @@ def _named(model: nn.Module) -> dict[str, Tensor]:
     return named
 
 
-def _to_array(tensor: Tensor, dtype: torch.dtype | None) -> np.ndarray[Any, Any]:
-    """An array of its own memory: a conversion or a transfer copies already."""
-    own = tensor.detach()
-    if dtype is not None and own.dtype.is_floating_point:
-        own = own.to(dtype)
-    own = own.cpu().contiguous()
-    if own.data_ptr() == tensor.data_ptr():
+def _to_array(tensor: Tensor, model_tensor: Tensor) -> np.ndarray[Any, Any]:
+    """An array of its own memory: a conversion, a gathering or a transfer copies already."""
+    own = tensor.cpu().contiguous()
+    if own.data_ptr() == own_share(model_tensor).data_ptr():
         own = own.clone()
     if own.dtype == torch.bfloat16:
         return own.view(torch.int16).numpy().view(np.uint16)
