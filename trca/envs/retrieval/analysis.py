@@ -9,6 +9,7 @@ It is the chain that Anserini indexes with by default: `StandardTokenizer`,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -29,14 +30,23 @@ _NARROW_SPACE: Final = "\u202f"
 """The one space that Unicode lets words go over."""
 
 
-def lucene_tokens(text: str) -> list[str]:
-    """The terms of a text, in order, repeats included."""
-    chunks = text.split() if _NARROW_SPACE not in text else text.split(" ")
-    return [
-        term
-        for chunk in chunks
-        for term in (_kept_terms if len(chunk) <= _LONGEST_KEPT else _terms)(chunk)
-    ]
+def lucene_tokenizer(entries: int) -> Callable[[str], list[str]]:
+    """A function that gives the terms of a text, in order, repeats included.
+
+    Args:
+        entries: How many words it remembers the terms of: texts repeat most of their words.
+    """
+    kept_terms = lru_cache(maxsize=entries)(_terms)
+
+    def tokens(text: str) -> list[str]:
+        chunks = text.split() if _NARROW_SPACE not in text else text.split(" ")
+        return [
+            term
+            for chunk in chunks
+            for term in (kept_terms if len(chunk) <= _LONGEST_KEPT else _terms)(chunk)
+        ]
+
+    return tokens
 
 
 def _terms(chunk: str) -> tuple[str, ...]:
@@ -45,8 +55,8 @@ def _terms(chunk: str) -> tuple[str, ...]:
     return tuple(stem(word) for word in lowered if word not in STOPWORDS)
 
 
-_kept_terms = lru_cache(maxsize=1 << 17)(_terms)
-"""The same, cached: texts repeat most of their words."""
+lucene_tokens: Final = lucene_tokenizer(1 << 14)
+"""The terms of a query; remembers few words, since agents write any."""
 
 
 def _without_possessive(word: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.envs.retrieval.analysis import lucene_tokens
+from trca.envs.retrieval.analysis import lucene_tokenizer
 from trca.envs.retrieval.lengths import length_codes
 from trca.envs.retrieval.storage import read_arrays, writing
 from trca.envs.retrieval.vocabulary import encoded
@@ -57,10 +57,11 @@ class Block:
     @classmethod
     def of(cls, texts: Iterable[str]) -> Block:
         """Inverts some documents."""
+        tokens_of = lucene_tokenizer(1 << 17)
         numbers: dict[str, int] = {}
         stream, counts = array("i"), array("i")
         for text in texts:
-            tokens = lucene_tokens(text)
+            tokens = tokens_of(text)
             counts.append(len(tokens))
             stream.extend(numbers.setdefault(token, len(numbers)) for token in tokens)
         lengths = np.frombuffer(counts, dtype=np.int32)

@@ -36,7 +36,7 @@ _ENDING_4: Final = _ending(
 )  # fmt: skip
 
 
-@remembered(entries=1 << 17, longest=32)
+@remembered(entries=1 << 14, longest=32)
 def stem(word: str) -> str:
     """The stem of a lower-case word."""
     if len(word) <= 2:

@@ -78,7 +78,7 @@ def is_relation(word: str) -> bool:
     return word in _CUES
 
 
-@remembered(entries=65536, longest=40)
+@remembered(entries=16384, longest=40)
 def _cue(word: str) -> str:
     return _CUES.get(word) or stem(word)
 
