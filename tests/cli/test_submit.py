@@ -1,7 +1,9 @@
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -148,11 +150,12 @@ def trca(*arguments, token=TOKEN):
 @pytest.fixture
 def cluster():
     """The address of a Ray cluster that wants a token."""
-    port = free_port()
+    port, folder = free_port(), tempfile.mkdtemp(prefix="ray", dir="/tmp")
     head = subprocess.Popen(
         [
             *(Path(sys.executable).with_name("ray"), "start", "--head", "--block", "--num-cpus=2"),
             *(f"--port={free_port()}", f"--dashboard-port={port}", "--disable-usage-stats"),
+            f"--temp-dir={folder}",
         ],
         env={**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN},
         stdout=subprocess.DEVNULL,
@@ -163,6 +166,7 @@ def cluster():
     yield f"--address=http://127.0.0.1:{port}"
     head.terminate()
     head.wait()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_a_ray_cluster_takes_runs_and_tells_of_a_job(here, cluster):

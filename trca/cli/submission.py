@@ -149,7 +149,8 @@ RAY_AUTH_TOKEN=$(python -c "import secrets; print(secrets.token_hex(32))")
 export RAY_AUTH_TOKEN
 
 trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT
-ray_on "${{nodes[0]}}" --head --node-ip-address="$address" --port="$port" --include-dashboard=false
+ray_on "${{nodes[0]}}" --head --node-ip-address="$address" --port="$port" \\
+    --include-dashboard=false --temp-dir="/tmp/ray-$SLURM_JOB_ID"
 for node in "${{nodes[@]:1}}"; do
     ray_on "$node" --address="$RAY_ADDRESS"
 done
