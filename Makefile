@@ -1,17 +1,21 @@
 # make train   sets everything up and trains the embedded quickstart
 # make test    sets everything up and runs the tests
+# make test-vllm  sets up an environment with vLLM and runs the tests of the vLLM engine
 # make lint    sets everything up and checks style and types
 # make .venv   sets everything up, and no more
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: train test lint .venv
+.PHONY: train test test-vllm lint .venv
 
 train: .venv/.ready
 	.venv/bin/trca train quickstart
 
 test: .venv/.ready
 	.venv/bin/pytest
+
+test-vllm: .venv-vllm/.ready
+	.venv-vllm/bin/python -m pytest tests/vllm
 
 lint: .venv/.ready
 	.venv/bin/ruff check .
@@ -22,3 +26,6 @@ lint: .venv/.ready
 
 .venv/.ready: pyproject.toml constraints.txt
 	.ci/setup
+
+.venv-vllm/.ready: .venv/.ready constraints-vllm.txt
+	.ci/setup-vllm

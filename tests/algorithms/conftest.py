@@ -19,7 +19,11 @@ TAGS = ["<think>", "</think>", "<action>", "</action>"]
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Qwen3 of two tiny layers that takes any of the toy environment's actions, by chance."""
-    folder = tmp_path_factory.mktemp("model")
+    return rooms_model(tmp_path_factory.mktemp("model"))
+
+
+def rooms_model(folder: Path, head_dim: int = 16) -> Path:
+    """Trains and saves a model for the toy environment."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -43,7 +47,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=1,
-        head_dim=16,
+        head_dim=head_dim,
         max_position_embeddings=4096,
         tie_word_embeddings=True,
         eos_token_id=fast.eos_token_id,

@@ -18,6 +18,9 @@ _SIDE_BY_SIDE: Final = (
 )
 _DRAWN: Final = "actions are always sampled: set temperature and evaluation_temperature"
 _PANEL: Final = "the panel decides: set evaluation_tasks and evaluation_rollouts"
+_WHOLE_DISTRIBUTION: Final = (
+    "training samples from the whole distribution: cutting its tail biases the importance ratio"
+)
 _NO_CRITIC: Final = "there is no critic: advantages come from the credit rule"
 
 IGNORED: Final = {
@@ -45,6 +48,8 @@ _ELSEWHERE: Final = {
     "vf_clip_param": _NO_CRITIC,
     "use_critic": _NO_CRITIC,
     "use_gae": _NO_CRITIC,
+    "top_p": _WHOLE_DISTRIBUTION,
+    "top_k": _WHOLE_DISTRIBUTION,
 }
 _SYNONYMS: Final = {
     "learning_rate": "lr",

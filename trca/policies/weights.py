@@ -33,7 +33,7 @@ def export_weights(model: nn.Module, dtype: torch.dtype | None = None) -> State:
             converted one by one, so no second copy of the model is ever whole.
     """
     state = {}
-    for name, tensor in _named(model).items():
+    for name, tensor in named_tensors(model).items():
         own = tensor.detach()
         if dtype is not None and own.dtype.is_floating_point:
             own = own.to(dtype)  # before it is gathered: fewer bytes travel
@@ -53,14 +53,32 @@ def import_weights(model: nn.Module, state: Mapping[str, Any]) -> None:
     Raises:
         ValueError: When names or shapes are not those of the model; nothing is changed then.
     """
-    own = _named(model)
+    own = named_tensors(model)
     whole = own if has_lora(model) else model.state_dict(keep_vars=True)
+    check_weights(own, state, whole)
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(split_like(to_tensor(state[name]), tensor))
+
+
+def check_weights(
+    own: Mapping[str, Tensor], state: Mapping[str, Any], known: Mapping[str, Any] | None = None
+) -> None:
+    """Compares weights with what a model expects.
+
+    Args:
+        own: The tensors that are expected, by name; see `named_tensors`.
+        state: The weights.
+        known: Names that may come as well; none for None.
+
+    Raises:
+        ValueError: When names or shapes differ.
+    """
     missing = [name for name in own if name not in state]
-    unknown = [name for name in state if name not in whole]
+    unknown = [name for name in state if name not in (known or own)]
     if missing or unknown:
         raise ValueError(
-            f"the weights do not fit {type(model).__name__}:"
-            f" missing {_some(missing)}; unknown {_some(unknown)}"
+            f"the weights do not fit the model: missing {_some(missing)}; unknown {_some(unknown)}"
         )
     wrong = [
         f"{name} {tuple(state[name].shape)} for {tuple(tensor.shape)}"
@@ -68,15 +86,11 @@ def import_weights(model: nn.Module, state: Mapping[str, Any]) -> None:
         if tuple(state[name].shape) != tuple(tensor.shape)
     ]
     if wrong:
-        raise ValueError(
-            f"the weights do not fit {type(model).__name__}: wrong shapes {_some(wrong)}"
-        )
-    with torch.no_grad():
-        for name, tensor in own.items():
-            tensor.copy_(split_like(_to_tensor(state[name], tensor), tensor))
+        raise ValueError(f"the weights do not fit the model: wrong shapes {_some(wrong)}")
 
 
-def _named(model: nn.Module) -> dict[str, Tensor]:
+def named_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters and persistent buffers that travel, each tied one once."""
     seen: set[int] = set()
     named: dict[str, Tensor] = {}
     whole = model.state_dict(keep_vars=True)
@@ -97,11 +111,12 @@ def _to_array(tensor: Tensor, model_tensor: Tensor) -> np.ndarray[Any, Any]:
     return np.asarray(own.numpy())
 
 
-def _to_tensor(value: Any, like: Tensor) -> Tensor:
+def to_tensor(value: Any) -> Tensor:
+    """A tensor of an array of `export_weights`, or the tensor itself."""
     if isinstance(value, Tensor):
         return value
     array = np.asarray(value)
-    if array.dtype == np.uint16 and like.dtype.is_floating_point:
+    if array.dtype == np.uint16:
         return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
     return torch.from_numpy(array if array.flags.writeable else array.copy())
 

@@ -6,6 +6,7 @@ An entry makes an engine where it runs: ``ENGINES.get(name)(EngineSpec(model))``
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from trca.common.registry import Registry
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
 
 ENGINES: Final[Registry[Callable[[EngineSpec], Engine]]] = Registry(
     "engine",
-    {"transformers": "trca.policies.engines.transformers:open_engine"},
+    {
+        "transformers": "trca.policies.engines.transformers:open_engine",
+        "vllm": "trca.policies.engines.vllm:open_engine",
+    },
 )
 """Engines by name; one of your own is ``path/to/file.py:NAME`` and is called with a spec."""
+
+
+def missing_vllm() -> str:
+    """What to do for vLLM on this machine; blank when it is there."""
+    return "" if find_spec("vllm") else "it needs vLLM: pip install 'trca[vllm]'"

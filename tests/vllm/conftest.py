@@ -1,0 +1,52 @@
+"""Small real models for vLLM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+from tests.algorithms.conftest import make_config, rooms_model
+from tests.policies.conftest import _one_thread, sharpened, tokenizer
+
+__all__ = ["_one_thread", "make_config", "tokenizer"]
+
+SMALL = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+}
+"""Heads of 32, the smallest that vLLM has on a CPU."""
+
+
+def saved(model: Any, tokenizer: Any, folder: Path) -> Path:
+    sharpened(model).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tied(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Qwen3 whose head is its embedding."""
+    torch.manual_seed(0)
+    config = Qwen3Config(**SMALL, vocab_size=len(tokenizer), head_dim=32, tie_word_embeddings=True)
+    return saved(Qwen3ForCausalLM(config), tokenizer, tmp_path_factory.mktemp("tied"))
+
+
+@pytest.fixture(scope="session")
+def untied(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Qwen2 with a head of its own, and with ids that the tokenizer does not have."""
+    torch.manual_seed(1)
+    config = Qwen2Config(**SMALL, vocab_size=len(tokenizer) + 13)
+    return saved(Qwen2ForCausalLM(config), tokenizer, tmp_path_factory.mktemp("untied"))
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that takes any of the toy environment's actions, by chance."""
+    return rooms_model(tmp_path_factory.mktemp("model"), head_dim=32)

@@ -1,0 +1,204 @@
+"""The vLLM engine samples from the model it was given, and from the weights pushed last."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from trca.policies.engines import ENGINES
+from trca.policies.engines.engine import Completion, EngineSpec, Request, SamplingParams
+from trca.policies.lora import add_lora
+from trca.policies.models import load_model, load_tokenizer
+from trca.policies.spans import token_bytes
+from trca.policies.weights import export_weights
+
+pytest.importorskip("vllm", reason="vLLM is not installed here: make test-vllm")
+
+SAMPLING = SamplingParams(0.7, 24)
+
+
+def open_vllm(folder: Path, **spec: Any) -> Any:
+    return ENGINES.get("vllm")(EngineSpec(str(folder), "float32", max_tokens=256, **spec))
+
+
+@pytest.fixture(scope="module", params=["tied", "untied"])
+def folder(request: pytest.FixtureRequest) -> Path:
+    return Path(request.getfixturevalue(request.param))
+
+
+@pytest.fixture(scope="module")
+def engine(folder: Path) -> Iterator[Any]:
+    engine = open_vllm(folder)
+    yield engine
+    engine.close()
+
+
+def requests(folder: Path, count: int) -> list[Request]:
+    known, draw = len(load_tokenizer(str(folder))), np.random.default_rng(3)
+    sizes = draw.integers(1, 120, count)
+    return [
+        Request(draw.integers(0, known, n).astype(np.int32), 5 + k) for k, n in enumerate(sizes)
+    ]
+
+
+def generate(engine: Any, asked: list[Request], sampling: SamplingParams) -> list[Completion]:
+    futures = [engine.submit(request, sampling) for request in asked]
+    engine.flush()
+    return [future.result(timeout=60) for future in futures]
+
+
+def distance(model: Any, known: int, asked: list[Request], said: list[Completion]) -> float:
+    """The largest difference from the model's own log-probabilities."""
+    worst = 0.0
+    for request, completion in zip(asked, said, strict=True):
+        ids = torch.tensor([[*request.prompt_ids, *completion.ids]], dtype=torch.long)
+        with torch.no_grad():
+            logits = model(ids).logits[0, len(request.prompt_ids) - 1 : -1, :known]
+        scores = (logits / SAMPLING.temperature).log_softmax(-1)
+        own = scores[torch.arange(len(completion.ids)), ids[0, len(request.prompt_ids) :]]
+        worst = max(worst, float(np.abs(own.numpy() - completion.logprobs).max()))
+    return worst
+
+
+def moved(model: Any, seed: int) -> Any:
+    """The model with other weights, far enough to be noticed."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.02 * torch.randn_like(parameter))
+    return model
+
+
+def test_logprobs_are_those_of_the_sampling_distribution(engine: Any, folder: Path) -> None:
+    asked, known = requests(folder, 12), len(load_tokenizer(str(folder)))
+    said = generate(engine, asked, SAMPLING)
+    assert distance(load_model(str(folder)), known, asked, said) < 1e-4
+    assert max(len(c.ids) for c in said) == SAMPLING.max_new_tokens
+
+
+def test_a_completion_depends_on_its_seed_and_not_on_its_company(engine: Any, folder: Path) -> None:
+    asked = requests(folder, 8)
+    together = generate(engine, asked, SAMPLING)
+    alone = [generate(engine, [request], SAMPLING)[0] for request in asked]
+    assert [c.ids.tolist() for c in alone] == [c.ids.tolist() for c in together]
+    other = [Request(r.prompt_ids, r.seed + 100) for r in asked]
+    assert [c.ids.tolist() for c in generate(engine, other, SAMPLING)] != [
+        c.ids.tolist() for c in together
+    ]
+
+
+def test_ids_that_the_tokenizer_does_not_have_are_never_sampled(engine: Any, folder: Path) -> None:
+    known = len(load_tokenizer(str(folder)))
+    hot = SamplingParams(2.0, 64)
+    said = np.concatenate([c.ids for c in generate(engine, requests(folder, 12), hot)])
+    assert len(said) > 500
+    assert said.max() < known
+
+
+def test_a_response_ends_with_the_token_that_completes_a_stop_string(
+    engine: Any, folder: Path
+) -> None:
+    pieces = token_bytes(load_tokenizer(str(folder)))
+    asked, free = requests(folder, 24), SamplingParams(1.0, 24)
+    ends = 0
+    for request, whole in zip(asked, generate(engine, asked, free), strict=True):
+        found = re.search(rb"[!-~]{2}", b"".join(pieces[i] for i in whole.ids[2:20]))
+        if found is None or whole.finish_reason == "stop":
+            continue
+        stop = found[0].decode()
+        ends += 1
+        stopped = generate(engine, [request], SamplingParams(1.0, 24, stop=(stop,)))[0]
+        said = [pieces[i] for i in stopped.ids]
+        assert stop.encode() in b"".join(said)
+        assert stop.encode() not in b"".join(said[:-1])
+        assert stopped.ids.tolist() == whole.ids[: len(said)].tolist()
+        assert len(stopped.logprobs) == len(said)
+        assert stopped.finish_reason == "stop"
+    assert ends > 5
+
+
+def test_a_prompt_that_does_not_fit_fails_alone(engine: Any, folder: Path) -> None:
+    good = requests(folder, 3)
+    long = engine.submit(Request(np.zeros(300, np.int32), 1), SAMPLING)
+    assert all(len(c.ids) for c in generate(engine, good, SAMPLING))
+    from vllm.exceptions import VLLMValidationError
+
+    with pytest.raises(VLLMValidationError, match="256"):
+        long.result(timeout=60)
+
+
+def test_pushed_weights_arrive_each_time(engine: Any, folder: Path) -> None:
+    model, known = load_model(str(folder)), len(load_tokenizer(str(folder)))
+    asked = requests(folder, 6)
+    before = generate(engine, asked, SAMPLING)
+    for version in (1, 2, 3):
+        engine.load_weights(export_weights(moved(model, version)), version)
+        said = generate(engine, asked, SAMPLING)
+        assert {c.version for c in said} == {version}
+        assert distance(model, known, asked, said) < 1e-4
+        assert [c.ids.tolist() for c in said] != [c.ids.tolist() for c in before]
+        before = said
+
+
+def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(
+    engine: Any, folder: Path
+) -> None:
+    asked = requests(folder, 3)
+    before = generate(engine, asked, SAMPLING)
+    weights = export_weights(load_model(str(folder)))
+    first = next(iter(weights))
+    with pytest.raises(ValueError, match=f"missing {first}"):
+        engine.load_weights({k: v for k, v in weights.items() if k != first}, 9)
+    with pytest.raises(ValueError, match=f"wrong shapes {first}"):
+        engine.load_weights({**weights, first: weights[first][:-1]}, 9)
+    after = generate(engine, asked, SAMPLING)
+    assert [c.ids.tolist() for c in after] == [c.ids.tolist() for c in before]
+
+
+def test_a_push_in_the_middle_of_generation_changes_the_tokens_after_it(
+    engine: Any, folder: Path
+) -> None:
+    long = SamplingParams(1.0, 120)
+    asked = requests(folder, 24)
+    engine.load_weights(export_weights(load_model(str(folder))), 20)
+    whole = generate(engine, asked, long)
+    futures = [engine.submit(request, long) for request in asked]
+    engine.load_weights(export_weights(moved(load_model(str(folder)), 5)), 21)
+    said = [future.result(timeout=60) for future in futures]
+    assert {c.version for c in said} == {20}
+    assert [c.ids.tolist() for c in said] != [c.ids.tolist() for c in whole]
+
+
+def test_a_pushed_adapter_arrives_each_time(tied: Path) -> None:
+    model, known = load_model(str(tied)), len(load_tokenizer(str(tied)))
+    add_lora(model, rank=4, alpha=8)
+    engine, asked = open_vllm(tied, lora_rank=4, lora_alpha=8), requests(tied, 6)
+    before = generate(engine, asked, SAMPLING)
+    assert distance(model, known, asked, before) < 1e-4
+    for version in (1, 2, 3):
+        torch.manual_seed(version)
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.data += 0.2 * torch.randn_like(parameter)
+        engine.load_weights(export_weights(model), version)
+        said = generate(engine, asked, SAMPLING)
+        assert distance(model, known, asked, said) < 1e-4
+        assert [c.ids.tolist() for c in said] != [c.ids.tolist() for c in before]
+        before = said
+    engine.close()
+
+
+def test_an_engine_in_processes_of_its_own_says_the_same(engine: Any, tied: Path) -> None:
+    model, known = load_model(str(tied)), len(load_tokenizer(str(tied)))
+    asked = requests(tied, 6)
+    separate = open_vllm(tied, options={"in_process": False})
+    for version in (1, 2):
+        separate.load_weights(export_weights(moved(model, version)), version)
+        assert distance(model, known, asked, generate(separate, asked, SAMPLING)) < 1e-4
+    separate.close()

@@ -1,0 +1,242 @@
+"""vLLM behind one small interface: in this process, or in processes of its own.
+
+The rest of the package does not see vLLM's classes, which change from version to version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from itertools import count
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import vllm
+from vllm.engine.arg_utils import AsyncEngineArgs, EngineArgs
+from vllm.inputs.engine import tokens_input
+from vllm.lora.request import LoRARequest
+from vllm.sampling_params import RequestOutputKind
+from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.llm_engine import LLMEngine
+
+from trca.policies.engines.engine import SamplingParams
+
+_SEEDS = 2**63
+
+
+def sampling_params(sampling: SamplingParams, seed: int, ends: Sequence[int]) -> Any:
+    """Returns vLLM's own parameters of a request."""
+    return vllm.SamplingParams(
+        temperature=sampling.temperature,
+        max_tokens=sampling.max_new_tokens,
+        seed=int(seed) % _SEEDS,
+        stop=list(sampling.stop),
+        stop_token_ids=list(ends),
+        include_stop_str_in_output=True,
+        skip_special_tokens=False,
+        detokenize=bool(sampling.stop),
+        logprobs=0,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def _adapter_request(version: int, folder: str) -> Any:
+    """Names an adapter by its version, so that none is taken for another."""
+    return LoRARequest(f"version {version}", version + 1, folder)
+
+
+class InProcess:
+    """An engine in this process. One thread steps it and does what comes between the steps."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        """Starts the engine.
+
+        Args:
+            arguments: Those of vLLM's ``EngineArgs``.
+        """
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._running: dict[str, Future[Any]] = {}
+        self._ids = count()
+        self._open = True
+        self._error: BaseException | None = None
+        started: Future[None] = Future()
+        self._thread = threading.Thread(
+            target=self._run, args=(arguments, started), name="trca-vllm", daemon=True
+        )
+        self._thread.start()
+        started.result()
+
+    def submit(self, ids: list[int], params: Any, salt: str, adapter: Any) -> Future[Any]:
+        """Starts a request; see `Separate.submit`."""
+        future: Future[Any] = Future()
+        name = str(next(self._ids))
+
+        def add() -> None:
+            try:
+                if self._error is not None:
+                    raise RuntimeError(f"vLLM died: {self._error!r}")
+                prompt = tokens_input(ids, cache_salt=salt)
+                self._engine.add_request(name, prompt, params, lora_request=adapter)
+                self._running[name] = future
+            except Exception as error:
+                future.set_exception(error)
+
+        self._jobs.put(add)
+        return future
+
+    def load(self, path: str) -> None:
+        """Loads weights between two steps, and starts running requests again under them."""
+
+        def load() -> None:
+            self._engine.collective_rpc("load_trca_weights", args=(path,))
+            self._forget()
+
+        self._call(load)
+
+    def adapter(self, version: int, folder: str) -> Any:
+        """Loads an adapter and returns what requests name it by."""
+        request = _adapter_request(version, folder)
+
+        def load() -> None:
+            self._engine.add_lora(request)
+            self._forget()
+
+        self._call(load)
+        return request
+
+    def close(self) -> None:
+        """Stops the engine; requests that run are lost."""
+        self._jobs.put(self._stop)
+        self._thread.join()
+
+    def _run(self, arguments: dict[str, Any], started: Future[None]) -> None:
+        try:
+            self._engine = LLMEngine.from_engine_args(EngineArgs(**arguments))
+        except BaseException as error:
+            started.set_exception(error)
+            return
+        started.set_result(None)
+        while self._open:
+            try:
+                job = self._jobs.get(block=not self._running)
+            except Empty:
+                self._step()
+            else:
+                job()
+        self._engine.engine_core.shutdown()
+
+    def _step(self) -> None:
+        try:
+            outputs = self._engine.step()
+        except Exception as error:
+            self._error = error
+            for future in self._running.values():
+                future.set_exception(RuntimeError(f"vLLM died: {error!r}"))
+            self._running.clear()
+            return
+        for output in outputs:
+            if output.finished:
+                self._running.pop(output.request_id).set_result(output)
+
+    def _stop(self) -> None:
+        self._open = False
+        for future in self._running.values():
+            future.set_exception(RuntimeError("the engine was closed"))
+        self._running.clear()
+
+    def _forget(self) -> None:
+        if not self._engine.reset_prefix_cache(reset_running_requests=True):
+            raise RuntimeError("vLLM did not empty its prefix cache after a push of weights")
+
+    def _call(self, job: Callable[[], None]) -> None:
+        """Runs a job between two steps, and waits for it."""
+        done: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                job()
+                done.set_result(None)
+            except BaseException as error:
+                done.set_exception(error)
+
+        self._jobs.put(run)
+        done.result()
+
+
+class Separate:
+    """An engine in processes of its own, for GPUs and tensor parallelism."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        """Starts the engine.
+
+        Args:
+            arguments: Those of vLLM's ``EngineArgs``.
+        """
+        self._ids = count()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="trca-vllm", daemon=True
+        )
+        self._thread.start()
+
+        async def start() -> AsyncLLM:
+            return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+
+        self._engine = self._call(start())
+
+    def submit(self, ids: list[int], params: Any, salt: str, adapter: Any) -> Future[Any]:
+        """Starts a request.
+
+        Args:
+            ids: The prompt.
+            params: See `sampling_params`.
+            salt: Prompts of two salts share no entry of the prefix cache.
+            adapter: What `adapter` returned, or None.
+
+        Returns:
+            vLLM's output of the finished request.
+        """
+
+        async def generate() -> Any:
+            prompt = tokens_input(ids, cache_salt=salt)
+            name = str(next(self._ids))
+            outputs = self._engine.generate(prompt, params, name, lora_request=adapter)
+            return [output async for output in outputs][-1]
+
+        return asyncio.run_coroutine_threadsafe(generate(), self._loop)
+
+    def load(self, path: str) -> None:
+        """Loads weights while requests pause, and starts these again under the new ones."""
+
+        async def load() -> None:
+            await self._engine.collective_rpc("load_trca_weights", args=(path,))
+
+        self._call(self._paused(load))
+
+    def adapter(self, version: int, folder: str) -> Any:
+        """Loads an adapter and returns what requests name it by."""
+        request = _adapter_request(version, folder)
+
+        async def load() -> None:
+            await self._engine.add_lora(request)
+
+        self._call(self._paused(load))
+        return request
+
+    def close(self) -> None:
+        """Ends the engine's processes."""
+        self._engine.shutdown()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    async def _paused(self, load: Callable[[], Any]) -> None:
+        await self._engine.pause_generation(mode="keep", clear_cache=True)
+        try:
+            await load()
+        finally:
+            await self._engine.resume_generation()
+
+    def _call(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()

@@ -1,0 +1,56 @@
+"""What vLLM's own processes run for us: loading of pushed weights, and a limit on sampled ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+from vllm.config import set_current_vllm_config
+from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
+from vllm.model_executor.model_loader.reload import (
+    finalize_layerwise_reload,
+    initialize_layerwise_reload,
+)
+from vllm.v1.sample.logits_processor import LogitsProcessor
+
+
+class WorkerExtension:
+    """Methods that vLLM adds to its worker class."""
+
+    model_runner: Any
+    vllm_config: Any
+    device: torch.device
+
+    def load_trca_weights(self, path: str) -> None:
+        """Loads weights from a file into the running model, tensor by tensor."""
+        model = self.model_runner.model
+        with set_current_vllm_config(self.vllm_config), torch.inference_mode():
+            initialize_layerwise_reload(model)
+            with safe_open(path, "pt") as file:
+                model.load_weights((name, file.get_tensor(name)) for name in file.keys())  # noqa: SIM118
+            finalize_layerwise_reload(model, self.vllm_config.model_config)
+            if torch.device(self.device).type == "cpu" and hasattr(model, "lm_head"):
+                # A head that is tied to the embedding would keep its packed copy of the old one.
+                dispatch_cpu_unquantized_gemm(model.lm_head, remove_weight=False)
+
+
+class KnownIds(LogitsProcessor):  # type: ignore[misc]
+    """Leaves out the ids that the tokenizer does not have."""
+
+    def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
+        self._known = int(vllm_config.additional_config["known_ids"])
+
+    def apply(self, logits: Tensor) -> Tensor:
+        """Returns the logits with -inf for unknown ids."""
+        if logits.shape[-1] > self._known:
+            logits[..., self._known :] = -torch.inf
+        return logits
+
+    def is_argmax_invariant(self) -> bool:
+        """Returns False: an unknown id may be the likeliest."""
+        return False
+
+    def update_state(self, batch_update: Any) -> None:
+        """Keeps no state."""
