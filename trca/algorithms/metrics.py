@@ -25,6 +25,8 @@ ratio_mean, ratio_max     importance ratio, over the actions of all updates
 clip_ratio                share of ratios at which the clip stops the gradient
 approx_kl                 KL of the old policy to the new one on action tokens
 mismatch_kl               the same before any update: sampler against trainer
+push_difference           largest difference of a log-probability between an engine and the
+                          trainer, on a fixed prompt, after the push of weights
 kl, kl_format             KL to the reference, on action and on the other response tokens
 entropy                   mean entropy at action tokens, in nats
 grad_norm                 gradient norm before the clip

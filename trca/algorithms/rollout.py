@@ -105,6 +105,7 @@ class RolloutLoop:
     Attributes:
         engine: The generation engine.
         prompter: Renders prompts.
+        tokenizer: Tokenizer of the engine's model.
         pool: The environments.
     """
 
@@ -128,7 +129,7 @@ class RolloutLoop:
         self.engine = engine
         self.prompter = prompter
         self.pool = EnvPool(make_env)
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._format = response_format
 
     def run(self, groups: Sequence[GroupRequest], sampling: SamplingParams) -> RolloutBatch:
@@ -261,7 +262,7 @@ class RolloutLoop:
     def _read(self, episode: _Episode) -> str:
         """Reads the completion of an episode and returns its action."""
         assert episode.completion is not None
-        episode.response = read_response(episode.completion.ids, self._tokenizer, self._format)
+        episode.response = read_response(episode.completion.ids, self.tokenizer, self._format)
         return episode.response.action
 
     def _prompt(self, episode: _Episode) -> NDArray[np.int32]:

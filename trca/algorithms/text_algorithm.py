@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from operator import methodcaller
 from typing import Any, ClassVar
 
 import torch
@@ -34,6 +35,7 @@ from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.text_env_runner import Operators
 from trca.algorithms.text_learner import UPDATE_METRICS
 from trca.envs.panel import Panel
+from trca.policies.canary import Canary, Sent, check
 from trca.policies.engines.engine import SamplingParams
 from trca.rubric import Budgets
 
@@ -69,6 +71,7 @@ class TextAlgorithm(Algorithm):
         self._failed_in_a_row = 0
         self._first_reason = ""
         self._panels: dict[str, Panel] = {}
+        self._canaries: dict[int, Canary] = {}
         self._credit = bind_credit(self.config.credit, self.config.parameters())
         super().setup(config)
         self._operators: Operators = self._ask_runner("operators")
@@ -185,8 +188,27 @@ class TextAlgorithm(Algorithm):
         self.env_runner_group.sync_weights(
             from_worker_or_learner_group=self.learner_group, inference_only=True
         )
+        self._check_push()
         seconds = {"learning": learned - start, "sync": time.perf_counter() - learned}
         self._log({"timing": seconds})
+
+    def _check_push(self) -> None:
+        """Asks every engine for its canary and compares it with what the learners sent."""
+        runners, scored = self.env_runner_group, dict[bytes, Sent]()
+        answers: list[tuple[int, Canary]] = runners.foreach_env_runner(
+            methodcaller("canary"), local_env_runner=runners.num_remote_env_runners() == 0
+        )
+        worst = 0.0
+        for number, canary in answers:
+            said = canary.ids.tobytes()
+            if said not in scored:
+                score: Any = methodcaller("score_canary", canary.prompt_ids, canary.ids)
+                scores = [result.get() for result in self.learner_group.foreach_learner(score)]
+                scored[said] = max(scores, key=lambda sent: bool(sent.digest))  # who sent them
+            before = self._canaries.get(number)
+            worst = max(worst, check(canary, scored[said], before))
+            self._canaries[number] = canary
+        self._log({"push_difference": worst})
 
     def _skip(self, failures: list[Failure]) -> None:
         reason = failures[0].reason if failures else "there was no group to sample"

@@ -41,6 +41,7 @@ from trca.algorithms.rollout import GroupRequest, RolloutBatch, RolloutLoop
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.envs.panel import Panel
 from trca.envs.responses import RESPONSE_FORMATS
+from trca.policies.canary import Canary, ask, digest
 from trca.policies.engines import ENGINES
 from trca.policies.engines.engine import EngineSpec, SamplingParams
 from trca.rubric.rewards import DEFAULT_LAMBDA, EpisodeRewards
@@ -144,6 +145,14 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         )
         self._log(batch.rollouts)
         return batch
+
+    def canary(self) -> tuple[int, Canary]:
+        """Returns the number of this runner, and what its engine makes of the fixed prompt."""
+        loop = self.loop
+        sent = digest(self._weights or {})
+        return self.worker_index or 0, ask(
+            loop.engine, loop.tokenizer, self.config.temperature, sent
+        )
 
     def panel(self, split: str) -> Panel:
         """Returns the tasks of a split, in order."""

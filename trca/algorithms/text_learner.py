@@ -55,7 +55,7 @@ from trca.algorithms.last_mlp import last_mlp_at
 from trca.algorithms.losses import LossInputs, LossTerms, objective
 from trca.algorithms.parameters import LossSettings
 from trca.algorithms.rows import Rows, segments
-from trca.algorithms.tensors import TokenBatch, no_tokens, token_batch
+from trca.algorithms.tensors import TokenBatch, no_tokens, one_response, token_batch
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.training_state import (
     copies,
@@ -67,6 +67,7 @@ from trca.algorithms.training_state import (
     split_moments,
     training_tensors,
 )
+from trca.policies.canary import Sent
 from trca.policies.dtypes import DTYPES
 from trca.policies.sharding import gathered
 
@@ -191,6 +192,19 @@ class TextLearner(TorchLearner):
         terms = objective(batch, fwd_out["logprobs"], fwd_out["entropy"], self._settings)
         self._terms.append(terms)
         return terms.loss
+
+    def score_canary(self, prompt_ids: Any, ids: Any) -> Sent:
+        """Scores what an engine sampled after a push; all learners take part.
+
+        Args:
+            prompt_ids: int32 (P,), the fixed prompt.
+            ids: int32 (R,), the answer.
+        """
+        with torch.no_grad():
+            out = self._forward(one_response(prompt_ids, ids, self._device), reference=False)
+        module: Any = self.module[DEFAULT_MODULE_ID]
+        logprobs = out["logprobs"].cpu().numpy()
+        return Sent(self._weights_seq_no, module.sent, module.dtype, logprobs)
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """RLlib's state and the number of updates, which the warm-up goes by."""

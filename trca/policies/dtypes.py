@@ -15,9 +15,11 @@ class Precision(NamedTuple):
     """Size of a weight."""
     mismatch: float
     """Largest ``mismatch_kl`` of sampler and trainer before the first update."""
+    push: float
+    """Largest difference of a canary's log-probability after a push; see `trca.policies.canary`."""
 
 
-DTYPES: Final = {"float32": Precision(4, 1e-5), "bfloat16": Precision(2, 0.02)}
+DTYPES: Final = {"float32": Precision(4, 1e-5, 1e-4), "bfloat16": Precision(2, 0.02, 0.3)}
 """Precision by its name in PyTorch."""
 
 

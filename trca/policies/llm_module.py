@@ -12,6 +12,7 @@ from ray.rllib.core.rl_module.apis import InferenceOnlyAPI
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor
 
+from trca.policies.canary import digest
 from trca.policies.logits import score_tokens
 from trca.policies.lora import add_lora, has_lora, lora_off
 from trca.policies.models import checkpoint_layers, load_model, load_tokenizer, resolve_dtype
@@ -42,6 +43,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         model: The causal LM.
         reference: Its frozen copy; absent without ``reference``, with LoRA, and on env runners.
         dtype: The resolved dtype, ``float32`` or ``bfloat16``.
+        sent: Digest of the weights that were last given to engines; blank before the first time.
         vocabulary: Number of ids that can be sampled.
     """
 
@@ -51,6 +53,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         name = config["model"]
         self.dtype = resolve_dtype(name, config.get("dtype", "auto"))
         self.vocabulary = len(load_tokenizer(name))
+        self.sent = ""
         rank = int(config.get("lora_rank", 0))
         self.model = load_model(name, self.dtype if self.inference_only or rank else "float32")
         self._mixed = self.dtype == "bfloat16" and not self.inference_only
@@ -147,7 +150,11 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
                 they keep the precision of the trainer.
             kwargs: What else RLlib says.
         """
-        return export_weights(self.model, getattr(torch, self.dtype) if inference_only else None)
+        if not inference_only:
+            return export_weights(self.model)
+        weights = export_weights(self.model, getattr(torch, self.dtype))
+        self.sent = digest(weights) if weights else ""
+        return weights
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Takes the policy's weights.
