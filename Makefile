@@ -12,7 +12,7 @@ train: .venv/.ready
 	.venv/bin/trca train quickstart
 
 test: .venv/.ready
-	.venv/bin/pytest
+	.venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile
 
 test-vllm: .venv-vllm/.ready
 	.venv-vllm/bin/python -m pytest tests/vllm
