@@ -19,6 +19,7 @@ from trca.envs.searchqa.data.questions import (
     SUFFIXES,
     Question,
     QuestionFileError,
+    QuestionsMissingError,
     read_questions,
 )
 
@@ -88,7 +89,9 @@ def read_datasets(folder: str | Path, names: Sequence[str] | None = None) -> lis
     folder = Path(folder).expanduser()
     wanted = known_datasets(names) if names is not None else tuple(DATASETS)
     if not folder.is_dir():
-        raise QuestionFileError(folder, "there is no such folder: name the one of the questions")
+        raise QuestionsMissingError(
+            folder, "there is no such folder: name the one of the questions"
+        )
     mixed = [q for path in _named(folder, SPLIT_NAMES) for q in read_questions(path)]
     questions: list[Question] = []
     for name in wanted:

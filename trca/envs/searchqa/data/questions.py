@@ -48,6 +48,10 @@ class QuestionFileError(ValueError):
         super().__init__(f"{path}: {problem}" if row is None else f"{path}:{row}: {problem}")
 
 
+class QuestionsMissingError(QuestionFileError, FileNotFoundError):
+    """There is nothing at the path of questions."""
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question with what only the judge of its answer may know.
@@ -96,7 +100,7 @@ def read_questions(path: Path, dataset: str = "") -> Iterator[Question]:
         QuestionFileError: When it cannot be read or a row is malformed; names the file and line.
     """
     if not path.is_file():
-        raise QuestionFileError(path, "there is no such file of questions")
+        raise QuestionsMissingError(path, "there is no such file of questions")
     named, split = _told_by_name(path)
     rows = _parquet(path) if path.name.endswith(".parquet") else _lines(path)
     seen: dict[tuple[str, str, str], int] = {}

@@ -110,6 +110,10 @@ class FileSource(Source):
             yield product, human.get(product.asin, ())
 
 
+class CatalogueMissingError(DataFileError, FileNotFoundError):
+    """There is nothing at the path of a catalogue."""
+
+
 def source_of(name: str | Path) -> Source:
     """The source of a name.
 
@@ -122,7 +126,8 @@ def source_of(name: str | Path) -> Source:
     if str(name) in generate.SIZES:
         return GeneratedSource(generate.SIZES[str(name)])
     if not Path(name).expanduser().exists():
-        raise DataFileError(
+        given_path = "/" in str(name) or isinstance(name, Path)
+        raise (CatalogueMissingError if given_path else DataFileError)(
             Path(name),
             f"there is no such catalogue: choose {', '.join(generate.SIZES)}, or the path of a"
             " folder or products file; `trca data webshop` says where the official ones come from",
