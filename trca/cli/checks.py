@@ -33,12 +33,15 @@ def check(settings: RunSettings) -> None:
 
 def setting_problems(settings: RunSettings) -> list[str]:
     """What is wrong on every machine."""
+    from trca.policies.engines import missing_vllm
     from trca.policies.models import TINY
 
     parameters = settings.parameters
     config = settings.algorithm_config()
     if not local_model(settings):
         config.training(model=TINY)  # a model elsewhere is for `machine_problems` to judge
+    if missing_vllm() and parameters.engine == "vllm":
+        config.training(engine="transformers")  # so is an engine
     wrong = _invalid(config)
     if parameters.group_size == 1 and not parameters.credit.partition(":")[2]:
         wrong.append(
@@ -79,13 +82,16 @@ def setting_notes(settings: RunSettings) -> list[str]:
 
 def machine_notes(settings: RunSettings) -> list[str]:
     """What the run still needs here, for a dry run; the Hugging Face hub is not asked."""
+    from trca.policies.engines import missing_vllm
     from trca.policies.models import TINY
 
     model = settings.parameters.model
     notes = _missing_gpus(settings)
+    if settings.parameters.engine == "vllm" and (lack := missing_vllm()):
+        notes.append(f"engine 'vllm': {lack}")
     data = missing_data(settings)
     if data:
-        notes.append(f"games missing: {data}")
+        notes.append(f"data missing: {data}")
     if not local_model(settings):
         if model == TINY:
             notes.append("the tiny policy is not built yet; the first run builds and keeps it")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
+
+CHUNK: Final = 1024
+"""The most tokens whose logits are alive at once."""
 
 
 def head_logits(model: Any, hidden: Tensor) -> Tensor:
@@ -70,7 +73,7 @@ def token_logprobs(
     *,
     vocabulary: int,
     temperature: float = 1.0,
-    chunk: int = 1024,
+    chunk: int = CHUNK,
 ) -> tuple[Tensor, Tensor]:
     """Log-probability of each target and entropy of each distribution, as the sampler has them.
 

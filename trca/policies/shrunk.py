@@ -40,6 +40,15 @@ ARCHITECTURES: Final[dict[str, dict[str, Any]]] = {
         "num_key_value_heads": 2,
         "tie_word_embeddings": True,
     },
+    "Qwen/Qwen2.5-3B-Instruct": _QWEN
+    | {
+        "hidden_size": 2048,
+        "intermediate_size": 11_008,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 2,
+        "tie_word_embeddings": True,
+    },
     "Qwen/Qwen2.5-7B-Instruct": _QWEN
     | {
         "hidden_size": 3584,
