@@ -346,13 +346,14 @@ def read_rollouts(path: Path) -> Iterator[Rollout]:
                 raise ValueError(f"{path}, line {number}: {error}") from error
 
 
-_ARRAYS = {
+ARRAYS: Final = {
     "prompt_ids": np.int32,
     "response_ids": np.int32,
     "action_mask": np.bool_,
     "old_logprobs": np.float32,
     "judgments": np.uint8,
 }
+"""Fields of a step that are arrays, and their types."""
 
 
 def _plain(value: Any) -> Any:
@@ -367,7 +368,7 @@ def _plain(value: Any) -> Any:
 
 def _fields_of_step(step: dict[str, Any]) -> dict[str, Any]:
     values = {f.name: step[f.name] for f in fields(Step) if f.name in step or f.name != "version"}
-    for name, dtype in _ARRAYS.items():
+    for name, dtype in ARRAYS.items():
         values[name] = np.array(values[name], dtype=dtype)
     values["judgments"].setflags(write=False)
     return values

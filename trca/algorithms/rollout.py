@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.env_pool import EnvPool, PooledEnv, Transition
+from trca.algorithms.packing import pack, unpack
 from trca.algorithms.records import Rollout, Step, changed_facts
 from trca.algorithms.seeding import derive_seed
 from trca.envs.responses import ACTION_FORMAT, ResponseFormat
@@ -97,6 +98,14 @@ class RolloutBatch:
     seconds: dict[str, float] = field(
         default_factory=lambda: {"generation": 0.0, "environment": 0.0, "judging": 0.0}
     )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels as columns; see `trca.algorithms.packing`."""
+        return _unpacked, (pack(self.rollouts), self.failures, self.seconds)
+
+
+def _unpacked(packed: dict[str, Any], failures: Any, seconds: Any) -> RolloutBatch:
+    return RolloutBatch(unpack(packed), failures, seconds)
 
 
 class RolloutLoop:

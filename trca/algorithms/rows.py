@@ -146,21 +146,21 @@ def make_rows(
             such a response has no action token.
     """
     steps = [step for rollout in rollouts for step in rollout.steps]
-    masks = [
-        np.ones_like(s.action_mask)
-        if train_malformed and not s.action_mask.any()
-        else s.action_mask
-        for s in steps
-    ]
-    counts = np.array([mask.sum() for mask in masks], dtype=np.int64)
+    responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
+    action = _flat([s.action_mask for s in steps], np.bool_)
+    ends = np.concatenate([[0], np.cumsum(action)])[np.concatenate([[0], np.cumsum(responses)])]
+    counts = np.diff(ends)
+    if train_malformed:
+        action |= np.repeat(counts == 0, responses)
+        counts = np.where(counts == 0, responses, counts)
     old_logprobs = _flat([s.old_logprobs for s in steps], np.float32)
     return Rows(
         number=np.arange(len(steps)),
         total=len(steps),
         tokens=_flat([ids for s in steps for ids in (s.prompt_ids, s.response_ids)], np.int32),
         prompt_lengths=np.array([len(s.prompt_ids) for s in steps], dtype=np.int64),
-        response_lengths=np.array([len(s.response_ids) for s in steps], dtype=np.int64),
-        action=_flat(masks, np.bool_),
+        response_lengths=responses,
+        action=action,
         old_logprobs=old_logprobs,
         reference=np.zeros_like(old_logprobs),
         advantages=advantages_of(rollouts).astype(np.float32),
