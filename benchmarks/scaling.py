@@ -1,0 +1,298 @@
+"""How sampling grows with env runners, and what an iteration costs the driver.
+
+    OMP_NUM_THREADS=1 python benchmarks/scaling.py runners --counts 1 4 16 64
+    OMP_NUM_THREADS=1 python benchmarks/scaling.py driver
+
+`runners` plays real rollouts on real runners with a stand-in engine, whose completions arrive after
+a latency drawn from a distribution. The runners mostly sleep, so that many fit on two cores, and
+each gets the same number of groups. Efficiency is the time of the fewest runners over the time of
+all. `driver` makes the records of a large iteration and takes them through all that a driver does
+with them: fetching, credit, metrics, rows, the learners' shares, and the object store.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import itertools
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from trca.policies.engines.engine import Completion, EngineSpec, Request, SamplingParams
+
+T = TypeVar("T")
+LATENCY_S: Final = (0.55, 0.72, 0.88, 1.02, 1.15, 1.29, 1.46, 1.68, 2.02, 3.10)
+"""Deciles of a completion's latency."""
+MODEL: Final = "shrunk:Qwen/Qwen2.5-1.5B-Instruct"
+
+
+def stand_in(spec: EngineSpec) -> StandIn:
+    """Opens a stand-in engine; an entry of ``engine=benchmarks/scaling.py:stand_in``."""
+    return StandIn(spec)
+
+
+class StandIn:
+    """An engine that computes nothing: each completion arrives after a latency of its own.
+
+    Attributes:
+        version: Version of the weights.
+    """
+
+    version = 0
+
+    def __init__(self, spec: EngineSpec) -> None:
+        from trca.policies.models import load_tokenizer
+
+        text = "<think>x</think><action>look</action>"
+        self._ids = np.array(load_tokenizer(spec.model)(text)["input_ids"], dtype=np.int32)
+        self._due: list[tuple[float, int, Future[Completion]]] = []
+        self._count = itertools.count()
+        self._changed = threading.Condition()
+        self._open = True
+        threading.Thread(target=self._deliver, daemon=True).start()
+
+    def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
+        """Starts a completion, which arrives when its latency is over."""
+        draw = np.random.default_rng(request.seed).random() * (len(LATENCY_S) - 1)
+        latency = float(np.interp(draw, range(len(LATENCY_S)), LATENCY_S))
+        future: Future[Completion] = Future()
+        with self._changed:
+            heapq.heappush(self._due, (time.monotonic() + latency, next(self._count), future))
+            self._changed.notify()
+        return future
+
+    def flush(self) -> None:
+        """Needs nothing: completions arrive one by one."""
+
+    def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
+        """Takes the version alone."""
+        self.version = version
+
+    def close(self) -> None:
+        """Ends the thread."""
+        with self._changed:
+            self._open = False
+            self._changed.notify()
+
+    def _deliver(self) -> None:
+        while self._open:
+            with self._changed:
+                wait = self._due[0][0] - time.monotonic() if self._due else None
+                if wait is None or wait > 0:
+                    self._changed.wait(wait)
+                    continue
+                future = heapq.heappop(self._due)[2]
+            logprobs = np.full(len(self._ids), -0.1, np.float32)
+            future.set_result(Completion(self._ids, logprobs, "stop", self.version))
+
+
+def runners(counts: list[int], groups: int, steps: int) -> None:
+    """Seconds of a sampling phase at each number of runners."""
+    import ray
+
+    config = _config(steps).env_runners(num_cpus_per_env_runner=0.01)
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:
+        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, _temp_dir=folder)
+        print("| runners | rollouts | seconds | steps/s | efficiency | driver's CPU s |")
+        print("|---:|---:|---:|---:|---:|---:|")
+        alone = 0.0
+        for count in counts:
+            algorithm = config.copy().env_runners(num_env_runners=count).build_algo()
+            tasks = algorithm.panel("train").task_ids
+            group = algorithm.env_runner_group
+            _sample(group, _requests(tasks, count, "warm"))  # engines are made on first use
+            batch, seconds, cpu = _sample(group, _requests(tasks, count * groups, "measured"))
+            done = sum(r.env_steps() for r in batch.rollouts)
+            alone = alone or seconds
+            print(
+                f"| {count} | {len(batch.rollouts)} | {seconds:.2f} | {done / seconds:.0f}"
+                f" | {alone / seconds:.2f} | {cpu:.2f} |",
+                flush=True,
+            )
+            algorithm.stop()
+        ray.shutdown()
+
+
+def _sample(group: Any, requests: list[Any]) -> tuple[Any, float, float]:
+    """The rollouts, seconds, and the driver's seconds of processor time."""
+    from trca.algorithms.sampling import sample_groups
+
+    start, cpu = time.perf_counter(), time.process_time()
+    batch, _ = sample_groups(group, requests, SamplingParams(1.0, 64), 3600.0)
+    if batch.failures:
+        raise RuntimeError(batch.failures[0].reason)
+    return batch, time.perf_counter() - start, time.process_time() - cpu
+
+
+def _requests(tasks: Any, number: int, key: str) -> list[Any]:
+    from trca.algorithms.rollout import GroupRequest
+
+    return [
+        GroupRequest(k, tasks[k % len(tasks)], "train", 2, (key, k), None) for k in range(number)
+    ]
+
+
+def _config(steps: int) -> Any:
+    from trca.algorithms import ALGORITHMS
+
+    config: Any = ALGORITHMS["TRCA"].get_default_config()
+    return config.environment(
+        "trca/ALFWorld-v0", env_config={"games": "small", "max_steps": steps}
+    ).training(
+        model=MODEL,
+        engine=f"{os.path.abspath(__file__)}:stand_in",
+        template="compact",
+        max_prompt_tokens=512,
+        max_new_tokens=64,
+    )
+
+
+def driver(count: int, steps: int, prompt: int, response: int, learners: int) -> None:
+    """Seconds and bytes of the driver in an iteration."""
+    import ray
+
+    from trca.algorithms.credit import CREDIT_RULES
+    from trca.algorithms.metrics import credit_metrics, rollout_metrics
+    from trca.algorithms.records import StepBatch, assign_advantages
+    from trca.algorithms.rollout import RolloutBatch
+    from trca.algorithms.rows import make_rows
+    from trca.rubric import Budgets
+
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:
+        ray.init(
+            num_cpus=1,
+            include_dashboard=False,
+            log_to_driver=False,
+            _temp_dir=folder,
+            object_store_memory=8 << 30,
+        )
+        table: list[tuple[str, float, float, int]] = []
+
+        def measured(name: str, act: Callable[[], T], size: Callable[[T], int] = lambda _: 0) -> T:
+            start, cpu = time.perf_counter(), time.process_time()
+            result = act()
+            spent = (time.perf_counter() - start, time.process_time() - cpu)
+            table.append((name, *spent, size(result)))
+            return result
+
+        made = [RolloutBatch(_rollouts(k, count // 64, steps, prompt, response)) for k in range(64)]
+        parts = [ray.put(part) for part in made]
+        del made
+        rollouts = measured(
+            "fetch the rollouts",
+            lambda: [r for part in parts for r in ray.get(part).rollouts],
+            lambda rollouts: sum(_record_bytes(r) for r in rollouts),
+        )
+        categories = np.repeat(np.arange(3, dtype=np.int8), 5)
+        batch = measured("columns", lambda: StepBatch.from_rollouts(rollouts, categories))
+        rule = CREDIT_RULES.get("trca")
+        measured("credit", lambda: assign_advantages(rollouts, rule(batch)))
+        names = [f"o{k}" for k in range(15)]
+        measured(
+            "metrics",
+            lambda: (rollout_metrics(rollouts), credit_metrics(rollouts, batch, Budgets(), names)),
+        )
+        rows = measured(
+            "rows", lambda: make_rows(rollouts, batch, "rollout_mean", False), _rows_bytes
+        )
+        shards = measured(
+            f"shares of {learners} learners",
+            lambda: rows.shards(learners),
+            lambda shards: sum(map(_rows_bytes, shards)),
+        )
+        measured(
+            "put them",
+            lambda: [ray.put(shard) for shard in shards],
+            lambda refs: sum(map(_rows_bytes, shards)),
+        )
+        ray.shutdown()
+    print(f"{count:,} rollouts of {steps} steps, {prompt} + {response} tokens a step\n")
+    print("| driver | seconds | CPU seconds | MB |\n|---|---:|---:|---:|")
+    for name, seconds, cpu, size in table:
+        print(f"| {name} | {seconds:.2f} | {cpu:.2f} | {size / 1e6:,.0f} |")
+    walls, cpus = sum(line[1] for line in table), sum(line[2] for line in table)
+    print(f"| together | {walls:.2f} | {cpus:.2f} | |")
+
+
+def _rollouts(part: int, count: int, steps: int, prompt: int, response: int) -> list[Any]:
+    """Rollouts as a runner leaves them: real records, random tokens."""
+    from trca.algorithms.records import Rollout, Step
+
+    rng = np.random.default_rng(part)
+    judgments = (rng.random((count, steps, 15)) < 0.1).astype(np.uint8)
+    lengths = rng.integers(response // 2, response * 3 // 2 + 1, size=(count, steps))
+    prompts = rng.integers(0, 150_000, size=(count, steps, prompt), dtype=np.int32)
+    rollouts = []
+    for i in range(count):
+        made = []
+        for t in range(steps):
+            ids = rng.integers(0, 150_000, size=lengths[i, t], dtype=np.int32)
+            mask = np.zeros(len(ids), dtype=bool)
+            mask[-10:] = True
+            made.append(
+                Step(
+                    prompt_ids=prompts[i, t],
+                    response_ids=ids,
+                    action_mask=mask,
+                    old_logprobs=rng.random(len(ids), dtype=np.float32),
+                    observation=f"You see drawer {t} and a shelf. " * 8,
+                    response="<think>" + "word " * len(ids) + "</think>",
+                    action=f"go to drawer {t % 7}",
+                    context=f"drawer {t % 9}",
+                    next_context=f"drawer {(t + 1) % 9}",
+                    reward=0.0,
+                    judgments=judgments[i, t],
+                    parsed=True,
+                    accepted=t % 5 > 0,
+                )
+            )
+        group = part * (count // 8) + i // 8
+        rollouts.append(Rollout("task", "train", "Pick", group, i % 8, 1, steps=made))
+    return rollouts
+
+
+def _record_bytes(rollout: Any) -> int:
+    return sum(
+        step.prompt_ids.nbytes
+        + step.response_ids.nbytes
+        + step.action_mask.nbytes
+        + step.old_logprobs.nbytes
+        + step.judgments.nbytes
+        + len(step.observation)
+        + len(step.response)
+        for step in rollout.steps
+    )
+
+
+def _rows_bytes(rows: Any) -> int:
+    return sum(column.nbytes for column in vars(rows).values() if isinstance(column, np.ndarray))
+
+
+def main() -> None:
+    """Prints the table of one part."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=["runners", "driver"])
+    parser.add_argument("--counts", type=int, nargs="+", default=[1, 4, 16, 64])
+    parser.add_argument("--groups", type=int, default=1, help="rollout groups of each runner")
+    parser.add_argument("--steps", type=int, default=None)
+    parser.add_argument("--rollouts", type=int, default=64 * 128)
+    parser.add_argument("--prompt", type=int, default=400)
+    parser.add_argument("--response", type=int, default=40)
+    parser.add_argument("--learners", type=int, default=64)
+    asked = parser.parse_args()
+    if asked.part == "runners":
+        runners(asked.counts, asked.groups, asked.steps or 10)
+    else:
+        steps = asked.steps or 50
+        driver(asked.rollouts, steps, asked.prompt, asked.response, asked.learners)
+
+
+if __name__ == "__main__":
+    main()
