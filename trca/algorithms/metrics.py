@@ -25,6 +25,14 @@ ratio_mean, ratio_max     importance ratio, over the actions of all updates
 clip_ratio                share of ratios at which the clip stops the gradient
 approx_kl                 KL of the old policy to the new one on action tokens
 mismatch_kl               the same before any update: sampler against trainer
+mismatch_ratio            mean ratio of trainer to sampler of a token, before any update
+mismatch_ratio_max        the largest of them
+mismatch_below            share of tokens that are likelier for the sampler than for the trainer
+masked_tokens             share of action tokens outside of token_ratio_band
+masked_steps              share of steps with an action outside of action_ratio_band
+staleness                 mean number of updates between the weights that sampled a step and the
+                          trainer's
+staleness_max             the largest of them
 push_difference           largest difference of a log-probability between an engine and the
                           trainer, on a fixed prompt, after the push of weights
 kl, kl_format             KL to the reference, on action and on the other response tokens

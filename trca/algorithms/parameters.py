@@ -21,6 +21,7 @@ from trca.rubric import Budgets
 
 Positive = Annotated[int, Field(ge=1)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+Band = tuple[Annotated[float, Field(ge=0.0)], Annotated[float, Field(gt=0.0)]]
 RatioLevel = Literal["action", "action_mean", "token"]
 KLKind = Literal["k1", "k2", "k3", "k3+"]
 Aggregation = Literal["rollout_mean", "step_mean", "token_mean"]
@@ -138,6 +139,22 @@ class TextParameters(LossSettings):
     )
     recompute_logprobs: bool = Field(
         False, description="Recompute the old logprobs in the trainer instead of the sampler's."
+    )
+    importance_cap: float | None = Field(
+        None,
+        gt=0.0,
+        description="Multiply a step's advantage by its action's ratio of trainer to sampler, cut "
+        "at this cap (2 is usual); none: do not. Needs recompute_logprobs.",
+    )
+    token_ratio_band: Band | None = Field(
+        None,
+        description="Leave out tokens whose ratio of trainer to sampler is outside of (low, high), "
+        "such as (0.5, 5). Needs recompute_logprobs.",
+    )
+    action_ratio_band: Band | None = Field(
+        None,
+        description="Leave out steps whose action's mean ratio of trainer to sampler is outside of "
+        "(low, high), such as (0.99, 1.01). Needs recompute_logprobs.",
     )
     lr: float = Field(8e-7, gt=0.0, description="Learning rate of AdamW.")
     lr_warmup_updates: int = Field(0, ge=0, description="Updates of linear warm-up of the lr.")

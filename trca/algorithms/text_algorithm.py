@@ -10,6 +10,7 @@ import time
 from operator import methodcaller
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -27,6 +28,7 @@ from trca.algorithms.environments import env_creator, no_rubric
 from trca.algorithms.evaluation import Evaluation
 from trca.algorithms.learner_group import TextLearnerGroup
 from trca.algorithms.metrics import credit_metrics, rollout_metrics
+from trca.algorithms.mismatch import MISMATCH_METRICS, cause
 from trca.algorithms.records import Rollout, StepBatch, assign_advantages
 from trca.algorithms.rollout import Failure, GroupRequest, RolloutBatch
 from trca.algorithms.rows import Rows, make_rows
@@ -36,7 +38,9 @@ from trca.algorithms.text_env_runner import Operators
 from trca.algorithms.text_learner import UPDATE_METRICS
 from trca.envs.panel import Panel
 from trca.policies.canary import Canary, Sent, check
+from trca.policies.dtypes import DTYPES
 from trca.policies.engines.engine import SamplingParams
+from trca.policies.models import resolve_dtype
 from trca.rubric import Budgets
 
 logger = logging.getLogger(__name__)
@@ -72,6 +76,7 @@ class TextAlgorithm(Algorithm):
         self._first_reason = ""
         self._panels: dict[str, Panel] = {}
         self._canaries: dict[int, Canary] = {}
+        self._version: int | None = None
         self._credit = bind_credit(self.config.credit, self.config.parameters())
         super().setup(config)
         self._operators: Operators = self._ask_runner("operators")
@@ -126,6 +131,7 @@ class TextAlgorithm(Algorithm):
         """Restores the state."""
         super().set_state(state)
         self.training_steps = state.get(_TRAINING_STEPS, self.training_steps)
+        self._canaries, self._version = {}, None
 
     @classmethod
     def _should_create_evaluation_env_runners(cls, eval_config: AlgorithmConfig) -> bool:
@@ -184,6 +190,7 @@ class TextAlgorithm(Algorithm):
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
         learned_metrics = self.metrics.peek((LEARNER_RESULTS, DEFAULT_MODULE_ID))
         self._log({name: learned_metrics[name] for name in UPDATE_METRICS})
+        self._watch_mismatch({name: float(learned_metrics[name]) for name in MISMATCH_METRICS})
         learned = time.perf_counter()
         self.env_runner_group.sync_weights(
             from_worker_or_learner_group=self.learner_group, inference_only=True
@@ -191,6 +198,22 @@ class TextAlgorithm(Algorithm):
         self._check_push()
         seconds = {"learning": learned - start, "sync": time.perf_counter() - learned}
         self._log({"timing": seconds})
+
+    def _watch_mismatch(self, mismatch: dict[str, float]) -> None:
+        """Logs the age of the weights that sampled, and warns of a mismatch with its cause."""
+        versions = [step.version for rollout in self.rollouts for step in rollout.steps]
+        now = max(versions) if self._version is None else self._version
+        ages = [now - version for version in versions]
+        self._log({"staleness": float(np.mean(ages)), "staleness_max": max(ages)})
+        dtype = resolve_dtype(self.config.resolved_model(), self.config.dtype)
+        bound = DTYPES[dtype].mismatch
+        if mismatch["mismatch_kl"] > bound:
+            logger.warning(
+                "sampler and trainer disagree: mismatch_kl %.1e is above %.0e. Likely cause: %s",
+                mismatch["mismatch_kl"],
+                bound,
+                cause(mismatch, max(ages), dtype),
+            )
 
     def _check_push(self) -> None:
         """Asks every engine for its canary and compares it with what the learners sent."""
@@ -207,7 +230,7 @@ class TextAlgorithm(Algorithm):
                 scored[said] = max(scores, key=lambda sent: bool(sent.digest))  # who sent them
             before = self._canaries.get(number)
             worst = max(worst, check(canary, scored[said], before))
-            self._canaries[number] = canary
+            self._canaries[number], self._version = canary, scored[said].version
         self._log({"push_difference": worst})
 
     def _skip(self, failures: list[Failure]) -> None:

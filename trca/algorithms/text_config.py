@@ -164,6 +164,9 @@ class TextAlgorithmConfig(AlgorithmConfig):
             )
         if not self.in_evaluation:
             self._refuse_ignored(vars(self))
+        for name in ("importance_cap", "token_ratio_band", "action_ratio_band"):
+            if getattr(self, name) is not None and not self.recompute_logprobs:
+                raise ValueError(f"{name} compares with the trainer: set recompute_logprobs: true")
         if self.lora_rank and (lack := missing_peft()):
             raise ValueError(f"lora_rank is {self.lora_rank}: {lack}")
         if self.engine == "vllm" and (lack := missing_vllm()):

@@ -53,6 +53,7 @@ from torch import Tensor
 from trca.algorithms.gradients import add_up
 from trca.algorithms.last_mlp import last_mlp_at
 from trca.algorithms.losses import LossInputs, LossTerms, objective
+from trca.algorithms.mismatch import MISMATCH_METRICS, correct, drift_metrics
 from trca.algorithms.parameters import LossSettings
 from trca.algorithms.rows import Rows, segments
 from trca.algorithms.tensors import TokenBatch, no_tokens, one_response, token_batch
@@ -89,7 +90,7 @@ UPDATE_METRICS: Final = (
     *_SUMS,
     "ratio_max",
     "grad_norm",
-    "mismatch_kl",
+    *MISMATCH_METRICS,
     "skipped_updates",
     "lr",
 )
@@ -111,6 +112,7 @@ class TextLearner(TorchLearner):
         self._compared = False
         self._terms: list[LossTerms] = []
         self._sums: list[tuple[float, float, float]] = []
+        self._drifts: list[Any] = []
 
     def build(self) -> None:
         """Builds module and optimizer; every learner starts from the first one's weights."""
@@ -161,14 +163,17 @@ class TextLearner(TorchLearner):
         given: Any = training_data.batch
         rows, mismatch = self._scored(given)
         updates: list[dict[str, float]] = []
+        self._drifts.clear()
         for epoch in range(self.config.num_epochs):
             key = (*shuffle_key, epoch)
             for minibatch, factor in rows.minibatches(self.config.minibatch_size, key):
-                metrics = self._update_minibatch(minibatch, factor)
+                metrics = self._update_minibatch(minibatch, factor, updated=bool(updates))
                 if metrics is not None:
                     updates.append(metrics)
         if mismatch is None:
-            mismatch = updates[0]["approx_kl"] if updates else math.nan
+            drift = np.concatenate([*self._drifts, np.empty(0)])
+            mismatch = drift_metrics(drift, self._over_learners)
+            mismatch["mismatch_kl"] = updates[0]["approx_kl"] if updates else math.nan
         self._log_updates(updates, mismatch, len(rows) * self.config.num_epochs)
         self.after_gradient_based_update(timesteps=timesteps or {})
         return self.metrics.reduce()
@@ -321,7 +326,7 @@ class TextLearner(TorchLearner):
         parameters: Any = self._params.values()
         return list(parameters)
 
-    def _scored(self, rows: Rows) -> tuple[Rows, float | None]:
+    def _scored(self, rows: Rows) -> tuple[Rows, dict[str, float] | None]:
         """Fills in the reference's logprobs, and the policy's own where asked.
 
         Returns:
@@ -332,9 +337,8 @@ class TextLearner(TorchLearner):
         if not self.config.recompute_logprobs:
             return rows, None
         own = self._score(rows, reference=False)
-        drift = (own - rows.old_logprobs)[rows.action].astype(np.float64)
-        total = self._over_learners(np.array([np.sum(np.expm1(drift) - drift), len(drift)]))
-        return replace(rows, old_logprobs=own), float(total[0] / max(total[1], 1.0))
+        settings: Any = self.config
+        return correct(rows, own, settings, self._over_learners)
 
     def _score(self, rows: Rows, reference: bool) -> Any:
         """Log-probabilities of the response tokens that count, 0 elsewhere."""
@@ -347,8 +351,15 @@ class TextLearner(TorchLearner):
                     scores[counted] = out["logprobs"].cpu().numpy()
         return scores
 
-    def _update_minibatch(self, rows: Rows, factor: float) -> dict[str, float] | None:
+    def _update_minibatch(
+        self, rows: Rows, factor: float, updated: bool
+    ) -> dict[str, float] | None:
         """One optimizer step, of this learner's rows together with those of the others.
+
+        Args:
+            rows: This learner's rows of the mini-batch.
+            factor: See `Rows.minibatches`.
+            updated: Whether there was an update on these rollouts before.
 
         Returns:
             Metrics of the mini-batch; None where no learner's rows have a counted token.
@@ -369,6 +380,8 @@ class TextLearner(TorchLearner):
                 fwd_out=out,
             )
             loss.backward()
+            if not updated:
+                self._drifts.append(_drift(micro, batch, out["logprobs"]))
             acting, talking = micro.holding(micro.action), micro.holding(~micro.action)
             weights = micro.weights * factor
             shares = (float(weights[acting].sum()), float(weights[talking].sum()))
@@ -502,16 +515,24 @@ class TextLearner(TorchLearner):
         torch.distributed.all_reduce(tensor, reduce.MAX if largest else reduce.SUM)
         return tensor.cpu().numpy()
 
-    def _log_updates(self, updates: list[dict[str, float]], mismatch: float, rows: int) -> None:
+    def _log_updates(
+        self, updates: list[dict[str, float]], mismatch: dict[str, float], rows: int
+    ) -> None:
         means = dict.fromkeys(UPDATE_METRICS, math.nan)
         if updates:
             means |= {name: float(np.mean([u[name] for u in updates])) for name in updates[0]}
             means["ratio_max"] = max(u["ratio_max"] for u in updates)
         means["skipped_updates"] = sum(u["skipped_updates"] for u in updates)
-        means["mismatch_kl"] = mismatch
+        means |= mismatch
         means["lr"] = self._get_optimizer_lr(self.get_optimizer(DEFAULT_MODULE_ID))
         self.metrics.log_dict(means, key=DEFAULT_MODULE_ID, reduce="mean", window=1)
         trained = (DEFAULT_MODULE_ID, NUM_MODULE_STEPS_TRAINED)
         lifetime = (DEFAULT_MODULE_ID, NUM_MODULE_STEPS_TRAINED_LIFETIME)
         self.metrics.log_value(trained, rows, reduce="sum")
         self.metrics.log_value(lifetime, rows, reduce="lifetime_sum")
+
+
+def _drift(rows: Rows, batch: TokenBatch, logprobs: Tensor) -> Any:
+    """Trainer's minus sampler's log-probability of each action token, float64 (K,)."""
+    own = logprobs.detach().cpu().numpy().astype(np.float64)
+    return (own - rows.old_logprobs[batch.counted])[rows.action[batch.counted]]
