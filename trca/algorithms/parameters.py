@@ -112,6 +112,12 @@ class TextParameters(LossSettings):
     )
     tasks_per_iteration: Positive = Field(16, description="Rollout groups an iteration.")
     group_size: Positive = Field(8, description="Rollouts of one task, N.")
+    max_staleness: int = Field(
+        0,
+        ge=0,
+        description="Updates that a step's weights may lag behind when it is trained on: env "
+        "runners sample so many iterations ahead while the learners update. 0 is the paper's.",
+    )
     max_failed_iterations: Positive = Field(
         3, description="Iterations in a row without a single rollout before training stops."
     )

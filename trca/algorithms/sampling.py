@@ -41,7 +41,7 @@ def sample_groups(
     ids = runners.healthy_env_runner_ids()[: len(groups)]
     if remote and ids:
         hands = [groups[k :: len(ids)] for k in range(len(ids))]
-        calls: Any = [partial(_sample, groups=hand, sampling=sampling) for hand in hands]
+        calls: Any = [partial(sample_on, groups=hand, sampling=sampling) for hand in hands]
         parts = runners.foreach_env_runner(
             calls,
             local_env_runner=False,
@@ -49,17 +49,19 @@ def sample_groups(
             timeout_seconds=timeout_s,
         )
     elif not remote:
-        parts = [_sample(local, groups, sampling)]
-    return _merge([batch for batch, _ in parts], groups), [metrics for _, metrics in parts]
+        parts = [sample_on(local, groups, sampling)]
+    return merge_batches([batch for batch, _ in parts], groups), [metrics for _, metrics in parts]
 
 
-def _sample(
+def sample_on(
     runner: TextEnvRunner, groups: Sequence[GroupRequest], sampling: SamplingParams
 ) -> tuple[RolloutBatch, dict[str, Any]]:
+    """Samples groups on one runner; returns the rollouts and the runner's metrics."""
     return runner.sample(groups=groups, sampling=sampling), runner.get_metrics()
 
 
-def _merge(parts: list[RolloutBatch], groups: Sequence[GroupRequest]) -> RolloutBatch:
+def merge_batches(parts: list[RolloutBatch], groups: Sequence[GroupRequest]) -> RolloutBatch:
+    """Puts the rollouts of several runners together; groups that are not there are missing."""
     merged = RolloutBatch()
     for part in parts:
         merged.rollouts += part.rollouts

@@ -33,6 +33,7 @@ from trca.algorithms.records import Rollout, StepBatch, assign_advantages
 from trca.algorithms.rollout import Failure, GroupRequest, RolloutBatch
 from trca.algorithms.rows import Rows, make_rows
 from trca.algorithms.sampling import sample_groups
+from trca.algorithms.sampling_ahead import SamplingAhead
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.text_env_runner import Operators
 from trca.algorithms.text_learner import UPDATE_METRICS
@@ -76,7 +77,7 @@ class TextAlgorithm(Algorithm):
         self._first_reason = ""
         self._panels: dict[str, Panel] = {}
         self._canaries: dict[int, Canary] = {}
-        self._version: int | None = None
+        self._ahead: SamplingAhead | None = None
         self._credit = bind_credit(self.config.credit, self.config.parameters())
         super().setup(config)
         self._operators: Operators = self._ask_runner("operators")
@@ -131,7 +132,7 @@ class TextAlgorithm(Algorithm):
         """Restores the state."""
         super().set_state(state)
         self.training_steps = state.get(_TRAINING_STEPS, self.training_steps)
-        self._canaries, self._version = {}, None
+        self._canaries = {}
 
     @classmethod
     def _should_create_evaluation_env_runners(cls, eval_config: AlgorithmConfig) -> bool:
@@ -142,23 +143,32 @@ class TextAlgorithm(Algorithm):
         return env_specifier, env_creator(env_specifier)
 
     def _sample(self) -> RolloutBatch:
-        config = self.config
-        number = self.training_steps
+        config, number = self.config, self.training_steps
         self.training_steps += 1
-        split = config.train_split
-        seed = config.seed or 0
+        sampling = SamplingParams(config.temperature, config.max_new_tokens)
+        if config.max_staleness:
+            if self._ahead is None:
+                self._ahead = SamplingAhead(
+                    self.env_runner_group, self._groups, sampling, config.max_staleness
+                )
+            sampled, metrics = self._ahead.take(number, config.sample_timeout_s)
+        else:
+            sampled, metrics = sample_groups(
+                self.env_runner_group, self._groups(number), sampling, config.sample_timeout_s
+            )
+        self.metrics.aggregate(metrics, key=ENV_RUNNER_RESULTS)
+        return sampled
+
+    def _groups(self, number: int) -> list[GroupRequest]:
+        """The rollout groups of an iteration."""
+        config = self.config
+        split, seed = config.train_split, config.seed or 0
         tasks = self.panel(split).batch(number, config.tasks_per_iteration, seed)
         key, progress = ("training", seed, number), min(1.0, number / config.iterations)
-        groups = [
+        return [
             GroupRequest(k, task, split, config.group_size, key, progress)
             for k, task in enumerate(tasks)
         ]
-        sampling = SamplingParams(config.temperature, config.max_new_tokens)
-        sampled, metrics = sample_groups(
-            self.env_runner_group, groups, sampling, config.sample_timeout_s
-        )
-        self.metrics.aggregate(metrics, key=ENV_RUNNER_RESULTS)
-        return sampled
 
     def _assign_credit(self, sampled: RolloutBatch) -> Rows:
         start = time.perf_counter()
@@ -202,7 +212,8 @@ class TextAlgorithm(Algorithm):
     def _watch_mismatch(self, mismatch: dict[str, float]) -> None:
         """Logs the age of the weights that sampled, and warns of a mismatch with its cause."""
         versions = [step.version for rollout in self.rollouts for step in rollout.steps]
-        now = max(versions) if self._version is None else self._version
+        local: Any = self.env_runner_group.local_env_runner  # it has what was pushed last
+        now = max(local.weights_version, *versions)
         ages = [now - version for version in versions]
         self._log({"staleness": float(np.mean(ages)), "staleness_max": max(ages)})
         dtype = resolve_dtype(self.config.resolved_model(), self.config.dtype)
@@ -216,7 +227,12 @@ class TextAlgorithm(Algorithm):
             )
 
     def _check_push(self) -> None:
-        """Asks every engine for its canary and compares it with what the learners sent."""
+        """Asks every engine for its canary and compares it with what the learners sent.
+
+        Runners that sample ahead are busy: their steps say which version they were sampled with.
+        """
+        if self.config.max_staleness:
+            return
         runners, scored = self.env_runner_group, dict[bytes, Sent]()
         answers: list[tuple[int, Canary]] = runners.foreach_env_runner(
             methodcaller("canary"), local_env_runner=runners.num_remote_env_runners() == 0
@@ -230,7 +246,7 @@ class TextAlgorithm(Algorithm):
                 scored[said] = max(scores, key=lambda sent: bool(sent.digest))  # who sent them
             before = self._canaries.get(number)
             worst = max(worst, check(canary, scored[said], before))
-            self._canaries[number], self._version = canary, scored[said].version
+            self._canaries[number] = canary
         self._log({"push_difference": worst})
 
     def _skip(self, failures: list[Failure]) -> None:

@@ -167,6 +167,11 @@ class TextAlgorithmConfig(AlgorithmConfig):
         for name in ("importance_cap", "token_ratio_band", "action_ratio_band"):
             if getattr(self, name) is not None and not self.recompute_logprobs:
                 raise ValueError(f"{name} compares with the trainer: set recompute_logprobs: true")
+        if self.max_staleness and not self.in_evaluation and self.num_env_runners == 0:
+            raise ValueError(
+                f"max_staleness is {self.max_staleness}: sampling ahead needs processes of its own;"
+                " set num_env_runners to 1 or more"
+            )
         if self.lora_rank and (lack := missing_peft()):
             raise ValueError(f"lora_rank is {self.lora_rank}: {lack}")
         if self.engine == "vllm" and (lack := missing_vllm()):
