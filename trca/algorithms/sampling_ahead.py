@@ -100,7 +100,9 @@ class SamplingAhead:
 
     def _finish(self, reference: Any) -> None:
         runner, iteration = self._running.pop(reference)
-        self._open[iteration] = self._open.get(iteration, 1) - 1
+        if iteration not in self._open:  # it came after the time limit: its groups are missing
+            return
+        self._open[iteration] -= 1
         try:
             self._parts.setdefault(iteration, []).append(ray.get(reference))
         except ray.exceptions.RayError:  # its groups are missing; RLlib restarts the runner
