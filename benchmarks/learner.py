@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import resource
 import statistics
 import sys
 import tempfile
@@ -151,7 +150,9 @@ def _measure_peak(kind: str, case: Case, folder: str, sender: Any) -> None:
     act = {"learner": learner_update, "bare": bare_update}[kind](case, folder)
     act()
     act()
-    sender.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10 - before)
+    # Not ru_maxrss, which a child inherits from a larger parent.
+    status = Path("/proc/self/status").read_text()
+    sender.send(int(status.split("VmHWM:")[1].split()[0]) / 2**10 - before)
 
 
 def make_learner(folder: str, **settings: Any) -> Any:
