@@ -6,6 +6,7 @@ import gymnasium
 import pytest
 
 from trca.algorithms.env_pool import EnvPool
+from trca.common.threads import StuckError
 
 
 class Shop(gymnasium.Env):
@@ -41,6 +42,26 @@ class Remote(Shop):
         return super().step(action)
 
 
+class Closed(Shop):
+    """A shop that keeps some customers for ever."""
+
+    over = threading.Event()
+
+    def reset(self, *, seed=None, options=None):
+        if options == {"task": "queue"}:
+            self.over.wait()
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        if action == "stay":
+            self.over.wait()
+        return super().step(action)
+
+
+class RemoteClosed(Closed):
+    waits = True
+
+
 class Wholesale(Shop):
     """A shop that looks up a turn's goods together."""
 
@@ -72,10 +93,10 @@ def test_32_environments_that_wait_take_one_wait_a_turn():
     pool.close()
 
 
-def test_environments_that_do_not_wait_step_in_this_thread():
+def test_environments_that_do_not_wait_step_in_one_thread():
     pool, environments = taken(Shop, 3)
     results = step(pool, [(env, "buy") for env in environments])
-    assert {result[-1]["thread"] for result in results} == {threading.current_thread()}
+    assert len({result[-1]["thread"] for result in results}) == 1
 
 
 @pytest.mark.parametrize("env_class", [Shop, Remote])
@@ -93,7 +114,7 @@ def test_a_class_looks_up_a_turn_at_once_before_its_steps():
     Wholesale.calls.clear()
     pool = EnvPool(lambda split: Wholesale() if split == "train" else Shop())
     environments = [pool.take(split) for split in ("train", "valid", "train")]
-    pool.step([(env, "tea") for env in environments])
+    step(pool, [(env, "tea") for env in environments])
     one, _, other = (env.env.unwrapped for env in environments)
     assert Wholesale.calls == [[(one, [], "tea"), (other, [], "tea")]]
 
@@ -126,3 +147,28 @@ def test_seconds_are_counted_until_taken():
     assert seconds["environment"] > 0
     assert seconds["judging"] == 0
     assert pool.take_seconds() == {"environment": 0.0, "judging": 0.0}
+
+
+@pytest.mark.parametrize("env_class", [Closed, RemoteClosed])
+def test_a_step_that_never_returns_is_given_up_and_named(env_class):
+    pool = EnvPool(lambda split: env_class(), timeout_s=0.1)
+    environments = [pool.take("train") for _ in range(3)]
+    first, stuck, third = pool.step(list(zip(environments, ["tea", "stay", "milk"], strict=True)))
+    while not stuck.done():
+        pool.give_up_stuck()
+    assert (first.result()[0], third.result()[0]) == ("did tea", "did milk")
+    words = rf"{env_class.__name__}: step\('stay'\) has not returned for 0.1 s, at threading.py"
+    with pytest.raises(StuckError, match=words):
+        stuck.result()
+    pool.give_back(environments[1], broken=True)
+    assert not environments[1].env.unwrapped.closed  # that could wait for ever too
+    assert step(pool, [(environments[0], "more tea")])[0][0] == "did more tea"
+    pool.close()
+
+
+def test_a_reset_that_never_returns_is_given_up():
+    pool = EnvPool(lambda split: Closed(), timeout_s=0.1)
+    with pytest.raises(StuckError, match="environment Closed: reset"):
+        pool.reset(pool.take("train"), 1, {"task": "queue"})
+    assert pool.reset(pool.take("train", fresh=True), 1, {"task": "tea"})[0].startswith("seed 1")
+    pool.close()

@@ -11,8 +11,10 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from tests.toy import Rooms
 from trca.algorithms import TRCAConfig, evaluate_panel, local_runner
+from trca.algorithms.credit import bind_credit
 from trca.algorithms.records import StepBatch
-from trca.algorithms.rollout import GroupRequest, RolloutLoop
+from trca.algorithms.rollout import Failure, GroupRequest, Limits, RolloutLoop
+from trca.algorithms.seeding import derive_seed
 from trca.envs import make
 from trca.envs.responses import ACTION_FORMAT
 from trca.envs.searchqa.search_r1 import SEARCH_R1_FORMAT
@@ -31,13 +33,23 @@ class RemoteRooms(Rooms):
     waits = True
 
 
-def make_loop(model, env_class=Rooms, wrapper=lambda env: env, **env_config):
+def make_loop(
+    model,
+    env_class=Rooms,
+    wrapper=lambda env: env,
+    engine=None,
+    limits=Limits(),  # noqa: B008
+    open_engine=None,
+    **env_config,
+):
     tokenizer = load_tokenizer(str(model))
     return RolloutLoop(
         lambda split: wrapper(make(env_class, split=split, **env_config)),
-        TransformersEngine(load_model(str(model)), tokenizer),
+        engine or TransformersEngine(load_model(str(model)), tokenizer),
         Prompter(tokenizer, "compact"),
         tokenizer,
+        limits=limits,
+        open_engine=open_engine,
     )
 
 
@@ -152,6 +164,140 @@ def test_a_group_of_a_broken_environment_is_missing_with_its_reason_on_one_line(
         1: (4, "OSError: the roof is leaking"),
         2: (4, "RuntimeError: the door of train-2 is stuck"),
     }
+    assert {(i.which, i.task_id, i.action) for i in left.incidents if i.task_id == "train-2"} == {
+        ("0 of group 2", "train-2", "retried"),
+        ("0 of group 2", "train-2", "dropped"),
+    }
+
+
+def tell(incidents):
+    return [(i.kind, i.which, i.task_id, i.reason, i.action) for i in incidents]
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+def test_a_rollout_that_fails_once_is_played_again_from_the_same_seeds(batch, model, waiting):
+    class Shaky(Rooms):
+        waits = waiting
+        made: ClassVar[list] = []
+
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.made.append(self)
+
+        def take_action(self, action):
+            if self is self.made[5]:
+                raise OSError("the roof is leaking")
+            if self is self.made[2]:
+                threading.Event().wait()
+            return super().take_action(action)
+
+    loop = make_loop(model, Shaky, limits=Limits(env_step_timeout_s=0.3))
+    left = loop.run(GROUPS, SAMPLING)
+    assert plain(left.rollouts) == plain(batch.rollouts)
+    assert left.failures == []
+    assert len(Shaky.made) == 14
+    (_, _, _, stuck, _), leaking = sorted(tell(left.incidents), key=lambda i: i[1])[::-1]
+    assert leaking == (
+        "rollout",
+        "1 of group 1",
+        "train-1",
+        "OSError: the roof is leaking",
+        "retried",
+    )
+    assert "environment Shaky: step(" in stuck
+    assert "has not returned for 0.3 s, at threading.py" in stuck
+    loop.close()
+
+
+@pytest.mark.parametrize("policy", ["drop_group", "go_on"])
+def test_a_rollout_that_fails_twice_is_missing_and_its_group_with_it_or_not(batch, model, policy):
+    class Leaking(Rooms):
+        def reset(self, *, seed=None, options=None):
+            self.seed = seed
+            return super().reset(seed=seed, options=options)
+
+        def take_action(self, action):
+            if self.seed == derive_seed("training", 7, 0, 1, 3, "reset") % 2**31:
+                raise OSError("the roof is leaking")
+            return super().take_action(action)
+
+    loop = make_loop(model, Leaking, limits=Limits(on_missing_rollout=policy))
+    left = loop.run(GROUPS, SAMPLING)
+    others = [r for r in batch.rollouts if (r.group, r.index) != (1, 3)]
+    whole = [r for r in batch.rollouts if r.group != 1]
+    lost = {"drop_group": 4, "go_on": 1}[policy]
+    assert plain(left.rollouts) == plain(whole if policy == "drop_group" else others)
+    assert left.failures == [Failure(1, "train-1", lost, "OSError: the roof is leaking")]
+    assert [i.action for i in left.incidents] == ["retried", "dropped"]
+
+
+def test_a_group_that_lacks_a_rollout_is_credited_as_a_smaller_group(batch, model):
+    categories = RubricLibrary.load(Rooms.library).categories
+    credit = bind_credit("trca", TRCAConfig().parameters())
+
+    def advantages(rollouts):
+        own = credit(StepBatch.from_rollouts(rollouts, categories))
+        lengths = np.cumsum([len(r.steps) for r in rollouts])[:-1]
+        return {
+            (r.group, r.index): a for r, a in zip(rollouts, np.split(own, lengths), strict=True)
+        }
+
+    lacking = [r for r in batch.rollouts if (r.group, r.index) != (1, 3)]
+    together = advantages(lacking)
+    for group in range(3):
+        alone = advantages([r for r in lacking if r.group == group])
+        for key, own in alone.items():
+            np.testing.assert_array_equal(together[key], own)
+    assert not np.array_equal(together[1, 0], advantages(batch.rollouts)[1, 0])
+
+
+class Faulty(TransformersEngine):
+    """An engine that breaks at its third batch and for good, in the way that is asked for."""
+
+    how = "raises"
+    batches = 0
+
+    def generate(self, requests, sampling):
+        self.batches += 1
+        if self.batches < 3:
+            return super().generate(requests, sampling)
+        if self.how == "hangs":
+            threading.Event().wait()
+        raise RuntimeError("the GPU fell off the bus")
+
+
+@pytest.mark.parametrize("how", ["raises", "hangs"])
+def test_an_engine_that_dies_or_hangs_is_opened_again_and_loses_nothing(batch, model, how):
+    tokenizer = load_tokenizer(str(model))
+    opened = []
+
+    def open_engine():
+        opened.append(TransformersEngine(load_model(str(model)), tokenizer))
+        return opened[-1]
+
+    engine = Faulty(load_model(str(model)), tokenizer)
+    engine.how = how
+    loop = make_loop(
+        model, engine=engine, limits=Limits(generation_timeout_s=3.0), open_engine=open_engine
+    )
+    left = loop.run(GROUPS, SAMPLING)
+    assert plain(left.rollouts) == plain(batch.rollouts)
+    assert loop.engine is opened[0]
+    last = tell(left.incidents)[-1]
+    assert last == ("engine", "Faulty", "", "it does not generate any more", "opened again")
+    reasons = {i.reason for i in left.incidents if i.kind == "rollout"}
+    if how == "raises":
+        assert reasons == {"RuntimeError: the GPU fell off the bus"}
+    else:
+        (reason,) = reasons
+        assert "engine Faulty with 9 requests has not returned for 3 s" in reason
+    loop.close()
+
+
+def test_a_rollout_that_takes_too_long_is_given_up(model):
+    left = make_loop(model, limits=Limits(rollout_timeout_s=1e-9)).run(GROUPS[:1], SAMPLING)
+    reason = "StuckError: the rollout has not ended in 1e-09 s, after 0 steps"
+    assert left.failures == [Failure(0, "train-0", 4, reason)]
 
 
 @pytest.fixture(scope="module")

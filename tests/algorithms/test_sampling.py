@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 from trca.algorithms.records import Rollout
 from trca.algorithms.rollout import Failure, GroupRequest, RolloutBatch
 from trca.algorithms.sampling import LOST, sample_groups
@@ -7,18 +9,24 @@ GROUPS = [GroupRequest(k, f"task-{k}", "train", 2, ("training", 0)) for k in ran
 
 
 class Runners:
-    """Two remote runners; the second is lost."""
+    """Two remote runners; the second dies in its first call."""
 
     local_env_runner = None
+
+    def __init__(self):
+        self.alive = [1, 2]
+        self._worker_manager = SimpleNamespace(actors=dict)
 
     def num_remote_env_runners(self):
         return 2
 
     def healthy_env_runner_ids(self):
-        return [1, 2]
+        return self.alive
 
-    def foreach_env_runner(self, calls, **kwargs):
-        return [calls[0](Runner(2.0))]
+    def foreach_env_runner(self, calls, remote_worker_ids, **kwargs):
+        self.alive = [1]
+        pairs = zip(remote_worker_ids, calls, strict=True)
+        return [call(Runner(2.0)) for number, call in pairs if number == 1]
 
 
 class Runner:
@@ -38,9 +46,22 @@ class Runner:
         return {"steps": 4}
 
 
-def test_a_lost_runner_costs_its_own_groups_alone():
+def test_the_groups_of_a_lost_runner_are_sampled_on_the_others():
     batch, metrics = sample_groups(Runners(), GROUPS, SamplingParams(), 1.0)
-    assert [(r.group, r.index) for r in batch.rollouts] == [(0, 0), (0, 1), (2, 0), (2, 1)]
-    assert batch.failures == [Failure(1, "task-1", 2, LOST)]
+    assert [(r.group, r.index) for r in batch.rollouts] == [
+        (g, k) for g in range(3) for k in (0, 1)
+    ]
+    assert batch.failures == []
+    assert [(i.kind, i.which, i.reason, i.action) for i in batch.incidents] == [
+        ("env runner", "2", LOST, "retried")
+    ]
     assert batch.seconds["generation"] == 2.0
-    assert metrics == [{"steps": 4}]
+    assert metrics == [{"steps": 4}] * 2
+
+
+def test_groups_are_missing_where_no_runner_is_left():
+    runners = Runners()
+    runners.alive = [2]
+    batch, _ = sample_groups(runners, GROUPS[:1], SamplingParams(), 1.0)
+    assert batch.failures == [Failure(0, "task-0", 2, LOST)]
+    assert [i.action for i in batch.incidents] == ["dropped"]

@@ -80,6 +80,7 @@ def test_an_iteration_changes_the_weights_and_reports_its_metrics(make_config, c
         "generation", "environment", "judging", "credit", "learning", "sync",
     }  # fmt: skip
     assert result["missing_rollouts"] == 0
+    assert set(result["memory_mb"]) == {"driver", "runners"}
     assert result["mismatch_kl"] < 1e-6
     assert result["ratio_mean"] == pytest.approx(1.0, abs=0.2)
     assert result["panel_hash"] == algorithm.panel("train").hash
@@ -90,7 +91,7 @@ def test_an_iteration_changes_the_weights_and_reports_its_metrics(make_config, c
     algorithm.stop()
 
 
-def test_rollouts_do_not_depend_on_the_number_of_runners_and_a_killed_one_costs_its_share(
+def test_rollouts_do_not_depend_on_the_number_of_runners_and_a_killed_one_costs_nothing(
     make_config,
 ):
     seen = []
@@ -111,8 +112,9 @@ def test_rollouts_do_not_depend_on_the_number_of_runners_and_a_killed_one_costs_
     runners = algorithm.env_runner_group
     victim = runners._worker_manager.actors()[runners.healthy_env_runner_ids()[0]]
     ray.kill(victim, no_restart=False)
-    assert algorithm.train()["missing_rollouts"] == 8
-    assert {f.reason for f in algorithm.failures} == {"its env runner was lost or too slow"}
+    assert algorithm.train()["missing_rollouts"] == 0
+    (lost,) = algorithm.incidents
+    assert (lost.kind, lost.action) == ("env runner", "retried")
     wait_until_alive(victim)
     result = algorithm.train()
     assert result["missing_rollouts"] == 0

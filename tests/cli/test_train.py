@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from trca.algorithms.records import read_rollouts
 from trca.cli import app
+from trca.cli.failures import read_failures
 from trca.cli.run_folder import RunFolder
 
 SMALL = [
@@ -32,7 +33,7 @@ SMALL = [
     "--set=num_env_runners=0",
     "--set=num_learners=0",
 ]
-NOISE = ("seconds", "time", "timing", "tokens_per_second", "throughput", "restore")
+NOISE = ("seconds", "time", "timing", "tokens_per_second", "throughput", "restore", "memory_mb")
 
 
 def trca(folder, *arguments):
@@ -135,6 +136,8 @@ def test_a_killed_run_goes_on_and_ends_bit_for_bit_where_it_would_have(runs):
     assert RunFolder(folder / "killed").last_iteration() in (1, 2)
     run(folder, "train", "--resume=killed")
     whole, resumed = folder / "quickstart", folder / "killed"
+    (driver,) = read_failures(RunFolder(resumed).failures)
+    assert (driver["kind"], driver["action"][:23]) == ("driver", "resumed after iteration")
     assert figures(resumed) == figures(whole)
     assert weights(RunFolder(resumed).checkpoint()) == weights(RunFolder(whole).checkpoint())
 

@@ -1,18 +1,22 @@
-"""The pool of environments that a rollout loop plays in: it makes, steps, times and keeps them."""
+"""The pool of environments that a rollout loop plays in: it makes, steps, times and keeps them.
+
+All calls of environments run in threads, so that one that never returns can be given up: those that
+wait on a network side by side, the others in one thread, in order.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, SupportsFloat
 
 import gymnasium
 
+from trca.common.threads import StuckError, Task, Threads, stuck, wait
 from trca.envs.annotate import RubricAnnotation
 
 logger = logging.getLogger(__name__)
@@ -34,6 +38,8 @@ class PooledEnv:
         idle_actions: Its admissible actions that change nothing.
         waits: Whether its steps wait on a network.
         operators: Ids of the rubric operators that judge it, in library order.
+        name: Its id, or its class.
+        stuck: Whether a call of it never returned.
     """
 
     env: gymnasium.Env[str, str]
@@ -42,8 +48,10 @@ class PooledEnv:
     idle_actions: frozenset[str]
     waits: bool
     operators: tuple[str, ...]
+    name: str
     _total: _Stopwatch
     _unjudged: _Stopwatch
+    stuck: bool = False
 
     def take_seconds(self) -> tuple[float, float]:
         """Returns the seconds spent in the environment and in judging since the last call."""
@@ -55,49 +63,67 @@ class PooledEnv:
 class EnvPool:
     """Environments by split, reused from episode to episode: making one costs more than a reset."""
 
-    def __init__(self, make_env: Callable[[str], gymnasium.Env[str, str]]) -> None:
+    def __init__(
+        self, make_env: Callable[[str], gymnasium.Env[str, str]], timeout_s: float = math.inf
+    ) -> None:
         """Starts empty.
 
         Args:
             make_env: Makes an environment of a split; it takes actions.
+            timeout_s: Seconds that a step or a reset may take.
         """
         self._make_env = make_env
+        self._timeout_s = timeout_s
         self._idle: dict[str, list[PooledEnv]] = {}
-        self._threads: ThreadPoolExecutor | None = None
+        self._one = Threads(1, "trca-env")
+        self._many = Threads(_MOST_THREADS, "trca-env")
+        self._running: dict[Task, tuple[PooledEnv, str]] = {}
         self._lock = threading.Lock()
         self._waited = self._unjudged = self._judging = 0.0
 
-    def take(self, split: str) -> PooledEnv:
-        """Takes an idle environment of a split, or makes one."""
+    def take(self, split: str, *, fresh: bool = False) -> PooledEnv:
+        """Takes an environment of a split; making one has no time limit.
+
+        Args:
+            split: The split.
+            fresh: Whether to make one even where one is idle.
+        """
         idle = self._idle.setdefault(split, [])
-        return idle.pop() if idle else self._make(split)
+        if idle and not fresh:
+            return idle.pop()
+        made: PooledEnv = self._one.submit(self._make, split).result()
+        return made
 
     def give_back(self, env: PooledEnv, *, broken: bool = False) -> None:
         """Takes an environment back.
 
         Args:
             env: The environment.
-            broken: Whether an error left it in an unknown state: it is closed.
+            broken: Whether an error left it in an unknown state: it is closed, unless it is stuck.
         """
         if broken:
-            with suppress(Exception):
-                env.env.close()
+            if not env.stuck:
+                self._wait(self._one.submit(env.env.close), env, "close()")
         else:
             self._idle.setdefault(env.split, []).append(env)
 
     def reset(
         self, env: PooledEnv, seed: int, options: dict[str, Any]
     ) -> tuple[str, dict[str, Any]]:
-        """Starts an episode; see `gymnasium.Env.reset`."""
-        start = time.perf_counter()
-        try:
-            return env.env.reset(seed=seed, options=options)
-        finally:
-            self._read_stopwatches(env)
-            self.count(time.perf_counter() - start)
+        """Starts an episode; see `gymnasium.Env.reset`.
 
-    def step(self, actions: Sequence[tuple[PooledEnv, str]]) -> list[Future[Transition]]:
-        """Takes one step in each environment; those that wait on a network wait in threads.
+        Raises:
+            StuckError: When it does not return in time.
+        """
+        start = time.perf_counter()
+        reset = self._one.submit(self._reset, env, seed, options)
+        self._wait(reset, env, f"reset(options={options})")
+        self.count(time.perf_counter() - start)
+        started: tuple[str, dict[str, Any]] = reset.result()
+        return started
+
+    def step(self, actions: Sequence[tuple[PooledEnv, str]]) -> list[Task]:
+        """Takes one step in each environment.
 
         Args:
             actions: Environments, each once, with their actions.
@@ -107,20 +133,34 @@ class EnvPool:
             wait have taken theirs.
         """
         start = time.perf_counter()
-        waiting = [(env, action) for env, action in actions if env.waits]
-        if self._threads is None and waiting:
-            self._threads = ThreadPoolExecutor(_MOST_THREADS, "trca-env")
-        # In a thread too, and first in the queue: the steps behind it cannot take its thread.
-        prefetched = self._threads.submit(_prefetch, waiting) if self._threads else None
-        _prefetch([(env, action) for env, action in actions if not env.waits])
-        futures = [
-            self._threads.submit(self._step, env, action, prefetched)
-            if self._threads is not None and env.waits
-            else _done(self._step, env, action)
-            for env, action in actions
-        ]
+        steps: dict[int, Task] = {}
+        for threads, waits in ((self._many, True), (self._one, False)):
+            own = [
+                (k, env, action) for k, (env, action) in enumerate(actions) if env.waits == waits
+            ]
+            if not own:
+                continue
+            # In a thread too, and first in the queue: the steps behind it cannot take its thread.
+            prefetched = threads.submit(_prefetch, [(env, action) for _, env, action in own])
+            steps |= {
+                k: threads.submit(self._step, env, action, prefetched) for k, env, action in own
+            }
+            if waits:
+                self._running |= {steps[k]: (env, _step_words(action)) for k, env, action in own}
+                continue
+            self._wait(prefetched, own[0][1], "prefetch()")
+            for k, env, action in own:
+                self._wait(steps[k], env, _step_words(action))
         self.count(time.perf_counter() - start)
-        return futures
+        return [steps[k] for k in range(len(actions))]
+
+    def give_up_stuck(self) -> None:
+        """Ends the steps that take too long with a `StuckError`."""
+        self._running = {task: what for task, what in self._running.items() if not task.done()}
+        for task, (env, words) in self._running.items():
+            if task.overdue(self._timeout_s):
+                task.give_up(stuck(task, self._timeout_s, f"environment {env.name}: {words}"))
+                env.stuck = True
 
     def count(self, seconds: float) -> None:
         """Adds wall-clock seconds in which the caller waited for environments."""
@@ -142,17 +182,25 @@ class EnvPool:
         """Closes the idle environments."""
         for environments in self._idle.values():
             for env in environments:
-                env.env.close()
+                self._wait(self._one.submit(env.env.close), env, "close()")
         self._idle.clear()
-        if self._threads is not None:
-            self._threads.shutdown()
-            self._threads = None
+        self._one.close()
+        self._many.close()
 
-    def _step(
-        self, env: PooledEnv, action: str, prefetched: Future[None] | None = None
-    ) -> Transition:
-        if prefetched is not None:
-            prefetched.result()
+    def _wait(self, call: Task, env: PooledEnv, words: str) -> None:
+        wait(call, self._timeout_s, f"environment {env.name}: {words}")
+        env.stuck = env.stuck or isinstance(call.exception(), StuckError)
+
+    def _reset(
+        self, env: PooledEnv, seed: int, options: dict[str, Any]
+    ) -> tuple[str, dict[str, Any]]:
+        try:
+            return env.env.reset(seed=seed, options=options)
+        finally:
+            self._read_stopwatches(env)
+
+    def _step(self, env: PooledEnv, action: str, prefetched: Task) -> Transition:
+        prefetched.exception()
         try:
             return env.env.step(action)
         finally:
@@ -178,6 +226,7 @@ class EnvPool:
             idle_actions=getattr(env.unwrapped, "idle_actions", frozenset()),
             waits=getattr(env.unwrapped, "waits", False),
             operators=tuple(env.get_wrapper_attr("judge").library.ids) if judged else (),
+            name=env.spec.id if env.spec else type(env.unwrapped).__name__,
             _total=total,
             _unjudged=unjudged,
         )
@@ -207,15 +256,8 @@ def _prefetch(actions: Sequence[tuple[PooledEnv, str]]) -> None:
                 logger.warning("%s.prefetch failed", env_class.__name__, exc_info=True)
 
 
-def _done(
-    step: Callable[[PooledEnv, str], Transition], env: PooledEnv, action: str
-) -> Future[Transition]:
-    future: Future[Transition] = Future()
-    try:
-        future.set_result(step(env, action))
-    except Exception as error:
-        future.set_exception(error)
-    return future
+def _step_words(action: str) -> str:
+    return f"step({action!r})"
 
 
 class _Stopwatch(gymnasium.Wrapper[str, str, str, str]):

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from trca.algorithms.environments import default_split, env_creator
 from trca.algorithms.metrics import rollout_metrics
 from trca.algorithms.records import Rollout
-from trca.algorithms.rollout import Failure, GroupRequest, RolloutBatch
+from trca.algorithms.rollout import Failure, GroupRequest, Incident, RolloutBatch
 from trca.algorithms.sampling import sample_groups
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.text_env_runner import TextEnvRunner
@@ -36,11 +36,13 @@ class Evaluation:
         panel: The panel.
         rollouts: The finished rollouts, by task and index.
         failures: The tasks whose rollouts are missing for a technical reason, with the reason.
+        incidents: All that failed, also where a second try went well.
     """
 
     panel: Panel
     rollouts: list[Rollout]
     failures: list[Failure]
+    incidents: list[Incident] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
         """Returns metrics by name; ``task_types`` has the success rate and n of each type.
@@ -107,6 +109,7 @@ def evaluate_panel(
     ]
     finished: list[Rollout] = []
     failures: list[Failure] = []
+    incidents: list[Incident] = []
     together = max(1, live // rollouts)
     for start in range(0, len(groups), together):
         hand = groups[start : start + together]
@@ -117,7 +120,8 @@ def evaluate_panel(
             batch, _ = sample_groups(source, hand, sampling, timeout_s)
         finished += batch.rollouts
         failures += batch.failures
-    return Evaluation(panel, finished, failures)
+        incidents += batch.incidents
+    return Evaluation(panel, finished, failures, incidents)
 
 
 def evaluate_algorithm(

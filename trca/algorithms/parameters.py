@@ -25,6 +25,7 @@ Band = tuple[Annotated[float, Field(ge=0.0)], Annotated[float, Field(gt=0.0)]]
 RatioLevel = Literal["action", "action_mean", "token"]
 KLKind = Literal["k1", "k2", "k3", "k3+"]
 Aggregation = Literal["rollout_mean", "step_mean", "token_mean"]
+OnMissingRollout = Literal["drop_group", "go_on"]
 Credit = Annotated[
     str, Field(description="Credit rule: the algorithm's own, or 'file.py:function'.")
 ]
@@ -121,9 +122,20 @@ class TextParameters(LossSettings):
     max_failed_iterations: Positive = Field(
         3, description="Iterations in a row without a single rollout before training stops."
     )
-
     sample_timeout_s: float = Field(
         3600.0, gt=0.0, description="Seconds one iteration may roll out."
+    )
+    generation_timeout_s: float = Field(
+        900.0, gt=0.0, description="Seconds a generation may take; then the engine counts as stuck."
+    )
+    env_step_timeout_s: float = Field(
+        300.0, gt=0.0, description="Seconds a step or a reset of an environment may take."
+    )
+    rollout_timeout_s: float = Field(1800.0, gt=0.0, description="Seconds a rollout may take.")
+    on_missing_rollout: OnMissingRollout = Field(
+        "drop_group",
+        description="What becomes of a group when one of its rollouts failed twice: drop_group, or "
+        "go_on with the others.",
     )
 
     # Credit

@@ -6,20 +6,23 @@ environments step while others generate. A turn never waits for the slowest envi
     loop = RolloutLoop(make_env, engine, prompter, tokenizer)
     batch = loop.run([GroupRequest(0, task_id, "train", size=8, key=("training", 1, 0))], params)
 
-A group is missing when its environment, its prompt or the engine raises: it leaves a `Failure` with
-the reason and no rollout, and the other groups go on.
+A rollout whose environment, prompt or engine raises, or takes longer than its time limit, is played
+once more at the end, in a fresh environment and from the same seeds. Where that fails too it is
+missing, and its group with it or not (`Limits.on_missing_rollout`): a `Failure` holds the reason,
+and every failure is an `Incident`. The other groups go on.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
@@ -27,8 +30,11 @@ from numpy.typing import NDArray
 
 from trca.algorithms.env_pool import EnvPool, PooledEnv, Transition
 from trca.algorithms.packing import pack, unpack
+from trca.algorithms.parameters import OnMissingRollout
 from trca.algorithms.records import Rollout, Step, changed_facts
 from trca.algorithms.seeding import derive_seed
+from trca.common.memory import resident_mb
+from trca.common.threads import StuckError, Threads, wait
 from trca.envs.responses import ACTION_FORMAT, ResponseFormat
 from trca.policies.engines.engine import Completion, Engine, Request, SamplingParams
 from trca.policies.prompts import Prompter
@@ -36,6 +42,8 @@ from trca.policies.spans import Response, read_response
 
 logger = logging.getLogger(__name__)
 
+_TICK_S: Final = 1.0
+_CLOSING_S: Final = 60.0
 _NO_JUDGMENTS: NDArray[np.uint8] = np.frombuffer(b"", dtype=np.uint8)
 
 
@@ -66,14 +74,31 @@ class GroupRequest:
         return {"task": self.task_id, **curriculum}
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Time limits of rollouts, and what becomes of a group that lacks some.
+
+    Attributes:
+        generation_timeout_s: Seconds that a generation may take.
+        env_step_timeout_s: Seconds that a step or a reset of an environment may take.
+        rollout_timeout_s: Seconds that a rollout may take.
+        on_missing_rollout: ``drop_group``, or ``go_on`` with the other rollouts.
+    """
+
+    generation_timeout_s: float = math.inf
+    env_step_timeout_s: float = math.inf
+    rollout_timeout_s: float = math.inf
+    on_missing_rollout: OnMissingRollout = "drop_group"
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A group that is missing.
+    """Rollouts of a group that are missing.
 
     Attributes:
         group: Number of the group.
         task_id: The task.
-        rollouts: How many rollouts are missing with it.
+        rollouts: How many are missing.
         reason: The error, on one line.
     """
 
@@ -83,29 +108,55 @@ class Failure:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Something that failed, and what was done about it.
+
+    Attributes:
+        time: When, in seconds since the epoch.
+        kind: What failed: ``rollout``, ``env runner``, ``engine``, ``learner`` or ``driver``.
+        which: Which one, such as ``3 of group 0``.
+        task_id: The task; blank where it was not about one.
+        reason: The error, on one line.
+        action: What was done: ``retried``, ``dropped`` or in other words.
+    """
+
+    time: float
+    kind: str
+    which: str
+    task_id: str
+    reason: str
+    action: str
+
+
 @dataclass
 class RolloutBatch:
     """The rollouts of a number of groups.
 
     Attributes:
         rollouts: Finished rollouts, ordered by group and index.
-        failures: The groups that are missing.
+        failures: The rollouts that are missing.
+        incidents: All that failed, also where a second try went well.
+        memory_mb: Resident memory of the process that sampled, of the largest where several did.
         seconds: Wall-clock seconds in ``generation``, ``environment`` and ``judging``.
     """
 
     rollouts: list[Rollout] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    incidents: list[Incident] = field(default_factory=list)
+    memory_mb: float = 0.0
     seconds: dict[str, float] = field(
         default_factory=lambda: {"generation": 0.0, "environment": 0.0, "judging": 0.0}
     )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travels as columns; see `trca.algorithms.packing`."""
-        return _unpacked, (pack(self.rollouts), self.failures, self.seconds)
+        rest = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "rollouts"}
+        return _unpacked, (pack(self.rollouts), rest)
 
 
-def _unpacked(packed: dict[str, Any], failures: Any, seconds: Any) -> RolloutBatch:
-    return RolloutBatch(unpack(packed), failures, seconds)
+def _unpacked(packed: dict[str, Any], rest: dict[str, Any]) -> RolloutBatch:
+    return RolloutBatch(unpack(packed), **rest)
 
 
 class RolloutLoop:
@@ -125,6 +176,8 @@ class RolloutLoop:
         prompter: Prompter,
         tokenizer: Any,
         response_format: ResponseFormat = ACTION_FORMAT,
+        limits: Limits = Limits(),
+        open_engine: Callable[[], Engine] | None = None,
     ) -> None:
         """Starts with an empty pool.
 
@@ -134,10 +187,16 @@ class RolloutLoop:
             prompter: Renders prompts.
             tokenizer: Tokenizer of the engine's model.
             response_format: How responses carry their actions.
+            limits: Time limits, and what becomes of a group that lacks rollouts.
+            open_engine: Opens an engine with the same weights, in place of one that died or hangs.
         """
         self.engine = engine
         self.prompter = prompter
-        self.pool = EnvPool(make_env)
+        self.pool = EnvPool(make_env, limits.env_step_timeout_s)
+        self._limits = limits
+        self._open_engine = open_engine
+        self._engine_thread = Threads(1, "trca-engine")
+        self._engine_failed = False
         self.tokenizer = tokenizer
         self._format = response_format
 
@@ -151,112 +210,234 @@ class RolloutLoop:
         if not sampling.stop:
             sampling = replace(sampling, stop=self._format.stop)
         batch = RolloutBatch()
-        failed: dict[int, Failure] = {}
-        episodes: list[_Episode] = []
+        first = [_Episode(request, index) for request in groups for index in range(request.size)]
+        self._round(first, sampling, batch, "retried")
+        failed = [episode for episode in first if episode.error]
+        again = [_Episode(episode.request, episode.index, tries=2) for episode in failed]
+        if again:
+            self._renew_engine(batch)
+            self._round(again, sampling, batch, "dropped")
         for request in groups:
-            try:
-                self._start(request, episodes)
-            except Exception as error:
-                _fail(failed, request, error)
-        self._play(episodes, sampling, failed, batch.seconds)
-        for episode in episodes:
-            self.pool.give_back(episode.env, broken=episode.request.group in failed)
-        finished = [e.rollout for e in episodes if e.request.group not in failed]
-        batch.rollouts = sorted(finished, key=lambda r: (r.group, r.index))
-        batch.failures = list(failed.values())
+            own = [e for e in first + again if e.request is request]
+            done = [e.rollout for e in own if e.rollout is not None and e.done]
+            lacking, go_on = request.size - len(done), self._limits.on_missing_rollout == "go_on"
+            if lacking:
+                lost = lacking if done and go_on else request.size
+                reason = next(e.error for e in reversed(own) if e.error)
+                batch.failures.append(Failure(request.group, request.task_id, lost, reason))
+            if not lacking or go_on:
+                batch.rollouts += done
+        batch.rollouts.sort(key=lambda r: (r.group, r.index))
         batch.seconds |= self.pool.take_seconds()
+        batch.memory_mb = resident_mb()
         return batch
 
     def close(self) -> None:
         """Closes the environments and the engine."""
         self.pool.close()
+        self._engine_thread.close()
         self.engine.close()
 
-    def _start(self, request: GroupRequest, episodes: list[_Episode]) -> None:
-        for index in range(request.size):
-            env = self.pool.take(request.split)
-            rollout = Rollout(
-                task_id=request.task_id,
-                split=request.split,
-                task_type="",
-                group=request.group,
-                index=index,
-                policy_version=self.engine.version,
-                operators=env.operators,
-            )
-            episode = _Episode(request, env, rollout)
-            episodes.append(episode)
-            seed = derive_seed(*request.key, request.group, index, "reset") % 2**31
-            episode.observation, episode.info = self.pool.reset(env, seed, request.options())
-            rollout.task_type = episode.info["task_type"]
-            rollout.instruction = episode.info["task"]
+    def _round(
+        self, episodes: list[_Episode], sampling: SamplingParams, batch: RolloutBatch, action: str
+    ) -> None:
+        """Plays episodes to their ends.
+
+        Args:
+            episodes: The episodes, all of their first or all of their second try.
+            sampling: How to sample.
+            batch: Takes the incidents and the seconds.
+            action: What is done about an episode that fails.
+        """
+        unstarted: dict[int, str] = {}
+        for episode in episodes:
+            group = episode.request.group
+            if group in unstarted:
+                episode.error = unstarted[group]
+                continue
+            try:
+                self._start(episode)
+            except Exception as error:
+                self._fail(episode, error, batch, action)
+                unstarted[group] = episode.error
+        self._play([e for e in episodes if not e.error], sampling, batch, action)
+        for episode in episodes:
+            if episode.env is not None:
+                self.pool.give_back(episode.env, broken=not episode.done)
+
+    def _start(self, episode: _Episode) -> None:
+        request, index = episode.request, episode.index
+        env = episode.env = self.pool.take(request.split, fresh=episode.tries > 1)
+        episode.rollout = Rollout(
+            task_id=request.task_id,
+            split=request.split,
+            task_type="",
+            group=request.group,
+            index=index,
+            policy_version=self.engine.version,
+            operators=env.operators,
+        )
+        episode.started = time.monotonic()
+        seed = derive_seed(*request.key, request.group, index, "reset") % 2**31
+        episode.observation, episode.info = self.pool.reset(env, seed, request.options())
+        episode.rollout.task_type = episode.info["task_type"]
+        episode.rollout.instruction = episode.info["task"]
 
     def _play(
-        self,
-        episodes: list[_Episode],
-        sampling: SamplingParams,
-        failed: dict[int, Failure],
-        seconds: dict[str, float],
+        self, episodes: list[_Episode], sampling: SamplingParams, batch: RolloutBatch, action: str
     ) -> None:
         """Plays started episodes to their ends."""
-        arrived: SimpleQueue[tuple[_Episode, Future[Any]]] = SimpleQueue()
-        ready = episodes
-        generating = stepping = unflushed = 0
+        arrived: _Arrived = SimpleQueue()
+        ready, seconds = episodes, batch.seconds
+        generating: set[_Episode] = set()
+        stepping: set[_Episode] = set()
+        unflushed = 0
+        dropped: set[int] = set()
+
+        def fail(episode: _Episode, error: Exception) -> None:
+            self._fail(episode, error, batch, action)
+            if episode.tries > 1 and self._limits.on_missing_rollout == "drop_group":
+                dropped.add(episode.request.group)
+
         while True:
             start = time.perf_counter()
             for episode in ready:
-                if episode.request.group not in failed:
+                if episode.request.group not in dropped:
                     try:
-                        self._submit(episode, sampling).add_done_callback(
-                            partial(_put, arrived, episode)
-                        )
-                        generating, unflushed = generating + 1, unflushed + 1
+                        self._check_time(episode)
+                        episode.pending = self._submit(episode, sampling)
+                        generating.add(episode)
+                        unflushed += 1
+                        episode.pending.add_done_callback(partial(_put, arrived, episode))
                     except Exception as error:
-                        _fail(failed, episode.request, error)
+                        fail(episode, error)
             # A batch starts when it holds half of the episodes: the others step meanwhile.
-            if unflushed and unflushed >= stepping:
-                self.engine.flush()
+            if unflushed and unflushed >= len(stepping):
                 unflushed = 0
+                flush_error = self._flush(len(generating))
+                if flush_error is not None:
+                    for episode in [e for e in _in_order(generating) if e.waits()]:
+                        generating.discard(episode)
+                        episode.pending = None
+                        fail(episode, flush_error)
             if generating:
                 seconds["generation"] += time.perf_counter() - start
             elif not stepping:
                 return
             acting: list[tuple[_Episode, str]] = []
             ready = []
-            for episode, future in self._arrivals(arrived, generating, seconds):
+            arrivals = self._arrivals(arrived, bool(generating), seconds)
+            if any(e in generating and f is e.pending for e, f in arrivals):
+                self._engine_failed = all(f.exception() for e, f in arrivals if e in generating)
+            for episode, future in arrivals:
+                if future is not episode.pending:  # it was given up
+                    continue
                 try:
-                    if episode.completion is None:
-                        generating -= 1
+                    if episode in generating:
+                        generating.discard(episode)
                         episode.completion = future.result()
                         acting.append((episode, self._read(episode)))
                     else:
-                        stepping -= 1
+                        stepping.discard(episode)
                         _record(episode, future.result())
                         ready += [] if episode.done else [episode]
                 except Exception as error:
-                    _fail(failed, episode.request, error)
-            acting = [(e, action) for e, action in acting if e.request.group not in failed]
-            stepping += len(acting)
-            steps = self.pool.step([(episode.env, action) for episode, action in acting])
+                    fail(episode, error)
+            for episode in _in_order(generating):
+                late = self._overdue(episode, len(generating))
+                if late is not None:
+                    generating.discard(episode)
+                    episode.pending = None
+                    fail(episode, late)
+            acting = [(e, action) for e, action in acting if e.request.group not in dropped]
+            stepping |= {episode for episode, _ in acting}
+            steps = self.pool.step([(e.env, action) for e, action in acting if e.env is not None])
             for (episode, _), step in zip(acting, steps, strict=True):
+                episode.pending = step
                 step.add_done_callback(partial(_put, arrived, episode))
 
     def _submit(self, episode: _Episode, sampling: SamplingParams) -> Future[Completion]:
+        assert episode.rollout is not None
         episode.prompt_ids = self._prompt(episode)
-        episode.completion = None
-        turn = (episode.request.group, episode.rollout.index, len(episode.rollout.steps))
+        episode.since = time.monotonic()
+        turn = (episode.request.group, episode.index, len(episode.rollout.steps))
         seed = derive_seed(*episode.request.key, *turn)
         return self.engine.submit(Request(episode.prompt_ids, seed), sampling)
 
+    def _flush(self, requests: int) -> Exception | None:
+        """Lets the engine generate; returns its error, such as that it does not return."""
+        limit, what = self._limits.generation_timeout_s, _engine_words(self.engine, requests)
+        flush = self._engine_thread.submit(self.engine.flush)
+        wait(flush, limit, what)
+        error = flush.exception()
+        self._engine_failed = error is not None
+        return error if error is None or isinstance(error, Exception) else RuntimeError(repr(error))
+
+    def _renew_engine(self, batch: RolloutBatch) -> None:
+        """Opens another engine where the last one failed to the end."""
+        if not self._engine_failed or self._open_engine is None:
+            return
+        what, reason = type(self.engine).__name__, "it does not generate any more"
+        try:
+            closing = self._engine_thread.submit(self.engine.close)
+            wait(closing, _CLOSING_S, f"{what}.close()")
+            self.engine = self._open_engine()
+            action, self._engine_failed = "opened again", False
+        except Exception as error:
+            action = f"not opened again: {_one_line(error)}"
+        logger.warning("engine %s: %s; %s", what, reason, action)
+        batch.incidents.append(Incident(time.time(), "engine", what, "", reason, action))
+
+    def _check_time(self, episode: _Episode) -> None:
+        limit = self._limits.rollout_timeout_s
+        if time.monotonic() - episode.started > limit:
+            assert episode.rollout is not None
+            steps = len(episode.rollout.steps)
+            raise StuckError(f"the rollout has not ended in {limit:g} s, after {steps} steps")
+
+    def _overdue(self, episode: _Episode, requests: int) -> Exception | None:
+        """The error of an episode that waits for the engine for too long."""
+        limit = self._limits.generation_timeout_s
+        if not episode.waits():
+            return None
+        if time.monotonic() - episode.since > limit:
+            self._engine_failed = True
+            what = _engine_words(self.engine, requests)
+            return StuckError(f"{what} has not returned for {limit:g} s")
+        try:
+            self._check_time(episode)
+        except StuckError as error:
+            return error
+        return None
+
+    def _fail(self, episode: _Episode, error: Exception, batch: RolloutBatch, action: str) -> None:
+        request = episode.request
+        episode.error = reason = _one_line(error)
+        which = f"{episode.index} of group {request.group}"
+        incident = Incident(time.time(), "rollout", which, request.task_id, reason, action)
+        batch.incidents.append(incident)
+        logger.warning(
+            "rollout %s, task %r: %s; %s", which, request.task_id, reason, action, exc_info=error
+        )
+
     def _arrivals(
         self,
-        arrived: SimpleQueue[tuple[_Episode, Future[Any]]],
-        generating: int,
+        arrived: _Arrived,
+        generating: bool,
         seconds: dict[str, float],
     ) -> list[tuple[_Episode, Future[Any]]]:
-        """Waits for one completion or step, and returns all that are there, in episode order."""
+        """Waits for one completion or step, and returns all that are there, in episode order.
+
+        After a while without any it gives up the steps that take too long, and returns none.
+        """
         start = time.perf_counter()
-        arrivals = [arrived.get()]
+        arrivals: list[tuple[_Episode, Future[Any]]] = []
+        limits = self._limits
+        shortest = min(limits.generation_timeout_s, limits.env_step_timeout_s)
+        try:
+            arrivals = [arrived.get(timeout=min(shortest, _TICK_S))]
+        except Empty:
+            self.pool.give_up_stuck()
         waited = time.perf_counter() - start
         if generating:
             seconds["generation"] += waited
@@ -266,7 +447,7 @@ class RolloutLoop:
             while True:
                 arrivals.append(arrived.get_nowait())
         except Empty:
-            return sorted(arrivals, key=lambda a: (a[0].request.group, a[0].rollout.index))
+            return sorted(arrivals, key=lambda a: a[0].place)
 
     def _read(self, episode: _Episode) -> str:
         """Reads the completion of an episode and returns its action."""
@@ -275,6 +456,8 @@ class RolloutLoop:
         return episode.response.action
 
     def _prompt(self, episode: _Episode) -> NDArray[np.int32]:
+        assert episode.rollout is not None
+        assert episode.env is not None
         steps = episode.rollout.steps
         return self.prompter.encode(
             task=episode.info["task"],
@@ -288,23 +471,49 @@ class RolloutLoop:
         )
 
 
-@dataclass
+@dataclass(eq=False)
 class _Episode:
     request: GroupRequest
-    env: PooledEnv
-    rollout: Rollout
+    index: int
+    tries: int = 1
+    env: PooledEnv | None = None
+    rollout: Rollout | None = None
+    started: float = 0.0
     observation: str = ""
     info: dict[str, Any] = field(default_factory=dict)
     prompt_ids: Any = None
+    pending: Future[Any] | None = None
+    since: float = 0.0
     completion: Completion | None = None
     response: Response | None = None
     done: bool = False
+    error: str = ""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.request.group, self.index
+
+    def waits(self) -> bool:
+        return self.pending is not None and not self.pending.done()
 
 
-def _put(
-    arrived: SimpleQueue[tuple[_Episode, Future[Any]]], episode: _Episode, future: Future[Any]
-) -> None:
+_Arrived = SimpleQueue[tuple[_Episode, Future[Any]]]
+
+
+def _in_order(episodes: set[_Episode]) -> list[_Episode]:
+    return sorted(episodes, key=lambda episode: episode.place)
+
+
+def _put(arrived: _Arrived, episode: _Episode, future: Future[Any]) -> None:
     arrived.put((episode, future))
+
+
+def _engine_words(engine: Engine, requests: int) -> str:
+    return f"engine {type(engine).__name__} with {requests} requests"
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _record(episode: _Episode, transition: Transition) -> None:
@@ -315,6 +524,7 @@ def _record(episode: _Episode, transition: Transition) -> None:
     observation, reward, terminated, truncated, info = transition
     rubric = info.get("rubric")
     rollout = episode.rollout
+    assert rollout is not None
     rollout.steps.append(
         Step(
             prompt_ids=episode.prompt_ids,
@@ -344,13 +554,3 @@ def _record(episode: _Episode, transition: Transition) -> None:
         rollout.score = float(info["score"])
         rollout.measures = dict(info.get("measures", {}))
         rollout.truncated = bool(truncated and not terminated)
-
-
-def _fail(failed: dict[int, Failure], request: GroupRequest, error: Exception) -> None:
-    if request.group in failed:
-        return
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
-    failed[request.group] = Failure(request.group, request.task_id, request.size, reason)
-    logger.warning(
-        "group %d of task %r is missing: %s", request.group, request.task_id, reason, exc_info=error
-    )

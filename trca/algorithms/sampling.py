@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+import ray
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
-from trca.algorithms.rollout import Failure, GroupRequest, RolloutBatch
+from trca.algorithms.rollout import Failure, GroupRequest, Incident, RolloutBatch
 from trca.algorithms.text_env_runner import TextEnvRunner
 from trca.policies.engines.engine import SamplingParams
 
-LOST = "its env runner was lost or too slow"
+logger = logging.getLogger(__name__)
+
+LOST: Final = "its env runner was lost or too slow"
 
 
 def sample_groups(
@@ -23,8 +28,8 @@ def sample_groups(
 ) -> tuple[RolloutBatch, list[dict[str, Any]]]:
     """Samples the groups on the remote runners, or on the local one where there are none.
 
-    What is sampled does not depend on the number of runners. A runner that dies or is too slow
-    costs its own groups alone.
+    What is sampled does not depend on the number of runners. The groups of a runner that dies or is
+    too slow are sampled again on the others; a slow one is killed, and RLlib starts it again.
 
     Args:
         runners: RLlib's set of runners.
@@ -35,22 +40,49 @@ def sample_groups(
     Returns:
         The rollouts (seconds are those of the slowest runner), and the runners' metrics.
     """
-    parts: list[tuple[RolloutBatch, dict[str, Any]]] = []
-    local: Any = runners.local_env_runner
-    remote = runners.num_remote_env_runners() > 0
+    if runners.num_remote_env_runners() == 0:
+        local: Any = runners.local_env_runner
+        batch, metrics = sample_on(local, groups, sampling)
+        return merge_batches([batch], groups), [metrics]
     ids = runners.healthy_env_runner_ids()[: len(groups)]
-    if remote and ids:
-        hands = [groups[k :: len(ids)] for k in range(len(ids))]
-        calls: Any = [partial(sample_on, groups=hand, sampling=sampling) for hand in hands]
-        parts = runners.foreach_env_runner(
-            calls,
-            local_env_runner=False,
-            remote_worker_ids=ids,
-            timeout_seconds=timeout_s,
-        )
-    elif not remote:
-        parts = [sample_on(local, groups, sampling)]
-    return merge_batches([batch for batch, _ in parts], groups), [metrics for _, metrics in parts]
+    parts, back = _sample_on_all(runners, ids, groups, sampling, timeout_s)
+    lost = [runner for runner in ids if runner not in back]
+    missing = [group for k, group in enumerate(groups) if ids and ids[k % len(ids)] in lost]
+    incidents = [
+        Incident(time.time(), "env runner", str(k), "", LOST, "retried" if back else "dropped")
+        for k in lost
+    ]
+    if lost:
+        logger.warning("env runners %s: %s", lost, LOST)
+        _kill_slow(runners, lost)
+        again, _ = _sample_on_all(runners, back[: len(missing)], missing, sampling, timeout_s)
+        parts += again
+    merged = merge_batches([batch for batch, _ in parts], groups)
+    merged.incidents += incidents
+    return merged, [metrics for _, metrics in parts]
+
+
+def _sample_on_all(
+    runners: EnvRunnerGroup,
+    ids: Sequence[int],
+    groups: Sequence[GroupRequest],
+    sampling: SamplingParams,
+    timeout_s: float | None,
+) -> tuple[list[tuple[RolloutBatch, dict[str, Any]]], list[int]]:
+    """Returns what these runners sampled, and those of them that came back."""
+    if not ids:
+        return [], []
+    calls: Any = [
+        partial(_numbered, number=k, groups=groups[k :: len(ids)], sampling=sampling)
+        for k in range(len(ids))
+    ]
+    results: list[Any] = runners.foreach_env_runner(
+        calls,
+        local_env_runner=False,
+        remote_worker_ids=list(ids),
+        timeout_seconds=timeout_s,
+    )
+    return [(batch, metrics) for _, batch, metrics in results], [ids[k] for k, _, _ in results]
 
 
 def sample_on(
@@ -60,12 +92,27 @@ def sample_on(
     return runner.sample(groups=groups, sampling=sampling), runner.get_metrics()
 
 
+def _numbered(
+    runner: TextEnvRunner, number: int, groups: Sequence[GroupRequest], sampling: SamplingParams
+) -> tuple[int, RolloutBatch, dict[str, Any]]:
+    return number, *sample_on(runner, groups, sampling)
+
+
+def _kill_slow(runners: EnvRunnerGroup, lost: Sequence[int]) -> None:
+    """Kills lost runners that RLlib holds for healthy, which would go on with what is late."""
+    actors = runners._worker_manager.actors()
+    for runner in set(lost) & set(runners.healthy_env_runner_ids()):
+        ray.kill(actors[runner], no_restart=False)
+
+
 def merge_batches(parts: list[RolloutBatch], groups: Sequence[GroupRequest]) -> RolloutBatch:
     """Puts the rollouts of several runners together; groups that are not there are missing."""
     merged = RolloutBatch()
     for part in parts:
         merged.rollouts += part.rollouts
         merged.failures += part.failures
+        merged.incidents += part.incidents
+        merged.memory_mb = max(merged.memory_mb, part.memory_mb)
         for name, seconds in part.seconds.items():
             merged.seconds[name] = max(merged.seconds[name], seconds)
     back = {r.group for r in merged.rollouts} | {f.group for f in merged.failures}

@@ -30,13 +30,14 @@ from trca.algorithms.learner_group import TextLearnerGroup
 from trca.algorithms.metrics import credit_metrics, rollout_metrics
 from trca.algorithms.mismatch import MISMATCH_METRICS, cause
 from trca.algorithms.records import Rollout, StepBatch, assign_advantages
-from trca.algorithms.rollout import Failure, GroupRequest, RolloutBatch
+from trca.algorithms.rollout import Failure, GroupRequest, Incident, RolloutBatch
 from trca.algorithms.rows import Rows, make_rows
 from trca.algorithms.sampling import sample_groups
 from trca.algorithms.sampling_ahead import SamplingAhead
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.text_env_runner import Operators
 from trca.algorithms.text_learner import UPDATE_METRICS
+from trca.common.memory import resident_mb
 from trca.envs.panel import Panel
 from trca.policies.canary import Canary, Sent, check
 from trca.policies.dtypes import DTYPES
@@ -54,7 +55,8 @@ class TextAlgorithm(Algorithm):
 
     Attributes:
         rollouts: The rollouts of the last iteration, with their advantages.
-        failures: The groups that were missing in it.
+        failures: The rollouts that were missing in it.
+        incidents: All that failed in it, and what was done about it.
         evaluation: The last evaluation, None before the first.
         training_steps: Training iterations begun, over all restarts.
         needs_rubric: Whether its credit is made of judgments.
@@ -71,6 +73,7 @@ class TextAlgorithm(Algorithm):
         torch.set_num_threads(self.config.torch_threads)
         self.rollouts: list[Rollout] = []
         self.failures: list[Failure] = []
+        self.incidents: list[Incident] = []
         self.evaluation: Evaluation | None = None
         self.training_steps = 0
         self._failed_in_a_row = 0
@@ -104,8 +107,10 @@ class TextAlgorithm(Algorithm):
             RuntimeError: When several iterations in a row have no rollout; its words are the first
             reason.
         """
+        self.incidents = []
         sampled = self._sample()
         self.rollouts, self.failures = sampled.rollouts, sampled.failures
+        self.incidents = sampled.incidents
         missing = sum(f.rollouts for f in sampled.failures)
         self._log({"missing_rollouts": missing, "timing": sampled.seconds})
         self._log({"panel_hash": self.panel(self.config.train_split).hash}, reduce="item")
@@ -115,6 +120,7 @@ class TextAlgorithm(Algorithm):
         self._failed_in_a_row = 0
         rows = self._assign_credit(sampled)
         self._update(rows)
+        self._log_memory(sampled.memory_mb)
 
     def get_state(self, components: Any = None, **kwargs: Any) -> dict[str, Any]:
         """Returns RLlib's state and the number of training steps."""
@@ -188,6 +194,7 @@ class TextAlgorithm(Algorithm):
         start = time.perf_counter()
         shards = rows.shards(max(1, self.config.num_learners))
         data = {"batches": shards} if self.learner_group.is_remote else {"batch": shards[0]}
+        rebuilt = self.learner_group.rebuilt
         results = self.learner_group.update(
             **data,
             timesteps={
@@ -197,6 +204,9 @@ class TextAlgorithm(Algorithm):
             },
             shuffle_key=(self.config.seed or 0, self.training_steps),
         )
+        if self.learner_group.rebuilt > rebuilt:
+            lost = Incident(time.time(), "learner", "", "", "it was lost", "retried")
+            self.incidents.append(lost)
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
         learned_metrics = self.metrics.peek((LEARNER_RESULTS, DEFAULT_MODULE_ID))
         self._log({name: learned_metrics[name] for name in UPDATE_METRICS})
@@ -248,6 +258,14 @@ class TextAlgorithm(Algorithm):
             worst = max(worst, check(canary, scored[said], before))
             self._canaries[number] = canary
         self._log({"push_difference": worst})
+
+    def _log_memory(self, runners_mb: float) -> None:
+        memory = {"driver": resident_mb(), "runners": runners_mb}
+        if self.learner_group.is_remote:
+            ask: Any = resident_mb
+            results = self.learner_group.foreach_learner(ask)
+            memory["learners"] = max(result.get() for result in results)
+        self._log({"memory_mb": memory})
 
     def _skip(self, failures: list[Failure]) -> None:
         reason = failures[0].reason if failures else "there was no group to sample"

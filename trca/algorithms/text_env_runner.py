@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -37,13 +37,13 @@ from ray.rllib.utils.metrics import (
 from trca.algorithms.env_pool import find_annotation
 from trca.algorithms.prompting import make_prompter
 from trca.algorithms.records import Rollout
-from trca.algorithms.rollout import GroupRequest, RolloutBatch, RolloutLoop
+from trca.algorithms.rollout import GroupRequest, Limits, RolloutBatch, RolloutLoop
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.envs.panel import Panel
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.canary import Canary, ask, digest
 from trca.policies.engines import ENGINES
-from trca.policies.engines.engine import EngineSpec, SamplingParams
+from trca.policies.engines.engine import Engine, EngineSpec, SamplingParams
 from trca.rubric.rewards import DEFAULT_LAMBDA, EpisodeRewards
 
 
@@ -110,20 +110,16 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         config = self.config
         tokenizer = load_tokenizer(config.resolved_model())
         responses = RESPONSE_FORMATS.get(config.response_format)
-        prompter = make_prompter(config, tokenizer)
-        spec = EngineSpec(
-            config.resolved_model(),
-            dtype=config.dtype,
-            device=str(self.device),
-            max_tokens=config.max_prompt_tokens + config.max_new_tokens,
-            lora_rank=config.lora_rank,
-            lora_alpha=config.lora_alpha,
-            options=config.engine_config,
+        limits = Limits(**{f.name: getattr(config, f.name) for f in fields(Limits)})
+        return RolloutLoop(
+            self._make_env,
+            self._open_engine(),
+            make_prompter(config, tokenizer),
+            tokenizer,
+            responses,
+            limits,
+            self._open_engine,
         )
-        engine = ENGINES.get(config.engine)(spec)
-        if self._weights is not None:
-            engine.load_weights(self._weights, self.weights_version)
-        return RolloutLoop(self._make_env, engine, prompter, tokenizer, responses)
 
     def sample(
         self,
@@ -225,6 +221,22 @@ class TextEnvRunner(EnvRunner, Checkpointable):
     def get_checkpointable_components(self) -> list[tuple[str, Any]]:
         """Returns none: the learner saves the weights."""
         return []
+
+    def _open_engine(self) -> Engine:
+        config = self.config
+        spec = EngineSpec(
+            config.resolved_model(),
+            dtype=config.dtype,
+            device=str(self.device),
+            max_tokens=config.max_prompt_tokens + config.max_new_tokens,
+            lora_rank=config.lora_rank,
+            lora_alpha=config.lora_alpha,
+            options=config.engine_config,
+        )
+        engine: Engine = ENGINES.get(config.engine)(spec)
+        if self._weights is not None:
+            engine.load_weights(self._weights, self.weights_version)
+        return engine
 
     def _make_env(self, split: str) -> gymnasium.Env[str, str]:
         context = EnvContext(

@@ -6,6 +6,7 @@ outputs/quickstart/
     panels.json           the tasks of each split, by hash and in full
     status.json           state, iteration, process
     metrics.jsonl         one line an iteration
+    failures.jsonl        one line for all that failed; not there when nothing did
     tensorboard/          the same as event files
     rollouts/iteration_000012/{train,eval}.jsonl
     checkpoints/iteration_000012/, and the links best and last
@@ -217,6 +218,11 @@ class RunFolder:
         status = {"state": state, "iteration": iteration, "pid": os.getpid(), "message": message}
         self.write_json("status.json", status)
         self.push()
+
+    @property
+    def failures(self) -> Path:
+        """The file of all that failed."""
+        return self.path / "failures.jsonl"
 
     # Metrics
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trca.cli.checks import too_few_gpus
 from trca.cli.curve import draw_curve, panel_words
+from trca.cli.failures import append_failures
 from trca.cli.progress import Progress
 from trca.cli.reports import Report
 from trca.cli.rollout_files import write_rollouts
@@ -54,6 +55,7 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
     from trca.policies.models import load_tokenizer
 
     first = run.last_iteration()
+    _note_a_killed_driver(run, first)
     run.rewind(first)
     rows = run.metrics()
     progress.earlier(rows)
@@ -68,7 +70,10 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
             progress.stage(f"iteration {iteration}", announce=False)
             start = time.monotonic()
             algorithm.evaluation = None
-            result = algorithm.train()
+            try:
+                result = algorithm.train()
+            finally:
+                append_failures(run.failures, iteration, algorithm.incidents)
             done = iteration == settings.parameters.iterations
             if done and algorithm.evaluation is None:
                 progress.stage("evaluating on the held-out panel")
@@ -86,6 +91,8 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
             }
             rows.append(row)
             run.append_metrics(row)
+            if algorithm.evaluation is not None:
+                append_failures(run.failures, iteration, algorithm.evaluation.incidents)
             _save_rollouts(algorithm, run, iteration, decode)
             for name, value in row.items():
                 board.add_scalar(name, value, iteration)
@@ -225,6 +232,18 @@ def start_ray(folder: Path, run: RunParameters) -> None:
     link.unlink(missing_ok=True)
     with suppress(OSError):
         link.symlink_to(session, target_is_directory=True)
+
+
+def _note_a_killed_driver(run: RunFolder, first: int) -> None:
+    """Writes down that the run goes on after its process ended without a word."""
+    from trca.algorithms.rollout import Incident
+
+    status = run.read_json("status.json") or {}
+    if status.get("state") == "running":
+        reason = f"it ended after iteration {status['iteration']} without a word"
+        action = f"resumed after iteration {first}"
+        driver = Incident(time.time(), "driver", f"process {status['pid']}", "", reason, action)
+        append_failures(run.failures, int(status["iteration"]) + 1, [driver])
 
 
 def _save_rollouts(

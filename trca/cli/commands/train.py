@@ -218,11 +218,14 @@ def _note(run: RunFolder, state: Literal["interrupted", "failed"], message: str 
 
 
 def _say_what_next(run: RunFolder) -> None:
+    from trca.cli.failures import failure_table, read_failures
     from trca.cli.reports import read_table
     from trca.cli.run_folder import quoted
 
     console.print()
     console.print(read_table(run.path / "evaluation"), soft_wrap=False)
+    if failed := read_failures(run.failures):
+        console.print(failure_table(failed))
     console.print(f"Curve:       {run.path / 'curve.png'}", markup=False)
     console.print("What next:")
     address, config = run.address, quoted(run.path / "config.yaml")
