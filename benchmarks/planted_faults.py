@@ -181,14 +181,14 @@ FAULTS = (
     Fault(
         "a lost group scored zero",
         "algorithms/rollout.py",
-        "finished = [e.rollout for e in episodes if e.request.group not in failed]",
-        "finished = [e.rollout for e in episodes]",
+        "done = [e.rollout for e in own if e.rollout is not None and e.done]",
+        "done = [e.rollout for e in own if e.rollout is not None]",
         LEARNING,
     ),
     Fault(
         "one seed for all rollouts of a group",
         "algorithms/rollout.py",
-        "turn = (episode.request.group, episode.rollout.index, len(episode.rollout.steps))",
+        "turn = (episode.request.group, episode.index, len(episode.rollout.steps))",
         "turn = (episode.request.group, len(episode.rollout.steps))",
         LEARNING,
     ),
@@ -276,8 +276,8 @@ FAULTS = (
     Fault(
         "action mask shifted by a token",
         "algorithms/rows.py",
-        "action=_flat(masks, np.bool_),",
-        "action=np.roll(_flat(masks, np.bool_), 1),",
+        "        action=action,\n",
+        "        action=np.roll(action, 1),\n",
         LEARNER,
     ),
     # Loss

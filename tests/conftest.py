@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 os.environ.setdefault("RAY_worker_niceness", "0")
+os.environ.pop("COLUMNS", None)  # rich reads it once; tests set their own
 
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")

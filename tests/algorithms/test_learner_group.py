@@ -22,13 +22,13 @@ SETTINGS = {"recompute_logprobs": True, "minibatch_size": 4, "kl_coeff": 0.1, "l
 class MortalLearner(TextLearner):
     """The last of those elsewhere kills itself in its sixth update, once."""
 
-    def _update_minibatch(self, *args):
+    def _update_minibatch(self, *args, **kwargs):
         alive = Path(self.config.learner_config_dict["alive"])
         number = 1 + (torch.distributed.get_rank() if self.distributed else 0)
         if number == self.config.num_learners and self.updates == 5 and alive.exists():
             alive.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
-        return super()._update_minibatch(*args)
+        return super()._update_minibatch(*args, **kwargs)
 
 
 def make_group(make_config, alive, **settings):

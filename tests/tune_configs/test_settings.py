@@ -15,9 +15,9 @@ OFFLINE = [name for name in RUNS if not name.startswith("paper/")]
 
 @pytest.mark.parametrize("name", RUNS)
 def test_every_shipped_run_resolves(name):
-    settings = resolve(name, **({} if name in OFFLINE else {"env_config.games": "small"}))
+    settings = RunSettings.resolve(read(name), name, need_data=name in OFFLINE)
     assert settings.flat()["algorithm"] == "TRCA"
-    assert RunSettings.resolve(settings.flat()) == settings
+    assert RunSettings.resolve(settings.flat(), need_data=name in OFFLINE) == settings
 
 
 @pytest.mark.parametrize("name", [name for name in shipped() if name.startswith("sweeps/")])
@@ -96,7 +96,7 @@ def test_a_file_for_one_algorithm_serves_another():
         ({"omega": 1}, "'omega' belongs to GiGPO, not to TRCA"),
         ({"train_batch_size": 1}, "'train_batch_size' has no effect here: an iteration plays"),
         ({"max_steps": 1}, "did you mean 'env_config.max_steps'"),
-        ({"engine": "vlm"}, "engine is 'vlm': unknown engine 'vlm': Known: transformers"),
+        ({"engine": "vlm"}, "engine is 'vlm': unknown engine 'vlm': did you mean 'vllm'"),
         ({"credit": "/no/such/rule.py:mine"}, "credit is"),
         ({"evaluation_split": "valid"}, "did you mean 'valid_seen'"),
         ({"seed": -1}, "seed is -1"),

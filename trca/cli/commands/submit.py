@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.markup import escape
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ray.job_submission import JobSubmissionClient
 
     from trca.cli.submission import Cluster
+
+_PATIENCE_S: Final = 60.0
 
 
 class Target(StrEnum):
@@ -183,13 +186,23 @@ def _show(folder: Path, written: str | None) -> None:
 def _submit(folder: Path, name: str, address: str | None) -> None:
     from trca.cli.submission import environment
 
-    with _client(address) as client:
-        # The cluster keeps its own authentication; the job's environment has no secrets.
-        job = client.submit_job(
+    def send() -> str:
+        return client.submit_job(
             entrypoint="bash run.sh",
             runtime_env={"working_dir": str(folder), "env_vars": environment()},
             metadata={"run": name},
         )
+
+    with _client(address) as client:
+        give_up = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                job = send()
+                break
+            except RuntimeError as error:  # a cluster that has only just started
+                if "No available agent" not in str(error) or time.monotonic() > give_up:
+                    raise
+            time.sleep(1)
     at = f" --address {address}" if address else ""
     console.print(f"submitted {job}. What next:", markup=False)
     for command, why in (
