@@ -155,7 +155,7 @@ def cluster():
         [
             *(Path(sys.executable).with_name("ray"), "start", "--head", "--block", "--num-cpus=2"),
             *(f"--port={free_port()}", f"--dashboard-port={port}", "--disable-usage-stats"),
-            f"--temp-dir={folder}",
+            *(f"--temp-dir={folder}", f"--dashboard-agent-listen-port={free_port()}"),
         ],
         env={**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN},
         stdout=subprocess.DEVNULL,

@@ -81,14 +81,30 @@ class Storage:
         with self._errors():
             for name, about in files.items():
                 if self._pushed.get(f"{run}/{name}") != about:
-                    target = remote / name
-                    self._files.create_dir(str(target.parent), recursive=True)
-                    copy_files(str(folder / name), str(target), destination_filesystem=self._files)
+                    with self._whole(remote / name) as draft:
+                        copy_files(str(folder / name), draft, destination_filesystem=self._files)
                     self._pushed[f"{run}/{name}"] = about
             for name, to in links.items():
-                with self._files.open_output_stream(str(remote / f"{name}{_LINK}")) as stream:
+                with (
+                    self._whole(remote / f"{name}{_LINK}") as draft,
+                    self._files.open_output_stream(draft) as stream,
+                ):
                     stream.write(to.encode())
             self._delete_all_but(remote, [*files, *(f"{name}{_LINK}" for name in links)])
+
+    @contextmanager
+    def _whole(self, path: PurePosixPath) -> Iterator[str]:
+        """Yields the name to write a file under; it is there whole or not at all.
+
+        Object stores do this by themselves; elsewhere a draft takes the name once it is written.
+        """
+        self._files.create_dir(str(path.parent), recursive=True)
+        if self._files.type_name not in ("local", "hdfs"):
+            yield str(path)
+            return
+        draft = str(path.with_name(f".{path.name}.part"))
+        yield draft
+        self._files.move(draft, str(path))
 
     def _delete_all_but(self, folder: PurePosixPath, kept: Sequence[str]) -> None:
         parents = {str(parent) for name in kept for parent in PurePosixPath(name).parents}
