@@ -157,7 +157,12 @@ def cluster():
             *(f"--port={free_port()}", f"--dashboard-port={port}", "--disable-usage-stats"),
             *(f"--temp-dir={folder}", f"--dashboard-agent-listen-port={free_port()}"),
         ],
-        env={**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN},
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": TOKEN,
+        },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
