@@ -20,6 +20,13 @@ from rich.console import Console
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
+ONE_THREAD: Final = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+"""Environment variables that keep numerical libraries to one thread each."""
+
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LONGEST: Final = 600
 _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
@@ -97,9 +104,8 @@ def use_one_thread() -> None:
     slower than with one. Where a setting asks for more, idle threads wait without spinning.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    for name, value in ONE_THREAD.items():
+        os.environ.setdefault(name, value)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -90,7 +90,7 @@ class Storage:
                     self._files.open_output_stream(draft) as stream,
                 ):
                     stream.write(to.encode())
-            self._delete_all_but(remote, [*files, *(f"{name}{_LINK}" for name in links)])
+            self._delete_all_but(remote, {*files, *(f"{name}{_LINK}" for name in links)})
 
     @contextmanager
     def _whole(self, path: PurePosixPath) -> Iterator[str]:
@@ -106,7 +106,7 @@ class Storage:
         yield draft
         self._files.move(draft, str(path))
 
-    def _delete_all_but(self, folder: PurePosixPath, kept: Sequence[str]) -> None:
+    def _delete_all_but(self, folder: PurePosixPath, kept: Set[str]) -> None:
         parents = {str(parent) for name in kept for parent in PurePosixPath(name).parents}
         gone = ""
         entries = self._files.get_file_info(FileSelector(str(folder), recursive=True))

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 import trca
+from trca.cli.console import ONE_THREAD
 from trca.cli.provenance import COMMIT_VARIABLE, git_commit
 from trca.cli.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from trca.tune_configs.settings import RunSettings
 
-THREADS: Final = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 _DRIVER_CPUS: Final = 1
 
 
@@ -110,14 +110,13 @@ def environment() -> dict[str, str]:
     """The environment variables of a run: threads, and the commit of this package."""
     about = git_commit(Path(trca.__file__).parent)
     commit = about.get("commit", "") + ("+modified" if about.get("modified") else "")
-    return {**THREADS, **({COMMIT_VARIABLE: commit} if commit else {})}
+    return {**ONE_THREAD, **({COMMIT_VARIABLE: commit} if commit else {})}
 
 
 def slurm(name: str, cluster: Cluster) -> str:
     """A batch script: Ray's head on the first node, a worker on each other, the run on the head."""
     gpus = f"#SBATCH --gpus-per-node={cluster.gpus}\n" if cluster.gpus else ""
     return f"""#!/usr/bin/env bash
-# sbatch job.sbatch
 #SBATCH --job-name={name}
 #SBATCH --nodes={cluster.nodes}
 #SBATCH --ntasks-per-node=1
@@ -216,7 +215,7 @@ def kuberay(name: str, cluster: Cluster, folder: Path, command: list[str]) -> st
         "metadata": {"name": label},
         "data": {key: path.read_text("utf-8") for key, path in files.items()},
     }
-    return "# kubectl apply -f rayjob.yaml\n" + _yaml(settings, job)
+    return _yaml(settings, job)
 
 
 def skypilot(name: str, cluster: Cluster) -> str:
@@ -238,7 +237,7 @@ def skypilot(name: str, cluster: Cluster) -> str:
             "fi\n"
         ),
     }
-    return "# sky jobs launch sky.yaml\n" + _yaml(task)
+    return _yaml(task)
 
 
 def _ray_version() -> str:

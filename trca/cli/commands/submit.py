@@ -125,20 +125,20 @@ def submit(
             raise ConfigError(f"{lack}: ask for more --nodes, --cpus or --gpus")
         folder = Path(scratch) / "job"
         command = pack(settings, folder, name, storage)
-        written = _render(to, name, cluster, folder, command)
+        if to is Target.ray:
+            if dry_run:
+                _show(folder)
+            else:
+                _submit(folder, name, address)
+            return
+        written, start = _render(to, name, cluster, folder, command)
         if dry_run:
             _show(folder, written)
             return
-        if to is Target.ray:
-            _submit(folder, name, address)
-            return
         job = RunFolder.create(Path("jobs"), name).path
         shutil.copytree(folder, job, dirs_exist_ok=True)
-    assert written is not None
     console.print(f"Written to {job}. Look at {written}, then start it:", markup=False)
-    start = (job / written).read_text("utf-8").split("\n", 2)
-    line = next(each for each in start if each.startswith("# ")).removeprefix("# ")
-    console.print(f"  [cyan]cd {escape(str(job))} && {line}[/]")
+    console.print(f"  [cyan]cd {escape(str(job))} && {start} {written}[/]")
 
 
 def _storage(given: str | None, to: Target) -> str:
@@ -157,26 +157,24 @@ def _storage(given: str | None, to: Target) -> str:
 
 def _render(
     to: Target, name: str, cluster: Cluster, folder: Path, command: list[str]
-) -> str | None:
-    """Writes the scheduler's file into the job's folder; returns its name."""
+) -> tuple[str, str]:
+    """Writes the scheduler's file into the job's folder; returns its name and what starts it."""
     from trca.cli import submission
 
-    if to is Target.ray:
-        return None
     if to is Target.slurm:
-        file_name, text = "job.sbatch", submission.slurm(name, cluster)
+        file_name, start, text = "job.sbatch", "sbatch", submission.slurm(name, cluster)
     elif to is Target.kuberay:
-        file_name, text = "rayjob.yaml", submission.kuberay(name, cluster, folder, command)
+        file_name, start = "rayjob.yaml", "kubectl apply -f"
+        text = submission.kuberay(name, cluster, folder, command)
     else:
-        file_name, text = "sky.yaml", submission.skypilot(name, cluster)
+        file_name, start, text = "sky.yaml", "sky jobs launch", submission.skypilot(name, cluster)
     (folder / file_name).write_text(text, "utf-8")
-    return file_name
+    return file_name, start
 
 
-def _show(folder: Path, written: str | None) -> None:
+def _show(folder: Path, *written: str) -> None:
     """Prints the job's own files; of the package only its name."""
-    own = [written] if written else []
-    for file_name in (*own, "run.sh", "config.yaml"):
+    for file_name in (*written, "run.sh", "config.yaml"):
         console.rule(file_name, align="left")
         console.print((folder / file_name).read_text("utf-8").rstrip(), markup=False)
     others = sorted(path.name for path in (folder / "files").glob("*"))
