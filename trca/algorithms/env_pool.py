@@ -103,7 +103,7 @@ class EnvPool:
         """
         if broken:
             if not env.stuck:
-                self._wait(self._one.submit(env.env.close), env, "close()")
+                self._close(env)
         else:
             self._idle.setdefault(env.split, []).append(env)
 
@@ -182,10 +182,13 @@ class EnvPool:
         """Closes the idle environments."""
         for environments in self._idle.values():
             for env in environments:
-                self._wait(self._one.submit(env.env.close), env, "close()")
+                self._close(env)
         self._idle.clear()
         self._one.close()
         self._many.close()
+
+    def _close(self, env: PooledEnv) -> None:
+        self._wait(self._one.submit(env.env.close), env, "close()")
 
     def _wait(self, call: Task, env: PooledEnv, words: str) -> None:
         wait(call, self._timeout_s, f"environment {env.name}: {words}")

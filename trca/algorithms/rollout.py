@@ -294,7 +294,9 @@ class RolloutLoop:
         unflushed = 0
         dropped: set[int] = set()
 
-        def fail(episode: _Episode, error: Exception) -> None:
+        def give_up(episode: _Episode, error: Exception) -> None:
+            generating.discard(episode)
+            episode.pending = None
             self._fail(episode, error, batch, action)
             if episode.tries > 1 and self._limits.on_missing_rollout == "drop_group":
                 dropped.add(episode.request.group)
@@ -302,29 +304,26 @@ class RolloutLoop:
         while True:
             start = time.perf_counter()
             for episode in ready:
-                if episode.request.group not in dropped:
-                    try:
-                        self._check_time(episode)
-                        episode.pending = self._submit(episode, sampling)
-                        generating.add(episode)
-                        unflushed += 1
-                        episode.pending.add_done_callback(partial(_put, arrived, episode))
-                    except Exception as error:
-                        fail(episode, error)
+                if episode.request.group in dropped:
+                    continue
+                try:
+                    self._submit(episode, sampling, arrived)
+                    generating.add(episode)
+                    unflushed += 1
+                except Exception as error:
+                    give_up(episode, error)
             # A batch starts when it holds half of the episodes: the others step meanwhile.
             if unflushed and unflushed >= len(stepping):
                 unflushed = 0
                 flush_error = self._flush(len(generating))
                 if flush_error is not None:
                     for episode in [e for e in _in_order(generating) if e.waits()]:
-                        generating.discard(episode)
-                        episode.pending = None
-                        fail(episode, flush_error)
+                        give_up(episode, flush_error)
             if generating:
                 seconds["generation"] += time.perf_counter() - start
             elif not stepping:
                 return
-            acting: list[tuple[_Episode, str]] = []
+            acting: list[_Episode] = []
             ready = []
             arrivals = self._arrivals(arrived, bool(generating), seconds)
             if any(e in generating and f is e.pending for e, f in arrivals):
@@ -335,34 +334,33 @@ class RolloutLoop:
                 try:
                     if episode in generating:
                         generating.discard(episode)
-                        episode.completion = future.result()
-                        acting.append((episode, self._read(episode)))
+                        self._read(episode, future.result())
+                        acting.append(episode)
                     else:
                         stepping.discard(episode)
                         _record(episode, future.result())
                         ready += [] if episode.done else [episode]
                 except Exception as error:
-                    fail(episode, error)
+                    give_up(episode, error)
             for episode in _in_order(generating):
                 late = self._overdue(episode, len(generating))
                 if late is not None:
-                    generating.discard(episode)
-                    episode.pending = None
-                    fail(episode, late)
-            acting = [(e, action) for e, action in acting if e.request.group not in dropped]
-            stepping |= {episode for episode, _ in acting}
-            steps = self.pool.step([(e.env, action) for e, action in acting if e.env is not None])
-            for (episode, _), step in zip(acting, steps, strict=True):
-                episode.pending = step
-                step.add_done_callback(partial(_put, arrived, episode))
+                    give_up(episode, late)
+            acting = [e for e in acting if e.request.group not in dropped]
+            stepping.update(acting)
+            self._act(acting, arrived)
 
-    def _submit(self, episode: _Episode, sampling: SamplingParams) -> Future[Completion]:
+    def _submit(self, episode: _Episode, sampling: SamplingParams, arrived: _Arrived) -> None:
         assert episode.rollout is not None
+        late = self._too_long(episode)
+        if late is not None:
+            raise late
         episode.prompt_ids = self._prompt(episode)
         episode.since = time.monotonic()
         turn = (episode.request.group, episode.index, len(episode.rollout.steps))
         seed = derive_seed(*episode.request.key, *turn)
-        return self.engine.submit(Request(episode.prompt_ids, seed), sampling)
+        episode.pending = self.engine.submit(Request(episode.prompt_ids, seed), sampling)
+        episode.pending.add_done_callback(partial(_put, arrived, episode))
 
     def _flush(self, requests: int) -> Exception | None:
         """Lets the engine generate; returns its error, such as that it does not return."""
@@ -388,14 +386,16 @@ class RolloutLoop:
         logger.warning("engine %s: %s; %s", what, reason, action)
         batch.incidents.append(Incident(time.time(), "engine", what, "", reason, action))
 
-    def _check_time(self, episode: _Episode) -> None:
+    def _too_long(self, episode: _Episode) -> StuckError | None:
+        """The error of a rollout that takes too long."""
         limit = self._limits.rollout_timeout_s
-        if time.monotonic() - episode.started > limit:
-            assert episode.rollout is not None
-            steps = len(episode.rollout.steps)
-            raise StuckError(f"the rollout has not ended in {limit:g} s, after {steps} steps")
+        if time.monotonic() - episode.started <= limit:
+            return None
+        assert episode.rollout is not None
+        steps = len(episode.rollout.steps)
+        return StuckError(f"the rollout has not ended in {limit:g} s, after {steps} steps")
 
-    def _overdue(self, episode: _Episode, requests: int) -> Exception | None:
+    def _overdue(self, episode: _Episode, requests: int) -> StuckError | None:
         """The error of an episode that waits for the engine for too long."""
         limit = self._limits.generation_timeout_s
         if not episode.waits():
@@ -404,11 +404,7 @@ class RolloutLoop:
             self._engine_failed = True
             what = _engine_words(self.engine, requests)
             return StuckError(f"{what} has not returned for {limit:g} s")
-        try:
-            self._check_time(episode)
-        except StuckError as error:
-            return error
-        return None
+        return self._too_long(episode)
 
     def _fail(self, episode: _Episode, error: Exception, batch: RolloutBatch, action: str) -> None:
         request = episode.request
@@ -449,11 +445,16 @@ class RolloutLoop:
         except Empty:
             return sorted(arrivals, key=lambda a: a[0].place)
 
-    def _read(self, episode: _Episode) -> str:
-        """Reads the completion of an episode and returns its action."""
-        assert episode.completion is not None
-        episode.response = read_response(episode.completion.ids, self.tokenizer, self._format)
-        return episode.response.action
+    def _read(self, episode: _Episode, completion: Completion) -> None:
+        episode.completion = completion
+        episode.response = read_response(completion.ids, self.tokenizer, self._format)
+
+    def _act(self, episodes: list[_Episode], arrived: _Arrived) -> None:
+        """Takes the step of each episode's response."""
+        actions = [(e.env, e.response.action) for e in episodes if e.env and e.response]
+        for episode, step in zip(episodes, self.pool.step(actions), strict=True):
+            episode.pending = step
+            step.add_done_callback(partial(_put, arrived, episode))
 
     def _prompt(self, episode: _Episode) -> NDArray[np.int32]:
         assert episode.rollout is not None
