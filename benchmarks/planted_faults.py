@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = ("hypothesis", "pytest", "ray.rllib.algorithms.algorithm", "ray.tune", "transformers")
 
 LEARNER = "tests/algorithms/test_text_learner.py"
+SHARDING = "tests/policies/test_sharding.py"
 LEARNING = "tests/algorithms/test_learning.py"
 TRCA = "tests/algorithms/trca/test_credit.py"
 GIGPO = "tests/algorithms/gigpo/test_credit.py"
@@ -395,6 +396,21 @@ FAULTS = (
         "            loss.backward()\n",
         "            optimizer.zero_grad()\n            loss.backward()\n",
         LEARNER,
+    ),
+    # Shares of a model
+    Fault(
+        "a shared model stays whole after a pass",
+        "policies/sharding.py",
+        "reshard_after_forward=True",
+        "reshard_after_forward=False",
+        SHARDING,
+    ),
+    Fault(
+        "gradients of shares added up in bfloat16",
+        "policies/sharding.py",
+        "MixedPrecisionPolicy(torch.bfloat16, torch.float32)",
+        "MixedPrecisionPolicy(torch.bfloat16, torch.bfloat16)",
+        SHARDING,
     ),
 )
 

@@ -7,13 +7,9 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.learner.training_data import TrainingData
 from torch.distributed.tensor import DTensor
 
-from tests.algorithms.test_text_learner import (
-    in_a_process_of_its_own,
-    policy_of,
-    random_rollouts,
-    rows_of,
-)
+from tests.algorithms.test_text_learner import policy_of, random_rollouts, rows_of
 from tests.architectures import save_model
+from tests.processes import together
 from trca.algorithms.text_learner import UPDATE_METRICS
 from trca.envs.text_space import AnyText
 from trca.policies.dtypes import DTYPES
@@ -38,7 +34,7 @@ def _any_sampler(monkeypatch):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model with an untied head, whose sizes two processes cannot share evenly."""
+    """A model with an untied head, whose sizes no number of processes can share evenly."""
     sizes = {"hidden_size": 35, "head_dim": 10, "intermediate_size": 45, "num_attention_heads": 3}
     sizes |= {"num_key_value_heads": 1, "tie_word_embeddings": False}
     return str(save_model(tmp_path_factory.mktemp("model"), "qwen3", **sizes))
@@ -57,22 +53,19 @@ def train(learner, rows, times=1):
     return metrics, learner.module[DEFAULT_MODULE_ID].get_state()
 
 
-def of_two(make_config, rows, folder, act=train, **settings):
-    """What two sharded learners make of the rows."""
+def sharded(count, make_config, rows, folder, act=train, **settings):
+    """What so many learners that share the model make of the rows."""
 
     def learn(rank):
-        torch.distributed.init_process_group(
-            "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2
-        )
-        learner = build(make_config, num_learners=2, sharding="fsdp", **settings)
+        learner = build(make_config, num_learners=count, sharding="fsdp", **settings)
         parameters = list(policy_of(learner).parameters())
         assert all(isinstance(p, DTensor) for p in parameters)
         held = sum(p.to_local().numel() for p in parameters)
-        assert held < 0.6 * sum(p.numel() for p in parameters)
-        return act(learner, rows.shards(2)[rank])
+        assert held < 1.2 * sum(p.numel() for p in parameters) / count
+        return act(learner, rows.shards(count)[rank])
 
-    results = [in_a_process_of_its_own(learn, rank, folder) for rank in range(2)]
-    return [wait() for wait in results]
+    folder.mkdir(exist_ok=True)
+    return together(learn, count, folder)
 
 
 def sample(learner):
@@ -81,30 +74,32 @@ def sample(learner):
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("count", "settings"),
     [
-        {},
-        {"gradient_checkpointing": True, "recompute_logprobs": True, "kl_coeff_format": 0.3},
-        {"lora_rank": 4, "lr": 1e-2},
-        {"untied": True},
+        (2, {}),
+        (2, {"gradient_checkpointing": True, "recompute_logprobs": True, "kl_coeff_format": 0.3}),
+        (3, {"lora_rank": 4}),
+        (4, {"untied": True}),
     ],
-    ids=lambda settings: ", ".join(settings) or "plain",
+    ids=["2", "2, checkpointing", "3, LoRA", "4, untied"],
 )
-def test_two_sharded_learners_train_as_one(make_config, folder, tmp_path, settings):
+def test_learners_that_share_a_model_train_as_one(make_config, folder, tmp_path, count, settings):
     settings = dict(settings)
     if settings.pop("untied", False):
         settings["model"] = folder
     one = build(make_config, **settings)
     rows = sample(one)
+    assert len(rows) % count
     metrics, weights = train(one, rows)
-    (of_first, first), (of_second, second) = of_two(make_config, rows, tmp_path, **settings)
-    assert not second
+    (of_first, first), *others = sharded(count, make_config, rows, tmp_path, **settings)
     assert first.keys() == weights.keys()
     for name in weights:
         np.testing.assert_allclose(first[name], weights[name], atol=1e-5, rtol=0, err_msg=name)
     for name in metrics:
-        assert of_first[name] == of_second[name]
         assert of_first[name] == pytest.approx(metrics[name], abs=1e-5, rel=1e-5), name
+    for of_other, other in others:
+        assert not other
+        assert of_other == of_first
 
 
 def test_sharded_weights_in_bfloat16_have_masters_in_float32(make_config, tmp_path):
@@ -121,7 +116,7 @@ def test_sharded_weights_in_bfloat16_have_masters_in_float32(make_config, tmp_pa
         pushed = learner.module[DEFAULT_MODULE_ID].get_state(inference_only=True)
         return (*result, kinds, pushed)
 
-    (of_first, weights, kinds, pushed), _ = of_two(make_config, rows, tmp_path, act, **settings)
+    (of_first, weights, kinds, pushed), _ = sharded(2, make_config, rows, tmp_path, act, **settings)
     assert kinds == {torch.float32}
     assert of_first["grad_norm"] == pytest.approx(metrics["grad_norm"], rel=0.02)
     assert of_first["kl"] == pytest.approx(metrics["kl"], abs=0.01)
@@ -137,7 +132,7 @@ def moments(learner, parameter):
 
 
 @pytest.mark.parametrize("settings", [{}, {"lora_rank": 4}], ids=["plain", "lora"])
-def test_a_sharded_checkpoint_goes_on_with_another_number_of_learners(
+def test_the_checkpoint_of_two_learners_goes_on_with_three_and_with_one(
     make_config, tmp_path, settings
 ):
     one = build(make_config, **settings)
@@ -152,16 +147,15 @@ def test_a_sharded_checkpoint_goes_on_with_another_number_of_learners(
         learner.restore_from_path(str(tmp_path / "shards"))
         return learner.updates, train_second(learner, rows)
 
-    (tmp_path / "again").mkdir()
-    of_two(make_config, rows, tmp_path, save, **settings)
-    (updates, of_two_again), _ = of_two(make_config, rows, tmp_path / "again", load, **settings)
+    sharded(2, make_config, rows, tmp_path, save, **settings)
+    (updates, of_three), *_ = sharded(3, make_config, rows, tmp_path / "three", load, **settings)
     assert updates == 6
     alone = build(make_config, **settings)
     alone.restore_from_path(str(tmp_path / "shards"))
     of_one = train_second(alone, rows)
     for name in expected:
         np.testing.assert_allclose(of_one[name], expected[name], atol=1e-5, err_msg=name)
-        np.testing.assert_allclose(of_two_again[name], expected[name], atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(of_three[name], expected[name], atol=1e-5, err_msg=name)
 
 
 def train_second(learner, rows):
@@ -181,6 +175,6 @@ def test_the_checkpoint_of_one_learner_can_be_split(make_config, tmp_path):
         learner.restore_from_path(str(tmp_path / "whole"))
         return train_second(learner, rows)
 
-    first, _ = of_two(make_config, rows, tmp_path, load)
+    first, _ = sharded(2, make_config, rows, tmp_path, load)
     for name in expected:
         np.testing.assert_allclose(first[name], expected[name], atol=1e-5, err_msg=name)

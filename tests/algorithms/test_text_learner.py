@@ -1,8 +1,6 @@
 """The learner's gradient against a plain loop over steps, and what an update does."""
 
 import copy
-import os
-import pickle
 
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.learner.training_data import TrainingData
 
 from tests.algorithms.slow_objective import slow_loss, slow_scores
+from tests.processes import together
 from trca.algorithms.records import Rollout, Step, StepBatch
 from trca.algorithms.rows import make_rows
 from trca.algorithms.text_learner import UPDATE_METRICS
@@ -178,32 +177,11 @@ def test_two_learners_add_their_gradients_up(make_learner, tmp_path):
     shards = rows_of(rollouts, learner.config).shards(2)
 
     def learn(rank):
-        torch.distributed.init_process_group(
-            "gloo", init_method=f"file://{tmp_path}/meeting", rank=rank, world_size=2
-        )
         gradients, _ = update(make_learner(num_learners=2, **settings), shards[rank])
         return whole(gradients, rows=11)
 
-    of_both = [in_a_process_of_its_own(learn, rank, tmp_path) for rank in range(2)]
-    for wait in of_both:
-        assert_close(wait(), slow_gradient(learner, rollouts, vocabulary))
-
-
-def in_a_process_of_its_own(function, rank, folder):
-    """Starts the function in a fork of this process; call what it returns for the result."""
-    path = folder / f"result-{rank}"
-    child = os.fork()
-    if not child:
-        try:
-            path.write_bytes(pickle.dumps(function(rank)))
-        finally:
-            os._exit(0)
-
-    def wait():
-        os.waitpid(child, 0)
-        return pickle.loads(path.read_bytes())
-
-    return wait
+    for gradient in together(learn, 2, tmp_path):
+        assert_close(gradient, slow_gradient(learner, rollouts, vocabulary))
 
 
 def test_an_update_makes_good_actions_likelier_and_bad_ones_less_likely(make_learner):

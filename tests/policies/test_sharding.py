@@ -1,0 +1,66 @@
+"""A model that two processes share: what each holds, when, and in which precision they meet."""
+
+import pytest
+import torch
+from torch.distributed.tensor import DTensor
+
+from tests.architectures import save_model
+from tests.processes import together
+from trca.policies.logits import score_tokens
+from trca.policies.models import load_model
+from trca.policies.sharding import gathered, shard
+
+PLACE = (torch.tensor([0, 0, 1]), torch.tensor([3, 5, 4]), torch.tensor([7, 8, 9]))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return str(save_model(tmp_path_factory.mktemp("model"), "qwen3"))
+
+
+def pass_of(rank):
+    """The tokens of a process's pass."""
+    return torch.arange(16).reshape(2, 8) + 20 * rank, *PLACE
+
+
+def whole(model):
+    """Names of the parameters that this process has whole."""
+    return {name for name, each in model.named_parameters() if not isinstance(each, DTensor)}
+
+
+def test_a_layer_is_whole_only_while_it_computes(folder, tmp_path):
+    def act(rank):
+        model = load_model(folder)
+        shard(model, "cpu", mixed=False)
+        inside = []
+        for layer in model.base_model.layers:
+            layer.mlp.register_forward_pre_hook(lambda *_: inside.append(whole(model)))
+        with torch.no_grad():
+            model.score_tokens(*pass_of(rank), vocabulary=64)
+        after_scoring = whole(model)
+        logprobs, _ = model.score_tokens(*pass_of(rank), vocabulary=64)
+        after_forward = whole(model)
+        logprobs.sum().backward()
+        return inside, after_scoring, after_forward, whole(model)
+
+    for inside, *after in together(act, 2, tmp_path):
+        assert after == [set()] * 3
+        layers = [{name.split("layers.")[1][0] for name in w if "layers." in name} for w in inside]
+        assert layers == [{"0"}, {"1"}] * 2
+
+
+def test_gradients_of_bfloat16_passes_are_added_up_in_float32(folder, tmp_path):
+    def act(rank):
+        model, alone = load_model(folder, "float32"), load_model(folder, "bfloat16")
+        score_tokens(alone, *pass_of(rank), vocabulary=64)[0].sum().backward()
+        shard(model, "cpu", mixed=True)
+        model.score_tokens(*pass_of(rank), vocabulary=64)[0].sum().backward()
+        return (
+            {name: each.grad.float() for name, each in alone.named_parameters()},
+            {name: gathered(each.grad) for name, each in model.named_parameters()},
+        )
+
+    (of_first, added), (of_second, _) = together(act, 2, tmp_path)
+    for name in added:
+        assert torch.equal(added[name], of_first[name] + of_second[name]), name
+    assert not all(torch.equal(each, each.bfloat16().float()) for each in added.values())
