@@ -104,6 +104,7 @@ def test_learners_that_share_a_model_train_as_one(make_config, folder, tmp_path,
 
 def test_sharded_weights_in_bfloat16_have_masters_in_float32(make_config, tmp_path):
     settings = {"dtype": "bfloat16", "lr": 8e-7, "minibatch_size": 256, "num_epochs": 1}
+    settings |= {"gradient_checkpointing": True}
     one = build(make_config, **settings)
     rows = sample(one)
     before = one.module[DEFAULT_MODULE_ID].get_state()

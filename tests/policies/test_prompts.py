@@ -62,7 +62,10 @@ def test_memory_is_shown_only_when_asked_for(tokenizer: Any) -> None:
 
 def test_a_chat_template_is_used_where_there_is_one(qwen_tokenizer: Any) -> None:
     prompt = text(qwen_tokenizer)
-    assert prompt.startswith("<|im_start|>user\nYou are an expert")
+    system = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
+    assert prompt.startswith(
+        f"<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\nYou are an"
+    )
     assert prompt.endswith("<|im_end|>\n<|im_start|>assistant\n")
 
 

@@ -14,8 +14,10 @@ from trca.common.cache import build_once, cache_folder, digest
 from trca.policies.models import quiet
 from trca.policies.prompts import PAPER_TEXT
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _QWEN_CHAT: Final = (
+    "{% if messages[0].role != 'system' %}<|im_start|>system\nYou are Qwen, created by Alibaba"
+    " Cloud. You are a helpful assistant.<|im_end|>\n{% endif %}"
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
