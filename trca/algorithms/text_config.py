@@ -150,7 +150,7 @@ class TextAlgorithmConfig(AlgorithmConfig):
             ValueError: Names what is wrong and what is allowed.
         """
         from trca.algorithms.credit import bind_credit
-        from trca.policies.engines import missing_vllm
+        from trca.policies.engines import missing_engine
         from trca.policies.lora import missing_peft
 
         check(self.parameters_class, self.parameters())
@@ -174,8 +174,8 @@ class TextAlgorithmConfig(AlgorithmConfig):
             )
         if self.lora_rank and (lack := missing_peft()):
             raise ValueError(f"lora_rank is {self.lora_rank}: {lack}")
-        if self.engine == "vllm" and (lack := missing_vllm()):
-            raise ValueError(f"engine is 'vllm': {lack}")
+        if lack := missing_engine(self.engine):
+            raise ValueError(lack)
         if str(self.model) != "tiny":
             _check_model(self.resolved_model(), self.max_prompt_tokens, self.max_new_tokens)
         elif self.template == "paper":

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,27 @@ if TYPE_CHECKING:
 
 _MOST_CUT: Final = 2
 """A first prompt of more than this times the limit says too little once it is shortened."""
+
+
+def settings_of(config: str, changes: Iterable[str] | None) -> RunSettings:
+    """The settings of a config, checked but for what this machine lacks.
+
+    Args:
+        config: A config that comes with the package, or a YAML file.
+        changes: Texts ``KEY=VALUE``.
+
+    Raises:
+        ConfigError: Names everything that is wrong.
+    """
+    from trca.cli.run_folder import run_name
+    from trca.tune_configs.files import assign, assignments, read
+    from trca.tune_configs.settings import RunSettings
+
+    changed = assign(read(config), assignments(changes or []))
+    settings = RunSettings.resolve(changed, run_name(config), need_data=False)
+    if wrong := setting_problems(settings):
+        raise ConfigError("\n".join(wrong))
+    return settings
 
 
 def check(settings: RunSettings) -> None:
@@ -33,14 +55,14 @@ def check(settings: RunSettings) -> None:
 
 def setting_problems(settings: RunSettings) -> list[str]:
     """What is wrong on every machine."""
-    from trca.policies.engines import missing_vllm
+    from trca.policies.engines import missing_engine
     from trca.policies.models import TINY
 
     parameters = settings.parameters
     config = settings.algorithm_config()
     if not local_model(settings):
         config.training(model=TINY)  # a model elsewhere is for `machine_problems` to judge
-    if missing_vllm() and parameters.engine == "vllm":
+    if missing_engine(parameters.engine):
         config.training(engine="transformers")  # so is an engine
     wrong = _invalid(config)
     if parameters.group_size == 1 and not parameters.credit.partition(":")[2]:
@@ -82,13 +104,13 @@ def setting_notes(settings: RunSettings) -> list[str]:
 
 def machine_notes(settings: RunSettings) -> list[str]:
     """What the run still needs here, for a dry run; the Hugging Face hub is not asked."""
-    from trca.policies.engines import missing_vllm
+    from trca.policies.engines import missing_engine
     from trca.policies.models import TINY
 
     model = settings.parameters.model
     notes = _missing_gpus(settings)
-    if settings.parameters.engine == "vllm" and (lack := missing_vllm()):
-        notes.append(f"engine 'vllm': {lack}")
+    if lack := missing_engine(settings.parameters.engine):
+        notes.append(lack)
     data = missing_data(settings)
     if data:
         notes.append(f"data missing: {data}")

@@ -34,20 +34,14 @@ def plan(
     - `trca plan paper/alfworld_qwen2.5_7b --gpus 1x80 --set lora_rank=16`
     """
     use_one_thread()
-    from trca.cli.checks import setting_problems
+    from trca.cli.checks import settings_of
     from trca.cli.plan import GPUs
     from trca.cli.plan import plan as table_of
-    from trca.cli.run_folder import run_name
-    from trca.tune_configs.files import ConfigError, assign, assignments, read
-    from trca.tune_configs.settings import RunSettings
+    from trca.tune_configs.files import ConfigError
 
     with refusing(ConfigError, ValueError):
         there = None if gpus is None else GPUs.parse(gpus)
-        settings = RunSettings.resolve(
-            assign(read(config), assignments(set_ or [])), run_name(config), need_data=False
-        )
-        if wrong := setting_problems(settings):
-            raise ConfigError("\n".join(wrong))
+        settings = settings_of(config, set_)
     console.print(table_of(settings, there), soft_wrap=False)
     if not settings.run.resources()[1]:
         console.print(escape("No GPU is asked for: all processes compute on CPUs."))

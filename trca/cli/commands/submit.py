@@ -95,18 +95,13 @@ def submit(
     - `trca submit my.yaml --to slurm --nodes 2 --gpus 8 --dry-run` prints the files
     """
     use_one_thread()
-    from trca.cli.checks import setting_problems
+    from trca.cli.checks import settings_of
     from trca.cli.run_folder import RunFolder, run_name
     from trca.cli.submission import Cluster, pack
-    from trca.tune_configs.files import ConfigError, assign, assignments, read
-    from trca.tune_configs.settings import RunSettings
+    from trca.tune_configs.files import ConfigError
 
     with refusing(ConfigError), tempfile.TemporaryDirectory() as scratch:
-        settings = RunSettings.resolve(
-            assign(read(config), assignments(set_ or [])), run_name(config), need_data=False
-        )
-        if wrong := setting_problems(settings):
-            raise ConfigError("\n".join(wrong))
+        settings = settings_of(config, set_)
         storage = _storage(storage_path, to)
         if to is Target.kuberay and image is None:
             raise ConfigError("kuberay starts containers: name one that has trca with --image")

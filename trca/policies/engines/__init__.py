@@ -24,6 +24,8 @@ ENGINES: Final[Registry[Callable[[EngineSpec], Engine]]] = Registry(
 """Engines by name; one of your own is ``path/to/file.py:NAME`` and is called with a spec."""
 
 
-def missing_vllm() -> str:
-    """What to do for vLLM on this machine; blank when it is there."""
-    return "" if find_spec("vllm") else "it needs vLLM: pip install 'trca[vllm]'"
+def missing_engine(name: str) -> str:
+    """What to do for an engine that this machine lacks; blank when it is there."""
+    if name != "vllm" or find_spec("vllm"):
+        return ""
+    return "engine 'vllm' needs vLLM: pip install 'trca[vllm]'"

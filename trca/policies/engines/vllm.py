@@ -34,7 +34,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from trca.policies.engines import missing_vllm
+from trca.policies.engines import missing_engine
 from trca.policies.engines.engine import Completion, EngineSpec, Request, SamplingParams
 from trca.policies.models import load_tokenizer, resolve_dtype
 from trca.policies.spans import token_bytes
@@ -66,8 +66,8 @@ def open_engine(spec: EngineSpec) -> VLLMEngine:
     Raises:
         ValueError: When vLLM is not installed.
     """
-    if lack := missing_vllm():
-        raise ValueError(f"engine 'vllm': {lack}")
+    if lack := missing_engine("vllm"):
+        raise ValueError(lack)
     return VLLMEngine(spec)
 
 
