@@ -60,13 +60,23 @@ class TextAlgorithm(Algorithm):
         evaluation: The last evaluation, None before the first.
         training_steps: Training iterations begun, over all restarts.
         needs_rubric: Whether its credit is made of judgments.
+        config_class: Class of its config.
     """
 
     needs_rubric: ClassVar[bool] = False
+    config_class: ClassVar[type[TextAlgorithmConfig]] = TextAlgorithmConfig
     config: TextAlgorithmConfig
     metrics: MetricsLogger
     env_runner_group: EnvRunnerGroup
     learner_group: TextLearnerGroup
+
+    def __init_subclass__(
+        cls, config: type[TextAlgorithmConfig] | None = None, **kwargs: Any
+    ) -> None:
+        """Pairs an algorithm with its config: ``class GRPO(TextAlgorithm, config=GRPOConfig)``."""
+        super().__init_subclass__(**kwargs)
+        if config is not None:
+            cls.config_class, config.algorithm_class = config, cls
 
     def setup(self, config: AlgorithmConfig) -> None:  # type: ignore[override]
         """Sets up RLlib's parts and the training panel."""
@@ -90,9 +100,9 @@ class TextAlgorithm(Algorithm):
             )
 
     @classmethod
-    def get_default_config(cls) -> AlgorithmConfig:
-        """Returns the config with the paper's hyperparameters."""
-        return TextAlgorithmConfig(algo_class=cls)
+    def get_default_config(cls) -> TextAlgorithmConfig:
+        """Returns the config with the default hyperparameters."""
+        return cls.config_class(algo_class=cls)
 
     def panel(self, split: str) -> Panel:
         """Returns the whole panel of a split."""

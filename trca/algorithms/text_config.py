@@ -45,9 +45,11 @@ class TextAlgorithmConfig(AlgorithmConfig):
 
     Attributes:
         parameters_class: Model of the hyperparameters; each field is an attribute of the config.
+        algorithm_class: The algorithm that ``build_algo`` builds.
     """
 
     parameters_class: ClassVar[type[TextParameters]] = TextParameters
+    algorithm_class: ClassVar[type | None] = None
     env: Any
     env_runner_cls: Any
     observation_space: Any
@@ -59,7 +61,7 @@ class TextAlgorithmConfig(AlgorithmConfig):
         from trca.algorithms.evaluation import evaluate_algorithm
         from trca.algorithms.text_env_runner import TextEnvRunner
 
-        super().__init__(algo_class=algo_class)
+        super().__init__(algo_class=algo_class or self.algorithm_class)
         self.exploration_config = {}
         self.env_runner_cls = TextEnvRunner
         self.observation_space = AnyText()

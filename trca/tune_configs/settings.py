@@ -172,8 +172,7 @@ def config_class(algorithm: str) -> type[TextAlgorithmConfig]:
     """
     from trca.algorithms import ALGORITHMS
 
-    config: Any = ALGORITHMS[algorithm_name(algorithm)].get_default_config()
-    return type(config)
+    return ALGORITHMS[algorithm_name(algorithm)].config_class
 
 
 def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:

@@ -1,6 +1,19 @@
 """GRPO: the outcome of a rollout against its group, on every step."""
 
+from __future__ import annotations
+
 from trca.algorithms.grpo.credit import GRPOParameters
-from trca.algorithms.grpo.grpo import GRPO, GRPOConfig
+from trca.algorithms.text_algorithm import TextAlgorithm
+from trca.algorithms.text_config import TextAlgorithmConfig
 
 __all__ = ["GRPO", "GRPOConfig", "GRPOParameters"]
+
+
+class GRPOConfig(TextAlgorithmConfig):
+    """Config of GRPO under the paper's common settings."""
+
+    parameters_class = GRPOParameters
+
+
+class GRPO(TextAlgorithm, config=GRPOConfig):
+    """Group-relative policy optimization."""
