@@ -36,6 +36,9 @@ LEARNING = "tests/algorithms/test_learning.py"
 TRCA = "tests/algorithms/trca/test_credit.py"
 GIGPO = "tests/algorithms/gigpo/test_credit.py"
 GRPO = "tests/algorithms/grpo/test_credit.py"
+RLOO = "tests/algorithms/rloo/test_credit.py"
+DR_GRPO = "tests/algorithms/dr_grpo/test_credit.py"
+REINFORCE = "tests/algorithms/reinforce_plus_plus/test_credit.py"
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,34 @@ FAULTS = (
         "groups = joint_codes(batch.group[starts])",
         "groups = joint_codes(0 * batch.group[starts])",
         TRCA,
+    ),
+    Fault(
+        "RLOO's baseline holds the rollout itself",
+        "algorithms/rloo/credit.py",
+        "np.maximum(size - 1, 1)",
+        "size",
+        RLOO,
+    ),
+    Fault(
+        "Dr. GRPO divides by the deviation",
+        "algorithms/dr_grpo/credit.py",
+        "divide=False",
+        "divide=True",
+        DR_GRPO,
+    ),
+    Fault(
+        "REINFORCE++ without its global statistics",
+        "algorithms/reinforce_plus_plus/credit.py",
+        "np.zeros_like(batch.rollout)",
+        "batch.group",
+        REINFORCE,
+    ),
+    Fault(
+        "rollout_sum divides by the length",
+        "algorithms/losses.py",
+        "length = np.full_like(length, constant_steps)",
+        "length = length * constant_steps",
+        "tests/algorithms/test_losses.py",
     ),
     Fault(
         "context groups across tasks",
@@ -240,7 +271,7 @@ FAULTS = (
     Fault(
         "aggregation forced to the mean over steps",
         "algorithms/losses.py",
-        'if aggregation == "rollout_mean":',
+        'if aggregation in ("rollout_mean", "rollout_sum"):',
         'if aggregation == "never":',
         LEARNER,
     ),

@@ -10,10 +10,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trca.algorithms import GRPO, TRCA, GiGPO, GiGPOConfig, GRPOConfig, TRCAConfig
+    from trca.algorithms import (
+        GRPO,
+        RLOO,
+        TRCA,
+        DrGRPO,
+        DrGRPOConfig,
+        GiGPO,
+        GiGPOConfig,
+        GRPOConfig,
+        ReinforcePlusPlus,
+        ReinforcePlusPlusConfig,
+        RLOOConfig,
+        TRCAConfig,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["GRPO", "TRCA", "GRPOConfig", "GiGPO", "GiGPOConfig", "TRCAConfig", "__version__"]
+__all__ = [
+    "GRPO",
+    "RLOO",
+    "TRCA",
+    "DrGRPO",
+    "DrGRPOConfig",
+    "GRPOConfig",
+    "GiGPO",
+    "GiGPOConfig",
+    "RLOOConfig",
+    "ReinforcePlusPlus",
+    "ReinforcePlusPlusConfig",
+    "TRCAConfig",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -288,6 +288,12 @@ def test_weights_of_the_papers_mean():
     np.testing.assert_allclose(weights, [1 / 12, 1 / 12, 1 / 12, 1 / 4, 1 / 4, 1 / 4])
 
 
+def test_weights_of_the_sum_over_a_rollout_do_not_know_its_length():
+    """Two groups, of two rollouts and of one; every rollout counts as ten steps."""
+    weights = row_weights(GROUP, ROLLOUT, TOKENS, "rollout_sum", 10)
+    np.testing.assert_allclose(weights, [1 / 40, 1 / 40, 1 / 40, 1 / 40, 1 / 20, 1 / 20])
+
+
 def test_weights_of_the_mean_over_steps_and_over_tokens():
     np.testing.assert_allclose(row_weights(GROUP, ROLLOUT, TOKENS, "step_mean"), 1 / 6)
     np.testing.assert_allclose(row_weights(GROUP, ROLLOUT, TOKENS, "token_mean"), TOKENS / 10)

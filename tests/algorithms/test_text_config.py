@@ -7,7 +7,15 @@ import pytest
 from ray import tune
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
-from trca.algorithms import ALGORITHMS, GiGPOConfig, GRPOConfig, TRCAConfig, text_config
+from trca.algorithms import (
+    ALGORITHMS,
+    DrGRPOConfig,
+    GiGPOConfig,
+    GRPOConfig,
+    ReinforcePlusPlusConfig,
+    TRCAConfig,
+    text_config,
+)
 from trca.algorithms.hints import IGNORED
 from trca.algorithms.parameters import TextParameters
 from trca.tune_configs.settings import RunParameters
@@ -21,9 +29,9 @@ def test_defaults_are_the_papers_and_stand_as_attributes():
     assert config.budgets == {"evidence": 1.0, "invalidity": 1.0, "execution": 1.0}
 
 
-@pytest.mark.parametrize("config_class", [TRCAConfig, GRPOConfig, GiGPOConfig])
-def test_every_field_has_a_description(config_class):
-    for name, field in config_class.parameters_class.model_fields.items():
+@pytest.mark.parametrize("algorithm", ALGORITHMS.values())
+def test_every_field_has_a_description(algorithm):
+    for name, field in algorithm.config_class.parameters_class.model_fields.items():
         assert field.description, name
 
 
@@ -43,13 +51,23 @@ def test_no_config_states_the_default_of_a_setting_again():
 def settings_of(algorithm):
     return {
         **RunParameters.model_fields,
-        **algorithm.get_default_config().parameters_class.model_fields,
+        **algorithm.config_class.parameters_class.model_fields,
     }
 
 
 def test_each_algorithm_has_its_own_credit_rule():
     assert [c().credit for c in (TRCAConfig, GRPOConfig, GiGPOConfig)] == ["trca", "grpo", "gigpo"]
-    assert {name: a.get_default_config().algo_class for name, a in ALGORITHMS.items()} == ALGORITHMS
+    for algorithm in ALGORITHMS.values():
+        assert algorithm.config_class().algo_class is algorithm
+        assert type(algorithm.get_default_config()) is algorithm.config_class
+        assert algorithm.get_default_config().algo_class is algorithm
+
+
+def test_an_own_default_keeps_the_bounds_and_the_meaning():
+    field = DrGRPOConfig.parameters_class.model_fields["aggregation"]
+    assert field.description == TextParameters.model_fields["aggregation"].description
+    with pytest.raises(ValueError, match=r"gamma is 2\.0"):
+        ReinforcePlusPlusConfig().training(gamma=2.0)
 
 
 def test_a_misspelt_name_is_answered_with_the_nearest_one():

@@ -10,10 +10,13 @@
 
 from ray.tune.registry import register_trainable
 
+from trca.algorithms.dr_grpo import DrGRPO, DrGRPOConfig
 from trca.algorithms.evaluation import Evaluation, evaluate_panel, local_runner
 from trca.algorithms.export import export
 from trca.algorithms.gigpo import GiGPO, GiGPOConfig
 from trca.algorithms.grpo import GRPO, GRPOConfig
+from trca.algorithms.reinforce_plus_plus import ReinforcePlusPlus, ReinforcePlusPlusConfig
+from trca.algorithms.rloo import RLOO, RLOOConfig
 from trca.algorithms.text_algorithm import TextAlgorithm
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.trca import TRCA, TRCAConfig
@@ -21,11 +24,17 @@ from trca.algorithms.trca import TRCA, TRCAConfig
 __all__ = [
     "ALGORITHMS",
     "GRPO",
+    "RLOO",
     "TRCA",
+    "DrGRPO",
+    "DrGRPOConfig",
     "Evaluation",
     "GRPOConfig",
     "GiGPO",
     "GiGPOConfig",
+    "RLOOConfig",
+    "ReinforcePlusPlus",
+    "ReinforcePlusPlusConfig",
     "TRCAConfig",
     "TextAlgorithm",
     "TextAlgorithmConfig",
@@ -35,8 +44,8 @@ __all__ = [
 ]
 
 ALGORITHMS: dict[str, type[TextAlgorithm]] = {
-    algorithm.get_default_config().parameters_class.algorithm: algorithm
-    for algorithm in (TRCA, GRPO, GiGPO)
+    algorithm.config_class.parameters_class.algorithm: algorithm
+    for algorithm in (TRCA, GRPO, DrGRPO, RLOO, ReinforcePlusPlus, GiGPO)
 }
 """The algorithms by the names they are registered under."""
 

@@ -105,8 +105,9 @@ def row_weights(
     rollout: NDArray[np.int64],
     action_tokens: NDArray[np.int64],
     aggregation: Aggregation,
+    constant_steps: int = 1,
 ) -> NDArray[np.float64]:
-    """The weight of each row of a whole batch; they add up to 1.
+    """The weight of each row of a whole batch; they add up to 1, but for ``rollout_sum``.
 
     An update on part of the rows has a loss of about its share of them. To spread the batch over U
     updates of usual size, multiply by U; where learners average their gradients, multiply by their
@@ -117,8 +118,9 @@ def row_weights(
         rollout: int64 (S,), the rollout of each row, unique over the batch.
         action_tokens: int64 (S,), tokens of each row's action.
         aggregation: ``rollout_mean`` is the paper's, 1 / (groups x N x T_i): the mean over a
-            rollout's steps, a group's rollouts, and groups. ``step_mean`` gives every row the same,
-            ``token_mean`` every action token.
+            rollout's steps, a group's rollouts, and groups. ``rollout_sum`` has a constant in place
+            of T_i. ``step_mean`` gives every row the same, ``token_mean`` every action token.
+        constant_steps: The constant.
 
     Returns:
         float64 (S,).
@@ -128,11 +130,13 @@ def row_weights(
     """
     if len(rollout) == 0:
         return np.empty(0)
-    if aggregation == "rollout_mean":
+    if aggregation in ("rollout_mean", "rollout_sum"):
         _, first, of_row, length = np.unique(
             rollout, return_index=True, return_inverse=True, return_counts=True
         )
         groups, of_rollout, size = np.unique(group[first], return_inverse=True, return_counts=True)
+        if aggregation == "rollout_sum":
+            length = np.full_like(length, constant_steps)
         return np.asarray(1.0 / (len(groups) * size[of_rollout] * length)[of_row])
     if aggregation == "step_mean":
         return np.full(len(rollout), 1.0 / len(rollout))

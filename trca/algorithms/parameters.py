@@ -7,6 +7,7 @@ keys of Ray Tune's ``param_space``. Functions elsewhere take their values as arg
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -24,7 +25,7 @@ Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 Band = tuple[Annotated[float, Field(ge=0.0)], Annotated[float, Field(gt=0.0)]]
 RatioLevel = Literal["action", "action_mean", "token"]
 KLKind = Literal["k1", "k2", "k3", "k3+"]
-Aggregation = Literal["rollout_mean", "step_mean", "token_mean"]
+Aggregation = Literal["rollout_mean", "rollout_sum", "step_mean", "token_mean"]
 OnMissingRollout = Literal["drop_group", "go_on"]
 Credit = Annotated[
     str, Field(description="Credit rule: the algorithm's own, or 'file.py:function'.")
@@ -148,7 +149,11 @@ class TextParameters(LossSettings):
     # Updates
     aggregation: Aggregation = Field(
         "rollout_mean",
-        description="Mean over a rollout's steps then rollouts (1/N sum 1/T_i sum), steps, tokens.",
+        description="Mean over a rollout's steps then rollouts (1/N sum 1/T_i sum), steps, tokens; "
+        "rollout_sum divides by constant_steps in place of T_i.",
+    )
+    constant_steps: Positive = Field(
+        25, description="Steps that every rollout counts as under aggregation rollout_sum."
     )
     train_malformed: bool = Field(
         False,
@@ -224,6 +229,19 @@ class TextParameters(LossSettings):
     def own_rule(cls) -> str:
         """The name of the algorithm's own credit rule."""
         return str(cls.model_fields["credit"].default)
+
+
+def own_default(name: str, default: Any) -> Any:
+    """A shared hyperparameter with an algorithm's own default; bounds and meaning stay.
+
+    ::
+
+        class DrGRPOParameters(TextParameters):
+            aggregation: Aggregation = own_default("aggregation", "rollout_sum")
+    """
+    field = copy(TextParameters.model_fields[name])
+    field.default = default
+    return field
 
 
 def family() -> list[type[TextParameters]]:

@@ -35,7 +35,7 @@ class Rows:
         old_logprobs: float32 (sum of R,), the old policy's log-probabilities.
         reference: float32 (sum of R,), the reference's; 0 until the learner fills them in.
         advantages: float32 (S,).
-        weights: float64 (S,), weight in the aggregation; 1 in all over the whole batch.
+        weights: float64 (S,), weight in the aggregation, see `row_weights`.
     """
 
     number: NDArray[np.int64]
@@ -135,6 +135,7 @@ def make_rows(
     batch: StepBatch,
     aggregation: Aggregation,
     train_malformed: bool,
+    constant_steps: int = 1,
 ) -> Rows:
     """Makes the rows of an iteration.
 
@@ -144,6 +145,7 @@ def make_rows(
         aggregation: How rows are weighted; see `row_weights`.
         train_malformed: Whether the whole response is the action where none could be read; else
             such a response has no action token.
+        constant_steps: The constant of aggregation ``rollout_sum``.
     """
     steps = [step for rollout in rollouts for step in rollout.steps]
     responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
@@ -164,7 +166,7 @@ def make_rows(
         old_logprobs=old_logprobs,
         reference=np.zeros_like(old_logprobs),
         advantages=advantages_of(rollouts).astype(np.float32),
-        weights=row_weights(batch.group, batch.rollout, counts, aggregation),
+        weights=row_weights(batch.group, batch.rollout, counts, aggregation, constant_steps),
     )
 
 

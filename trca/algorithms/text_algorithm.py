@@ -191,7 +191,9 @@ class TextAlgorithm(Algorithm):
         rollouts, config = sampled.rollouts, self.config
         batch = StepBatch.from_rollouts(rollouts, self._operators.categories)
         assign_advantages(rollouts, self._credit(batch))
-        rows = make_rows(rollouts, batch, config.aggregation, config.train_malformed)
+        rows = make_rows(
+            rollouts, batch, config.aggregation, config.train_malformed, config.constant_steps
+        )
         self._log({"timing": {"credit": time.perf_counter() - start}})
         self._log(rollout_metrics(rollouts))
         budgets = Budgets.of(config.budgets)

@@ -75,3 +75,28 @@ def slow_gigpo(batch, gamma, omega, divide, step_row, anchor, penalty):
     else:
         episode = slow_episode(batch, ddof=1, divide=divide)
     return episode + omega * slow_normalize(returns, anchors, 1, divide)
+
+
+def slow_outcomes(batch):
+    """The outcome of each step's rollout, and its group's rollouts as {name: outcome}."""
+    outcomes = {name: batch.reward[batch.rollout == name].sum() for name in batch.rollout.tolist()}
+    group_of = dict(zip(batch.rollout.tolist(), batch.group.tolist(), strict=True))
+    for name in batch.rollout.tolist():
+        yield name, {n: r for n, r in outcomes.items() if group_of[n] == group_of[name]}
+
+
+def slow_rloo(batch):
+    advantages = []
+    for name, members in slow_outcomes(batch):
+        others = [outcome for other, outcome in members.items() if other != name]
+        advantages.append(members[name] - np.mean(others) if others else 0.0)
+    return np.array(advantages)
+
+
+def slow_reinforce_plus_plus(batch, gamma, baseline):
+    if baseline:
+        pairs = slow_outcomes(batch)
+        values = [members[name] - np.mean(list(members.values())) for name, members in pairs]
+    else:
+        values = slow_returns(batch.reward, batch.rollout, gamma)
+    return slow_normalize(values, [0] * len(batch), ddof=1, epsilon=1e-8)

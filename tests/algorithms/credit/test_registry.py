@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.algorithms.credit.step_batches import step_batch
-from trca.algorithms.credit import CREDIT_RULES, bind_credit
+from trca.algorithms.credit import bind_credit
 
 BATCH = step_batch([2, 1], [0, 0], [0, 1, 0], [0, 0, 0])
 
@@ -29,16 +29,6 @@ def own(tmp_path):
     path = tmp_path / "own.py"
     path.write_text(OWN_RULE)
     return path
-
-
-def test_the_rules_of_the_house_are_registered():
-    assert {"gigpo", "grpo", "trca"} <= set(CREDIT_RULES.names())
-
-
-@pytest.mark.parametrize("name", ["gigpo", "grpo", "trca"])
-def test_every_rule_gives_one_finite_advantage_a_step_and_none_for_none(name):
-    assert bind_credit(name, {})(BATCH).shape == (3,)
-    assert CREDIT_RULES.get(name)(step_batch([], [], [], [])).shape == (0,)
 
 
 def test_a_rule_of_ones_own_gets_the_parameters_it_names(own):

@@ -27,7 +27,9 @@ def train(
     config: Annotated[
         str, typer.Argument(help="A config that comes with the package, or a YAML file.")
     ] = "quickstart",
-    algorithm: Annotated[str | None, typer.Option(help="TRCA, GRPO or GiGPO.")] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help="Such as TRCA or GiGPO: docs/algorithms.md lists all.")
+    ] = None,
     model: Annotated[
         str | None, typer.Option(help="tiny, a Hugging Face name, or a model folder.")
     ] = None,

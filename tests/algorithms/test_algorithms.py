@@ -1,0 +1,26 @@
+"""Every algorithm builds and trains; its config and its class travel to other processes."""
+
+import numpy as np
+import pytest
+from ray import cloudpickle
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.tune.registry import get_trainable_cls
+
+from trca.algorithms import ALGORITHMS
+from trca.algorithms.records import advantages_of
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_it_trains_an_iteration(make_config, name):
+    config = make_config(ALGORITHMS[name].config_class, tasks_per_iteration=2, group_size=2)
+    algorithm = cloudpickle.loads(cloudpickle.dumps(config)).build_algo()
+    assert type(algorithm) is get_trainable_cls(name) is ALGORITHMS[name]
+    before = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
+    result = algorithm.train()
+    after = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
+    assert result["missing_rollouts"] == result["skipped_updates"] == 0
+    assert np.isfinite(advantages_of(algorithm.rollouts)).all()
+    assert any(not np.array_equal(before[n], after[n]) for n in before)
+    algorithm.stop()
