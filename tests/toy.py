@@ -1,6 +1,9 @@
 """The toy environment of the tests: two rooms, and a key in one of them."""
 
+import os
+import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,6 +63,9 @@ class Rooms(TextEnv):
         tasks: Number of tasks.
         wind: Probability, at every step, that the wind moves the agent to the other room.
         broken: Tasks that cannot be started.
+        leaking: Tasks whose second step raises.
+        poison: A folder: whoever takes a step removes one of its files, if it has any, and its
+            process is killed.
     """
 
     adapter_class = RoomsAdapter
@@ -72,9 +78,12 @@ class Rooms(TextEnv):
         tasks: int = 12,
         wind: float = 0.0,
         broken: tuple[str, ...] = (),
+        leaking: tuple[str, ...] = (),
+        poison: str = "",
     ) -> None:
         super().__init__(split, max_steps)
-        self._wind, self._broken = wind, broken
+        self._poison = Path(poison) if poison else None
+        self._wind, self._broken, self._leaking = wind, broken, leaking
         self._tasks = tuple(f"{split}-{k}" for k in range(tasks))
 
     @property
@@ -97,11 +106,19 @@ class Rooms(TextEnv):
         if task_id in self._broken:
             raise RuntimeError(f"the door of {task_id} is stuck")
         self._progress = options.get("progress", -1.0)
+        self._dry_steps = 1 if task_id in self._leaking else self.max_steps
         self._room = int(task_id.rsplit("-", 1)[1]) % 2
         self._type = ("Even", "Odd")[self._room]
         return self._see()
 
     def take_action(self, action: str) -> Outcome:
+        for dose in self._poison.glob("*") if self._poison else ():
+            with suppress(FileNotFoundError):  # somebody else has taken it
+                dose.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+        if self._dry_steps == 0:
+            raise RuntimeError("the roof is leaking")
+        self._dry_steps -= 1
         if action == "take key" and self._room == 1:
             return Outcome("You are in room 1. You have the key.", reward=1.0, terminated=True)
         if (action == "go") != (self.np_random.random() < self._wind):

@@ -89,6 +89,23 @@ def test_a_lost_group_is_missing_and_no_failure(history):
     assert evaluation.summary()["success_rate"] == np.mean(wins)
 
 
+def test_rollouts_that_break_half_way_are_missing_and_no_failures(make_config):
+    """Of an odd task, only those are left that won in their first step."""
+    odd = tuple(f"train-{k}" for k in range(1, 12, 2))
+    settings = {"group_size": 8, "tasks_per_iteration": 6, "on_missing_rollout": "go_on"}
+    algorithm = make_config(env_config={"leaking": odd}, **settings).build_algo()
+    result = algorithm.train()
+    rollouts, failures = algorithm.rollouts, algorithm.failures
+    algorithm.stop()
+    short = [r for r in rollouts if r.task_id in odd]
+    assert short
+    assert all(r.won and len(r.steps) == 1 for r in short)
+    assert all(r.won or r.truncated for r in rollouts)
+    assert {f.reason for f in failures} == {"RuntimeError: the roof is leaking"}
+    assert result["missing_rollouts"] == 48 - len(rollouts) == sum(f.rollouts for f in failures)
+    assert result["success_rate"] == np.mean([r.won for r in rollouts])
+
+
 def test_rollouts_are_sampled_by_the_newest_weights_at_the_temperature_of_the_trainer(history):
     algorithm, iterations = history
     folder = algorithm.config.resolved_model()
