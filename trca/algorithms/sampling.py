@@ -18,6 +18,7 @@ from trca.policies.engines.engine import SamplingParams
 logger = logging.getLogger(__name__)
 
 LOST: Final = "its env runner was lost or too slow"
+_PING_S: Final = 1.0
 
 
 def sample_groups(
@@ -48,15 +49,18 @@ def sample_groups(
     parts, back = _sample_on_all(runners, ids, groups, sampling, timeout_s)
     lost = [runner for runner in ids if runner not in back]
     missing = [group for k, group in enumerate(groups) if ids and ids[k % len(ids)] in lost]
-    incidents = [
-        Incident(time.time(), "env runner", str(k), "", LOST, "retried" if back else "dropped")
-        for k in lost
-    ]
+    incidents = [lost_runner(k, "retried" if back else "dropped") for k in lost]
     if lost:
         logger.warning("env runners %s: %s", lost, LOST)
-        _kill_slow(runners, lost)
-        again, _ = _sample_on_all(runners, back[: len(missing)], missing, sampling, timeout_s)
+        take_out(runners, lost)
+        others = back[: len(missing)]
+        again, back = _sample_on_all(runners, others, missing, sampling, timeout_s)
         parts += again
+        lost = [runner for runner in others if runner not in back]
+        take_out(runners, lost)
+        incidents += [lost_runner(k, "dropped") for k in lost]
+    elif not ids:
+        incidents = [no_runner_left()]
     merged = merge_batches([batch for batch, _ in parts], groups)
     merged.incidents += incidents
     return merged, [metrics for _, metrics in parts]
@@ -98,11 +102,50 @@ def _numbered(
     return number, *sample_on(runner, groups, sampling)
 
 
-def _kill_slow(runners: EnvRunnerGroup, lost: Sequence[int]) -> None:
-    """Kills lost runners that RLlib holds for healthy, which would go on with what is late."""
-    actors = runners._worker_manager.actors()
+def lost_runner(number: int, action: str) -> Incident:
+    """The incident of a lost runner, and what becomes of its groups."""
+    return Incident(time.time(), "env runner", str(number), "", LOST, action)
+
+
+def no_runner_left() -> Incident:
+    """The incident of groups that nobody can sample."""
+    return Incident(time.time(), "env runner", "all", "", "none is left", "dropped")
+
+
+def take_out(runners: EnvRunnerGroup, lost: Sequence[int]) -> None:
+    """Takes lost runners out of service; RLlib takes them back when they are there again.
+
+    Those that only are too slow are killed: they would go on with what is late.
+    """
+    manager = runners._worker_manager
     for runner in set(lost) & set(runners.healthy_env_runner_ids()):
-        ray.kill(actors[runner], no_restart=False)
+        ray.kill(manager.actors()[runner], no_restart=False)
+        manager.set_actor_state(runner, healthy=False)
+
+
+def wait_for_one(runners: EnvRunnerGroup, timeout_s: float) -> None:
+    """Waits until a remote runner answers, where none is in service and Ray restarts some.
+
+    Args:
+        runners: RLlib's set of runners.
+        timeout_s: Seconds to wait; then there is none.
+    """
+    actors = runners._worker_manager.actors().values()
+    if not actors or runners.num_healthy_remote_workers():
+        return
+    logger.warning("no env runner is left: waiting up to %g s for one", timeout_s)
+    end, comes = time.monotonic() + timeout_s, True
+    while comes and time.monotonic() < end:
+        comes = False
+        for actor in actors:
+            try:
+                ray.get(actor.ping.remote(), timeout=_PING_S)
+                return
+            except ray.exceptions.ActorDiedError:
+                continue
+            except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+                comes = True
+        time.sleep(_PING_S)
 
 
 def merge_batches(parts: list[RolloutBatch], groups: Sequence[GroupRequest]) -> RolloutBatch:

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import ray
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
-from trca.algorithms.rollout import GroupRequest, RolloutBatch
-from trca.algorithms.sampling import merge_batches, sample_on
+from trca.algorithms.rollout import GroupRequest, Incident, RolloutBatch
+from trca.algorithms.sampling import (
+    lost_runner,
+    merge_batches,
+    no_runner_left,
+    sample_on,
+    take_out,
+)
 from trca.policies.engines.engine import SamplingParams
+
+
+@dataclass(frozen=True)
+class _Hand:
+    """Groups of an iteration for one runner."""
+
+    iteration: int
+    groups: Sequence[GroupRequest]
+    tries: int = 1
 
 
 class SamplingAhead:
@@ -20,7 +36,8 @@ class SamplingAhead:
 
     Groups of iteration i start when the learners are at iteration i - ``max_staleness`` or later,
     so no step is older than ``max_staleness`` updates when it is trained on. All groups of an
-    iteration are waited for: long rollouts are not passed over for short ones.
+    iteration are waited for: long rollouts are not passed over for short ones. The groups of a
+    runner that dies or is too slow are sampled once more on another one, and then missing.
     """
 
     def __init__(
@@ -42,10 +59,11 @@ class SamplingAhead:
         self._groups_of = groups_of
         self._sampling = sampling
         self._ahead = max_staleness
-        self._waiting: deque[tuple[int, list[GroupRequest]]] = deque()
-        self._running: dict[Any, tuple[int, int]] = {}
+        self._waiting: deque[_Hand] = deque()
+        self._running: dict[Any, tuple[int, _Hand]] = {}
         self._parts: dict[int, list[tuple[RolloutBatch, dict[str, Any]]]] = {}
-        self._open: dict[int, int] = {}
+        self._incidents: list[Incident] = []
+        self._now = 0
         self._planned = -1
 
     def take(
@@ -55,62 +73,86 @@ class SamplingAhead:
 
         Args:
             iteration: Number of the iteration that the learners are at.
-            timeout_s: Seconds after which its missing groups count as lost.
+            timeout_s: Seconds without any result after which the runners at work count as lost.
 
         Returns:
             The rollouts and the runners' metrics, as `sample_groups` does.
         """
         if not iteration - 1 <= self._planned <= iteration + self._ahead:
             self._forget(iteration)  # a restored algorithm is at another iteration
-        self._plan(iteration)
-        while self._open.get(iteration, 0):
+        self._now = iteration
+        self._plan()
+        while self._lacks_some():
             self._start()
             if not self._running:
                 break  # no runner is healthy
             ready, _ = ray.wait(list(self._running), timeout=timeout_s)
-            if not ready:
-                break
             for reference in ready:
                 self._finish(reference)
+            if not ready:
+                self._give_up()
+        self._drop_rest()
         self._start()
         parts = self._parts.pop(iteration, [])
-        self._open.pop(iteration, None)
-        groups = self._groups_of(iteration)
-        return merge_batches([batch for batch, _ in parts], groups), [m for _, m in parts]
+        merged = merge_batches([batch for batch, _ in parts], self._groups_of(iteration))
+        merged.incidents += self._incidents
+        self._incidents = []
+        return merged, [metrics for _, metrics in parts]
 
-    def _plan(self, iteration: int) -> None:
+    def _plan(self) -> None:
         """Deals the groups that may start now into hands of one runner each."""
         count = max(1, self._runners.num_healthy_remote_workers())
-        while self._planned < iteration + self._ahead:
+        while self._planned < self._now + self._ahead:
             self._planned += 1
             groups = self._groups_of(self._planned)
-            hands = [list(groups[k::count]) for k in range(count)]
-            self._waiting += [(self._planned, hand) for hand in hands if hand]
-            self._open[self._planned] = sum(bool(hand) for hand in hands)
+            hands = [groups[k::count] for k in range(count)]
+            self._waiting += [_Hand(self._planned, hand) for hand in hands if hand]
+
+    def _lacks_some(self) -> bool:
+        """Whether groups of this iteration wait or are being sampled."""
+        hands = [*self._waiting, *(hand for _, hand in self._running.values())]
+        return any(hand.iteration == self._now for hand in hands)
 
     def _start(self) -> None:
         """Gives each idle runner a hand, the oldest first."""
         busy = {runner for runner, _ in self._running.values()}
         for runner in self._runners.healthy_env_runner_ids():
             if runner not in busy and self._waiting:
-                iteration, hand = self._waiting.popleft()
-                call = partial(sample_on, groups=hand, sampling=self._sampling)
+                hand = self._waiting.popleft()
+                call = partial(sample_on, groups=hand.groups, sampling=self._sampling)
                 actor = self._runners._worker_manager.actors()[runner]
-                self._running[actor.apply.remote(call)] = (runner, iteration)
+                self._running[actor.apply.remote(call)] = (runner, hand)
 
     def _finish(self, reference: Any) -> None:
-        runner, iteration = self._running.pop(reference)
-        if iteration not in self._open:  # it came after the time limit: its groups are missing
-            return
-        self._open[iteration] -= 1
+        runner, hand = self._running.pop(reference)
         try:
-            self._parts.setdefault(iteration, []).append(ray.get(reference))
-        except ray.exceptions.RayError:  # its groups are missing; RLlib restarts the runner
+            self._parts.setdefault(hand.iteration, []).append(ray.get(reference))
+        except ray.exceptions.RayError:
             self._runners._worker_manager.set_actor_state(runner, healthy=False)
+            self._lose(runner, hand)
+
+    def _give_up(self) -> None:
+        """Counts all runners at work as lost."""
+        running, self._running = list(self._running.values()), {}
+        take_out(self._runners, [runner for runner, _ in running])
+        for runner, hand in running:
+            self._lose(runner, hand)
+
+    def _lose(self, runner: int, hand: _Hand) -> None:
+        """Puts the hand of a lost runner first in line, unless it was lost before."""
+        if hand.tries == 1:
+            self._waiting.appendleft(replace(hand, tries=2))
+        self._incidents.append(lost_runner(runner, "retried" if hand.tries == 1 else "dropped"))
+
+    def _drop_rest(self) -> None:
+        """Drops the hands of this iteration that no runner is left for."""
+        later = deque(hand for hand in self._waiting if hand.iteration > self._now)
+        if len(later) < len(self._waiting):
+            self._incidents.append(no_runner_left())
+        self._waiting = later
 
     def _forget(self, iteration: int) -> None:
         self._waiting.clear()
         self._running.clear()
         self._parts.clear()
-        self._open.clear()
         self._planned = iteration - 1

@@ -32,7 +32,7 @@ from trca.algorithms.mismatch import MISMATCH_METRICS, cause
 from trca.algorithms.records import Rollout, StepBatch, assign_advantages
 from trca.algorithms.rollout import Failure, GroupRequest, Incident, RolloutBatch
 from trca.algorithms.rows import Rows, make_rows
-from trca.algorithms.sampling import sample_groups
+from trca.algorithms.sampling import sample_groups, wait_for_one
 from trca.algorithms.sampling_ahead import SamplingAhead
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.text_env_runner import Operators
@@ -131,6 +131,12 @@ class TextAlgorithm(Algorithm):
         rows = self._assign_credit(sampled)
         self._update(rows)
         self._log_memory(sampled.memory_mb)
+
+    def restore_env_runners(self, env_runner_group: EnvRunnerGroup) -> list[int]:
+        """Takes restarted runners into service; waits for one where none is left."""
+        wait_for_one(env_runner_group, self.config.sample_timeout_s)
+        restored: list[int] = super().restore_env_runners(env_runner_group)
+        return restored
 
     def get_state(self, components: Any = None, **kwargs: Any) -> dict[str, Any]:
         """Returns RLlib's state and the number of training steps."""
@@ -257,7 +263,9 @@ class TextAlgorithm(Algorithm):
             return
         runners, scored = self.env_runner_group, dict[bytes, Sent]()
         answers: list[tuple[int, Canary]] = runners.foreach_env_runner(
-            methodcaller("canary"), local_env_runner=runners.num_remote_env_runners() == 0
+            methodcaller("canary"),
+            local_env_runner=runners.num_remote_env_runners() == 0,
+            timeout_seconds=self.config.generation_timeout_s,
         )
         worst = 0.0
         for number, canary in answers:

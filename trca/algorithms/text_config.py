@@ -174,6 +174,9 @@ class TextAlgorithmConfig(AlgorithmConfig):
                 f"max_staleness is {self.max_staleness}: sampling ahead needs processes of its own;"
                 " set num_env_runners to 1 or more"
             )
+        if self.max_staleness:  # RLlib drops a push to a runner that has not taken the last one
+            pushes = max(self.max_requests_in_flight_per_env_runner, self.max_staleness + 1)
+            self.max_requests_in_flight_per_env_runner = pushes
         if self.lora_rank and (lack := missing_peft()):
             raise ValueError(f"lora_rank is {self.lora_rank}: {lack}")
         if lack := missing_engine(self.engine):
