@@ -17,6 +17,8 @@ from trca.algorithms import (
     export,
     local_runner,
 )
+from trca.algorithms.sampling import sample_groups
+from trca.policies.engines.engine import SamplingParams
 
 METRICS = {
     "success_rate",
@@ -92,33 +94,44 @@ def test_an_iteration_changes_the_weights_and_reports_its_metrics(make_config, c
 
 
 def test_rollouts_do_not_depend_on_the_number_of_runners_and_a_killed_one_costs_nothing(
-    make_config,
+    make_config, tmp_path
 ):
     seen = []
-    for runners in (0, 2):
+    for runners in (0, 4):
         algorithm = make_config(
-            env_config={"wind": 0.2},
+            env_config={"wind": 0.2, "poison": str(tmp_path)},
             num_env_runners=runners,
-            evaluation_num_env_runners=runners // 2,
+            evaluation_num_env_runners=runners // 4,
         ).build_algo()
         algorithm.train()
         algorithm.evaluate()
         seen.append(tokens_of(algorithm.rollouts + algorithm.evaluation.rollouts))
-        if runners < 2:
+        if not runners:
+            algorithm.train()
+            seen.append(tokens_of(algorithm.rollouts))
             algorithm.stop()
-    assert seen[0] == seen[1]
-    assert len(seen[0]) == 16 + 5
+    alone, next_alone, together = seen
+    assert alone == together
+    assert len(alone) == 16 + 5
 
     runners = algorithm.env_runner_group
-    victim = runners._worker_manager.actors()[runners.healthy_env_runner_ids()[0]]
-    ray.kill(victim, no_restart=False)
+    manager = runners._worker_manager
+    for count in (1, 2):
+        for runner in (1, 2, 3, 4):
+            manager.set_actor_state(runner, healthy=runner <= count)
+        sampled, _ = sample_groups(runners, algorithm._groups(1), SamplingParams(1.0, 8), None)
+        assert tokens_of(sampled.rollouts) == next_alone
+
+    (tmp_path / "dose").touch()
     assert algorithm.train()["missing_rollouts"] == 0
+    assert not list(tmp_path.iterdir())
+    assert tokens_of(algorithm.rollouts) == next_alone
     (lost,) = algorithm.incidents
     assert (lost.kind, lost.action) == ("env runner", "retried")
-    wait_until_alive(victim)
+    wait_until_alive(manager.actors()[int(lost.which)])
     result = algorithm.train()
     assert result["missing_rollouts"] == 0
-    assert result["fault_tolerance"]["num_healthy_workers"] == 2
+    assert result["fault_tolerance"]["num_healthy_workers"] == 4
     assert {r.policy_version for r in algorithm.rollouts} == {2}
     algorithm.stop()
 
