@@ -27,6 +27,12 @@ def cluster() -> Iterator[None]:
     import ray
 
     with TemporaryDirectory(prefix="ray") as folder:  # short: Ray's sockets lie in it
-        ray.init(num_cpus=6, include_dashboard=False, log_to_driver=False, _temp_dir=folder)
+        ray.init(
+            num_cpus=6,
+            resources={"place": 1},  # a node that joins has another
+            include_dashboard=False,
+            log_to_driver=False,
+            _temp_dir=folder,
+        )
         yield
         ray.shutdown()

@@ -1,8 +1,5 @@
 """Nodes of the cluster that go and come while a run trains on them."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
 import ray
 from ray.cluster_utils import Cluster
@@ -11,8 +8,8 @@ from tests.algorithms.test_training import tokens_of, wait_until_alive
 
 
 @pytest.fixture
-def nodes(cluster: None) -> Iterator[Cluster]:
-    """The cluster of the tests; nodes can join it."""
+def nodes(cluster):
+    """The cluster of the tests, which nodes can join."""
     nodes = Cluster(shutdown_at_exit=False)
     nodes.head_node = ray._private.worker._global_node
     nodes.redis_address = nodes.head_node.redis_address
@@ -21,35 +18,32 @@ def nodes(cluster: None) -> Iterator[Cluster]:
         nodes.remove_node(node, allow_graceful=False)
 
 
-def join(nodes: Cluster) -> Any:
+def join(nodes):
     return nodes.add_node(num_cpus=1, resources={"place": 1})
 
 
-def test_a_node_that_goes_and_one_that_comes_cost_no_rollout(
-    nodes: Cluster, make_config: Callable[..., Any]
-) -> None:
+def test_a_node_that_goes_and_one_that_comes_cost_no_rollout(nodes, make_config):
     """Each node has a place for one runner."""
     alone = make_config().build_algo()
     node = join(nodes)
     config = make_config(num_env_runners=2)
     config.env_runners(custom_resources_per_env_runner={"place": 1})
     algorithm = config.build_algo()
+    manager = algorithm.env_runner_group._worker_manager
     healthy = []
-    for change in (None, "goes", None, "comes"):
+    for change in ("none", "goes", "none", "comes"):
         if change == "goes":
             nodes.remove_node(node, allow_graceful=False)
         if change == "comes":
-            join(nodes)
-            manager = algorithm.env_runner_group._worker_manager
             (gone,) = set(manager.actor_ids()) - set(manager.healthy_actor_ids())
+            join(nodes)
             wait_until_alive(manager.actors()[gone])
         result = algorithm.train()
         alone.train()
         assert result["missing_rollouts"] == 0
         assert tokens_of(algorithm.rollouts) == tokens_of(alone.rollouts)
-        assert [(i.kind, i.action) for i in algorithm.incidents] == (
-            [("env runner", "retried")] if change == "goes" else []
-        )
+        lost = [(i.kind, i.action) for i in algorithm.incidents]
+        assert lost == ([("env runner", "retried")] if change == "goes" else [])
         healthy.append(result["fault_tolerance"]["num_healthy_workers"])
     assert healthy == [2, 1, 1, 2]
     algorithm.stop()
