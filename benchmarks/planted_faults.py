@@ -32,6 +32,7 @@ LIBRARIES = ("hypothesis", "pytest", "ray.rllib.algorithms.algorithm", "ray.tune
 
 LEARNER = "tests/algorithms/test_text_learner.py"
 SHARDING = "tests/policies/test_sharding.py"
+SHARED = "tests/algorithms/test_sharding.py"
 LEARNING = "tests/algorithms/test_learning.py"
 TRCA = "tests/algorithms/trca/test_credit.py"
 GIGPO = "tests/algorithms/gigpo/test_credit.py"
@@ -442,6 +443,20 @@ FAULTS = (
         "MixedPrecisionPolicy(torch.bfloat16, torch.float32)",
         "MixedPrecisionPolicy(torch.bfloat16, torch.bfloat16)",
         SHARDING,
+    ),
+    Fault(
+        "gradients of shares added up after each pass",
+        "algorithms/text_learner.py",
+        "set_gradient_sync(self._model, each.last or",
+        "set_gradient_sync(self._model, True or",
+        SHARED,
+    ),
+    Fault(
+        "gradients of shares added up after the first pass alone",
+        "algorithms/text_learner.py",
+        "yield _Pass(batch, number == most, micro, places)",
+        "yield _Pass(batch, number == 1, micro, places)",
+        SHARED,
     ),
 )
 

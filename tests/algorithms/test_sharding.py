@@ -6,6 +6,7 @@ import torch
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.learner.training_data import TrainingData
 from torch.distributed.tensor import DTensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.algorithms.test_text_learner import policy_of, random_rollouts, rows_of
 from tests.architectures import save_model
@@ -68,6 +69,25 @@ def sharded(count, make_config, rows, folder, act=train, **settings):
     return together(learn, count, folder)
 
 
+class Reductions(TorchDispatchMode):
+    """Counts how often processes add tensors up and keep a share each."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if DTensor in types:
+            return NotImplemented
+        self.count += "reduce_scatter" in func.name()
+        return func(*args, **(kwargs or {}))
+
+
+def train_counting(learner, rows):
+    """What `train` gives, and how often an update adds gradients up."""
+    with Reductions() as reductions:
+        result = train(learner, rows)
+    return (*result, reductions.count / learner.updates)
+
+
 def sample(learner):
     vocabulary = len(load_tokenizer(learner.config.resolved_model()))
     return rows_of(random_rollouts(policy_of(learner), vocabulary), learner.config)
@@ -79,25 +99,29 @@ def sample(learner):
         (2, {}),
         (2, {"gradient_checkpointing": True, "recompute_logprobs": True, "kl_coeff_format": 0.3}),
         (3, {"lora_rank": 4}),
-        (4, {"untied": True}),
+        (4, {"untied": True, "sync_each_pass": True}),
     ],
-    ids=["2", "2, checkpointing", "3, LoRA", "4, untied"],
+    ids=["2", "2, checkpointing", "3, LoRA", "4, untied, each pass"],
 )
 def test_learners_that_share_a_model_train_as_one(make_config, folder, tmp_path, count, settings):
     settings = dict(settings)
+    groups = 2 if "lora_rank" in settings else 3  # layers, and what is outside where it is trained
     if settings.pop("untied", False):
         settings["model"] = folder
     one = build(make_config, **settings)
     rows = sample(one)
     assert len(rows) % count
     metrics, weights = train(one, rows)
-    (of_first, first), *others = sharded(count, make_config, rows, tmp_path, **settings)
+    (of_first, first, reductions), *others = sharded(
+        count, make_config, rows, tmp_path, train_counting, **settings
+    )
+    assert reductions > groups if settings.get("sync_each_pass") else reductions == groups
     assert first.keys() == weights.keys()
     for name in weights:
         np.testing.assert_allclose(first[name], weights[name], atol=1e-5, rtol=0, err_msg=name)
     for name in metrics:
         assert of_first[name] == pytest.approx(metrics[name], abs=1e-5, rel=1e-5), name
-    for of_other, other in others:
+    for of_other, other, _ in others:
         assert not other
         assert of_other == of_first
 

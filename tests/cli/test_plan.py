@@ -105,6 +105,13 @@ def test_sharded_learners_hold_their_share_and_no_buckets():
         assert shared[part] == alone[part] / 4
 
 
+def test_sharded_learners_keep_whole_gradients_unless_they_sync_each_pass():
+    shared = settings_of(num_learners=4, sharding="fsdp")
+    assert learner(shared, SHAPE).computing["gradients, whole"] == 4 * SHAPE.parameters
+    often = settings_of(num_learners=4, sharding="fsdp", sync_each_pass=True)
+    assert "gradients, whole" not in learner(often, SHAPE).computing
+
+
 def test_gradient_checkpointing_keeps_the_inputs_of_all_layers_and_the_rest_of_one():
     whole = learner(settings_of(), SHAPE).computing
     kept = learner(settings_of(gradient_checkpointing=True), SHAPE).computing
@@ -163,7 +170,7 @@ def test_a_mend_that_is_named_makes_the_run_fit():
     gpus = GPUs(4, 80)
     assert "needs" in problems(settings, large, gpus)[0]
     found = mends(settings, large, gpus)
-    assert "sharding=fsdp num_learners=4" in found
+    assert "sharding=fsdp num_learners=4 sync_each_pass=true" in found
     assert "lora_rank=16" in found
     for mend in found:
         changed = settings.flat() | dict(each.split("=") for each in mend.split())

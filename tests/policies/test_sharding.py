@@ -8,7 +8,7 @@ from tests.architectures import save_model
 from tests.processes import together
 from trca.policies.logits import score_tokens
 from trca.policies.models import load_model
-from trca.policies.sharding import gathered, shard
+from trca.policies.sharding import gathered, set_gradient_sync, shard
 
 PLACE = (torch.tensor([0, 0, 1]), torch.tensor([3, 5, 4]), torch.tensor([7, 8, 9]))
 
@@ -20,7 +20,7 @@ def folder(tmp_path_factory):
 
 def pass_of(rank):
     """The tokens of a process's pass."""
-    return torch.arange(16).reshape(2, 8) + 20 * rank, *PLACE
+    return torch.arange(16).reshape(2, 8) + 5 * rank, *PLACE
 
 
 def whole(model):
@@ -49,16 +49,22 @@ def test_a_layer_is_whole_only_while_it_computes(folder, tmp_path):
         assert layers == [{"0"}, {"1"}] * 2
 
 
-def test_gradients_of_bfloat16_passes_are_added_up_in_float32(folder, tmp_path):
+@pytest.mark.parametrize("passes", [1, 2])
+def test_gradients_of_bfloat16_passes_are_added_up_in_float32(folder, tmp_path, passes):
     def act(rank):
         model, alone = load_model(folder, "float32"), load_model(folder, "bfloat16")
-        score_tokens(alone, *pass_of(rank), vocabulary=64)[0].sum().backward()
         shard(model, "cpu", mixed=True)
-        model.score_tokens(*pass_of(rank), vocabulary=64)[0].sum().backward()
-        return (
-            {name: each.grad.float() for name, each in alone.named_parameters()},
-            {name: gathered(each.grad) for name, each in model.named_parameters()},
-        )
+        own = dict.fromkeys(dict(model.named_parameters()), 0.0)
+        for number in range(passes):
+            tokens = pass_of(rank + 2 * number)
+            score_tokens(alone, *tokens, vocabulary=64)[0].sum().backward()
+            for name, each in alone.named_parameters():
+                own[name] += each.grad.float()
+            alone.zero_grad()
+            set_gradient_sync(model, number == passes - 1)
+            model.score_tokens(*tokens, vocabulary=64)[0].sum().backward()
+            assert not whole(model)
+        return own, {name: gathered(each.grad) for name, each in model.named_parameters()}
 
     (of_first, added), (of_second, _) = together(act, 2, tmp_path)
     for name in added:

@@ -194,6 +194,12 @@ class TextParameters(LossSettings):
         description="Whether several learners split weights, gradients and AdamW's state (fsdp) "
         "or each holds all of them (none).",
     )
+    sync_each_pass: bool = Field(
+        False,
+        description="Whether learners that split the model add gradients up after each pass, not "
+        "only after the last of an update: less memory (each else keeps 4 bytes a trained "
+        "parameter) for more traffic.",
+    )
     max_learner_restarts: int = Field(
         3,
         ge=0,

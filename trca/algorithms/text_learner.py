@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import ray
@@ -70,7 +70,7 @@ from trca.algorithms.training_state import (
 )
 from trca.policies.canary import Sent
 from trca.policies.dtypes import DTYPES
-from trca.policies.sharding import gathered
+from trca.policies.sharding import gathered, set_gradient_sync
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +95,22 @@ UPDATE_METRICS: Final = (
     "lr",
 )
 """Names of the metrics of an update, logged by the module's id."""
+
+
+class _Pass(NamedTuple):
+    """A forward pass.
+
+    Attributes:
+        batch: Its tensors.
+        last: Whether it is the last over its rows, on all learners.
+        rows: Its rows; None in a pass over nothing.
+        places: Where the rows are among those of the mini-batch.
+    """
+
+    batch: TokenBatch
+    last: bool
+    rows: Rows | None = None
+    places: Any = None
 
 
 class TextLearner(TorchLearner):
@@ -344,10 +360,10 @@ class TextLearner(TorchLearner):
         """Log-probabilities of the response tokens that count, 0 elsewhere."""
         scores = np.zeros(len(rows.old_logprobs), dtype=np.float32)
         with torch.no_grad():
-            for places, micro, batch in self._passes(rows):
-                out = self._forward(batch, reference)
-                if micro is not None:
-                    counted = segments(rows.response_lengths, places)[batch.counted]
+            for each in self._passes(rows):
+                out = self._forward(each.batch, reference)
+                if each.rows is not None:
+                    counted = segments(rows.response_lengths, each.places)[each.batch.counted]
                     scores[counted] = out["logprobs"].cpu().numpy()
         return scores
 
@@ -368,7 +384,9 @@ class TextLearner(TorchLearner):
         optimizer.zero_grad(set_to_none=True)
         self._terms.clear()
         self._sums.clear()
-        for _, micro, batch in self._passes(rows):
+        for each in self._passes(rows):
+            micro, batch = each.rows, each.batch
+            set_gradient_sync(self._model, each.last or self.config.sync_each_pass)
             out = self._forward(batch, reference=False)
             if micro is None:
                 (0.0 * out["logprobs"].sum()).backward()
@@ -420,14 +438,11 @@ class TextLearner(TorchLearner):
                 " meant to differ, set recompute_logprobs: true"
             )
 
-    def _passes(self, rows: Rows) -> Iterator[tuple[Any, Rows | None, TokenBatch]]:
+    def _passes(self, rows: Rows) -> Iterator[_Pass]:
         """The forward passes over the rows that have a counted token.
 
         Passes over a sharded model are meetings of all learners. So they agree on the number first,
         and those with fewer rows go on with passes over nothing.
-
-        Yields:
-            Places of the rows, the rows, and their tensors; a pass over nothing has no rows.
         """
         passes = [
             (places, micro)
@@ -437,10 +452,11 @@ class TextLearner(TorchLearner):
         most = len(passes)
         if self._sharded:
             most = int(self._over_learners([most], largest=True)[0])
-        for places, micro in passes:
-            yield places, micro, token_batch(micro, self._counted(micro), self._device)
-        for _ in range(len(passes), most):
-            yield None, None, no_tokens(self._device)
+        for number, (places, micro) in enumerate(passes, 1):
+            batch = token_batch(micro, self._counted(micro), self._device)
+            yield _Pass(batch, number == most, micro, places)
+        for number in range(len(passes) + 1, most + 1):
+            yield _Pass(no_tokens(self._device), number == most)
 
     def _counted(self, rows: Rows) -> Any:
         return rows.action if not self._settings.kl_coeff_format else np.ones_like(rows.action)

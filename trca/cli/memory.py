@@ -159,6 +159,8 @@ def learner(settings: RunSettings, shape: Shape) -> Needs:
         whole = size * (2 * layer + shape.outside)
         gradients = 0 if lora else (size + 4) * (layer + shape.outside)
         computing["gathered layers"] = whole + gradients
+        if not parameters.sync_each_pass:
+            computing["gradients, whole"] = trained * 4
     elif mixed and not lora:
         computing["bfloat16 copy of them"] = shape.parameters * size
     rows, tokens = _micro_batch(settings)

@@ -128,6 +128,8 @@ def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
     """What saves memory, from what costs least."""
     parameters = settings.parameters
     longest = parameters.max_prompt_tokens + parameters.max_new_tokens
+    if parameters.sharding == "fsdp" and not parameters.sync_each_pass:
+        yield {"sync_each_pass": True}
     if not parameters.gradient_checkpointing:
         yield {"gradient_checkpointing": True}
     budget = parameters.micro_batch_tokens // 2
@@ -137,7 +139,7 @@ def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
     if parameters.sharding == "none" and gpus.count > 1:
         share = settings.run.num_gpus_per_learner or 1
         learners = max(gpus.count if share <= 1 else 2, settings.run.num_learners)
-        yield {"sharding": "fsdp", "num_learners": learners}
+        yield {"sharding": "fsdp", "num_learners": learners, "sync_each_pass": True}
     if not parameters.lora_rank:
         yield {"lora_rank": 16}
     if parameters.engine == "vllm":

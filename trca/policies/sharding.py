@@ -16,6 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import (
+    FSDPModule,
+    MixedPrecisionPolicy,
+    fully_shard,
+    register_fsdp_forward_method,
+)
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from trca.policies.logits import score_tokens
@@ -32,12 +38,6 @@ def shard(model: Any, device: str, mixed: bool) -> None:
         device: Type of the devices, ``cpu`` or ``cuda``.
         mixed: Whether to compute in bfloat16.
     """
-    from torch.distributed.fsdp import (
-        FSDPModule,
-        MixedPrecisionPolicy,
-        fully_shard,
-        register_fsdp_forward_method,
-    )
     from transformers.modeling_layers import GradientCheckpointingLayer
 
     mesh = init_device_mesh(device, (distributed.get_world_size(),))
@@ -53,6 +53,16 @@ def shard(model: Any, device: str, mixed: bool) -> None:
             module.set_force_sum_reduction_for_comms(True)
     model.score_tokens = MethodType(score_tokens, model)
     register_fsdp_forward_method(model, "score_tokens")
+
+
+def set_gradient_sync(model: Any, on: bool) -> None:
+    """Sets whether the next backward passes add a shared model's gradients up over the processes.
+
+    Until one does, each process keeps the sum of its own gradients whole, 4 bytes a trained
+    parameter. Where the model is not shared this does nothing.
+    """
+    if isinstance(model, FSDPModule):
+        model.set_requires_gradient_sync(on)
 
 
 def gathered(tensor: Tensor) -> Tensor:
