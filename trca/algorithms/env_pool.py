@@ -1,7 +1,8 @@
 """The pool of environments that a rollout loop plays in: it makes, steps, times and keeps them.
 
 All calls of environments run in threads, so that one that never returns can be given up: those that
-wait on a network side by side, the others in one thread, in order.
+wait on a network side by side, the others in one thread, in order, and all steps of a turn as one
+call of it: handing each over would cost as much as a fast step.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import Any, Final, SupportsFloat
 
 import gymnasium
 
-from trca.common.threads import StuckError, Task, Threads, stuck, wait
+from trca.common.threads import Call, StuckError, Task, Threads, stuck, wait
 from trca.envs.annotate import RubricAnnotation
+from trca.envs.text_env import TextEnv
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +39,7 @@ class PooledEnv:
         max_steps: Its step limit.
         idle_actions: Its admissible actions that change nothing.
         waits: Whether its steps wait on a network.
+        prefetches: Whether its class looks up together what several steps need.
         operators: Ids of the rubric operators that judge it, in library order.
         name: Its id, or its class.
         stuck: Whether a call of it never returned.
@@ -47,6 +50,7 @@ class PooledEnv:
     max_steps: int
     idle_actions: frozenset[str]
     waits: bool
+    prefetches: bool
     operators: tuple[str, ...]
     name: str
     _total: _Stopwatch
@@ -77,7 +81,7 @@ class EnvPool:
         self._idle: dict[str, list[PooledEnv]] = {}
         self._one = Threads(1, "trca-env")
         self._many = Threads(_MOST_THREADS, "trca-env")
-        self._running: dict[Task, tuple[PooledEnv, str]] = {}
+        self._running: dict[int, tuple[PooledEnv, str, Task]] = {}
         self._lock = threading.Lock()
         self._waited = self._unjudged = self._judging = 0.0
 
@@ -133,33 +137,16 @@ class EnvPool:
             wait have taken theirs.
         """
         start = time.perf_counter()
-        steps: dict[int, Task] = {}
-        for threads, waits in ((self._many, True), (self._one, False)):
-            own = [
-                (k, env, action) for k, (env, action) in enumerate(actions) if env.waits == waits
-            ]
-            if not own:
-                continue
-            # In a thread too, and first in the queue: the steps behind it cannot take its thread.
-            prefetched = threads.submit(_prefetch, [(env, action) for _, env, action in own])
-            steps |= {
-                k: threads.submit(self._step, env, action, prefetched) for k, env, action in own
-            }
-            if waits:
-                self._running |= {steps[k]: (env, _step_words(action)) for k, env, action in own}
-                continue
-            self._wait(prefetched, own[0][1], "prefetch()")
-            for k, env, action in own:
-                self._wait(steps[k], env, _step_words(action))
+        steps = self._step_side_by_side([pair for pair in actions if pair[0].waits])
+        steps |= self._step_in_turn([pair for pair in actions if not pair[0].waits])
         self.count(time.perf_counter() - start)
-        return [steps[k] for k in range(len(actions))]
+        return [steps[id(env)] for env, _ in actions]
 
     def give_up_stuck(self) -> None:
         """Ends the steps that take too long with a `StuckError`."""
-        self._running = {task: what for task, what in self._running.items() if not task.done()}
-        for task, (env, words) in self._running.items():
+        for env, action, task in self._running.values():
             if task.overdue(self._timeout_s):
-                task.give_up(stuck(task, self._timeout_s, f"environment {env.name}: {words}"))
+                task.give_up(stuck(task, self._timeout_s, _step_words(env, action)))
                 env.stuck = True
 
     def count(self, seconds: float) -> None:
@@ -187,11 +174,43 @@ class EnvPool:
         self._one.close()
         self._many.close()
 
+    def _step_in_turn(self, actions: Sequence[tuple[PooledEnv, str]]) -> dict[int, Task]:
+        """Takes steps one after the other."""
+        if not actions:
+            return {}
+        prefetches = _prefetches(actions)
+        calls: list[Call] = [(_prefetch, (prefetches,))] if prefetches else []
+        first = len(calls)
+        calls += [(self._step, action) for action in actions]
+        tasks = self._one.submit_in_turn(calls)
+
+        def words(call: int) -> str:
+            if call < first:
+                return _words(actions[0][0], "prefetch()")
+            return _step_words(*actions[call - first])
+
+        wait(tasks, self._timeout_s, words)
+        steps = {}
+        for (env, _), task in zip(actions, tasks[first:], strict=True):
+            env.stuck = isinstance(task.exception(), StuckError)
+            steps[id(env)] = task
+        return steps
+
+    def _step_side_by_side(self, actions: Sequence[tuple[PooledEnv, str]]) -> dict[int, Task]:
+        """Starts steps in a thread each."""
+        prefetches = _prefetches(actions)
+        prefetched = self._many.submit(_prefetch, prefetches) if prefetches else None
+        steps = {}
+        for env, action in actions:
+            task = steps[id(env)] = self._many.submit(self._step, env, action, prefetched)
+            self._running[id(env)] = env, action, task
+        return steps
+
     def _close(self, env: PooledEnv) -> None:
         self._wait(self._one.submit(env.env.close), env, "close()")
 
-    def _wait(self, call: Task, env: PooledEnv, words: str) -> None:
-        wait(call, self._timeout_s, f"environment {env.name}: {words}")
+    def _wait(self, call: Task, env: PooledEnv, call_words: str) -> None:
+        wait([call], self._timeout_s, lambda _: _words(env, call_words))
         env.stuck = env.stuck or isinstance(call.exception(), StuckError)
 
     def _reset(
@@ -202,8 +221,9 @@ class EnvPool:
         finally:
             self._read_stopwatches(env)
 
-    def _step(self, env: PooledEnv, action: str, prefetched: Task) -> Transition:
-        prefetched.exception()
+    def _step(self, env: PooledEnv, action: str, prefetched: Task | None = None) -> Transition:
+        if prefetched is not None:
+            prefetched.exception()  # waits for it
         try:
             return env.env.step(action)
         finally:
@@ -221,13 +241,14 @@ class EnvPool:
         annotation = find_annotation(env)
         if annotation is not None:
             annotation.env = unjudged = _Stopwatch(annotation.env)
-        judged = env.has_wrapper_attr("judge")
+        judged, mro = env.has_wrapper_attr("judge"), type(env.unwrapped).__mro__
         return PooledEnv(
             env=total,
             split=split,
             max_steps=env.get_wrapper_attr("max_steps"),
             idle_actions=getattr(env.unwrapped, "idle_actions", frozenset()),
             waits=getattr(env.unwrapped, "waits", False),
+            prefetches=any("prefetch" in vars(c) for c in mro if c is not TextEnv),
             operators=tuple(env.get_wrapper_attr("judge").library.ids) if judged else (),
             name=env.spec.id if env.spec else type(env.unwrapped).__name__,
             _total=total,
@@ -244,23 +265,32 @@ def find_annotation(env: gymnasium.Env[str, str]) -> RubricAnnotation | None:
     return None
 
 
-def _prefetch(actions: Sequence[tuple[PooledEnv, str]]) -> None:
-    """Lets each class of environment look up together what the actions need."""
+def _prefetches(
+    actions: Sequence[tuple[PooledEnv, str]],
+) -> list[tuple[type, list[tuple[Any, str]]]]:
+    """The classes that look up together what their environments' actions need, with these."""
     by_class: dict[type, list[tuple[Any, str]]] = {}
     for env, action in actions:
-        unwrapped = env.env.unwrapped
-        by_class.setdefault(type(unwrapped), []).append((unwrapped, action))
-    for env_class, pairs in by_class.items():
-        prefetch = getattr(env_class, "prefetch", None)
-        if prefetch is not None:
-            try:
-                prefetch(pairs)
-            except Exception:  # the steps look up by themselves, and say what is wrong
-                logger.warning("%s.prefetch failed", env_class.__name__, exc_info=True)
+        if env.prefetches:
+            unwrapped = env.env.unwrapped
+            by_class.setdefault(type(unwrapped), []).append((unwrapped, action))
+    return list(by_class.items())
 
 
-def _step_words(action: str) -> str:
-    return f"step({action!r})"
+def _prefetch(prefetches: list[tuple[Any, list[tuple[Any, str]]]]) -> None:
+    for env_class, pairs in prefetches:
+        try:
+            env_class.prefetch(pairs)
+        except Exception:  # the steps look up by themselves, and say what is wrong
+            logger.warning("%s.prefetch failed", env_class.__name__, exc_info=True)
+
+
+def _words(env: PooledEnv, call: str) -> str:
+    return f"environment {env.name}: {call}"
+
+
+def _step_words(env: PooledEnv, action: str) -> str:
+    return _words(env, f"step({action!r})")
 
 
 class _Stopwatch(gymnasium.Wrapper[str, str, str, str]):

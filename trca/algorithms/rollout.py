@@ -19,6 +19,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -43,6 +44,8 @@ from trca.policies.spans import Response, read_response
 logger = logging.getLogger(__name__)
 
 _TICK_S: Final = 1.0
+_PATIENCE: Final = 0.1
+"""Seconds that a batch waits for its second half, for each that the last one took."""
 _CLOSING_S: Final = 60.0
 _NO_JUDGMENTS: NDArray[np.uint8] = np.frombuffer(b"", dtype=np.uint8)
 
@@ -194,6 +197,9 @@ class RolloutLoop:
         self.prompter = prompter
         self.pool = EnvPool(make_env, limits.env_step_timeout_s)
         self._limits = limits
+        self._tick = min(limits.generation_timeout_s, limits.env_step_timeout_s, _TICK_S)
+        self._looked = -math.inf
+        self._batch_s = 0.0
         self._open_engine = open_engine
         self._engine_thread = Threads(1, "trca-engine")
         self._engine_failed = False
@@ -291,7 +297,7 @@ class RolloutLoop:
         ready, seconds = episodes, batch.seconds
         generating: set[_Episode] = set()
         stepping: set[_Episode] = set()
-        unflushed = 0
+        unflushed, flushed = 0, -math.inf
         dropped: set[int] = set()
 
         def give_up(episode: _Episode, error: Exception) -> None:
@@ -312,20 +318,24 @@ class RolloutLoop:
                     unflushed += 1
                 except Exception as error:
                     give_up(episode, error)
-            # A batch starts when it holds half of the episodes: the others step meanwhile.
-            if unflushed and unflushed >= len(stepping):
+            # A batch starts when it holds half of the episodes, and the others had their time: they
+            # step meanwhile.
+            patience = self._batch_s * _PATIENCE if stepping else 0.0
+            if unflushed and unflushed >= len(stepping) and start - flushed >= patience:
                 unflushed = 0
                 flush_error = self._flush(len(generating))
                 if flush_error is not None:
                     for episode in [e for e in _in_order(generating) if e.waits()]:
                         give_up(episode, flush_error)
+                flushed = time.perf_counter()
             if generating:
                 seconds["generation"] += time.perf_counter() - start
             elif not stepping:
                 return
             acting: list[_Episode] = []
             ready = []
-            arrivals = self._arrivals(arrived, bool(generating), seconds)
+            timeout = min(self._tick, patience) if unflushed and patience else self._tick
+            arrivals = self._arrivals(arrived, bool(generating), seconds, timeout)
             if any(e in generating and f is e.pending for e, f in arrivals):
                 self._engine_failed = all(f.exception() for e, f in arrivals if e in generating)
             for episode, future in arrivals:
@@ -342,10 +352,8 @@ class RolloutLoop:
                         ready += [] if episode.done else [episode]
                 except Exception as error:
                     give_up(episode, error)
-            for episode in _in_order(generating):
-                late = self._overdue(episode, len(generating))
-                if late is not None:
-                    give_up(episode, late)
+            for episode, late in self._overdue(generating):
+                give_up(episode, late)
             acting = [e for e in acting if e.request.group not in dropped]
             stepping.update(acting)
             self._act(acting, arrived)
@@ -364,9 +372,11 @@ class RolloutLoop:
 
     def _flush(self, requests: int) -> Exception | None:
         """Lets the engine generate; returns its error, such as that it does not return."""
-        limit, what = self._limits.generation_timeout_s, _engine_words(self.engine, requests)
+        start = time.perf_counter()
         flush = self._engine_thread.submit(self.engine.flush)
-        wait(flush, limit, what)
+        what = _engine_words(self.engine, requests)
+        wait([flush], self._limits.generation_timeout_s, lambda _: what)
+        self._batch_s = time.perf_counter() - start
         error = flush.exception()
         self._engine_failed = error is not None
         return error if error is None or isinstance(error, Exception) else RuntimeError(repr(error))
@@ -378,7 +388,7 @@ class RolloutLoop:
         what, reason = type(self.engine).__name__, "it does not generate any more"
         try:
             closing = self._engine_thread.submit(self.engine.close)
-            wait(closing, _CLOSING_S, f"{what}.close()")
+            wait([closing], _CLOSING_S, lambda _: f"{what}.close()")
             self.engine = self._open_engine()
             action, self._engine_failed = "opened again", False
         except Exception as error:
@@ -395,16 +405,26 @@ class RolloutLoop:
         steps = len(episode.rollout.steps)
         return StuckError(f"the rollout has not ended in {limit:g} s, after {steps} steps")
 
-    def _overdue(self, episode: _Episode, requests: int) -> StuckError | None:
-        """The error of an episode that waits for the engine for too long."""
-        limit = self._limits.generation_timeout_s
-        if not episode.waits():
-            return None
-        if time.monotonic() - episode.since > limit:
-            self._engine_failed = True
-            what = _engine_words(self.engine, requests)
-            return StuckError(f"{what} has not returned for {limit:g} s")
-        return self._too_long(episode)
+    def _overdue(self, generating: set[_Episode]) -> list[tuple[_Episode, StuckError]]:
+        """Gives up steps that take too long; returns the episodes that wait for too long.
+
+        It looks once a tick: looking at each after each arrival costs more than a fast step.
+        """
+        now = time.monotonic()
+        if now - self._looked < self._tick:
+            return []
+        self._looked = now
+        self.pool.give_up_stuck()
+        limit, late = self._limits.generation_timeout_s, []
+        what = _engine_words(self.engine, len(generating))
+        for episode in [e for e in _in_order(generating) if e.waits()]:
+            error = self._too_long(episode)
+            if now - episode.since > limit:
+                self._engine_failed = True
+                error = StuckError(f"{what} has not returned for {limit:g} s")
+            if error is not None:
+                late.append((episode, error))
+        return late
 
     def _fail(self, episode: _Episode, error: Exception, batch: RolloutBatch, action: str) -> None:
         request = episode.request
@@ -421,29 +441,25 @@ class RolloutLoop:
         arrived: _Arrived,
         generating: bool,
         seconds: dict[str, float],
+        timeout: float,
     ) -> list[tuple[_Episode, Future[Any]]]:
         """Waits for one completion or step, and returns all that are there, in episode order.
 
-        After a while without any it gives up the steps that take too long, and returns none.
+        Returns none after a while without any.
         """
         start = time.perf_counter()
         arrivals: list[tuple[_Episode, Future[Any]]] = []
-        limits = self._limits
-        shortest = min(limits.generation_timeout_s, limits.env_step_timeout_s)
-        try:
-            arrivals = [arrived.get(timeout=min(shortest, _TICK_S))]
-        except Empty:
-            self.pool.give_up_stuck()
+        with suppress(Empty):
+            arrivals.append(arrived.get(timeout=timeout))
         waited = time.perf_counter() - start
         if generating:
             seconds["generation"] += waited
         else:
             self.pool.count(waited)
-        try:
+        with suppress(Empty):
             while True:
                 arrivals.append(arrived.get_nowait())
-        except Empty:
-            return sorted(arrivals, key=lambda a: a[0].place)
+        return sorted(arrivals, key=lambda a: a[0].place)
 
     def _read(self, episode: _Episode, completion: Completion) -> None:
         episode.completion = completion

@@ -4,7 +4,7 @@
 
     threads = Threads(8, "readers")
     task = threads.submit(read, path)
-    wait(task, limit=10.0, what=f"read({path!r})")
+    wait([task], limit=10.0, what=lambda _: f"read({path!r})")
     task.result()
 """
 
@@ -13,13 +13,17 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final
 
 _TICK_S: Final = 1.0
+
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A function and its arguments."""
 
 
 class StuckError(TimeoutError):
@@ -38,6 +42,7 @@ class Task(Future[Any]):
         self.since: float | None = None
         self._owner = owner
         self._thread: threading.Thread | None = None
+        self._rest: _Calls = deque()
 
     def overdue(self, limit: float) -> bool:
         """Whether it has run for longer than the limit, in seconds."""
@@ -67,82 +72,103 @@ class Threads:
             name: Prefix of their names.
         """
         self._most, self._name = most, name
-        self._calls: SimpleQueue[tuple[Task, Callable[..., Any], tuple[Any, ...]] | None]
-        self._calls = SimpleQueue()
+        self._queue: SimpleQueue[_Calls | None] = SimpleQueue()
         self._lock = threading.RLock()
         self._threads: set[threading.Thread] = set()
         self._open = 0
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Task:
         """Calls a function in a thread."""
-        task = Task(self)
-        with self._lock:
-            self._open += 1
-            self._calls.put((task, function, args))
-            self._start()
-        return task
+        return self.submit_in_turn([(function, args)])[0]
+
+    def submit_in_turn(self, calls: Sequence[Call]) -> list[Task]:
+        """Calls functions one after the other in one thread.
+
+        It costs one hand-over to the thread, where a `submit` of each costs one a call. When one is
+        given up, those behind it go on in another thread.
+        """
+        tasks = [Task(self) for _ in calls]
+        if tasks:
+            self._put(deque((t, f, args) for t, (f, args) in zip(tasks, calls, strict=True)))
+        return tasks
 
     def close(self) -> None:
         """Ends the threads that have nothing to do."""
         with self._lock:
             for _ in self._threads:
-                self._calls.put(None)
+                self._queue.put(None)
             self._threads.clear()
 
-    def _start(self) -> None:
-        if len(self._threads) < min(self._most, self._open):
-            thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-            self._threads.add(thread)
-            thread.start()
+    def _put(self, calls: _Calls) -> None:
+        with self._lock:
+            self._open += 1
+            self._queue.put(calls)
+            if len(self._threads) < min(self._most, self._open):
+                thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+                self._threads.add(thread)
+                thread.start()
 
     def _work(self) -> None:
-        me = threading.current_thread()
-        while (call := self._calls.get()) is not None:
-            task, function, args = call
-            with self._lock:
-                if task.done():  # it was given up before it started
-                    continue
-                task._thread, task.since = me, time.monotonic()
-            result, error = None, None
-            try:
-                result = function(*args)
-            except BaseException as raised:  # it is the caller's
-                error = raised
-            with self._lock:
-                if task.done():  # it was given up, and so was this thread
+        while (calls := self._queue.get()) is not None:
+            while calls:
+                if not self._call(calls):
                     return
-                task._thread = None
+            with self._lock:
                 self._open -= 1
-                if error is None:
-                    task.set_result(result)
-                else:
-                    task.set_exception(error)
-            del call, task, function, args, result, error
+
+    def _call(self, calls: _Calls) -> bool:
+        """Makes the first of the calls; returns whether it was not given up meanwhile."""
+        task, function, args = calls.popleft()
+        with self._lock:
+            if task.done():  # it was given up before it started
+                return True
+            task._rest = calls
+            task._thread, task.since = threading.current_thread(), time.monotonic()
+        result, error = None, None
+        try:
+            result = function(*args)
+        except BaseException as raised:  # it is the caller's
+            error = raised
+        with self._lock:
+            if task.done():  # it was given up, and so was this thread
+                return False
+            task._thread = None
+            if error is None:
+                task.set_result(result)
+            else:
+                task.set_exception(error)
+        return True
 
     def _give_up(self, task: Task, error: Exception) -> None:
         with self._lock:
             if task.done():
                 return
-            self._open -= 1
             if task._thread is not None:
+                self._open -= 1
                 self._threads.discard(task._thread)
+                if task._rest:
+                    self._put(task._rest)
             task.set_exception(error)
-            self._start()
 
 
-def wait(task: Task, limit: float, what: str) -> None:
-    """Waits for the end of a task, and gives it up after ``limit`` seconds.
+_Calls = deque[tuple[Task, Callable[..., Any], tuple[Any, ...]]]
+
+
+def wait(tasks: Sequence[Task], limit: float, what: Callable[[int], str]) -> None:
+    """Waits for the end of tasks, and gives up each that runs for more than ``limit`` seconds.
 
     Args:
-        task: The task; its result or error, a `StuckError` where it was given up, is then there.
-        limit: Seconds that it may run.
-        what: What the error says that does not return.
+        tasks: The tasks of one `Threads.submit_in_turn`. Their results or errors, a `StuckError`
+            where one was given up, are then there.
+        limit: Seconds that each may run.
+        what: Says what it is that does not return, by its place in the tasks.
     """
     ended = threading.Event()
-    task.add_done_callback(lambda _: ended.set())
+    tasks[-1].add_done_callback(lambda _: ended.set())
     while not ended.wait(min(limit, _TICK_S)):
-        if task.overdue(limit):
-            task.give_up(stuck(task, limit, what))
+        for place, task in enumerate(tasks):
+            if task.overdue(limit):
+                task.give_up(stuck(task, limit, what(place)))
 
 
 def stuck(task: Task, limit: float, what: str) -> StuckError:
