@@ -202,3 +202,13 @@ def test_an_engine_in_processes_of_its_own_says_the_same(engine: Any, tied: Path
         separate.load_weights(export_weights(moved(model, version)), version)
         assert distance(model, known, asked, generate(separate, asked, SAMPLING)) < 1e-4
     separate.close()
+
+
+def test_no_time_is_spent_on_the_text_of_sampled_tokens(engine: Any, folder: Path) -> None:
+    from trca.policies.engines.vllm_server import sampling_params
+
+    params = sampling_params(SamplingParams(1.0, 8, stop=("</never>",)), 3, [])
+    output = engine._server.submit([1, 2, 3], params, "salt", None).result(timeout=60)
+    logprobs = output.outputs[0].logprobs
+    assert len(logprobs.logprobs) == 8
+    assert set(logprobs.decoded_tokens) == {None}

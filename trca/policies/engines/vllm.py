@@ -186,7 +186,8 @@ class VLLMEngine:
     def _completion(self, output: Any, sampling: SamplingParams, version: int) -> Completion:
         said = output.outputs[0]
         ids = np.array(said.token_ids, dtype=np.int32)
-        scores = [given[i].logprob for i, given in zip(said.token_ids, said.logprobs, strict=True)]
+        scores = said.logprobs.logprobs
+        assert len(scores) == len(ids)
         size = self._stop(ids, sampling.stop)
         return Completion(
             ids=ids[:size],

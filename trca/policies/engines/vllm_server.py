@@ -14,16 +14,34 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 import vllm
+import vllm.v1.engine.output_processor
 from vllm.engine.arg_utils import AsyncEngineArgs, EngineArgs
 from vllm.inputs.engine import tokens_input
 from vllm.lora.request import LoRARequest
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.llm_engine import LLMEngine
+from vllm.v1.engine.logprobs import LogprobsProcessor
 
 from trca.policies.engines.engine import SamplingParams
 
 _SEEDS = 2**63
+
+
+class _BareLogprobs(LogprobsProcessor):  # type: ignore[misc]
+    """Keeps log-probabilities without the text of each token, which nobody reads.
+
+    vLLM decodes each token one to three times for it, on the thread that steps or waits for the
+    engine: for a small model that takes as long as all the rest.
+    """
+
+    @classmethod
+    def from_new_request(cls, tokenizer: Any, request: Any) -> Any:
+        """Makes one that has no tokenizer."""
+        return super().from_new_request(None, request)
+
+
+vllm.v1.engine.output_processor.LogprobsProcessor = _BareLogprobs
 
 
 def sampling_params(sampling: SamplingParams, seed: int, ends: Sequence[int]) -> Any:
@@ -38,6 +56,8 @@ def sampling_params(sampling: SamplingParams, seed: int, ends: Sequence[int]) ->
         skip_special_tokens=False,
         detokenize=bool(sampling.stop),
         logprobs=0,
+        flat_logprobs=True,
+        skip_clone=True,
         output_kind=RequestOutputKind.FINAL_ONLY,
     )
 
