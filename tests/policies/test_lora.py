@@ -10,8 +10,9 @@ import torch
 
 from tests.architectures import save_model
 from tests.policies.test_llm_module import batch, build
-from trca.policies.lora import lora_off, merge_lora
+from trca.policies.lora import add_lora, lora_as, lora_off, merge_lora
 from trca.policies.models import load_model
+from trca.policies.weights import export_weights
 
 KINDS = ["qwen2", "qwen3", "gpt2", "falcon", "phi3"]
 
@@ -90,6 +91,40 @@ def test_learners_start_from_the_same_adapter(folders: dict[str, str]) -> None:
     other = build_lora(folders["qwen2"]).get_state()
     assert torch.equal(before, torch.get_rng_state())
     assert all((one[name] == other[name]).all() for name in one)
+
+
+def test_roles_with_adapters_on_one_frozen_model_train_as_roles_with_models_of_their_own(
+    folders: dict[str, str],
+) -> None:
+    def trained(module: Any, roles: list[str]) -> list[dict[str, Any]]:
+        parameters = [p for p in module.model.parameters() if p.requires_grad]
+        optimizer = torch.optim.AdamW(parameters, lr=1e-2)
+        for role in roles:
+            optimizer.zero_grad()
+            with lora_as(module.model, role):
+                sign = -1 if role == "critic" else 1
+                (sign * module.score(**batch())["logprobs"].sum()).backward()
+            optimizer.step()
+        return [export_weights(module.model, adapter=role) for role in dict.fromkeys(roles)]
+
+    shared, *alone = (build_lora(folders["qwen2"]) for _ in range(3))
+    base = scores(shared)
+    add_lora(shared.model, 4, 8, torch.float32, name="critic")
+    add_lora(alone[1].model, 4, 8, torch.float32, name="critic")
+    own = trained(shared, ["default", "critic"] * 2)
+    (actor,), (critic,) = trained(alone[0], ["default"] * 2), trained(alone[1], ["critic"] * 2)
+    for of_shared, of_one in zip(own, (actor, critic), strict=True):
+        assert all((of_shared[name] == of_one[name]).all() for name in of_one)
+    assert any((actor[name] != critic[name]).any() for name in actor)
+
+    engines = [build_lora(folders["qwen2"], inference_only=True) for _ in own]
+    for engine, weights, role in zip(engines, own, ("default", "critic"), strict=True):
+        engine.set_state(weights)
+        with lora_as(shared.model, role):
+            assert torch.equal(scores(engine), scores(shared))
+    assert torch.equal(scores(shared, reference=True), base)
+    with pytest.raises(ValueError, match="unknown adapter 'judge': Known: default, critic"):
+        lora_as(shared.model, "judge").__enter__()
 
 
 def test_weights_of_another_rank_are_refused(folders: dict[str, str]) -> None:

@@ -9,6 +9,13 @@
         ...
     merge_lora(model)            # a plain model again, with the adapter in its weights
 
+Agents of several roles can share the frozen model, each with an adapter of its own::
+
+    add_lora(model, rank=16, alpha=32, name="critic")
+    with lora_as(model, "critic"):
+        model(...).loss.backward()             # gradients of this adapter alone
+    export_weights(model, adapter="critic")    # for an engine of that role
+
 In a state dict the two factors of a layer are ``<layer>.lora_A.weight``, (rank, inputs), and
 ``<layer>.lora_B.weight``, (outputs, rank); peft's own files put ``base_model.model.`` before them.
 The layer computes ``W x + alpha / rank * B A x``.
@@ -24,7 +31,10 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-_NAME: Final = "default"
+from trca.common.names import unknown
+
+ADAPTER: Final = "default"
+"""Name of the adapter of a model that has one."""
 _FACTORS: Final = ("lora_A", "lora_B")
 
 
@@ -33,17 +43,21 @@ def missing_peft() -> str:
     return "" if find_spec("peft") else "LoRA needs peft: pip install 'trca[lora]'"
 
 
-def add_lora(model: Any, rank: int, alpha: int, dtype: torch.dtype | None = None) -> None:
-    """Adds an adapter to every linear layer but the head, and freezes the rest.
+def add_lora(
+    model: Any, rank: int, alpha: int, dtype: torch.dtype | None = None, name: str = ADAPTER
+) -> None:
+    """Adds an adapter to every linear layer but the head, and freezes all but adapters.
 
     It changes nothing yet: one of its factors is zero. The other is drawn from a seed of its own,
-    so that all processes start alike.
+    so that all processes start alike. The first adapter that is added is the active one; see
+    `lora_as` for others.
 
     Args:
         model: A Hugging Face causal LM.
         rank: Rank of the adapter.
         alpha: Its product is multiplied by ``alpha / rank``.
         dtype: Precision of the adapter; that of the model for None.
+        name: Name of the adapter.
     """
     from peft import LoraConfig
     from transformers.pytorch_utils import Conv1D
@@ -59,9 +73,11 @@ def add_lora(model: Any, rank: int, alpha: int, dtype: torch.dtype | None = None
     )
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model.add_adapter(config)
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_(_is_factor(name))
+        model.add_adapter(config, name)
+    for layer in _layers(model):
+        layer._active_adapter = [next(iter(model.peft_config))]
+    for path, parameter in model.named_parameters():
+        parameter.requires_grad_(_is_factor(path))
         if dtype is not None and parameter.requires_grad:
             parameter.data = parameter.data.to(dtype)
 
@@ -71,13 +87,44 @@ def has_lora(model: nn.Module) -> bool:
     return bool(getattr(model, "peft_config", None))
 
 
-def lora_tensors(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The adapter's tensors in a state dict, by the names they travel under."""
+def lora_tensors(state: dict[str, Tensor], name: str = ADAPTER) -> dict[str, Tensor]:
+    """An adapter's tensors in a state dict, by the names they travel under.
+
+    Args:
+        state: The state dict.
+        name: Name of the adapter.
+    """
     return {
-        name.replace(f".{_NAME}.weight", ".weight"): tensor
-        for name, tensor in state.items()
-        if _is_factor(name)
+        path.replace(f".{name}.weight", ".weight"): tensor
+        for path, tensor in state.items()
+        if _is_factor(path) and path.endswith(f".{name}.weight")
     }
+
+
+@contextmanager
+def lora_as(model: nn.Module, name: str) -> Iterator[None]:
+    """Lets the model compute with another of its adapters.
+
+    peft's own ``set_adapter`` freezes the others as well, which an optimizer would notice.
+
+    Args:
+        model: The model.
+        name: Name of the adapter.
+
+    Raises:
+        ValueError: When the model has no such adapter.
+    """
+    known = getattr(model, "peft_config", {})
+    if name not in known:
+        raise unknown("adapter", name, tuple(known))
+    before = [(layer, layer._active_adapter) for layer in _layers(model)]
+    for layer, _ in before:
+        layer._active_adapter = [name]
+    try:
+        yield
+    finally:
+        for layer, active in before:
+            layer._active_adapter = active
 
 
 @contextmanager
@@ -116,4 +163,4 @@ def _layers(model: nn.Module) -> list[Any]:
 
 
 def _is_factor(name: str) -> bool:
-    return any(f".{factor}.{_NAME}." in name for factor in _FACTORS)
+    return any(f".{factor}." in name for factor in _FACTORS)

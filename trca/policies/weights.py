@@ -15,13 +15,15 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from trca.policies.lora import has_lora, lora_tensors
+from trca.policies.lora import ADAPTER, has_lora, lora_tensors
 from trca.policies.sharding import gathered, own_share, split_like
 
 State = dict[str, Any]
 
 
-def export_weights(model: nn.Module, dtype: torch.dtype | None = None) -> State:
+def export_weights(
+    model: nn.Module, dtype: torch.dtype | None = None, adapter: str = ADAPTER
+) -> State:
     """The parameters and persistent buffers of a model as arrays, each tied tensor once.
 
     NumPy has no bfloat16: such a tensor becomes the uint16 array of its bits. The arrays are
@@ -31,9 +33,10 @@ def export_weights(model: nn.Module, dtype: torch.dtype | None = None) -> State:
         model: The model.
         dtype: Precision of the floating-point arrays; the model's own for None. Tensors are
             converted one by one, so no second copy of the model is ever whole.
+        adapter: Which adapter's weights, where the model has adapters.
     """
     state = {}
-    for name, tensor in named_tensors(model).items():
+    for name, tensor in named_tensors(model, adapter).items():
         own = tensor.detach()
         if dtype is not None and own.dtype.is_floating_point:
             own = own.to(dtype)  # before it is gathered: fewer bytes travel
@@ -43,17 +46,18 @@ def export_weights(model: nn.Module, dtype: torch.dtype | None = None) -> State:
     return state
 
 
-def import_weights(model: nn.Module, state: Mapping[str, Any]) -> None:
+def import_weights(model: nn.Module, state: Mapping[str, Any], adapter: str = ADAPTER) -> None:
     """Copies weights into a model in place.
 
     Args:
         model: The model.
         state: Arrays of `export_weights`, or tensors by the names of the model's ``state_dict``.
+        adapter: Which adapter takes them, where the model has adapters.
 
     Raises:
         ValueError: When names or shapes are not those of the model; nothing is changed then.
     """
-    own = named_tensors(model)
+    own = named_tensors(model, adapter)
     whole = own if has_lora(model) else model.state_dict(keep_vars=True)
     check_weights(own, state, whole)
     with torch.no_grad():
@@ -89,12 +93,12 @@ def check_weights(
         raise ValueError(f"the weights do not fit the model: wrong shapes {_some(wrong)}")
 
 
-def named_tensors(model: nn.Module) -> dict[str, Tensor]:
+def named_tensors(model: nn.Module, adapter: str = ADAPTER) -> dict[str, Tensor]:
     """The parameters and persistent buffers that travel, each tied one once."""
     seen: set[int] = set()
     named: dict[str, Tensor] = {}
     whole = model.state_dict(keep_vars=True)
-    for name, tensor in (lora_tensors(whole) if has_lora(model) else whole).items():
+    for name, tensor in (lora_tensors(whole, adapter) if has_lora(model) else whole).items():
         if id(tensor) not in seen:
             seen.add(id(tensor))
             named[name] = tensor
