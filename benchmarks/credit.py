@@ -5,9 +5,10 @@ Run it on one core::
     OMP_NUM_THREADS=1 python benchmarks/credit.py
 
 It prints seconds for every rule at growing numbers of transitions (15 operators, groups of 8
-rollouts of 5 to 25 steps, skewed contexts), the share of each part of TRCA, and the seconds of the
-peer: a plain rewriting of how the public GiGPO code forms returns, groups and statistics (it looks
-each row's rollout up among all rows, clusters by dictionaries, and keeps lists of scalar tensors).
+rollouts of 5 to 25 steps, skewed contexts), the seconds of worst cases, the share of each part of
+TRCA, and the seconds of the peer: a plain rewriting of how the public GiGPO code forms returns,
+groups and statistics (it looks each row's rollout up among all rows, clusters by dictionaries, and
+keeps lists of scalar tensors).
 Both must give the same advantages.
 """
 
@@ -18,6 +19,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -53,6 +55,7 @@ def random_batch(steps: int, seed: int = 0) -> StepBatch:
         agent=np.zeros_like(rollout),
         reward=np.where(last, won[rollout], 0.0),
         observation=context,
+        next_observation=np.roll(context, -1),
         context=context,
         next_context=np.roll(context, -1),
         judgments=(rng.random((steps, len(CATEGORIES))) < 0.1).astype(np.uint8),
@@ -61,6 +64,7 @@ def random_batch(steps: int, seed: int = 0) -> StepBatch:
         accepted=rng.random(steps) < 0.9,
         terminated=last & won[rollout],
         truncated=last & ~won[rollout],
+        won=last & won[rollout],
     )
 
 
@@ -127,12 +131,38 @@ def seconds(function: Callable[[], object], repeats: int = 3) -> float:
 
 def scaling(sizes: list[int]) -> None:
     """Seconds of every rule at every size."""
-    print("seconds" + "".join(f"{size:>12,}" for size in sizes))
+    print(f"{'seconds':<20}" + "".join(f"{size:>12,}" for size in sizes))
     batches = [random_batch(size) for size in sizes]
     for name in CREDIT_RULES.names():
         rule = CREDIT_RULES.get(name)
         times = [seconds(partial(rule, batch)) for batch in batches]
-        print(f"{name:<7}" + "".join(f"{t:12.4f}" for t in times))
+        print(f"{name:<20}" + "".join(f"{t:12.4f}" for t in times))
+
+
+def worst_cases(steps: int, length: int = 1000) -> None:
+    """The rules that can do more than pass over the columns, on what is hardest for them."""
+    batch = random_batch(steps)
+    rollout = np.arange(steps) // length
+    last = np.diff(rollout, append=steps) > 0
+    deep = replace(
+        batch,
+        group=rollout // GROUP_SIZE,
+        rollout=rollout,
+        reward=last.astype(np.float64),
+        context=np.arange(steps),
+        next_context=np.arange(steps) + 1,
+        terminated=last,
+        truncated=np.zeros(steps, dtype=bool),
+        won=last,
+    )
+    cases: dict[str, Callable[[], object]] = {
+        "hgpo, 8 past anchors": partial(CREDIT_RULES.get("hgpo"), batch, past_anchors=8),
+        f"graphgpo, {length:,} states in a row": partial(CREDIT_RULES.get("graphgpo"), deep),
+        f"rewardflow, {length:,} states in a row": partial(CREDIT_RULES.get("rewardflow"), deep),
+    }
+    print(f"\nWorst cases at {steps:,} transitions, seconds")
+    for name, case in cases.items():
+        print(f"  {name:<36}{seconds(case, repeats=1):8.4f}")
 
 
 def parts(steps: int) -> None:
@@ -176,13 +206,14 @@ def against_peer(steps: int) -> None:
 
 
 def main() -> None:
-    """Prints the three tables."""
+    """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--peer-steps", type=int, default=25_600)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     scaling(arguments.sizes)
+    worst_cases(max(arguments.sizes))
     parts(max(arguments.sizes))
     against_peer(arguments.peer_steps)
 

@@ -39,6 +39,11 @@ GIGPO = "tests/algorithms/gigpo/test_credit.py"
 GRPO = "tests/algorithms/grpo/test_credit.py"
 RLOO = "tests/algorithms/rloo/test_credit.py"
 DR_GRPO = "tests/algorithms/dr_grpo/test_credit.py"
+G2PO = "tests/algorithms/g2po/test_credit.py"
+GAGPO = "tests/algorithms/gagpo/test_credit.py"
+HGPO = "tests/algorithms/hgpo/test_credit.py"
+GRAPHGPO = "tests/algorithms/graphgpo/test_credit.py"
+REWARDFLOW = "tests/algorithms/rewardflow/test_credit.py"
 REINFORCE = "tests/algorithms/reinforce_plus_plus/test_credit.py"
 
 
@@ -153,6 +158,90 @@ FAULTS = (
         "np.zeros_like(batch.rollout)",
         "batch.group",
         REINFORCE,
+    ),
+    Fault(
+        "without_foundational keeps r^F",
+        "algorithms/trca/credit.py",
+        "foundational = np.zeros_like(foundational)",
+        "breakthrough = np.zeros_like(breakthrough)",
+        TRCA,
+    ),
+    Fault(
+        "a text joins the last text that it is like",
+        "algorithms/credit/anchors.py",
+        "                break\n",
+        "                pass\n",
+        GIGPO,
+    ),
+    Fault(
+        "similar anchors across groups",
+        "algorithms/credit/anchors.py",
+        "founders[int(group[row])]",
+        "founders[0]",
+        GIGPO,
+    ),
+    Fault(
+        "HGPO's histories reach into the rollout before",
+        "algorithms/hgpo/credit.py",
+        "rows = np.flatnonzero(position >= level - 1)",
+        "rows = np.arange(level - 1, len(batch))",
+        HGPO,
+    ),
+    Fault(
+        "HGPO weighs all levels alike",
+        "algorithms/hgpo/credit.py",
+        "float(level + 1) ** alpha",
+        "1.0",
+        HGPO,
+    ),
+    Fault(
+        "GraphGPO takes the distance before the step",
+        "algorithms/graphgpo/credit.py",
+        "distance[after]",
+        "distance[before]",
+        GRAPHGPO,
+    ),
+    Fault(
+        "one farthest distance for all groups",
+        "algorithms/graphgpo/credit.py",
+        "farthest[groups] + 1.0",
+        "farthest.max() + 1.0",
+        GRAPHGPO,
+    ),
+    Fault(
+        "RewardFlow without discount",
+        "algorithms/rewardflow/credit.py",
+        "lambda ahead: gamma * ahead",
+        "lambda ahead: ahead",
+        REWARDFLOW,
+    ),
+    Fault(
+        "values flow back one transition only",
+        "algorithms/credit/graph.py",
+        "risen = np.unique(states)",
+        "risen = np.unique(states)[:0]",
+        REWARDFLOW,
+    ),
+    Fault(
+        "G2PO's end of a rollout is worth what comes next in the batch",
+        "algorithms/g2po/credit.py",
+        "    following[starts + lengths - 1] = ",
+        "    _ = ",
+        G2PO,
+    ),
+    Fault(
+        "G2PO's gains compared from the same state",
+        "algorithms/g2po/credit.py",
+        "normalize(following - value, groups,",
+        "normalize(following - value, states,",
+        G2PO,
+    ),
+    Fault(
+        "GAGPO without lambda",
+        "algorithms/gagpo/credit.py",
+        "gamma * gae_lambda)",
+        "gamma)",
+        GAGPO,
     ),
     Fault(
         "rollout_sum divides by the length",

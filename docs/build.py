@@ -31,13 +31,9 @@ def settings_page() -> str:
     ]
     for name, algorithm in ALGORITHMS.items():
         model = algorithm.config_class.parameters_class
-        shared = [n for n, field in TextParameters.model_fields.items() if _same(field, model, n)]
-        sections.append((f"{name} alone", model, ("credit", *shared)))
+        shared = set(TextParameters.model_fields) - model.own_defaults()
+        sections.append((f"{name} alone", model, tuple(shared)))
     return "\n".join([HEAD, *(_section(*section) for section in sections if _fields(*section[1:]))])
-
-
-def _same(field: Any, model: Any, name: str) -> bool:
-    return bool(_default(field) == _default(model.model_fields[name]))
 
 
 def _fields(model: Any, left_out: tuple[str, ...]) -> dict[str, Any]:

@@ -187,10 +187,14 @@ def test_columns_of_rollouts():
     assert batch.context[0] == batch.context[2] == batch.next_context[1]
     assert batch.context[1] == batch.next_context[0] != batch.context[0]
     assert batch.observation[0] == batch.observation[2] != batch.observation[1]
+    assert [batch.texts[code] for code in batch.observation] == ["one", "two", "one", "one"]
+    end = first.last_observation
+    assert [batch.texts[code] for code in batch.next_observation] == ["two", end, "one", end]
     assert batch.judgments.shape == (4, 3)
     assert batch.parsed.tolist() == [True, False, True, True]
     assert batch.terminated.tolist() == [False, True, False, False]
     assert batch.truncated.tolist() == [False, False, False, True]
+    assert batch.won.tolist() == [False, True, False, False]
 
 
 def test_agents_have_a_column():

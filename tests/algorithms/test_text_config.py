@@ -80,8 +80,8 @@ def test_a_misspelt_name_is_answered_with_the_nearest_one():
 
 
 def test_a_parameter_of_another_algorithm_is_named_as_such():
-    with pytest.raises(ValueError, match="'omega' belongs to GiGPO, not to TRCA"):
-        TRCAConfig().training(omega=1.0)
+    with pytest.raises(ValueError, match="'alpha' belongs to HGPO, not to TRCA"):
+        TRCAConfig().training(alpha=1.0)
     for key in ("lambda", "lambda_"):
         with pytest.raises(ValueError, match="'lambda_' belongs to TRCA, not to GRPO"):
             GRPOConfig().update_from_dict({key: 0.5})
@@ -143,6 +143,9 @@ def test_a_preset_gives_a_whole_config():
     assert in_a_trial.parameters() == config.parameters()
     assert in_a_trial.env_config == config.env_config
     assert GRPOConfig.from_preset("quickstart").credit == "grpo"
+    paper = "paper/alfworld_qwen2.5_1.5b"
+    aggregations = [c.from_preset(paper).aggregation for c in (GRPOConfig, DrGRPOConfig)]
+    assert aggregations == ["rollout_mean", "rollout_sum"]
     with pytest.raises(ValueError, match="did you mean 'quickstart'"):
         TRCAConfig.from_preset("quikstart")
 

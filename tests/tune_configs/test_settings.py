@@ -75,6 +75,14 @@ def test_a_file_for_one_algorithm_serves_another():
         RunSettings.resolve({**other, "lambda_": 0.5})
 
 
+def test_the_own_defaults_of_an_algorithm_win_over_a_file_for_another():
+    paper = {**read("quickstart"), "aggregation": "rollout_mean", "gamma": 0.9}
+    assert "aggregation" not in switch(paper, "DrGRPO")
+    assert switch(paper, "DrGRPO")["gamma"] == 0.9
+    own = {**paper, "algorithm": "DrGRPO"}
+    assert switch(own, "drgrpo")["aggregation"] == "rollout_mean"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -93,7 +101,7 @@ def test_a_file_for_one_algorithm_serves_another():
         ({"credit": "gigpo"}, "credit is 'gigpo': .*is the rule of algorithm GiGPO"),
         ({"learning_rate": 1}, "quickstart: unknown setting 'learning_rate': did you mean 'lr'"),
         ({"lambda": 1}, "unknown setting 'lambda': did you mean 'lambda_'"),
-        ({"omega": 1}, "'omega' belongs to GiGPO, not to TRCA"),
+        ({"omega": 1}, "'omega' belongs to G2PO, GiGPO, GraphGPO and RewardFlow, not to TRCA"),
         ({"train_batch_size": 1}, "'train_batch_size' has no effect here: an iteration plays"),
         ({"max_steps": 1}, "did you mean 'env_config.max_steps'"),
         ({"engine": "vlm"}, "engine is 'vlm': unknown engine 'vlm': did you mean 'vllm'"),

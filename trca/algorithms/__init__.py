@@ -13,9 +13,14 @@ from ray.tune.registry import register_trainable
 from trca.algorithms.dr_grpo import DrGRPO, DrGRPOConfig
 from trca.algorithms.evaluation import Evaluation, evaluate_panel, local_runner
 from trca.algorithms.export import export
+from trca.algorithms.g2po import G2PO, G2POConfig
+from trca.algorithms.gagpo import GAGPO, GAGPOConfig
 from trca.algorithms.gigpo import GiGPO, GiGPOConfig
+from trca.algorithms.graphgpo import GraphGPO, GraphGPOConfig
 from trca.algorithms.grpo import GRPO, GRPOConfig
+from trca.algorithms.hgpo import HGPO, HGPOConfig
 from trca.algorithms.reinforce_plus_plus import ReinforcePlusPlus, ReinforcePlusPlusConfig
+from trca.algorithms.rewardflow import RewardFlow, RewardFlowConfig
 from trca.algorithms.rloo import RLOO, RLOOConfig
 from trca.algorithms.text_algorithm import TextAlgorithm
 from trca.algorithms.text_config import TextAlgorithmConfig
@@ -23,18 +28,28 @@ from trca.algorithms.trca import TRCA, TRCAConfig
 
 __all__ = [
     "ALGORITHMS",
+    "G2PO",
+    "GAGPO",
     "GRPO",
+    "HGPO",
     "RLOO",
     "TRCA",
     "DrGRPO",
     "DrGRPOConfig",
     "Evaluation",
+    "G2POConfig",
+    "GAGPOConfig",
     "GRPOConfig",
     "GiGPO",
     "GiGPOConfig",
+    "GraphGPO",
+    "GraphGPOConfig",
+    "HGPOConfig",
     "RLOOConfig",
     "ReinforcePlusPlus",
     "ReinforcePlusPlusConfig",
+    "RewardFlow",
+    "RewardFlowConfig",
     "TRCAConfig",
     "TextAlgorithm",
     "TextAlgorithmConfig",
@@ -45,7 +60,19 @@ __all__ = [
 
 ALGORITHMS: dict[str, type[TextAlgorithm]] = {
     algorithm.config_class.parameters_class.algorithm: algorithm
-    for algorithm in (TRCA, GRPO, DrGRPO, RLOO, ReinforcePlusPlus, GiGPO)
+    for algorithm in (
+        TRCA,
+        GRPO,
+        DrGRPO,
+        RLOO,
+        ReinforcePlusPlus,
+        GiGPO,
+        HGPO,
+        GraphGPO,
+        RewardFlow,
+        G2PO,
+        GAGPO,
+    )
 }
 """The algorithms by the names they are registered under."""
 

@@ -108,9 +108,10 @@ def unknown_setting(name: str, parameters: type[TextParameters], others: Iterabl
         return f"{name!r} has no effect here: {instead}"
     known = {*parameters.model_fields, *others}
     meant = _SYNONYMS.get(plain, name)
-    owners = [p.algorithm for p in family() if meant in p.model_fields]
+    owners = sorted(p.algorithm for p in family() if meant in p.model_fields)
     if owners and meant not in known:
-        return f"{meant!r} belongs to {' and '.join(owners)}, not to {parameters.algorithm}"
+        named = " and ".join([", ".join(owners[:-1]), owners[-1]] if owners[1:] else owners)
+        return f"{meant!r} belongs to {named}, not to {parameters.algorithm}"
     if plain in _SYNONYMS:
         return f"unknown setting {name!r}: did you mean {meant!r}?"
     near = nearest_name(name, sorted(n for n in known if n[0] != "_"))

@@ -236,6 +236,12 @@ class TextParameters(LossSettings):
         """The name of the algorithm's own credit rule."""
         return str(cls.model_fields["credit"].default)
 
+    @classmethod
+    def own_defaults(cls) -> set[str]:
+        """The shared settings for which the algorithm has a default of its own."""
+        shared, own = TextParameters.model_fields, cls.model_fields
+        return {n for n in shared if own[n].default != shared[n].default and n != "credit"}
+
 
 def own_default(name: str, default: Any) -> Any:
     """A shared hyperparameter with an algorithm's own default; bounds and meaning stay.

@@ -136,6 +136,7 @@ class StepBatch:
         agent: int64 (S,), code of the agent that acted.
         reward: float64 (S,), environment reward r_{i,t}.
         observation: int64 (S,), code of the observation's text before the action.
+        next_observation: int64 (S,), code of the text after it, same coding.
         context: int64 (S,), code of the structural key before the action.
         next_context: int64 (S,), code of the key after it, same coding.
         judgments: uint8 (S, M), rubric judgments.
@@ -144,6 +145,8 @@ class StepBatch:
         accepted: bool (S,), whether the environment carried it out.
         terminated: bool (S,), True on the last row of a rollout that the environment ended.
         truncated: bool (S,), True on the last row of a rollout that the step limit ended.
+        won: bool (S,), True on the last row of a rollout that completed its task.
+        texts: Texts of the observations by their codes; may be left out.
 
     Raises:
         ValueError: For a column of another length, or rows of a rollout that are scattered.
@@ -154,6 +157,7 @@ class StepBatch:
     agent: NDArray[np.int64]
     reward: NDArray[np.float64]
     observation: NDArray[np.int64]
+    next_observation: NDArray[np.int64]
     context: NDArray[np.int64]
     next_context: NDArray[np.int64]
     judgments: NDArray[np.uint8]
@@ -162,12 +166,14 @@ class StepBatch:
     accepted: NDArray[np.bool_]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
+    won: NDArray[np.bool_]
+    texts: tuple[str, ...] = ()
     _rewards: dict[Budgets, RubricRewards] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def __post_init__(self) -> None:
-        for name in (f.name for f in fields(self) if f.init):
+        for name in (f.name for f in fields(self) if f.init and f.name != "texts"):
             shape = getattr(self, name).shape
             wanted: tuple[int, ...] = (len(self),)
             if name == "judgments":
@@ -194,16 +200,21 @@ class StepBatch:
         steps = [step for rollout in rollouts for step in rollout.steps]
         lengths = np.array([len(r.steps) for r in rollouts], dtype=np.int64)
         contexts = _codes([s.context for s in steps] + [s.next_context for s in steps])
+        texts = [s.observation for s in steps]
+        texts += [text for r in rollouts for text in _texts_after(r)]
+        observations = _codes(texts)
         last = np.zeros(len(steps), dtype=bool)
         last[np.cumsum(lengths[lengths > 0]) - 1] = True
         truncated = np.repeat(np.array([r.truncated for r in rollouts], dtype=bool), lengths)
+        won = np.repeat(np.array([r.won for r in rollouts], dtype=bool), lengths)
         judgments = [s.judgments for s in steps]
         return cls(
             group=np.repeat(np.array([r.group for r in rollouts], dtype=np.int64), lengths),
             rollout=np.repeat(np.arange(len(rollouts)), lengths),
             agent=np.repeat(_codes([r.agent_id for r in rollouts]), lengths),
             reward=np.array([s.reward for s in steps], dtype=np.float64),
-            observation=_codes([s.observation for s in steps]),
+            observation=observations[: len(steps)],
+            next_observation=observations[len(steps) :],
             context=contexts[: len(steps)],
             next_context=contexts[len(steps) :],
             judgments=np.array(judgments, dtype=np.uint8).reshape(len(steps), len(categories)),
@@ -212,6 +223,8 @@ class StepBatch:
             accepted=np.array([s.accepted for s in steps], dtype=bool),
             terminated=last & ~truncated,
             truncated=last & truncated,
+            won=last & won,
+            texts=tuple(dict.fromkeys(texts)),
         )
 
     def rubric_rewards(self, budgets: Budgets) -> RubricRewards:
@@ -380,6 +393,13 @@ def _defaults(facts_type: type) -> tuple[tuple[str, Any], ...]:
         (f.name, f.default if f.default_factory is MISSING else f.default_factory())
         for f in fields(facts_type)
     )
+
+
+def _texts_after(rollout: Rollout) -> list[str]:
+    """The observation after each step."""
+    if not rollout.steps:
+        return []
+    return [*(step.observation for step in rollout.steps[1:]), rollout.last_observation]
 
 
 def _codes(keys: Iterable[str]) -> NDArray[np.int64]:

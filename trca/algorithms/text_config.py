@@ -88,7 +88,8 @@ class TextAlgorithmConfig(AlgorithmConfig):
             config = TRCAConfig.from_preset("quickstart").training(lambda_=0.5)
             tune.Tuner("TRCA", param_space=config).fit()
 
-        A preset for another algorithm serves too: what only that one reads is left out.
+        A preset for another algorithm serves too: what only that one reads is left out, and what
+        this one has a default of its own for.
 
         Args:
             name_or_path: A file of `trca.tune_configs`, such as ``quickstart``, or the path of one.
@@ -99,6 +100,9 @@ class TextAlgorithmConfig(AlgorithmConfig):
         others = {name for model in family() for name in model.model_fields}
         left_out = (others - cls.parameters_class.model_fields.keys()) | OWN_KEYS
         settings = read(name_or_path)
+        written_for = str(settings.get("algorithm")).casefold()
+        if written_for != cls.parameters_class.algorithm.casefold():
+            left_out |= cls.parameters_class.own_defaults()
         return cls().update_from_dict({k: v for k, v in settings.items() if k not in left_out})
 
     def training(self, **kwargs: Any) -> Self:

@@ -176,15 +176,19 @@ def config_class(algorithm: str) -> type[TextAlgorithmConfig]:
 
 
 def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
-    """The settings for another algorithm: what only the one before has is left out.
+    """The settings for another algorithm.
+
+    Leaves out what only the one before has, and what the other has a default of its own for.
 
     Raises:
         ConfigError: When there is no such algorithm; names the nearest.
     """
     name = settings.get("algorithm", RunParameters.model_fields["algorithm"].default)
-    before = config_class(name).parameters_class.model_fields
-    after = config_class(algorithm).parameters_class.model_fields
-    kept = {k: v for k, v in settings.items() if k not in before or k in after}
+    before, after = config_class(name).parameters_class, config_class(algorithm).parameters_class
+    left_out = before.model_fields.keys() - after.model_fields.keys()
+    if after is not before:
+        left_out |= after.own_defaults()
+    kept = {k: v for k, v in settings.items() if k not in left_out}
     return {**kept, "algorithm": algorithm_name(algorithm)}
 
 

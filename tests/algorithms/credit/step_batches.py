@@ -8,32 +8,61 @@ from hypothesis.extra.numpy import arrays
 
 from trca.algorithms.records import StepBatch
 
+TEXTS = ("a red mug", "a red mug.", "the red mug!", "a blue cup", "one blue cup")
+"""Texts of the observations 0 to 4: the first two are 95% alike."""
 CATEGORIES = np.array([0, 0, 1, 1, 2, 2], dtype=np.int8)
 
 
-def step_batch(lengths, groups, rewards, contexts, judgments=None, parsed=None, observations=None):
-    """A batch from rollouts of these lengths, each in its group; the other columns row by row."""
+def step_batch(
+    lengths,
+    groups,
+    rewards,
+    contexts,
+    judgments=None,
+    parsed=None,
+    observations=None,
+    ends=None,
+    texts=(),
+):
+    """A batch from rollouts of these lengths, each in its group; the other columns row by row.
+
+    A rollout with a reward has won. ``ends`` are the contexts and observations after the last
+    steps; by default those before them.
+    """
     rows = sum(lengths)
     last = np.zeros(rows, dtype=bool)
     last[np.cumsum(lengths, dtype=int) - 1] = True
+    rollout = np.repeat(np.arange(len(lengths)), lengths)
+    rewards = np.array(rewards, dtype=np.float64)
     contexts = np.array(contexts, dtype=np.int64)
+    observations = contexts if observations is None else np.array(observations, dtype=np.int64)
+    won = np.bincount(rollout, rewards, len(lengths))[rollout] > 0
     if judgments is None:
         judgments = np.zeros((rows, len(CATEGORIES)), dtype=np.uint8)
     ones = np.ones(rows, dtype=bool)
+
+    def after(column):
+        following = np.roll(column, -1)
+        following[last] = column[last] if ends is None else ends
+        return following
+
     return StepBatch(
         group=np.repeat(np.array(groups, dtype=np.int64), lengths),
-        rollout=np.repeat(np.arange(len(lengths)), lengths),
+        rollout=rollout,
         agent=np.zeros(rows, dtype=np.int64),
-        reward=np.array(rewards, dtype=np.float64),
-        observation=contexts if observations is None else np.array(observations),
+        reward=rewards,
+        observation=observations,
+        next_observation=after(observations),
         context=contexts,
-        next_context=contexts,
+        next_context=after(contexts),
         judgments=np.array(judgments, dtype=np.uint8),
         categories=CATEGORIES,
         parsed=ones if parsed is None else np.array(parsed),
         accepted=ones,
         terminated=last,
         truncated=np.zeros(rows, dtype=bool),
+        won=last & won,
+        texts=texts,
     )
 
 
@@ -50,11 +79,14 @@ def batches(draw, outcomes=(0.0, 1.0)):
     observations = draw(st.lists(st.integers(0, 3), min_size=rows, max_size=rows))
     judgments = draw(arrays(np.uint8, (rows, len(CATEGORIES)), elements=st.integers(0, 1)))
     parsed = draw(arrays(np.bool_, rows))
-    return step_batch(lengths, groups, rewards, contexts, judgments, parsed, observations)
+    ends = draw(st.lists(st.integers(0, 4), min_size=count, max_size=count))
+    return step_batch(
+        lengths, groups, rewards, contexts, judgments, parsed, observations, ends, TEXTS
+    )
 
 
 def take_rollouts(batch, order):
     """The batch with its rollouts in another order, and the rows it took."""
     rows = np.concatenate([np.flatnonzero(batch.rollout == r) for r in order])
-    columns = (f.name for f in fields(batch) if f.init and f.name != "categories")
+    columns = (f.name for f in fields(batch) if f.init and f.name not in ("categories", "texts"))
     return replace(batch, **{name: getattr(batch, name)[rows] for name in columns}), rows

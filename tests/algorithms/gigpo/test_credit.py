@@ -47,6 +47,25 @@ def test_the_anchor_can_be_the_observation():
     np.testing.assert_allclose(text, [0.5, -0.5])
 
 
+def test_similar_texts_are_one_anchor_of_the_first_of_them():
+    """0 and 1 differ by a dot; 2 is like 1 alone, which founds nothing; groups are apart."""
+    texts = ("Mug 1 is on desk 1", "Mug 1 is on desk 1.", "Mug 1 is on desk 1...", "Cup")
+    batch = step_batch(
+        [1] * 5, [0, 0, 0, 0, 1], [1, 0, 0, 0, 0], np.zeros(5), observations=[0, 1, 2, 3, 0],
+        texts=texts,
+    )  # fmt: skip
+    options = {"normalizer": "one", "anchor": "similar"}
+    step = gigpo(batch, similarity=0.94, **options) - gigpo(batch, omega=0.0, **options)
+    np.testing.assert_allclose(step, [0.5, -0.5, 0, 0, 0])
+    all_three = gigpo(batch, similarity=0.9, **options) - gigpo(batch, omega=0.0, **options)
+    np.testing.assert_allclose(all_three, [2 / 3, -1 / 3, -1 / 3, 0, 0])
+
+
+def test_similar_anchors_need_texts():
+    with pytest.raises(ValueError, match="'similar' compares texts"):
+        gigpo(step_batch([1], [0], [0], [0]), anchor="similar")
+
+
 def test_a_success_free_group_has_no_credit():
     batch = step_batch([3, 2], [0, 0], np.zeros(5), [0, 1, 0, 0, 1])
     assert not gigpo(batch).any()
@@ -58,10 +77,13 @@ def test_a_success_free_group_has_no_credit():
     st.floats(0, 3),
     st.booleans(),
     st.booleans(),
-    st.sampled_from(["context", "observation"]),
+    st.sampled_from(["context", "observation", "similar"]),
+    st.sampled_from([0.5, 0.8, 0.9]),
     st.sampled_from([0.0, 0.1]),
 )
-def test_it_equals_the_slow_version(batch, gamma, omega, divide, step_row, anchor, penalty):
+def test_it_equals_the_slow_version(
+    batch, gamma, omega, divide, step_row, anchor, similarity, penalty
+):
     fast = gigpo(
         batch,
         gamma=gamma,
@@ -69,9 +91,10 @@ def test_it_equals_the_slow_version(batch, gamma, omega, divide, step_row, ancho
         normalizer="std" if divide else "one",
         baseline_over="step_row" if step_row else "trajectory",
         anchor=anchor,
+        similarity=similarity,
         invalid_action_penalty=penalty,
     )
-    slow = slow_gigpo(batch, gamma, omega, divide, step_row, anchor, penalty)
+    slow = slow_gigpo(batch, gamma, omega, divide, step_row, anchor, similarity, penalty)
     np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-5)
 
 

@@ -59,10 +59,29 @@ def test_budgets_may_come_as_a_mapping():
     np.testing.assert_array_equal(given_mapping, trca(batch, budgets=Budgets(evidence=3.0)))
 
 
-@given(batches(), unit, unit, budgets)
-def test_it_equals_the_slow_version(batch, gamma, lambda_, budgets):
-    fast = trca(batch, gamma=gamma, lambda_=lambda_, budgets=budgets)
-    slow = slow_trca(batch, gamma, lambda_, budgets)
+def test_an_ablation_leaves_the_other_reward_its_weight():
+    """Without A^E and discount, the rows of the only context rank by 0.2 r^F or by 0.8 r^B."""
+    judgments = [fired(0), fired(0), fired(2)]
+    batch = step_batch([2, 1], [0, 0], np.zeros(3), np.zeros(3), judgments)
+    options = {"gamma": 0.0, "epsilon": 1.0}  # makes the scale of the rewards show
+    rewards = {"without_foundational": [0.4, 0, 0], "without_breakthrough": [0.1, 0.1, -0.1]}
+    for ablation, reward in rewards.items():
+        expected = (reward - np.mean(reward)) / (np.std(reward) + 1.0)
+        np.testing.assert_allclose(trca(batch, ablation=ablation, **options), expected)
+    with pytest.raises(ValueError, match="unknown ablation 'no_rubric'"):
+        trca(batch, ablation="no_rubric")
+
+
+@given(
+    batches(),
+    unit,
+    unit,
+    budgets,
+    st.sampled_from(["none", "without_foundational", "without_breakthrough"]),
+)
+def test_it_equals_the_slow_version(batch, gamma, lambda_, budgets, ablation):
+    fast = trca(batch, gamma=gamma, lambda_=lambda_, budgets=budgets, ablation=ablation)
+    slow = slow_trca(batch, gamma, lambda_, budgets, ablation)
     np.testing.assert_allclose(fast, slow, rtol=1e-6, atol=1e-6)
 
 

@@ -23,8 +23,11 @@ Invalid action           ``invalid_action_penalty`` for a response without an ac
                          ours is 1.
 Groups of one            A^E and A^S are 0; the public code leaves the raw outcome in A^E.
 Zero variance            Exactly 0; the public code divides a rounding error by 1e-6.
-Similar anchors          Exact match only (the public code's default).
-Complexity               Linear; the public code's is quadratic in the number of steps.
+Similar anchors          Exact match by default, as in the public code; ``anchor="similar"`` is its
+                         option: texts at least ``similarity`` alike, each joined to the first text
+                         of the group that it is like.
+Complexity               Linear, but for similar anchors; the public code's is quadratic in the
+                         number of steps.
 =======================  ===========================================================================
 """
 
@@ -36,21 +39,27 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from trca.algorithms.credit.anchors import (
+    AnchorKind,
+    AnchorSetting,
+    PenaltySetting,
+    SimilaritySetting,
+    anchors_before,
+)
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
     joint_codes,
     normalize,
     rollout_spans,
 )
+from trca.algorithms.credit.normalizer import Normalizer, NormalizerSetting, OmegaSetting, divides
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
 from trca.algorithms.parameters import Credit, TextParameters
 from trca.algorithms.records import StepBatch
 from trca.common.names import unknown
 
-Normalizer = Literal["std", "one"]
 Baseline = Literal["trajectory", "step_row"]
-Anchor = Literal["context", "observation"]
 
 
 class GiGPOParameters(TextParameters):
@@ -59,22 +68,14 @@ class GiGPOParameters(TextParameters):
     algorithm = "GiGPO"
 
     credit: Credit = "gigpo"
-    omega: float = Field(1.0, ge=0.0, description="Weight omega of the step advantage.")
-    normalizer: Normalizer = Field(
-        "std", description="Divide advantages by the standard deviation, or by one."
-    )
+    omega: OmegaSetting = 1.0
+    normalizer: NormalizerSetting = "std"
     baseline_over: Baseline = Field(
         "trajectory", description="What the outcome's statistics count (public code: step_row)."
     )
-    anchor: Anchor = Field(
-        "context", description="What makes two states the same: context key or observation text."
-    )
-    invalid_action_penalty: float = Field(
-        0.01,
-        ge=0.0,
-        description="Taken from a step whose response held no action, of an outcome of 1 "
-        "(public code: 0.1 of 10).",
-    )
+    anchor: AnchorSetting = "context"
+    similarity: SimilaritySetting = 0.9
+    invalid_action_penalty: PenaltySetting = 0.01
 
 
 _DEFAULTS = GiGPOParameters()
@@ -88,7 +89,8 @@ def gigpo(
     omega: float = _DEFAULTS.omega,
     normalizer: Normalizer = _DEFAULTS.normalizer,
     baseline_over: Baseline = _DEFAULTS.baseline_over,
-    anchor: Anchor = _DEFAULTS.anchor,
+    anchor: AnchorKind = _DEFAULTS.anchor,
+    similarity: float = _DEFAULTS.similarity,
     invalid_action_penalty: float = _DEFAULTS.invalid_action_penalty,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
@@ -100,7 +102,8 @@ def gigpo(
         omega: Weight of the step advantage.
         normalizer: F, the standard deviation or 1.
         baseline_over: What A^E's statistics count: rollouts, or their step rows.
-        anchor: What makes two states the same: the context key, or the observation's text.
+        anchor: What makes two states the same; see `trca.algorithms.credit.anchors`.
+        similarity: How alike two texts are that make the same anchor, for ``similar``.
         invalid_action_penalty: Taken from a step whose response held no action.
         epsilon: Added to the standard deviations.
 
@@ -110,17 +113,12 @@ def gigpo(
     Raises:
         ValueError: For a choice that does not exist, or gamma outside [0, 1].
     """
-    for name, value, allowed in (
-        ("normalizer", normalizer, get_args(Normalizer)),
-        ("baseline_over", baseline_over, get_args(Baseline)),
-        ("anchor", anchor, get_args(Anchor)),
-    ):
-        if value not in allowed:
-            raise unknown(name, value, allowed)
-    divide = normalizer == "std"
+    divide = divides(normalizer)
+    if baseline_over not in get_args(Baseline):
+        raise unknown("baseline_over", baseline_over, get_args(Baseline))
     penalty = invalid_action_penalty * ~batch.parsed
     returns = discounted_returns(batch.reward, batch.rollout, gamma) - penalty
-    anchors = joint_codes(batch.group, getattr(batch, anchor))
+    anchors = joint_codes(batch.group, anchors_before(batch, anchor, similarity))
     step = normalize(returns, anchors, ddof=1, epsilon=epsilon, divide=divide)
     if baseline_over == "trajectory":
         episode = trajectory_advantage(batch, ddof=1, epsilon=epsilon, divide=divide)

@@ -25,12 +25,16 @@ Truncated episode        An episode like any other: R(tau) = 0, and its return e
                          (no bootstrap; the paper's objective has no value function).
 Success-free group       A^E = 0 follows from zero variance when the reward is the binary outcome; a
                          graded outcome (WebShop's score) still ranks failed rollouts.
+Ablations                ``ablation`` takes r^F or r^B out of the mixture and leaves the other its
+                         weight; the paper does not say whether that weight becomes 1, which for
+                         r^B is ``lambda_: 1``.
 =======================  ===========================================================================
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +45,10 @@ from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
 from trca.algorithms.parameters import Credit, Probability, TextParameters
 from trca.algorithms.records import StepBatch
+from trca.common.names import unknown
 from trca.rubric.rewards import DEFAULT_LAMBDA, Budgets, trca_reward
+
+Ablation = Literal["none", "without_foundational", "without_breakthrough"]
 
 
 class TRCAParameters(TextParameters):
@@ -53,6 +60,9 @@ class TRCAParameters(TextParameters):
     lambda_: Probability = Field(
         DEFAULT_LAMBDA,
         description="Weight lambda of the Breakthrough reward against the Foundational one.",
+    )
+    ablation: Ablation = Field(
+        "none", description="Leave r^F or r^B out of the rubric reward (the paper's ablations)."
     )
 
 
@@ -66,6 +76,7 @@ def trca(
     gamma: float = _DEFAULTS.gamma,
     lambda_: float = _DEFAULTS.lambda_,
     budgets: Budgets | Mapping[str, float] | None = None,
+    ablation: Ablation = _DEFAULTS.ablation,
     ddof: int = 0,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
@@ -76,6 +87,7 @@ def trca(
         gamma: Discount of the completion-aware return.
         lambda_: Weight of the Breakthrough Rubric Reward against the Foundational one.
         budgets: Category budgets r^Evi, |r^Inval|, r^Exec, also as a mapping; 1 each for None.
+        ablation: Which of r^F and r^B is left out.
         ddof: Degrees of freedom taken off in the standard deviations.
         epsilon: epsilon_norm, added to the standard deviations.
 
@@ -83,9 +95,15 @@ def trca(
         float64 (S,).
 
     Raises:
-        ValueError: For gamma or lambda outside [0, 1], or a budget below 0.
+        ValueError: For gamma or lambda outside [0, 1], a budget below 0, or an unknown ablation.
     """
+    if ablation not in get_args(Ablation):
+        raise unknown("ablation", ablation, get_args(Ablation))
     foundational, breakthrough = batch.rubric_rewards(Budgets.of(budgets))
+    if ablation == "without_foundational":
+        foundational = np.zeros_like(foundational)
+    elif ablation == "without_breakthrough":
+        breakthrough = np.zeros_like(breakthrough)
     rubric = trca_reward(foundational, breakthrough, lambda_)
     returns = discounted_returns(batch.reward + rubric, batch.rollout, gamma)
     contexts = joint_codes(batch.group, batch.context)

@@ -1,0 +1,127 @@
+"""Anchors: what makes two states of a rollout group the same.
+
+``context``
+    The environment's structural key (`trca.envs`), as in TRCA.
+``observation``
+    The exact text, as in the public code of GiGPO's family.
+``similar``
+    Texts that are alike: a text joins the first earlier text of its group whose ratio by difflib's
+    `SequenceMatcher` is at least ``similarity``, else it founds an anchor (the public code's greedy
+    option). Quadratic in the distinct texts of a group.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from difflib import SequenceMatcher
+from typing import Annotated, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from trca.algorithms.credit.arithmetic import joint_codes
+from trca.algorithms.records import StepBatch
+from trca.common.names import unknown
+
+AnchorKind = Literal["context", "observation", "similar"]
+
+AnchorSetting = Annotated[
+    AnchorKind,
+    Field(
+        description="What makes two states the same: context key, observation text, or similar "
+        "observation texts."
+    ),
+]
+SimilaritySetting = Annotated[
+    float,
+    Field(
+        gt=0.0,
+        le=1.0,
+        description="Least ratio (difflib) of two texts that are one anchor, for anchor similar.",
+    ),
+]
+PenaltySetting = Annotated[
+    float,
+    Field(
+        ge=0.0,
+        description="Taken from a step whose response held no action, of an outcome of 1 "
+        "(public code: 0.1 of 10).",
+    ),
+]
+
+
+def anchors_before(batch: StepBatch, kind: AnchorKind, similarity: float) -> NDArray[np.int64]:
+    """The anchor of the state that each step was taken in.
+
+    Args:
+        batch: S steps.
+        kind: What makes two states the same.
+        similarity: How alike two texts are that make the same anchor, for ``similar``.
+
+    Returns:
+        int64 (S,), codes; equal ones mean the same state within a group.
+
+    Raises:
+        ValueError: For an unknown kind, or ``similar`` without texts.
+    """
+    if kind == "context":
+        return batch.context
+    if kind == "observation":
+        return batch.observation
+    if kind == "similar":
+        return _similar(batch, batch.group, batch.observation, similarity)
+    raise unknown("anchor", kind, get_args(AnchorKind))
+
+
+def anchors_around(
+    batch: StepBatch, kind: AnchorKind, similarity: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The anchors of the states that each step was taken in and led to; nodes of a graph.
+
+    Args:
+        batch: S steps.
+        kind: What makes two states the same.
+        similarity: How alike two texts are that make the same anchor, for ``similar``.
+
+    Returns:
+        int64 (S,) twice, codes from 0 without gaps; equal ones mean the same state of one group.
+
+    Raises:
+        ValueError: For an unknown kind, or ``similar`` without texts.
+    """
+    before = anchors_before(batch, kind, similarity)
+    after = batch.next_context if kind == "context" else batch.next_observation
+    if kind == "similar":
+        both = np.stack([batch.observation, after], axis=1).ravel()
+        joined = _similar(batch, np.repeat(batch.group, 2), both, similarity)
+        before, after = joined[0::2], joined[1::2]
+    nodes = joint_codes(np.tile(batch.group, 2), np.concatenate([before, after]))
+    return nodes[: len(batch)], nodes[len(batch) :]
+
+
+def _similar(
+    batch: StepBatch, group: NDArray[np.int64], codes: NDArray[np.int64], similarity: float
+) -> NDArray[np.int64]:
+    """The code of the text that each text joins."""
+    if len(batch) and not batch.texts:
+        raise ValueError("anchor 'similar' compares texts, and the batch has none: set its texts")
+    pairs = joint_codes(group, codes)
+    _, first = np.unique(pairs, return_index=True)
+    joined = np.empty(len(first), dtype=np.int64)
+    founders: dict[int, list[tuple[int, SequenceMatcher[str]]]] = defaultdict(list)
+    for row in np.sort(first).tolist():
+        text, known = batch.texts[codes[row]], founders[int(group[row])]
+        for code, matcher in known:
+            matcher.set_seq1(text)
+            if (
+                matcher.real_quick_ratio() >= similarity
+                and matcher.quick_ratio() >= similarity
+                and matcher.ratio() >= similarity
+            ):
+                joined[pairs[row]] = code
+                break
+        else:
+            known.append((int(codes[row]), SequenceMatcher(None, "", text)))
+            joined[pairs[row]] = codes[row]
+    return joined[pairs]

@@ -1,0 +1,131 @@
+"""G2PO: group-graph policy optimization (Wang et al., arXiv 2606.22995).
+
+::
+
+    R_{i,t} = sum_{k >= t} gamma^(k-t) r_{i,k}
+    V(s) = mean over the group's visits of s of gamma R_{i,t}
+    V(end of a rollout) = R(tau_i)
+    A^N(a_{i,t}) = Norm over the group's steps from the same state of V(s_{i,t+1})
+    A^T(a_{i,t}) = Norm over all steps of the group of V(s_{i,t+1}) - V(s_{i,t})
+    A_{i,t} = A^E(tau_i) + omega (A^N + A^T)
+    Norm(z) = (z - mean) / F,   F = std + 1e-6 (ddof 1) or 1
+
+V weighs a state by what followed it in all rollouts of the group; A^T ranks the transitions of the
+whole graph by what they gain.
+
+The paper's abstract names these parts; the equations are its public code's.
+
+Where this differs from the public code:
+
+=======================  ===========================================================================
+Anchor                   The context key by default, as for all rules here; ``observation`` is the
+                         public code's exact text.
+Graded outcome           The end of a rollout is worth its outcome; the public code has 10 for a
+                         success and 0 for everything else.
+Invalid action           ``invalid_action_penalty``, taken from V(s_{t+1}) in A^N alone; 0.01 of an
+                         outcome of 1 where the public code has 0.1 of 10.
+F                        std by default, as for all rules here; the public code's default is 1.
+Baseline of A^E          Over rollouts; the public code takes the statistics over step rows.
+Groups of one            A^E, A^N and A^T are 0; the public code leaves the raw outcome in A^E.
+Zero variance            Exactly 0; the public code divides a rounding error by 1e-6.
+Complexity               Linear.
+=======================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.algorithms.credit.anchors import (
+    AnchorKind,
+    AnchorSetting,
+    PenaltySetting,
+    SimilaritySetting,
+    anchors_before,
+)
+from trca.algorithms.credit.arithmetic import (
+    discounted_returns,
+    joint_codes,
+    normalize,
+    rollout_spans,
+)
+from trca.algorithms.credit.normalizer import Normalizer, NormalizerSetting, OmegaSetting, divides
+from trca.algorithms.credit.registry import CREDIT_RULES
+from trca.algorithms.grpo.credit import trajectory_advantage
+from trca.algorithms.parameters import Credit, TextParameters
+from trca.algorithms.records import StepBatch
+
+
+class G2POParameters(TextParameters):
+    """Hyperparameters of G2PO."""
+
+    algorithm = "G2PO"
+
+    credit: Credit = "g2po"
+    omega: OmegaSetting = 1.0
+    normalizer: NormalizerSetting = "std"
+    anchor: AnchorSetting = "context"
+    similarity: SimilaritySetting = 0.9
+    invalid_action_penalty: PenaltySetting = 0.01
+
+
+_DEFAULTS = G2POParameters()
+
+
+@CREDIT_RULES.register("g2po")
+def g2po(
+    batch: StepBatch,
+    *,
+    gamma: float = _DEFAULTS.gamma,
+    omega: float = _DEFAULTS.omega,
+    normalizer: Normalizer = _DEFAULTS.normalizer,
+    anchor: AnchorKind = _DEFAULTS.anchor,
+    similarity: float = _DEFAULTS.similarity,
+    invalid_action_penalty: float = _DEFAULTS.invalid_action_penalty,
+    epsilon: float = 1e-6,
+) -> NDArray[np.float64]:
+    """The advantage A^E + omega (A^N + A^T) of every step.
+
+    Args:
+        batch: S steps.
+        gamma: Discount of a state's value.
+        omega: Weight of the step advantages.
+        normalizer: F, the standard deviation or 1.
+        anchor: What makes two states the same; see `trca.algorithms.credit.anchors`.
+        similarity: How alike two texts are that make the same anchor, for ``similar``.
+        invalid_action_penalty: Taken from a step whose response held no action.
+        epsilon: Added to the standard deviations.
+
+    Returns:
+        float64 (S,).
+
+    Raises:
+        ValueError: For a choice that does not exist, or gamma outside [0, 1].
+    """
+    divide = divides(normalizer)
+    states = joint_codes(batch.group, anchors_before(batch, anchor, similarity))
+    returns = gamma * discounted_returns(batch.reward, batch.rollout, gamma)
+    value = state_values(states, returns)
+    starts, lengths = rollout_spans(batch.rollout)
+    following = np.roll(value, -1)
+    following[starts + lengths - 1] = np.add.reduceat(batch.reward, starts)
+    groups = joint_codes(batch.group)
+    penalised = following - invalid_action_penalty * ~batch.parsed
+    local = normalize(penalised, states, ddof=1, epsilon=epsilon, divide=divide)
+    gain = normalize(following - value, groups, ddof=1, epsilon=epsilon, divide=divide)
+    episode = trajectory_advantage(batch, ddof=1, epsilon=epsilon, divide=divide)
+    return episode + omega * (local + gain)
+
+
+def state_values(states: NDArray[np.int64], returns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean return of each step's state over all visits.
+
+    Args:
+        states: int64 (S,), codes from 0 without gaps.
+        returns: float64 (S,).
+
+    Returns:
+        float64 (S,).
+    """
+    return (np.bincount(states, returns) / np.bincount(states))[states]
