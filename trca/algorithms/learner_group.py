@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import ray
-from ray.exceptions import RayActorError
+from ray.exceptions import ObjectLostError, RayActorError
 from ray.rllib.core import COMPONENT_LEARNER
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.core.learner.training_data import TrainingData
@@ -223,7 +223,13 @@ class TextLearnerGroup(LearnerGroup):
         super().__init__(**self._made_with)
         if kept:
             given = kept if len(kept) > 1 else kept * len(self._workers)
-            self._on_all("resume", [{"snapshot": of_one} for of_one in given])
+            try:
+                self._on_all("resume", [{"snapshot": of_one} for of_one in given])
+            except ObjectLostError as error:
+                raise RuntimeError(
+                    "a learner was lost with its node, where what the learners had learned was"
+                    " kept: resume the run from its last checkpoint"
+                ) from error
 
 
 class _Remote(Checkpointable):

@@ -1,0 +1,92 @@
+"""Trains for 200 iterations and watches the memory of every process of the run.
+
+Run it (a quarter of an hour)::
+
+    OMP_NUM_THREADS=1 python benchmarks/soak.py
+    OMP_NUM_THREADS=1 python benchmarks/soak.py --iterations 1000 --staleness 2
+
+TRCA in ALFWorld, a random model of Qwen2.5's architecture, 2 groups of 4 rollouts, two env runners
+and a learner in processes of their own. After every iteration each process tells its resident
+memory. The table has them at the start and after each tenth; the last line is the slope of a
+straight line through the second half, in MiB per 100 iterations. The exit status is 1 when a slope
+is above the bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+os.environ.setdefault("RAY_worker_niceness", "0")
+
+import numpy as np
+import ray
+
+from trca.algorithms import TRCAConfig
+from trca.common.memory import resident_mb
+
+BOUND: Final = 5.0
+"""MiB per 100 iterations that a process may grow in the second half."""
+TINY: Final[dict[str, Any]] = {
+    "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
+    "env_config": {"games": "small", "max_steps": 3},
+    "tasks_per_iteration": 2,
+    "group_size": 4,
+    "max_new_tokens": 6,
+    "max_prompt_tokens": 160,
+    "minibatch_size": 64,
+    "train_malformed": True,
+    "evaluation_interval": None,
+    "num_env_runners": 2,
+    "num_learners": 1,
+}
+
+
+def memory(algorithm: Any) -> list[float]:
+    """MiB of the driver, each env runner and each learner."""
+    runners = algorithm.env_runner_group.foreach_env_runner(resident_mb, local_env_runner=False)
+    learners = [r.get() for r in algorithm.learner_group.foreach_learner(resident_mb)]
+    return [resident_mb(), *runners, *learners]
+
+
+def main() -> int:
+    """Trains, prints and judges."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--iterations", type=int, default=200, help="at least 20")
+    parser.add_argument("--staleness", type=int, default=0, help="max_staleness")
+    parser.add_argument("--out", type=Path, help="write the memory of all iterations there (CSV)")
+    asked = parser.parse_args()
+    config = TRCAConfig.from_preset("quickstart").debugging(seed=7)
+    config.update_from_dict(TINY | {"max_staleness": asked.staleness})
+    with TemporaryDirectory(prefix="ray") as folder:  # short: Ray's sockets lie in it
+        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, _temp_dir=folder)
+        algorithm = config.build_algo()
+        names = ["driver", "runner 1", "runner 2", "learner"]
+        print(f"{'iteration':>9} " + " ".join(f"{name:>9}" for name in names), "  seconds")
+        start, rows = time.perf_counter(), []
+        for number in range(1, asked.iterations + 1):
+            algorithm.train()
+            rows.append(memory(algorithm))
+            if number == 1 or number % (asked.iterations // 10) == 0:
+                cells = " ".join(f"{mib:9.1f}" for mib in rows[-1])
+                print(f"{number:9} {cells} {time.perf_counter() - start:9.0f}", flush=True)
+        algorithm.stop()
+        ray.shutdown()
+    found = np.array(rows)
+    if asked.out:
+        np.savetxt(asked.out, found, fmt="%.1f", delimiter=",", header=",".join(names), comments="")
+    half = np.arange(len(found) // 2, len(found))
+    slopes = np.polyfit(half, found[half], 1)[0] * 100
+    print(f"{'MiB / 100':>9} " + " ".join(f"{slope:9.2f}" for slope in slopes))
+    bad = [name for name, slope in zip(names, slopes, strict=True) if slope > BOUND]
+    print(f"grows by more than {BOUND:g} MiB per 100 iterations: {', '.join(bad) or 'none'}")
+    return int(bool(bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
