@@ -1,33 +1,55 @@
-"""Tokens/s of the rollout loop: against the bare engine, and against taking turns in lock-step.
+"""Tokens/s of the rollout loop: over those of the bare engine, and of playing in lock-step.
 
-Run: ``OMP_NUM_THREADS=1 python benchmarks/rollout.py [--engine vllm] [--rollouts 64]``
+Run: ``OMP_NUM_THREADS=1 python benchmarks/rollout.py [--engine vllm] [--rollouts 64] [--repeat 5]``
 
-A random model of the tiny policy's size writes 24 tokens a step. Rollouts have 2 to 8 steps. An
-environment's step takes nothing, 5 ms, or 50 ms, exponentially distributed, as of a server that is
-waited for.
+Rollouts have 2 to 8 steps. A random model of the tiny policy's size writes each response: 24 tokens
+on average, geometrically distributed, and 96 at most. A step of an environment takes nothing, 5 ms,
+or 50 ms on average, exponentially distributed, as of a server that is waited for.
+
+================  ==================================================================================
+asynchronous      The rollout loop: each rollout goes on when its own completion or step is there.
+lock-step         The same loop, held up: all completions of a turn, then all steps, side by side.
+one by one        Lock-step whose environments step one after the other.
+bare              The engine alone: it is given the same prompts, each when the one before it of the
+                  same rollout is answered. No loop can be faster. An engine of batches is given
+                  the prompts of each turn as one batch.
+all at once       The engine alone, given all prompts at the start, as no loop can.
+================  ==================================================================================
+
+Weights are pushed before each measurement, as in training: no prefix cache is left from another.
+Variants are measured in turns, and a ratio is the median of those within a turn. Processor time
+leaves out what waits, and what else the machine does.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import torch
 
+from trca.algorithms.records import Rollout
 from trca.algorithms.rollout import GroupRequest, RolloutLoop
+from trca.algorithms.seeding import derive_seed
 from trca.envs import Outcome, TextEnv, make
 from trca.policies.bpe import train_tokenizer
 from trca.policies.engines import ENGINES
-from trca.policies.engines.engine import EngineSpec, Request, SamplingParams
-from trca.policies.models import load_tokenizer
+from trca.policies.engines.engine import BatchEngine, EngineSpec, Request, SamplingParams
+from trca.policies.models import load_model, load_tokenizer
 from trca.policies.prompts import Prompter
 from trca.policies.tiny import TinySpec, new_model
+from trca.policies.weights import export_weights
 
-SAMPLING = SamplingParams(1.0, 24, stop=("</never>",))
+KEY = ("benchmark", 0)
+LENGTH = 24
+SAMPLING = SamplingParams(1.0, 4 * LENGTH, stop=("</never>",))
 
 
 class Server(TextEnv):
@@ -63,88 +85,173 @@ class Server(TextEnv):
         return Outcome("You are in a room.", terminated=self.left == 0)
 
 
+class OneByOne(Server):
+    """The same, stepped one after the other."""
+
+    waits = False
+
+
 class LockStep(RolloutLoop):
-    """The loop before: every turn waits for all completions, then for all environments."""
+    """The loop, held up: it goes on when all that is under way is there."""
 
-    stepping = 0
+    under_way = 0
 
-    def _arrivals(self, arrived: Any, generating: int, seconds: dict[str, float]) -> Any:
-        wanted = generating or self.stepping
-        found = [arrived.get() for _ in range(wanted)]
-        self.stepping = wanted if generating else 0
-        return sorted(found, key=lambda a: (a[0].request.group, a[0].rollout.index))
+    def _submit(self, *args: Any) -> None:
+        super()._submit(*args)
+        self.under_way += 1
+
+    def _act(self, episodes: Any, arrived: Any) -> None:
+        super()._act(episodes, arrived)
+        self.under_way += len(episodes)
+
+    def _arrivals(self, arrived: Any, *_: Any) -> Any:
+        found = [arrived.get() for _ in range(self.under_way)]
+        self.under_way = 0
+        return sorted(found, key=lambda pair: pair[0].place)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Tokens a second, and a second of processor time."""
+
+    wall: float
+    processor: float
 
 
 def main() -> None:
-    """Prints one line a figure."""
+    """Prints one line a comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", default="transformers")
     parser.add_argument("--rollouts", type=int, default=64)
-    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--ms", type=float, nargs="+", default=[0.0, 5.0, 50.0])
     asked = parser.parse_args()
     torch.set_num_threads(1)
     with TemporaryDirectory() as folder:
         save_model(Path(folder))
-        tokenizer = load_tokenizer(folder)
+        tokenizer, weights = load_tokenizer(folder), export_weights(load_model(folder))
         engine = ENGINES.get(asked.engine)(EngineSpec(folder, "float32", max_tokens=512))
         groups = [
-            GroupRequest(k, f"task {k % 8}", "train", 8, ("b", 0))
-            for k in range(asked.rollouts // 8)
+            GroupRequest(k, f"task {k % 8}", "train", 8, KEY) for k in range(asked.rollouts // 8)
         ]
-        for mean_ms in (0.0, 5.0, 50.0):
-            Server.mean_ms = mean_ms
-            speeds = {}
-            for name, kind in (("asynchronous", RolloutLoop), ("lock-step", LockStep)):
-                loop = kind(
-                    lambda split: make(Server, split=split),
-                    engine,
-                    Prompter(tokenizer, "compact"),
-                    tokenizer,
-                )
-                loop.run(groups[:1], SAMPLING)
-                for _ in range(asked.repeat):
-                    start = time.perf_counter()
-                    batch = loop.run(groups, SAMPLING)
-                    seconds = time.perf_counter() - start
-                    steps = [step for rollout in batch.rollouts for step in rollout.steps]
-                    tokens = sum(len(step.response_ids) for step in steps)
-                    speeds[name] = max(speeds.get(name, 0.0), tokens / seconds)
-                loop.pool.close()
-            said = ", ".join(f"{name} {speed:.0f}" for name, speed in speeds.items())
-            ratio = speeds["asynchronous"] / speeds["lock-step"]
-            print(f"{asked.engine}, step of {mean_ms:.0f} ms: tokens/s {said}: {ratio:.2f} times")
-            if not mean_ms:
-                bare = max(bare_speed(engine, batch.rollouts) for _ in range(asked.repeat))
-                share = speeds["asynchronous"] / bare
-                print(f"{asked.engine}, bare on the same prompts: {bare:.0f}; share {share:.2f}")
+        rollouts: list[Rollout] = []
+        loops: list[RolloutLoop] = []
+
+        def loop(kind: type[RolloutLoop], env: type[TextEnv]) -> Callable[[], int]:
+            prompter = Prompter(tokenizer, "compact")
+            made = kind(lambda split: make(env, split=split), engine, prompter, tokenizer)
+            loops.append(made)
+
+            def play() -> int:
+                rollouts[:] = made.run(groups, SAMPLING).rollouts
+                return sum(len(step.response_ids) for r in rollouts for step in r.steps)
+
+            return play
+
+        asynchronous = loop(RolloutLoop, Server)
+        lock_step, one_by_one = loop(LockStep, Server), loop(LockStep, OneByOne)
+        prompted = bare_by_turns if isinstance(engine, BatchEngine) else bare
+
+        def measure(variants: dict[str, Callable[[], int]]) -> dict[str, list[Speed]]:
+            found: dict[str, list[Speed]] = {name: [] for name in variants}
+            for _ in range(asked.repeat):
+                for name, play in variants.items():
+                    engine.load_weights(weights, engine.version + 1)
+                    wall, processor = time.perf_counter(), time.process_time()
+                    tokens = play()
+                    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+                    found[name].append(Speed(tokens / wall, tokens / processor))
+            return found
+
+        for play in (asynchronous, lock_step, one_by_one):
+            play()
+        for ms in asked.ms:
+            Server.mean_ms = ms
+            variants = {"asynchronous": asynchronous, "lock-step": lock_step}
+            if ms:
+                variants["one by one"] = one_by_one
+            else:
+                variants["bare"] = lambda: prompted(engine, rollouts)
+                variants["all at once"] = lambda: all_at_once(engine, rollouts)
+            report(f"{asked.engine}, {ms:g} ms", measure(variants))
+        for made in loops:
+            made.pool.close()
         engine.close()
 
 
-def bare_speed(engine: Any, rollouts: Any) -> float:
-    """Tokens/s of the prompts of each turn as one batch."""
-    start, tokens = time.perf_counter(), 0
-    for turn in range(8):
-        prompts = [r.steps[turn].prompt_ids for r in rollouts if turn < len(r.steps)]
-        requests = [Request(prompt, 8 * k + turn) for k, prompt in enumerate(prompts)]
-        futures = [engine.submit(request, SAMPLING) for request in requests]
-        engine.flush()
-        tokens += sum(len(future.result().ids) for future in futures)
-    return tokens / (time.perf_counter() - start)
+def report(title: str, found: dict[str, list[Speed]]) -> None:
+    """Prints the median speeds, and those of the loop over the others'."""
+    first, *_ = found
+    for name, speeds in found.items():
+        wall = statistics.median(s.wall for s in speeds)
+        said = f"{title}: {name} {wall:.0f} tokens/s"
+        if name != first:
+            walls = [a.wall / b.wall for a, b in zip(found[first], speeds, strict=True)]
+            processors = [
+                a.processor / b.processor for a, b in zip(found[first], speeds, strict=True)
+            ]
+            said += f"; {first} {statistics.median(walls):.2f} times"
+            said += f" (from {min(walls):.2f} to {max(walls):.2f})"
+            said += f", in processor time {statistics.median(processors):.2f}"
+        print(said, flush=True)
+
+
+def bare(engine: Any, rollouts: Sequence[Rollout]) -> int:
+    """Generates the tokens of the rollouts again, each prompt when the one before is answered."""
+    arrived: SimpleQueue[tuple[int, int, Any]] = SimpleQueue()
+
+    def ask(k: int, turn: int) -> None:
+        future = engine.submit(request(rollouts[k], turn), SAMPLING)
+        future.add_done_callback(lambda done: arrived.put((k, turn, done)))
+
+    for k in range(len(rollouts)):
+        ask(k, 0)
+    tokens, open_ = 0, len(rollouts)
+    while open_:
+        k, turn, done = arrived.get()
+        tokens += len(done.result().ids)
+        if turn + 1 < len(rollouts[k].steps):
+            ask(k, turn + 1)
+        else:
+            open_ -= 1
+    return tokens
+
+
+def bare_by_turns(engine: Any, rollouts: Sequence[Rollout]) -> int:
+    """Generates them again, the prompts of each turn as one batch."""
+    turns = range(max(len(r.steps) for r in rollouts))
+    return sum(
+        generate(engine, [request(r, turn) for r in rollouts if turn < len(r.steps)])
+        for turn in turns
+    )
+
+
+def all_at_once(engine: Any, rollouts: Sequence[Rollout]) -> int:
+    """Generates them again, all prompts as one batch."""
+    return generate(engine, [request(r, turn) for r in rollouts for turn in range(len(r.steps))])
+
+
+def generate(engine: Any, requests: Sequence[Request]) -> int:
+    """Answers requests together; returns the number of tokens."""
+    futures = [engine.submit(request, SAMPLING) for request in requests]
+    engine.flush()
+    return sum(len(future.result().ids) for future in futures)
+
+
+def request(rollout: Rollout, turn: int) -> Request:
+    """The request of a step, as the loop made it."""
+    seed = derive_seed(*KEY, rollout.group, rollout.index, turn)
+    return Request(rollout.steps[turn].prompt_ids, seed)
 
 
 def save_model(folder: Path) -> None:
-    """Writes a random model and its tokenizer."""
+    """Writes a random model that ends a response after `LENGTH` tokens on average."""
     tokenizer = train_tokenizer(["put a mug on shelf 1. You are in a room. look"] * 9, [], 60, 60)
     torch.manual_seed(0)
     model = new_model(tokenizer, TinySpec())
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.mul_(3)
-    model.generation_config.eos_token_id = None
+    model.generation_config.eos_token_id = list(range(0, len(tokenizer), LENGTH))
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    np.random.seed(0)
 
 
 if __name__ == "__main__":
