@@ -2,8 +2,9 @@
 
     OMP_NUM_THREADS=1 python benchmarks/scaling.py runners --counts 1 4 16 64
     OMP_NUM_THREADS=1 python benchmarks/scaling.py driver
+    OMP_NUM_THREADS=1 python benchmarks/scaling.py latencies --engine vllm --model FOLDER
 
-`runners` plays real rollouts on real runners with a stand-in engine, whose completions arrive after
+`latencies` measures how long the completions of 64 rollouts at once take. `runners` plays real rollouts on real runners with a stand-in engine, whose completions arrive after
 a latency drawn from a distribution. The runners mostly sleep, so that many fit on two cores, and
 each gets the same number of groups. Efficiency is the time of the fewest runners over the time of
 all. `driver` makes the records of a large iteration and takes them through all that a driver does
@@ -91,6 +92,51 @@ class StandIn:
                 future = heapq.heappop(self._due)[2]
             logprobs = np.full(len(self._ids), -0.1, np.float32)
             future.set_result(Completion(self._ids, logprobs, "stop", self.version))
+
+
+def latencies(engine: str, model: str, count: int, steps: int) -> None:
+    """Prints deciles of the seconds from a prompt to its completion, in a sampling phase."""
+    from trca.algorithms.rollout import GroupRequest, RolloutLoop
+    from trca.envs import make
+    from trca.policies.engines import ENGINES
+    from trca.policies.models import load_tokenizer
+    from trca.policies.prompts import Prompter
+
+    opened = ENGINES.get(engine)(EngineSpec(model, "float32", max_tokens=512))
+    seconds: list[float] = []
+
+    class Timed:
+        """Notes what each completion took."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(opened, name)
+
+        def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
+            start = time.monotonic()
+            future = opened.submit(request, sampling)
+            future.add_done_callback(lambda _: seconds.append(time.monotonic() - start))
+            return future
+
+    tokenizer = load_tokenizer(model)
+    loop = RolloutLoop(
+        lambda split: make("alfworld", games="small", max_steps=steps, split=split),
+        Timed(),
+        Prompter(tokenizer, "compact", 0, 256, memory=True),
+        tokenizer,
+    )
+    tasks: Any = make("alfworld", games="small").unwrapped
+    groups = [
+        GroupRequest(k, tasks.task_ids[k], "train", 8, ("latencies", k)) for k in range(count // 8)
+    ]
+    for _ in range(2):  # the first warms up
+        seconds.clear()
+        loop.run(groups, SamplingParams(1.0, 24))
+    deciles = np.quantile(seconds, np.linspace(0.05, 0.95, 10))
+    print(f"{engine}: {len(seconds)} completions, mean {np.mean(seconds):.3f} s, 5% to 95%:")
+    print(", ".join(f"{second:.3f}" for second in deciles))
+    print("over the median:", ", ".join(f"{s / np.median(seconds):.2f}" for s in deciles))
+    loop.pool.close()
+    opened.close()
 
 
 def runners(counts: list[int], groups: int, steps: int) -> None:
@@ -278,7 +324,7 @@ def _rows_bytes(rows: Any) -> int:
 def main() -> None:
     """Prints the table of one part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=["runners", "driver"])
+    parser.add_argument("part", choices=["runners", "driver", "latencies"])
     parser.add_argument("--counts", type=int, nargs="+", default=[1, 4, 16, 64])
     parser.add_argument("--groups", type=int, default=1, help="rollout groups of each runner")
     parser.add_argument("--steps", type=int, default=None)
@@ -286,8 +332,12 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=400)
     parser.add_argument("--response", type=int, default=40)
     parser.add_argument("--learners", type=int, default=64)
+    parser.add_argument("--engine", default="transformers", help="of latencies")
+    parser.add_argument("--model", help="of latencies: a folder, as `trca train` leaves one")
     asked = parser.parse_args()
-    if asked.part == "runners":
+    if asked.part == "latencies":
+        latencies(asked.engine, asked.model, 64, asked.steps or 16)
+    elif asked.part == "runners":
         runners(asked.counts, asked.groups, asked.steps or 10)
     else:
         steps = asked.steps or 50
