@@ -4,11 +4,12 @@
     OMP_NUM_THREADS=1 python benchmarks/scaling.py driver
     OMP_NUM_THREADS=1 python benchmarks/scaling.py latencies --engine vllm --model FOLDER
 
-`latencies` measures how long the completions of 64 rollouts at once take. `runners` plays real rollouts on real runners with a stand-in engine, whose completions arrive after
-a latency drawn from a distribution. The runners mostly sleep, so that many fit on two cores, and
-each gets the same number of groups. Efficiency is the time of the fewest runners over the time of
-all. `driver` makes the records of a large iteration and takes them through all that a driver does
-with them: fetching, credit, metrics, rows, the learners' shares, and the object store.
+`latencies` measures how long the completions of 64 rollouts at once take. `runners` plays real
+rollouts on real runners with a stand-in engine, whose completions arrive after a latency drawn
+from a distribution. The runners mostly sleep, so that many fit on two cores, and each gets the
+same number of groups. Efficiency is the time of the fewest runners over the time of all. `driver`
+makes the records of a large iteration and takes them through all that a driver does with them:
+fetching, credit, metrics, rows, the learners' shares, and the object store.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """Every algorithm builds and trains; its config and its class travel to other processes."""
 
+import dis
+import io
+
 import numpy as np
 import pytest
 from ray import cloudpickle
@@ -24,3 +27,9 @@ def test_it_trains_an_iteration(make_config, name):
     assert np.isfinite(advantages_of(algorithm.rollouts)).all()
     assert any(not np.array_equal(before[n], after[n]) for n in before)
     algorithm.stop()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS.values())
+def test_ray_can_export_every_algorithm(algorithm):
+    """Ray disassembles a class to export it, attributes that are classes too: none leads back."""
+    dis.dis(algorithm, file=io.StringIO(), depth=2)

@@ -34,7 +34,7 @@ from trca.algorithms.rollout import Failure, GroupRequest, Incident, RolloutBatc
 from trca.algorithms.rows import Rows, make_rows
 from trca.algorithms.sampling import sample_groups, wait_for_one
 from trca.algorithms.sampling_ahead import SamplingAhead
-from trca.algorithms.text_config import TextAlgorithmConfig
+from trca.algorithms.text_config import ALGORITHM_OF, TextAlgorithmConfig
 from trca.algorithms.text_env_runner import Operators
 from trca.algorithms.text_learner import UPDATE_METRICS
 from trca.common.memory import resident_mb
@@ -76,7 +76,7 @@ class TextAlgorithm(Algorithm):
         """Pairs an algorithm with its config: ``class GRPO(TextAlgorithm, config=GRPOConfig)``."""
         super().__init_subclass__(**kwargs)
         if config is not None:
-            cls.config_class, config.algorithm_class = config, cls
+            cls.config_class, ALGORITHM_OF[config] = config, cls
 
     def setup(self, config: AlgorithmConfig) -> None:  # type: ignore[override]
         """Sets up RLlib's parts and the training panel."""

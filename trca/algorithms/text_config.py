@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.learner.learner_group import LearnerGroup
@@ -39,17 +39,22 @@ from trca.tune_configs.files import OWN_KEYS, read
 _DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda", "input"})
 """Keys of RLlib's dictionaries that are no attribute of a config."""
 
+ALGORITHM_OF: Final[dict[type, type]] = {}
+"""The algorithm of each config class.
+
+Not an attribute of the config class, which is one of the algorithm: Ray follows attributes that are
+classes when it exports a class, and never comes out of a circle.
+"""
+
 
 class TextAlgorithmConfig(AlgorithmConfig):
     """The settings that algorithms share; an algorithm sets its `parameters_class`.
 
     Attributes:
         parameters_class: Model of the hyperparameters; each field is an attribute of the config.
-        algorithm_class: The algorithm that ``build_algo`` builds.
     """
 
     parameters_class: ClassVar[type[TextParameters]] = TextParameters
-    algorithm_class: ClassVar[type | None] = None
     env: Any
     env_runner_cls: Any
     observation_space: Any
@@ -61,7 +66,7 @@ class TextAlgorithmConfig(AlgorithmConfig):
         from trca.algorithms.evaluation import evaluate_algorithm
         from trca.algorithms.text_env_runner import TextEnvRunner
 
-        super().__init__(algo_class=algo_class or self.algorithm_class)
+        super().__init__(algo_class=algo_class or _algorithm_of(type(self)))
         self.exploration_config = {}
         self.env_runner_cls = TextEnvRunner
         self.observation_space = AnyText()
@@ -289,6 +294,11 @@ class TextAlgorithmConfig(AlgorithmConfig):
         for name in IGNORED.keys() & values.keys():
             if values[name] != default.get(name):
                 raise ValueError(unknown_setting(name, self.parameters_class, ()))
+
+
+def _algorithm_of(config_class: type[TextAlgorithmConfig]) -> type | None:
+    """The algorithm that a config, or the nearest config it extends, was paired with."""
+    return next((ALGORITHM_OF[c] for c in config_class.__mro__ if c in ALGORITHM_OF), None)
 
 
 @cache
