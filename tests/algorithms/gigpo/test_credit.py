@@ -61,6 +61,17 @@ def test_similar_texts_are_one_anchor_of_the_first_of_them():
     np.testing.assert_allclose(all_three, [2 / 3, -1 / 3, -1 / 3, 0, 0])
 
 
+def test_a_text_of_another_group_joins_none_here():
+    """0 and 2 are like 1, not like each other: they are apart unless 1 is in their group."""
+    texts = ("Mug 1 is on desk 1", "Mug 1 is on desk 1.", "Mug 1 is on desk 1...")
+    batch = step_batch(
+        [1] * 3, [0, 1, 1], [0, 1, 0], np.zeros(3), observations=[1, 0, 2], texts=texts
+    )
+    options = {"normalizer": "one", "anchor": "similar", "similarity": 0.94}
+    step = gigpo(batch, **options) - gigpo(batch, omega=0.0, **options)
+    np.testing.assert_allclose(step, [0, 0, 0])
+
+
 def test_similar_anchors_need_texts():
     with pytest.raises(ValueError, match="'similar' compares texts"):
         gigpo(step_batch([1], [0], [0], [0]), anchor="similar")
