@@ -213,10 +213,10 @@ def _plot_beside(
 
     points = 9 * (number - (count - 1) / 2)
     beside = axis.transData + ScaledTranslation(points / 72, 0, axis.figure.dpi_scale_trans)
-    axis.vlines(x, values.min(), values.max(), color=color, alpha=0.4, transform=beside)
-    axis.plot(
-        x, values.mean(), "o", color=color, markersize=6, label=setting, zorder=3, transform=beside
-    )
+    low, high = values.min(), values.max()
+    axis.vlines(x, low, high, color=color, alpha=0.4, transform=beside, clip_on=False)
+    style = {"color": color, "markersize": 6, "zorder": 3, "clip_on": False}
+    axis.plot(x, values.mean(), "o", label=setting, transform=beside, **style)
 
 
 def _sizes(x: NDArray[np.float64], measured: Sequence[Mapping[str, Any]]) -> list[str]:
