@@ -1,6 +1,7 @@
 """Settings of the whole suite, and the one Ray cluster of its tests."""
 
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from tempfile import TemporaryDirectory
@@ -10,6 +11,8 @@ from hypothesis import settings
 
 os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.pop("COLUMNS", None)  # rich reads it once; tests set their own
+# In the background of a shell Ctrl-C is ignored, by children too; some tests send it to them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
