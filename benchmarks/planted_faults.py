@@ -224,9 +224,9 @@ FAULTS = (
     ),
     Fault(
         "G2PO's end of a rollout is worth what comes next in the batch",
-        "algorithms/g2po/credit.py",
-        "    following[starts + lengths - 1] = ",
-        "    _ = ",
+        "algorithms/credit/arithmetic.py",
+        "    following[starts + lengths - 1] = at_end\n",
+        "",
         G2PO,
     ),
     Fault(

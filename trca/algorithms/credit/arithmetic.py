@@ -60,6 +60,25 @@ def rollout_spans(rollout: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
     return starts, np.diff(starts, append=len(rollout))
 
 
+def next_values(
+    values: NDArray[np.float64], rollout: NDArray[np.int64], at_end: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """The value of the step after each, within its rollout.
+
+    Args:
+        values: float64 (S,).
+        rollout: int64 (S,), contiguous.
+        at_end: float64 (n,), what follows the last step of each of n rollouts; or one for all.
+
+    Returns:
+        float64 (S,).
+    """
+    starts, lengths = rollout_spans(rollout)
+    following = np.roll(values, -1)
+    following[starts + lengths - 1] = at_end
+    return following
+
+
 def joint_codes(*keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """Codes from 0 that are equal for two rows exactly when all their keys are.
 

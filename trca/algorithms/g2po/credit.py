@@ -47,6 +47,7 @@ from trca.algorithms.credit.anchors import (
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
     joint_codes,
+    next_values,
     normalize,
     rollout_spans,
 )
@@ -107,9 +108,8 @@ def g2po(
     states = joint_codes(batch.group, anchors_before(batch, anchor, similarity))
     returns = gamma * discounted_returns(batch.reward, batch.rollout, gamma)
     value = state_values(states, returns)
-    starts, lengths = rollout_spans(batch.rollout)
-    following = np.roll(value, -1)
-    following[starts + lengths - 1] = np.add.reduceat(batch.reward, starts)
+    starts, _ = rollout_spans(batch.rollout)
+    following = next_values(value, batch.rollout, np.add.reduceat(batch.reward, starts))
     groups = joint_codes(batch.group)
     penalised = following - invalid_action_penalty * ~batch.parsed
     local = normalize(penalised, states, ddof=1, epsilon=epsilon, divide=divide)

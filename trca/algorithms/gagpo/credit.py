@@ -43,8 +43,8 @@ from trca.algorithms.credit.anchors import (
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
     joint_codes,
+    next_values,
     normalize,
-    rollout_spans,
 )
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.g2po.credit import state_values
@@ -98,9 +98,6 @@ def gagpo(
         raise ValueError(f"gae_lambda is {gae_lambda}: give a number from 0 to 1")
     states = joint_codes(batch.group, anchors_before(batch, anchor, similarity))
     value = state_values(states, discounted_returns(batch.reward, batch.rollout, gamma))
-    starts, lengths = rollout_spans(batch.rollout)
-    following = np.roll(value, -1)
-    following[starts + lengths - 1] = 0.0
-    differences = batch.reward + gamma * following - value
+    differences = batch.reward + gamma * next_values(value, batch.rollout, 0.0) - value
     advantages = discounted_returns(differences, batch.rollout, gamma * gae_lambda)
     return normalize(advantages, joint_codes(batch.group), ddof=1, epsilon=epsilon)
