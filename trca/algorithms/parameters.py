@@ -258,7 +258,10 @@ def own_default(name: str, default: Any) -> Any:
 
 def family() -> list[type[TextParameters]]:
     """The parameter models of the algorithms that are loaded."""
-    return TextParameters.__subclasses__()
+    models = TextParameters.__subclasses__()
+    for model in models:  # grows as it goes
+        models += model.__subclasses__()
+    return [model for model in models if model.algorithm]
 
 
 def check(parameters: type[TextParameters], values: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from trca.common.bounds import check_share
 from trca.common.names import unknown
 
 Reward = TypeVar("Reward", float, NDArray[np.float64])
@@ -125,7 +126,7 @@ def trca_reward(r_f: Reward, r_b: Reward, lambda_: float) -> Reward:
     Raises:
         ValueError: When ``lambda_`` is outside [0, 1].
     """
-    _check_lambda(lambda_)
+    check_share("lambda", lambda_)
     return (1.0 - lambda_) * r_f + lambda_ * r_b
 
 
@@ -163,7 +164,7 @@ class EpisodeRewards:
         Raises:
             ValueError: When ``lambda_`` is outside [0, 1].
         """
-        _check_lambda(lambda_)
+        check_share("lambda", lambda_)
         self.categories = categories
         self._lambda = lambda_
         self._weights = contributions(categories, Budgets.of(budgets)).tolist()
@@ -189,8 +190,3 @@ class EpisodeRewards:
                 breakthrough += weight
         reward = trca_reward(foundational, breakthrough, self._lambda)
         return StepReward(foundational, breakthrough, reward)
-
-
-def _check_lambda(lambda_: float) -> None:
-    if not 0.0 <= lambda_ <= 1.0:
-        raise ValueError(f"lambda is {lambda_}: give a number from 0 to 1")

@@ -14,41 +14,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from difflib import SequenceMatcher
-from typing import Annotated, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from trca.algorithms.credit.arithmetic import joint_codes
 from trca.algorithms.records import StepBatch
 from trca.common.names import unknown
 
 AnchorKind = Literal["context", "observation", "similar"]
-
-AnchorSetting = Annotated[
-    AnchorKind,
-    Field(
-        description="What makes two states the same: context key, observation text, or similar "
-        "observation texts."
-    ),
-]
-SimilaritySetting = Annotated[
-    float,
-    Field(
-        gt=0.0,
-        le=1.0,
-        description="Least ratio (difflib) of two texts that are one anchor, for anchor similar.",
-    ),
-]
-PenaltySetting = Annotated[
-    float,
-    Field(
-        ge=0.0,
-        description="Taken from a step whose response held no action, of an outcome of 1 "
-        "(public code: 0.1 of 10).",
-    ),
-]
 
 
 def anchors_before(batch: StepBatch, kind: AnchorKind, similarity: float) -> NDArray[np.int64]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from trca.common.bounds import check_share
+
 _ROUNDING = 1e-12
 
 
@@ -31,8 +33,7 @@ def discounted_returns(
     Raises:
         ValueError: For a discount outside [0, 1].
     """
-    if not 0.0 <= gamma <= 1.0:
-        raise ValueError(f"gamma is {gamma}: give a number from 0 to 1")
+    check_share("gamma", gamma)
     returns = np.array(values, dtype=np.float64)
     _, lengths = rollout_spans(rollout)
     ends = np.repeat(np.cumsum(lengths), lengths)
@@ -58,6 +59,22 @@ def rollout_spans(rollout: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
     new[1:] = rollout[1:] != rollout[:-1]
     starts = np.flatnonzero(new)
     return starts, np.diff(starts, append=len(rollout))
+
+
+def outcomes(
+    reward: NDArray[np.float64], rollout: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    """R(tau_i), the sum of a rollout's rewards, and where the rollouts lie.
+
+    Args:
+        reward: float64 (S,).
+        rollout: int64 (S,), contiguous.
+
+    Returns:
+        float64 (n,) for n rollouts, and their `rollout_spans`.
+    """
+    starts, lengths = rollout_spans(rollout)
+    return np.add.reduceat(reward, starts), starts, lengths
 
 
 def next_values(

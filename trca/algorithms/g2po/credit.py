@@ -37,38 +37,27 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.credit.anchors import (
-    AnchorKind,
-    AnchorSetting,
-    PenaltySetting,
-    SimilaritySetting,
-    anchors_before,
-)
+from trca.algorithms.credit.anchors import AnchorKind, anchors_before
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
     joint_codes,
     next_values,
     normalize,
-    rollout_spans,
+    outcomes,
 )
-from trca.algorithms.credit.normalizer import Normalizer, NormalizerSetting, OmegaSetting, divides
 from trca.algorithms.credit.registry import CREDIT_RULES
+from trca.algorithms.credit.step_settings import Normalizer, StepCreditParameters, divides
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.parameters import Credit, TextParameters
+from trca.algorithms.parameters import Credit
 from trca.algorithms.records import StepBatch
 
 
-class G2POParameters(TextParameters):
+class G2POParameters(StepCreditParameters):
     """Hyperparameters of G2PO."""
 
     algorithm = "G2PO"
 
     credit: Credit = "g2po"
-    omega: OmegaSetting = 1.0
-    normalizer: NormalizerSetting = "std"
-    anchor: AnchorSetting = "context"
-    similarity: SimilaritySetting = 0.9
-    invalid_action_penalty: PenaltySetting = 0.01
 
 
 _DEFAULTS = G2POParameters()
@@ -108,8 +97,8 @@ def g2po(
     states = joint_codes(batch.group, anchors_before(batch, anchor, similarity))
     returns = gamma * discounted_returns(batch.reward, batch.rollout, gamma)
     value = state_values(states, returns)
-    starts, _ = rollout_spans(batch.rollout)
-    following = next_values(value, batch.rollout, np.add.reduceat(batch.reward, starts))
+    totals, _, _ = outcomes(batch.reward, batch.rollout)
+    following = next_values(value, batch.rollout, totals)
     groups = joint_codes(batch.group)
     penalised = following - invalid_action_penalty * ~batch.parsed
     local = normalize(penalised, states, ddof=1, epsilon=epsilon, divide=divide)

@@ -34,12 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from trca.algorithms.credit.anchors import (
-    AnchorKind,
-    AnchorSetting,
-    SimilaritySetting,
-    anchors_before,
-)
+from trca.algorithms.credit.anchors import AnchorKind, anchors_before
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
     joint_codes,
@@ -47,12 +42,14 @@ from trca.algorithms.credit.arithmetic import (
     normalize,
 )
 from trca.algorithms.credit.registry import CREDIT_RULES
+from trca.algorithms.credit.step_settings import AnchorParameters
 from trca.algorithms.g2po.credit import state_values
-from trca.algorithms.parameters import Credit, Probability, TextParameters
+from trca.algorithms.parameters import Credit, Probability
 from trca.algorithms.records import StepBatch
+from trca.common.bounds import check_share
 
 
-class GAGPOParameters(TextParameters):
+class GAGPOParameters(AnchorParameters):
     """Hyperparameters of GAGPO."""
 
     algorithm = "GAGPO"
@@ -61,8 +58,6 @@ class GAGPOParameters(TextParameters):
     gae_lambda: Probability = Field(
         0.95, description="How far temporal differences are summed: 0 is one step, 1 all of them."
     )
-    anchor: AnchorSetting = "context"
-    similarity: SimilaritySetting = 0.9
 
 
 _DEFAULTS = GAGPOParameters()
@@ -94,8 +89,7 @@ def gagpo(
     Raises:
         ValueError: For an unknown anchor, or gamma or gae_lambda outside [0, 1].
     """
-    if not 0.0 <= gae_lambda <= 1.0:
-        raise ValueError(f"gae_lambda is {gae_lambda}: give a number from 0 to 1")
+    check_share("gae_lambda", gae_lambda)
     states = joint_codes(batch.group, anchors_before(batch, anchor, similarity))
     value = state_values(states, discounted_returns(batch.reward, batch.rollout, gamma))
     differences = batch.reward + gamma * next_values(value, batch.rollout, 0.0) - value

@@ -39,43 +39,27 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from trca.algorithms.credit.anchors import (
-    AnchorKind,
-    AnchorSetting,
-    PenaltySetting,
-    SimilaritySetting,
-    anchors_before,
-)
-from trca.algorithms.credit.arithmetic import (
-    discounted_returns,
-    joint_codes,
-    normalize,
-    rollout_spans,
-)
-from trca.algorithms.credit.normalizer import Normalizer, NormalizerSetting, OmegaSetting, divides
+from trca.algorithms.credit.anchors import AnchorKind, anchors_before
+from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
+from trca.algorithms.credit.step_settings import Normalizer, StepCreditParameters, divides
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.parameters import Credit, TextParameters
+from trca.algorithms.parameters import Credit
 from trca.algorithms.records import StepBatch
 from trca.common.names import unknown
 
 Baseline = Literal["trajectory", "step_row"]
 
 
-class GiGPOParameters(TextParameters):
+class GiGPOParameters(StepCreditParameters):
     """Hyperparameters of GiGPO."""
 
     algorithm = "GiGPO"
 
     credit: Credit = "gigpo"
-    omega: OmegaSetting = 1.0
-    normalizer: NormalizerSetting = "std"
     baseline_over: Baseline = Field(
         "trajectory", description="What the outcome's statistics count (public code: step_row)."
     )
-    anchor: AnchorSetting = "context"
-    similarity: SimilaritySetting = 0.9
-    invalid_action_penalty: PenaltySetting = 0.01
 
 
 _DEFAULTS = GiGPOParameters()
@@ -123,8 +107,8 @@ def gigpo(
     if baseline_over == "trajectory":
         episode = trajectory_advantage(batch, ddof=1, epsilon=epsilon, divide=divide)
     else:
-        starts, lengths = rollout_spans(batch.rollout)
-        scores = np.repeat(np.add.reduceat(batch.reward, starts), lengths) - penalty
+        totals, _, lengths = outcomes(batch.reward, batch.rollout)
+        scores = np.repeat(totals, lengths) - penalty
         episode = normalize(
             scores, joint_codes(batch.group), ddof=1, epsilon=epsilon, divide=divide
         )

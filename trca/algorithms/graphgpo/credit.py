@@ -35,25 +35,19 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from trca.algorithms.credit.anchors import (
-    AnchorKind,
-    AnchorSetting,
-    PenaltySetting,
-    SimilaritySetting,
-    anchors_around,
-)
+from trca.algorithms.credit.anchors import AnchorKind, anchors_around
 from trca.algorithms.credit.arithmetic import joint_codes, normalize
 from trca.algorithms.credit.graph import spread_back
-from trca.algorithms.credit.normalizer import Normalizer, NormalizerSetting, OmegaSetting, divides
 from trca.algorithms.credit.registry import CREDIT_RULES
+from trca.algorithms.credit.step_settings import Normalizer, StepCreditParameters, divides
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.parameters import Credit, Probability, TextParameters
+from trca.algorithms.parameters import Credit, Probability
 from trca.algorithms.records import StepBatch
 
 _SCALE = 10.0
 
 
-class GraphGPOParameters(TextParameters):
+class GraphGPOParameters(StepCreditParameters):
     """Hyperparameters of GraphGPO."""
 
     algorithm = "GraphGPO"
@@ -62,11 +56,6 @@ class GraphGPOParameters(TextParameters):
     distance_gamma: Probability = Field(
         0.1, description="Discount for every transition between a state and success."
     )
-    omega: OmegaSetting = 1.0
-    normalizer: NormalizerSetting = "std"
-    anchor: AnchorSetting = "context"
-    similarity: SimilaritySetting = 0.9
-    invalid_action_penalty: PenaltySetting = 0.01
 
 
 _DEFAULTS = GraphGPOParameters()

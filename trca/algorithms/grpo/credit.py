@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.credit.arithmetic import joint_codes, normalize, rollout_spans
+from trca.algorithms.credit.arithmetic import joint_codes, normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.parameters import Credit, TextParameters
 from trca.algorithms.records import StepBatch
@@ -62,8 +62,7 @@ def trajectory_advantage(
     Returns:
         float64 (S,), constant within a rollout.
     """
-    starts, lengths = rollout_spans(batch.rollout)
-    outcomes = np.add.reduceat(batch.reward, starts)
+    totals, starts, lengths = outcomes(batch.reward, batch.rollout)
     groups = joint_codes(batch.group[starts])
-    advantages = normalize(outcomes, groups, ddof=ddof, epsilon=epsilon, divide=divide)
+    advantages = normalize(totals, groups, ddof=ddof, epsilon=epsilon, divide=divide)
     return np.repeat(advantages, lengths)

@@ -34,13 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from trca.algorithms.credit.anchors import (
-    AnchorKind,
-    AnchorSetting,
-    PenaltySetting,
-    SimilaritySetting,
-    anchors_before,
-)
+from trca.algorithms.credit.anchors import AnchorKind, anchors_before
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
     joint_codes,
@@ -48,11 +42,12 @@ from trca.algorithms.credit.arithmetic import (
     rollout_spans,
 )
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.parameters import Credit, TextParameters
+from trca.algorithms.credit.step_settings import PenaltyParameters
+from trca.algorithms.parameters import Credit
 from trca.algorithms.records import StepBatch
 
 
-class HGPOParameters(TextParameters):
+class HGPOParameters(PenaltyParameters):
     """Hyperparameters of HGPO."""
 
     algorithm = "HGPO"
@@ -64,9 +59,6 @@ class HGPOParameters(TextParameters):
     alpha: float = Field(
         1.0, ge=0.0, description="Power alpha of a level's weight: 0 weighs all levels alike."
     )
-    anchor: AnchorSetting = "context"
-    similarity: SimilaritySetting = 0.9
-    invalid_action_penalty: PenaltySetting = 0.01
 
 
 _DEFAULTS = HGPOParameters()

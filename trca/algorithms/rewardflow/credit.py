@@ -35,33 +35,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.credit.anchors import (
-    AnchorKind,
-    AnchorSetting,
-    PenaltySetting,
-    SimilaritySetting,
-    anchors_around,
-)
-from trca.algorithms.credit.arithmetic import normalize, rollout_spans
+from trca.algorithms.credit.anchors import AnchorKind, anchors_around
+from trca.algorithms.credit.arithmetic import normalize, outcomes
 from trca.algorithms.credit.graph import spread_back
-from trca.algorithms.credit.normalizer import Normalizer, NormalizerSetting, OmegaSetting, divides
 from trca.algorithms.credit.registry import CREDIT_RULES
+from trca.algorithms.credit.step_settings import Normalizer, StepCreditParameters, divides
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.parameters import Credit, TextParameters
+from trca.algorithms.parameters import Credit
 from trca.algorithms.records import StepBatch
+from trca.common.bounds import check_share
 
 
-class RewardFlowParameters(TextParameters):
+class RewardFlowParameters(StepCreditParameters):
     """Hyperparameters of RewardFlow."""
 
     algorithm = "RewardFlow"
 
     credit: Credit = "rewardflow"
-    omega: OmegaSetting = 1.0
-    normalizer: NormalizerSetting = "std"
-    anchor: AnchorSetting = "context"
-    similarity: SimilaritySetting = 0.9
-    invalid_action_penalty: PenaltySetting = 0.01
 
 
 _DEFAULTS = RewardFlowParameters()
@@ -98,16 +88,14 @@ def rewardflow(
         ValueError: For a choice that does not exist, or gamma outside [0, 1].
     """
     divide = divides(normalizer)
-    if not 0.0 <= gamma <= 1.0:
-        raise ValueError(f"gamma is {gamma}: give a number from 0 to 1")
+    check_share("gamma", gamma)
     before, after = anchors_around(batch, anchor, similarity)
     states = int(max(before.max(initial=-1), after.max(initial=-1))) + 1
-    starts, lengths = rollout_spans(batch.rollout)
-    outcomes = np.add.reduceat(batch.reward, starts)
-    paid = np.flatnonzero(outcomes > 0.0)
+    totals, starts, lengths = outcomes(batch.reward, batch.rollout)
+    paid = np.flatnonzero(totals > 0.0)
     after = after.copy()
     after[(starts + lengths - 1)[paid]] = states + np.arange(len(paid))
-    worth = np.concatenate([np.full(states, -np.inf), outcomes[paid]])
+    worth = np.concatenate([np.full(states, -np.inf), totals[paid]])
     value = np.maximum(spread_back(worth, before, after, lambda ahead: gamma * ahead), 0.0)
     rewards = value[after] - value[before] - invalid_action_penalty * ~batch.parsed
     step = normalize(rewards, before, ddof=1, epsilon=epsilon, divide=divide)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.credit.arithmetic import joint_codes, normalize, rollout_spans
+from trca.algorithms.credit.arithmetic import joint_codes, normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.parameters import Credit, TextParameters
 from trca.algorithms.records import StepBatch
@@ -48,9 +48,8 @@ def rloo(batch: StepBatch) -> NDArray[np.float64]:
     Returns:
         float64 (S,), constant within a rollout.
     """
-    starts, lengths = rollout_spans(batch.rollout)
-    outcomes = np.add.reduceat(batch.reward, starts)
+    totals, starts, lengths = outcomes(batch.reward, batch.rollout)
     groups = joint_codes(batch.group[starts])
     size = np.bincount(groups)[groups]
-    centred = normalize(outcomes, groups, ddof=0, epsilon=0.0, divide=False)
+    centred = normalize(totals, groups, ddof=0, epsilon=0.0, divide=False)
     return np.repeat(centred * size / np.maximum(size - 1, 1), lengths)

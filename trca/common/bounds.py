@@ -1,0 +1,17 @@
+"""Bounds of numbers that callers give."""
+
+from __future__ import annotations
+
+
+def check_share(name: str, value: float) -> None:
+    """Checks a number from 0 to 1, such as a discount.
+
+    Args:
+        name: What it is called in the error.
+        value: The number.
+
+    Raises:
+        ValueError: When it is outside [0, 1].
+    """
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} is {value}: give a number from 0 to 1")
