@@ -12,7 +12,7 @@ import gymnasium
 
 from trca.envs import make
 from trca.envs.adapter import Adapter
-from trca.envs.text_env import Outcome, TextEnv
+from trca.envs.text_env import Gold, Outcome, TextEnv
 
 ACTIONS = ["go", "take key", "knock", "sing"]
 
@@ -101,6 +101,9 @@ class Rooms(TextEnv):
     @property
     def admissible_actions(self) -> list[str]:
         return list(ACTIONS)
+
+    def gold(self, task_id: str) -> Gold:
+        return Gold(answers=(f"the key of {task_id}", "a key"))
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:
         if task_id in self._broken:

@@ -27,3 +27,10 @@ def test_scores_are_told_of_all_seeds_or_of_none(second, scores):
     report = Report.of(panel, {0: evaluation(0.0, 1.0), 1: evaluation(*second)})
     told = [each.measures["score"] for each in report.outcomes if "score" in each.measures]
     assert told == scores
+
+
+def test_gold_that_training_read_stands_in_the_report(tmp_path):
+    report = Report.of(Panel("environment", "valid", ("t0",)), {0: evaluation(1.0)})
+    report.write(tmp_path / "evaluation", gold_in_training=("gold_answers", "gold_passages"))
+    page = (tmp_path / "evaluation.md").read_text()
+    assert "- gold_in_training: gold_answers, gold_passages\n" in page

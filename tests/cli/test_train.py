@@ -297,3 +297,15 @@ def test_a_dry_run_builds_no_policy_and_counts_one_that_is_built(tmp_path, monke
     count = sum(p.numel() for p in load_model(str(built)).parameters())
     assert f" {count:,} " in result.output
     assert "at most" not in result.output.split("parameters")[0].rsplit("model", 1)[1]
+
+
+def test_a_rule_that_reads_gold_is_told_before_anything_runs(tmp_path):
+    rule = tmp_path / "peeking.py"
+    rule.write_text("def peek(batch, *, gold_answers):\n    return 0 * batch.reward\n")
+    dry = ["train", "quickstart", "--dry-run", f"--set=credit={rule}:peek"]
+    refused = CliRunner().invoke(app, dry)
+    assert refused.exit_code == 2
+    assert "set gold_in_training: true" in " ".join(refused.output.split())
+    told = CliRunner().invoke(app, [*dry, "--set=gold_in_training=true"])
+    assert "note: training reads gold_answers: the hidden truth of its tasks" in told.output
+    assert "gold_in_training: true" in told.output

@@ -87,6 +87,7 @@ _SYNONYMS: Final = {
     "num_workers": "num_env_runners",
     "num_rollout_workers": "num_env_runners",
     "credit_rule": "credit",
+    "read_gold": "gold_in_training",
     "algo": "algorithm",
     "environment": "env",
     "model_name": "model",

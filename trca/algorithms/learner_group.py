@@ -21,7 +21,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
+import numpy as np
 import ray
+from numpy.typing import NDArray
 from ray.exceptions import ObjectLostError, RayActorError
 from ray.rllib.core import COMPONENT_LEARNER
 from ray.rllib.core.learner.learner_group import LearnerGroup
@@ -29,6 +31,7 @@ from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.utils.checkpoints import Checkpointable
 from ray.tune.utils.file_transfer import sync_dir_between_nodes
 
+from trca.algorithms.rows import scored_rows, segments
 from trca.algorithms.text_config import TextAlgorithmConfig
 
 logger = logging.getLogger(__name__)
@@ -100,6 +103,34 @@ class TextLearnerGroup(LearnerGroup):
             return results
 
         return self._surviving(learn)
+
+    def score(
+        self,
+        prompts: Sequence[NDArray[np.int32]],
+        responses: Sequence[NDArray[np.int32]],
+        reference: bool = False,
+    ) -> list[NDArray[np.float32]]:
+        """Log-probabilities of responses after prompts, by the policy's present weights.
+
+        Args:
+            prompts: int32 (P,) each.
+            responses: int32 (R,) each.
+            reference: Whether the frozen reference scores instead.
+
+        Returns:
+            float32 (R,) for each response.
+        """
+        rows = scored_rows(prompts, responses)
+        if self.is_local:
+            flat = self._learner.score_rows(rows, reference)
+        else:
+            shards = rows.shards(len(self._workers))
+            given = [{"rows": shard, "reference": reference} for shard in shards]
+            flat = np.zeros(len(rows.action), dtype=np.float32)
+            scored = self._surviving(lambda: self._on_all("score_rows", given))
+            for shard, scores in zip(shards, scored, strict=True):
+                flat[segments(rows.response_lengths, shard.number)] = scores
+        return np.split(flat, np.cumsum(rows.response_lengths)[:-1]) if responses else []
 
     def get_state(
         self, components: Any = None, *, not_components: Any = None, **kwargs: Any

@@ -15,6 +15,7 @@ frac_zero_advantage       share of steps with advantage 0
 foundational_reward       mean r^F of a step
 breakthrough_reward       mean r^B of a step
 operators/<id>            share of steps on which the operator fires
+gold_in_training          1 where the credit rule reads the right answers or passages, else 0
 context_group_size        mean, over steps, of the size of the step's context group
 missing_rollouts          rollouts lost for a technical reason (never counted as failures)
 skipped_iterations        iterations so far without a single rollout

@@ -145,6 +145,11 @@ class TextParameters(LossSettings):
     budgets: Budgets = Field(
         Budgets(), description="Budgets of the rubric categories (the paper gives none)."
     )
+    gold_in_training: bool = Field(
+        False,
+        description="Whether the credit rule may read the right answers or passages of the tasks; "
+        "results say so.",
+    )
 
     # Updates
     aggregation: Aggregation = Field(

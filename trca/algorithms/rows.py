@@ -170,6 +170,32 @@ def make_rows(
     )
 
 
+def scored_rows(
+    prompts: Sequence[NDArray[np.int32]], responses: Sequence[NDArray[np.int32]]
+) -> Rows:
+    """Rows whose responses are scored, all tokens of them, and not learned from.
+
+    Args:
+        prompts: int32 (P,) each.
+        responses: int32 (R,) each.
+    """
+    count = len(prompts)
+    lengths = np.array([len(ids) for ids in responses], dtype=np.int64)
+    zeros = np.zeros(int(lengths.sum()), dtype=np.float32)
+    return Rows(
+        number=np.arange(count),
+        total=count,
+        tokens=_flat([i for pair in zip(prompts, responses, strict=True) for i in pair], np.int32),
+        prompt_lengths=np.array([len(ids) for ids in prompts], dtype=np.int64),
+        response_lengths=lengths,
+        action=np.ones(len(zeros), dtype=bool),
+        old_logprobs=zeros,
+        reference=zeros,
+        advantages=np.zeros(count, dtype=np.float32),
+        weights=np.zeros(count),
+    )
+
+
 def _flat(arrays: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
     return np.concatenate(arrays).astype(dtype) if arrays else np.empty(0, dtype)
 

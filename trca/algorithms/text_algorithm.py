@@ -23,7 +23,7 @@ from ray.rllib.utils.metrics import (
 )
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
-from trca.algorithms.credit import bind_credit
+from trca.algorithms.credit import READS, Sources, bind_credit
 from trca.algorithms.environments import env_creator, no_rubric
 from trca.algorithms.evaluation import Evaluation
 from trca.algorithms.learner_group import TextLearnerGroup
@@ -93,6 +93,7 @@ class TextAlgorithm(Algorithm):
         self._ahead: SamplingAhead | None = None
         self._credit = bind_credit(self.config.credit, self.config.parameters())
         super().setup(config)
+        self._refuse_missing_reads()
         self._operators: Operators = self._ask_runner("operators")
         if self.needs_rubric and not self._operators.ids:
             raise ValueError(
@@ -196,7 +197,9 @@ class TextAlgorithm(Algorithm):
         start = time.perf_counter()
         rollouts, config = sampled.rollouts, self.config
         batch = StepBatch.from_rollouts(rollouts, self._operators.categories)
-        assign_advantages(rollouts, self._credit(batch))
+        sources = self._sources(rollouts)
+        read = {name: READS.get(name)(sources, batch) for name in self._credit.reads}
+        assign_advantages(rollouts, self._credit(batch, **read))
         rows = make_rows(
             rollouts, batch, config.aggregation, config.train_malformed, config.constant_steps
         )
@@ -204,9 +207,24 @@ class TextAlgorithm(Algorithm):
         self._log(rollout_metrics(rollouts))
         budgets = Budgets.of(config.budgets)
         self._log(credit_metrics(rollouts, batch, budgets, self._operators.ids))
+        self._log({"gold_in_training": float(bool(self._credit.gold))})
         generated = int(rows.response_lengths.sum())
         self._log({"tokens_per_second": generated / max(sampled.seconds["generation"], 1e-9)})
         return rows
+
+    @property
+    def gold_reads(self) -> tuple[str, ...]:
+        """The gold that the credit rule reads, by name."""
+        return self._credit.gold
+
+    def _refuse_missing_reads(self) -> None:
+        for name in self._credit.reads:
+            if lack := READS.get(name).lack(self._sources([])):
+                raise ValueError(f"credit rule {self._credit.name!r} reads {name}: {lack}")
+
+    def _sources(self, rollouts: list[Rollout]) -> Sources:
+        runner: Any = self.env_runner_group.local_env_runner
+        return Sources(self.config, runner, self.learner_group, rollouts)
 
     def _update(self, rows: Rows) -> None:
         start = time.perf_counter()

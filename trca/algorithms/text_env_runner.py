@@ -41,6 +41,7 @@ from trca.algorithms.rollout import GroupRequest, Limits, RolloutBatch, RolloutL
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.envs.panel import Panel
 from trca.envs.responses import RESPONSE_FORMATS
+from trca.envs.text_env import Gold, MissingPartError
 from trca.policies.canary import Canary, ask, digest
 from trca.policies.engines import ENGINES
 from trca.policies.engines.engine import Engine, EngineSpec, SamplingParams
@@ -156,6 +157,20 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         try:
             found: Panel = env.get_wrapper_attr("panel")
             return found
+        finally:
+            env.close()
+
+    def gold(self, split: str, task_ids: Sequence[str]) -> list[Gold]:
+        """Returns the hidden truth of tasks, for credit rules that read it.
+
+        Raises:
+            MissingPartError: When the environment has none to give.
+        """
+        env = self._make_env(split)
+        try:
+            if not env.has_wrapper_attr("gold"):
+                raise MissingPartError(f"{self.config.env} has no gold(task_id)")
+            return [env.get_wrapper_attr("gold")(task_id) for task_id in task_ids]
         finally:
             env.close()
 

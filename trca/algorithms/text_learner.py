@@ -33,6 +33,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import ray
 import torch
+from numpy.typing import NDArray
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import (
     COMPONENT_METRICS_LOGGER,
@@ -227,6 +228,18 @@ class TextLearner(TorchLearner):
         logprobs = out["logprobs"].cpu().numpy()
         return Sent(self._weights_seq_no, module.sent, module.dtype, logprobs)
 
+    def score_rows(self, rows: Rows, reference: bool = False) -> NDArray[np.float32]:
+        """Scores response tokens without a gradient; all learners take part.
+
+        Args:
+            rows: This learner's rows; their action tokens are scored.
+            reference: Whether the frozen reference scores.
+
+        Returns:
+            float32 (sum of R,), log-probabilities; 0 where a token is none of the action.
+        """
+        return self._score(rows, reference)
+
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """RLlib's state and the number of updates, which the warm-up goes by."""
         state: dict[str, Any] = super().get_state(*args, **kwargs)
@@ -356,7 +369,7 @@ class TextLearner(TorchLearner):
         settings: Any = self.config
         return correct(rows, own, settings, self._over_learners)
 
-    def _score(self, rows: Rows, reference: bool) -> Any:
+    def _score(self, rows: Rows, reference: bool) -> NDArray[np.float32]:
         """Log-probabilities of the response tokens that count, 0 elsewhere."""
         scores = np.zeros(len(rows.old_logprobs), dtype=np.float32)
         with torch.no_grad():

@@ -92,14 +92,19 @@ def _invalid(config: TextAlgorithmConfig) -> list[str]:
 
 def setting_notes(settings: RunSettings) -> list[str]:
     """What works, and is hardly meant; for checked settings."""
+    from trca.algorithms.credit import bind_credit
     from trca.policies.models import TINY
 
-    if settings.parameters.model != TINY:
-        return []  # the config warns of nothing else
+    notes = []
+    parameters = settings.parameters
+    if gold := bind_credit(parameters.credit, parameters.model_dump()).gold:
+        notes.append(f"training reads {' and '.join(gold)}: the hidden truth of its tasks")
+    if parameters.model != TINY:
+        return notes  # the config warns of nothing else
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", UserWarning)
         settings.algorithm_config().validate()
-    return [str(each.message) for each in told if each.category is UserWarning]
+    return notes + [str(each.message) for each in told if each.category is UserWarning]
 
 
 def machine_notes(settings: RunSettings) -> list[str]:

@@ -79,7 +79,8 @@ class Report:
             "outcomes": [asdict(outcome) for outcome in self.outcomes],
         }
         write_text(path.with_name(f"{path.name}.json"), json.dumps(data, indent=1) + "\n")
-        lines = [f"# {self.title}", "", *(f"- {key}: {value}" for key, value in about.items())]
+        said = {k: ", ".join(v) if isinstance(v, tuple) else v for k, v in about.items()}
+        lines = [f"# {self.title}", "", *(f"- {key}: {value}" for key, value in said.items())]
         lines += [f"- panel: `{self.panel.hash}`", "", as_markdown(rows)]
         lines += [f"- {count} missing: {reason}" for reason, count in self.failures().items()]
         write_text(path.with_name(f"{path.name}.md"), "\n".join(lines).rstrip() + "\n")

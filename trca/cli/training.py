@@ -262,7 +262,8 @@ def _save_rollouts(
         path = folder / "eval.jsonl"
         write_rollouts(path, evaluation.rollouts, decode, failures=evaluation.failures)
         report = Report.of(evaluation.panel, {config.seed: evaluation})
-        report.write(run.path / "evaluation")
+        gold = algorithm.gold_reads
+        report.write(run.path / "evaluation", **({"gold_in_training": gold} if gold else {}))
 
 
 def _is_best(rows: list[dict[str, Any]]) -> bool:

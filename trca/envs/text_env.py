@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, TypedDict
 
@@ -105,6 +106,19 @@ class Outcome(NamedTuple):
     accepted: bool = True
     won: bool | None = None
     score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """The hidden truth of a task.
+
+    Attributes:
+        answers: The right answer and its aliases.
+        passages: Texts that support it, in the order to read them; none where they are not known.
+    """
+
+    answers: tuple[str, ...] = ()
+    passages: tuple[str, ...] = ()
 
 
 class TextEnv(gymnasium.Env[str, str], ABC):
@@ -224,6 +238,13 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     def episode_measures(self) -> dict[str, float]:
         """What else is measured at the end of an episode, by name."""
         return {}
+
+    def gold(self, task_id: str) -> Gold:
+        """The hidden truth of a task, for credit rules that say that they read it.
+
+        Nothing of it reaches ``info``.
+        """
+        raise MissingPartError(f"{type(self).__name__} has no gold(task_id)")
 
     def oracle_action(self) -> str:
         """The next action on a way to success, by the hidden truth: for checks alone."""

@@ -329,3 +329,13 @@ def test_the_shared_questions_are_played_over_the_shared_corpus(tmp_path):
         env.step(f"search[{title}]")
     info = env.step(f"answer[{hidden(env).answers[0]}]")[4]
     assert (info["won"], info["measures"]["gold_recall"]) == (True, 1.0)
+
+
+def test_gold_is_told_to_those_who_ask_for_it_and_to_nobody_else(env):
+    for task in env.task_ids[:20]:
+        gold, question = env.gold(task), env._tasks.find(task)
+        assert gold.answers == question.answers
+        titles = [passage.partition("\n")[0].strip('"') for passage in gold.passages]
+        assert titles == list(question.gold_titles)
+        assert any(gold.answers[0].lower() in passage.lower() for passage in gold.passages)
+    assert "gold" not in env.reset(seed=0)[1]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trca.algorithms.credit.reads import READS
 from trca.algorithms.records import StepBatch
 from trca.common.registry import Registry
 
@@ -19,10 +21,52 @@ CREDIT_RULES: Final[Registry[CreditRule]] = Registry("credit rule")
 """Credit rules by name; ``@CREDIT_RULES.register("mine")`` adds one."""
 
 
-def bind_credit(
-    name: str, parameters: Mapping[str, Any]
-) -> Callable[[StepBatch], NDArray[np.float64]]:
-    """Binds a rule to the parameters that its signature names, and checks what it returns.
+@dataclass(frozen=True)
+class BoundRule:
+    """A credit rule with its parameters: what is left are the batch and what the rule reads.
+
+    Attributes:
+        name: The rule.
+        reads: Names of `READS` that it reads.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    _rule: CreditRule
+    _parameters: Mapping[str, Any]
+
+    @property
+    def gold(self) -> tuple[str, ...]:
+        """Those of the reads that are gold."""
+        return tuple(name for name in self.reads if READS.get(name).gold)
+
+    def __call__(self, batch: StepBatch, **read: Any) -> NDArray[np.float64]:
+        """The advantages of a batch.
+
+        Args:
+            batch: S steps.
+            read: What the rule reads, by name.
+
+        Raises:
+            ValueError: For a result that is not one finite number a step.
+        """
+        advantages = np.asarray(self._rule(batch, **self._parameters, **read), dtype=np.float64)
+        if advantages.shape != (len(batch),):
+            raise ValueError(
+                f"credit rule {self.name!r} returned shape {advantages.shape} for {len(batch)}"
+                " steps: return one advantage a step"
+            )
+        if not np.isfinite(advantages).all():
+            row = int(np.flatnonzero(~np.isfinite(advantages))[0])
+            raise ValueError(
+                f"credit rule {self.name!r} returned {advantages[row]} for step {row}: return"
+                " finite numbers"
+            )
+        return advantages
+
+
+def bind_credit(name: str, parameters: Mapping[str, Any]) -> BoundRule:
+    """Binds a rule to the parameters that its signature names, and finds what else it reads.
 
     Args:
         name: A name of `CREDIT_RULES`, or ``path/to/file.py:function``.
@@ -30,8 +74,8 @@ def bind_credit(
             it names and its own defaults for the others.
 
     Raises:
-        ValueError: For an unknown or broken rule, and for a parameter without a default that is not
-            given. The bound rule raises it for a result that is not one finite number a step.
+        ValueError: For an unknown or broken rule, for a parameter without a default that is neither
+            given nor a read, and for a rule that reads gold where ``gold_in_training`` is false.
     """
     rule = CREDIT_RULES.get(name)
     if not callable(rule):
@@ -41,32 +85,24 @@ def bind_credit(
         chosen = dict(parameters)
     else:
         chosen = {p.name: parameters[p.name] for p in asked if p.name in parameters}
+    rest = [p for p in asked if p.name not in chosen]
+    reads = tuple(p.name for p in rest if p.name in READS)
     missing = [
         p.name
-        for p in asked
+        for p in rest
         if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
         and p.default is p.empty
-        and p.name not in chosen
+        and p.name not in reads
     ]
     if missing:
         raise ValueError(
             f"credit rule {name!r} needs {', '.join(missing)}, which is no parameter here:"
-            " give it a default"
+            f" give it a default, or read one of {', '.join(READS.names())}"
         )
-
-    def bound(batch: StepBatch) -> NDArray[np.float64]:
-        advantages = np.asarray(rule(batch, **chosen), dtype=np.float64)
-        if advantages.shape != (len(batch),):
-            raise ValueError(
-                f"credit rule {name!r} returned shape {advantages.shape} for {len(batch)} steps:"
-                " return one advantage a step"
-            )
-        if not np.isfinite(advantages).all():
-            row = int(np.flatnonzero(~np.isfinite(advantages))[0])
-            raise ValueError(
-                f"credit rule {name!r} returned {advantages[row]} for step {row}: return finite"
-                " numbers"
-            )
-        return advantages
-
+    bound = BoundRule(name, reads, rule, chosen)
+    if bound.gold and not parameters.get("gold_in_training", True):
+        raise ValueError(
+            f"credit rule {name!r} reads {' and '.join(bound.gold)}, the hidden truth of the tasks:"
+            " set gold_in_training: true, which the run's results show"
+        )
     return bound

@@ -21,11 +21,12 @@ from trca.envs.searchqa.actions import ANSWER_OFFER, SEARCH_OFFER, offered_actio
 from trca.envs.searchqa.adapter import SearchQAAdapter
 from trca.envs.searchqa.data.corpora import open_search
 from trca.envs.searchqa.data.datasets import DATASETS
+from trca.envs.searchqa.data.generate import generated_passages
 from trca.envs.searchqa.demonstrator import demonstrated_action
 from trca.envs.searchqa.oracle import oracle_action
 from trca.envs.searchqa.simulator import Simulator, search_together
 from trca.envs.searchqa.tasks import Source, generated_size, tasks_of
-from trca.envs.text_env import Outcome, TextEnv
+from trca.envs.text_env import Gold, Outcome, TextEnv
 
 ENV_ID: Final = "trca/SearchQA-v0"
 PASSAGE_CHARS: Final = 500
@@ -119,6 +120,7 @@ class SearchQAEnv(TextEnv):
         self.waits = getattr(self._retriever, "waits", False)
         self.generated = count is not None and corpus is None and retriever == "bm25"
         self._simulator = Simulator(self._retriever, top_k, max_passage_chars)
+        self._generated = (count, seed) if count is not None and corpus is None else None
 
     @classmethod
     def prefetch(cls, pairs: Sequence[tuple[TextEnv, str]]) -> None:
@@ -135,6 +137,14 @@ class SearchQAEnv(TextEnv):
         """A search, the passages to open, and an answer; none once there is an answer."""
         simulator = self._playing()
         return [] if simulator.done else offered_actions(len(simulator.results))
+
+    def gold(self, task_id: str) -> Gold:
+        """The answers; and the gold passages, which are known of a generated world alone."""
+        question = self._tasks.find(task_id)
+        if self._generated is None:
+            return Gold(question.answers)
+        passages = generated_passages(*self._generated)
+        return Gold(question.answers, tuple(passages[i].contents for i in question.gold_ids))
 
     def oracle_action(self) -> str:
         """The next action on a way to the right answer, by the hidden gold.

@@ -135,6 +135,12 @@ def generated(count: int, seed: int = 0) -> World:
     )
 
 
+@lru_cache(maxsize=4)
+def generated_passages(count: int, seed: int = 0) -> dict[str, Passage]:
+    """The passages of `generated` by their ids."""
+    return {passage.id: passage for passage in generated(count, seed).passages}
+
+
 def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
     """The entities of a circle.
 

@@ -1,0 +1,94 @@
+"""Reads: what a credit rule reads beyond the columns of a batch, by the names of its parameters.
+
+A rule with a parameter of a read's name gets it each iteration, one value a step unless the read
+says otherwise, and stays a pure function::
+
+    def mine(batch, *, gold_passages, gamma=0.95):
+        found = [any(p in batch.texts[o] for p in gold) for o, gold in zip(batch.next_observation,
+                                                                           gold_passages)]
+        ...
+
+================  ==================================================================================
+name              what it is, one a step
+================  ==================================================================================
+gold_answers      The right answers of its task, a tuple of texts. Gold.
+gold_passages     The texts that support them, a tuple. Gold.
+================  ==================================================================================
+
+A run without what a read is made of is refused when it is built. A rule that reads *gold*, the
+right answer or what leads to it, is refused unless ``gold_in_training`` is set, so the config of a
+run shows it; the metric ``gold_in_training`` and the run's evaluation report show it too.
+
+A read of your own, registered in the file of the rule::
+
+    class Lengths(Read):
+        def __call__(self, sources, batch):
+            return np.array([len(s.response_ids) for r in sources.rollouts for s in r.steps])
+
+    READS.register("response_lengths", Lengths())
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from trca.common.registry import Registry
+
+if TYPE_CHECKING:
+    from trca.algorithms.learner_group import TextLearnerGroup
+    from trca.algorithms.records import Rollout, StepBatch
+    from trca.algorithms.text_config import TextAlgorithmConfig
+    from trca.algorithms.text_env_runner import TextEnvRunner
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What reads are made of.
+
+    Attributes:
+        config: The algorithm's config.
+        env_runner: The driver's env runner, which makes environments.
+        learners: The learners; they score tokens (`TextLearnerGroup.score`).
+        rollouts: The rollouts of the iteration, in the order of the batch; none before the first.
+    """
+
+    config: TextAlgorithmConfig
+    env_runner: TextEnvRunner
+    learners: TextLearnerGroup
+    rollouts: Sequence[Rollout] = ()
+
+
+class Read(ABC):
+    """Something a credit rule may read.
+
+    Attributes:
+        gold: Whether it is the right answer or leads to it.
+    """
+
+    gold: ClassVar[bool] = False
+
+    @abstractmethod
+    def __call__(self, sources: Sources, batch: StepBatch) -> Any:
+        """Makes what the rule reads of an iteration.
+
+        Args:
+            sources: What it is made of.
+            batch: The columns of the rollouts, S rows.
+        """
+
+    def lack(self, sources: Sources) -> str:
+        """Why a run cannot have it, and the mend, in one sentence; blank where it can."""
+        return ""
+
+
+READS: Final[Registry[Read]] = Registry(
+    "read",
+    {
+        "gold_answers": "trca.algorithms.gold:GOLD_ANSWERS",
+        "gold_passages": "trca.algorithms.gold:GOLD_PASSAGES",
+    },
+)
+"""Reads by name."""
