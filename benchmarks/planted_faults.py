@@ -118,6 +118,20 @@ FAULTS = (
         TRCA,
     ),
     Fault(
+        "outcome_scale ignored",
+        "algorithms/trca/credit.py",
+        "outcome_scale * batch.reward + rubric",
+        "batch.reward + rubric",
+        TRCA,
+    ),
+    Fault(
+        "budgets shrink with failures",
+        "algorithms/trca/credit.py",
+        "share = 1.0 - np.bincount(groups, won)",
+        "share = np.bincount(groups, won)",
+        TRCA,
+    ),
+    Fault(
         "r^B counts every firing",
         "rubric/rewards.py",
         "    first[1:] = (operator[1:]",

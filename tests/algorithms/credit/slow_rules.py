@@ -61,8 +61,14 @@ def slow_rubric_reward(batch, lambda_, budgets, ablation="none"):
     return np.array(rewards)
 
 
-def slow_trca(batch, gamma, lambda_, budgets, ablation="none"):
-    rewards = batch.reward + slow_rubric_reward(batch, lambda_, budgets, ablation)
+def slow_trca(batch, gamma, lambda_, budgets, ablation="none", scale=1.0, schedule="constant"):
+    rubric = slow_rubric_reward(batch, lambda_, budgets, ablation)
+    if schedule == "group_success":
+        for row, group in enumerate(batch.group):
+            members = set(batch.rollout[batch.group == group].tolist())
+            won = {name for name in members if batch.won[batch.rollout == name].any()}
+            rubric[row] *= 1 - len(won) / len(members)
+    rewards = scale * batch.reward + rubric
     returns = slow_returns(rewards, batch.rollout, gamma)
     contexts = list(zip(batch.group.tolist(), batch.context.tolist(), strict=True))
     return slow_episode(batch, ddof=0) + slow_normalize(returns, contexts, ddof=0)

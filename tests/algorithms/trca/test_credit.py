@@ -12,9 +12,11 @@ from tests.algorithms.credit.slow_rules import slow_rubric_reward, slow_trca
 from tests.algorithms.credit.step_batches import CATEGORIES, batches, step_batch, take_rollouts
 from trca.algorithms.credit import CREDIT_RULES
 from trca.algorithms.credit.arithmetic import discounted_returns
+from trca.algorithms.trca.credit import failed_share
 from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward, trca_reward
 
 trca = CREDIT_RULES.get("trca")
+ALL = tuple(Budgets.model_fields)
 
 budgets = st.builds(Budgets, **dict.fromkeys(Budgets.model_fields, st.floats(0.1, 10)))
 unit = st.floats(0, 1)
@@ -72,16 +74,60 @@ def test_an_ablation_leaves_the_other_reward_its_weight():
         trca(batch, ablation="no_rubric")
 
 
+def test_an_outcome_may_weigh_more_beside_the_rubric():
+    """In one context: fires and wins, fires, wins. Without discount R is c + 0.5, 0.5, c."""
+    batch = step_batch([1, 1, 1], [0, 0, 0], [1, 0, 1], [0, 0, 0], [fired(0), fired(0), fired()])
+    outcome = np.array([1, 0, 1])
+    for scale, returns in ((1, [1.5, 0.5, 1]), (4, [4.5, 0.5, 4]), (0, [0.5, 0.5, 0])):
+        expected = (outcome - 2 / 3) / (np.std(outcome) + 1.0)
+        expected += (returns - np.mean(returns)) / (np.std(returns) + 1.0)
+        np.testing.assert_allclose(trca(batch, outcome_scale=scale, epsilon=1.0), expected)
+    np.testing.assert_allclose(
+        trca(batch, outcome_scale=10.0), trca(batch, budgets=dict.fromkeys(ALL, 0.1)), rtol=1e-4
+    )
+
+
+def test_budgets_may_shrink_to_the_share_of_the_group_that_failed():
+    """Two groups of two; one rollout of the first wins, so its rubric counts half."""
+    judgments = [fired(0), fired(), fired(0), fired()]
+    batch = step_batch([1, 1, 1, 1], [0, 0, 5, 5], [0, 1, 0, 0], [0, 0, 0, 0], judgments)
+    whole = trca(batch, epsilon=1.0)
+    half = trca(batch, budgets=dict.fromkeys(ALL, 0.5), epsilon=1.0)
+    shrunk = trca(batch, budget_schedule="group_success", epsilon=1.0)
+    np.testing.assert_allclose(shrunk[:2], half[:2])
+    np.testing.assert_allclose(shrunk[2:], whole[2:])
+    assert not np.allclose(half, whole)
+    np.testing.assert_allclose(failed_share(batch), [0.5, 0.5, 1, 1])
+    with pytest.raises(ValueError, match="unknown budget_schedule 'linear'"):
+        trca(batch, budget_schedule="linear")
+
+
+def test_where_all_succeed_a_shrunk_rubric_is_silent():
+    batch = step_batch([1, 2], [0, 0], [1, 0, 1], [0, 0, 1], [fired(0), fired(4), fired(2)])
+    silent = trca(batch, budgets=dict.fromkeys(ALL, 0.0))
+    np.testing.assert_array_equal(trca(batch, budget_schedule="group_success"), silent)
+
+
 @given(
     batches(),
     unit,
     unit,
     budgets,
     st.sampled_from(["none", "without_foundational", "without_breakthrough"]),
+    st.floats(0, 10),
+    st.sampled_from(["constant", "group_success"]),
 )
-def test_it_equals_the_slow_version(batch, gamma, lambda_, budgets, ablation):
-    fast = trca(batch, gamma=gamma, lambda_=lambda_, budgets=budgets, ablation=ablation)
-    slow = slow_trca(batch, gamma, lambda_, budgets, ablation)
+def test_it_equals_the_slow_version(batch, gamma, lambda_, budgets, ablation, scale, schedule):
+    fast = trca(
+        batch,
+        gamma=gamma,
+        lambda_=lambda_,
+        budgets=budgets,
+        ablation=ablation,
+        outcome_scale=scale,
+        budget_schedule=schedule,
+    )
+    slow = slow_trca(batch, gamma, lambda_, budgets, ablation, scale, schedule)
     np.testing.assert_allclose(fast, slow, rtol=1e-6, atol=1e-6)
 
 

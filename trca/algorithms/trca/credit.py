@@ -2,13 +2,14 @@
 
 ::
 
-    R_{i,t} = sum_{k >= t} gamma^(k-t) (r_{i,k} + r^TRCA_{i,k})       (Eq. app_completion_return)
+    R_{i,t} = sum_{k >= t} gamma^(k-t) (c r_{i,k} + b r^TRCA_{i,k})   (Eq. app_completion_return)
     A^E(tau_i) = Norm over the rollouts of the group of R(tau_i)      (Eq. app_episode_advantage)
     A^S(a_{i,t}) = Norm over the context group of R_{i,t}             (Eq. app_step_advantage)
     A^TRCA_{i,t} = A^E(tau_i) + A^S(a_{i,t})                          (Eq. app_final_advantage)
     Norm(z) = (z - mean) / (std + epsilon), 0 where std = 0           (Eq. app_normalization)
 
-with R(tau_i) = sum_t r_{i,t} and r^TRCA = (1 - lambda) r^F + lambda r^B from `trca.rubric.rewards`.
+with R(tau_i) = sum_t r_{i,t} and r^TRCA = (1 - lambda) r^F + lambda r^B from `trca.rubric.rewards`;
+the paper has c = 1 and b = 1.
 
 Where this differs from the paper, or the paper is silent:
 
@@ -21,6 +22,14 @@ Standard deviation       ddof 0, epsilon 1e-6: the paper names neither.
 Zero variance            Values within 1e-12 of each other; std > 0 would be fooled by rounding.
 Context group of one     A^S = 0, as zero variance.
 Budgets                  A parameter; the paper gives no values.
+Outcome and rubric       The paper leaves open what an outcome weighs beside the rubric. It is worth
+                         c = ``outcome_scale`` in R (A^E is normalised, and does not see it): 10
+                         with budgets of 1 is the usual of public code, and the same as 1 with
+                         budgets of 0.1.
+Late in training         ``budget_schedule: group_success`` takes b = the share of the group's
+                         rollouts that failed: the whole rubric without a success, none where all
+                         succeed. Known after the rollouts, so r^F and r^B of infos, rollout files
+                         and metrics are those of the whole budgets.
 Truncated episode        An episode like any other: R(tau) = 0, and its return ends at the last step
                          (no bootstrap; the paper's objective has no value function).
 Success-free group       A^E = 0 follows from zero variance when the reward is the binary outcome; a
@@ -40,7 +49,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize
+from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
 from trca.algorithms.parameters import Credit, Probability, TextParameters
@@ -49,6 +58,7 @@ from trca.common.names import unknown
 from trca.rubric.rewards import DEFAULT_LAMBDA, Budgets, trca_reward
 
 Ablation = Literal["none", "without_foundational", "without_breakthrough"]
+BudgetSchedule = Literal["constant", "group_success"]
 
 
 class TRCAParameters(TextParameters):
@@ -64,6 +74,15 @@ class TRCAParameters(TextParameters):
     ablation: Ablation = Field(
         "none", description="Leave r^F or r^B out of the rubric reward (the paper's ablations)."
     )
+    outcome_scale: float = Field(
+        1.0,
+        ge=0.0,
+        description="Weight of the environment's reward beside the rubric's in step returns.",
+    )
+    budget_schedule: BudgetSchedule = Field(
+        "constant",
+        description="Budgets stay, or shrink to the share of the group's rollouts that failed.",
+    )
 
 
 _DEFAULTS = TRCAParameters()
@@ -77,6 +96,8 @@ def trca(
     lambda_: float = _DEFAULTS.lambda_,
     budgets: Budgets | Mapping[str, float] | None = None,
     ablation: Ablation = _DEFAULTS.ablation,
+    outcome_scale: float = _DEFAULTS.outcome_scale,
+    budget_schedule: BudgetSchedule = _DEFAULTS.budget_schedule,
     ddof: int = 0,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
@@ -88,6 +109,8 @@ def trca(
         lambda_: Weight of the Breakthrough Rubric Reward against the Foundational one.
         budgets: Category budgets r^Evi, |r^Inval|, r^Exec, also as a mapping; 1 each for None.
         ablation: Which of r^F and r^B is left out.
+        outcome_scale: c, the weight of the environment's reward in step returns.
+        budget_schedule: Whether budgets shrink to the share of the group that failed.
         ddof: Degrees of freedom taken off in the standard deviations.
         epsilon: epsilon_norm, added to the standard deviations.
 
@@ -95,17 +118,36 @@ def trca(
         float64 (S,).
 
     Raises:
-        ValueError: For gamma or lambda outside [0, 1], a budget below 0, or an unknown ablation.
+        ValueError: For gamma or lambda outside [0, 1], a budget below 0, or an unknown choice.
     """
     if ablation not in get_args(Ablation):
         raise unknown("ablation", ablation, get_args(Ablation))
+    if budget_schedule not in get_args(BudgetSchedule):
+        raise unknown("budget_schedule", budget_schedule, get_args(BudgetSchedule))
     foundational, breakthrough = batch.rubric_rewards(Budgets.of(budgets))
     if ablation == "without_foundational":
         foundational = np.zeros_like(foundational)
     elif ablation == "without_breakthrough":
         breakthrough = np.zeros_like(breakthrough)
     rubric = trca_reward(foundational, breakthrough, lambda_)
-    returns = discounted_returns(batch.reward + rubric, batch.rollout, gamma)
+    if budget_schedule == "group_success":
+        rubric = rubric * failed_share(batch)
+    returns = discounted_returns(outcome_scale * batch.reward + rubric, batch.rollout, gamma)
     contexts = joint_codes(batch.group, batch.context)
     step = normalize(returns, contexts, ddof=ddof, epsilon=epsilon)
     return trajectory_advantage(batch, ddof=ddof, epsilon=epsilon) + step
+
+
+def failed_share(batch: StepBatch) -> NDArray[np.float64]:
+    """The share of the rollouts of each step's group that did not complete their task.
+
+    Args:
+        batch: S steps.
+
+    Returns:
+        float64 (S,), from 0 to 1.
+    """
+    won, starts, lengths = outcomes(batch.won.astype(np.float64), batch.rollout)
+    groups = joint_codes(batch.group[starts])
+    share = 1.0 - np.bincount(groups, won) / np.maximum(np.bincount(groups), 1)
+    return np.repeat(share[groups], lengths)
