@@ -1,18 +1,25 @@
 # make train   sets everything up and trains the embedded quickstart
 # make test    sets everything up and runs the tests
+# make test-slow  runs the tests that start whole runs and clusters, and kill them
 # make test-vllm  sets up an environment with vLLM and runs the tests of the vLLM engine
 # make lint    sets everything up and checks style and types
 # make .venv   sets everything up, and no more
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: train test test-vllm lint .venv
+# Files in their order, which has those of long tests first: the processes end at about the same time.
+PYTEST = .venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+.PHONY: train test test-slow test-vllm lint .venv
 
 train: .venv/.ready
 	.venv/bin/trca train quickstart
 
 test: .venv/.ready
-	.venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile
+	$(PYTEST) -m "not slow"
+
+test-slow: .venv/.ready
+	$(PYTEST) -m slow
 
 test-vllm: .venv-vllm/.ready
 	.venv-vllm/bin/python -m pytest tests/vllm

@@ -49,7 +49,9 @@ def weights_of(group):
     return group.get_weights()[DEFAULT_MODULE_ID]
 
 
-@pytest.mark.parametrize(("learners", "sharding"), [(1, "none"), (2, "fsdp")])
+@pytest.mark.parametrize(
+    ("learners", "sharding"), [(1, "none"), pytest.param(2, "fsdp", marks=pytest.mark.slow)]
+)
 def test_a_killed_learner_costs_no_update(make_config, tmp_path, learners, sharding):
     alive = tmp_path / "alive"
     alive.touch()

@@ -46,6 +46,7 @@ def fill_store(node):
     return hoard
 
 
+@pytest.mark.slow
 def test_a_node_that_goes_one_that_comes_and_a_full_object_store_cost_no_rollout(
     nodes, make_config
 ):

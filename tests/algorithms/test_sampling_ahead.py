@@ -86,6 +86,7 @@ def test_steps_are_as_old_as_allowed_however_long_a_runner_takes(ahead):
     assert max(ages) == 2
 
 
+@pytest.mark.slow
 def test_groups_of_a_lost_runner_are_sampled_again_and_missing_where_none_is_left(ahead):
     algorithm, _, poison = ahead
     (poison / "dose").touch()

@@ -94,6 +94,7 @@ exec "$@"
 """
 
 
+@pytest.mark.slow
 def test_the_slurm_script_starts_ray_on_two_nodes_and_the_run_on_the_first(here):
     result = submit("--to=slurm", "--nodes=2", *SETTINGS)
     assert result.exit_code == 0, result.output
@@ -174,6 +175,7 @@ def cluster():
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.slow
 def test_a_ray_cluster_takes_runs_and_tells_of_a_job(here, cluster):
     submitted = trca(
         *("submit", "quickstart", "--to=ray", cluster, f"--storage-path={here}/runs", *SETTINGS)

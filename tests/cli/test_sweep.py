@@ -59,6 +59,7 @@ def finish(command):
     return done
 
 
+@pytest.mark.slow
 def test_a_sweep_of_algorithms_stops_on_ctrl_c_and_goes_on_to_one_table(sweep, tmp_path):
     start, resume = sweep()
     process = subprocess.Popen(
@@ -86,6 +87,7 @@ def test_a_sweep_of_algorithms_stops_on_ctrl_c_and_goes_on_to_one_table(sweep, t
     assert json.loads((folder / "status.json").read_text())["state"] == "finished"
 
 
+@pytest.mark.slow
 def test_a_trial_that_fails_leaves_the_others_which_are_runs_like_any(sweep, tmp_path):
     (tmp_path / "rules.py").write_text(
         "import numpy as np\n"

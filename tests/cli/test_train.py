@@ -130,6 +130,7 @@ def kill_in_second_iteration(folder, metrics, *arguments, **more):
     process.wait()
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_bit_for_bit_where_it_would_have(runs):
     folder, _ = runs
     kill_in_second_iteration(folder, folder / "killed" / "metrics.jsonl", "--name=killed")
@@ -142,6 +143,7 @@ def test_a_killed_run_goes_on_and_ends_bit_for_bit_where_it_would_have(runs):
     assert weights(RunFolder(resumed).checkpoint()) == weights(RunFolder(whole).checkpoint())
 
 
+@pytest.mark.slow
 def test_a_job_killed_on_one_machine_goes_on_on_another(runs, tmp_path, monkeypatch):
     bucket = f"file://{tmp_path}/bucket"
     job = ("--name=job", "--auto-resume")
