@@ -70,6 +70,8 @@ def test_steps_are_as_old_as_allowed_however_long_a_runner_takes(ahead):
     os.mkfifo(gate(2, 0))
     opens(2, 0, gate(0, 1))
     opens(4, 0, gate(2, 0))
+    os.mkfifo(gate(4, 0))  # so that the last group of all is for the one that started early
+    opens(4, 1, gate(4, 0))
     ages = []
     for number in range(5):
         result = algorithm.train()
