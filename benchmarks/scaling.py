@@ -73,6 +73,9 @@ class StandIn:
     def flush(self) -> None:
         """Needs nothing: completions arrive one by one."""
 
+    def sleep(self) -> None:
+        """Has nothing to do."""
+
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
         """Takes the version alone."""
         self.version = version

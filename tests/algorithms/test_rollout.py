@@ -277,9 +277,8 @@ def test_an_engine_that_dies_or_hangs_is_opened_again_and_loses_nothing(batch, m
 
     engine = Faulty(load_model(str(model)), tokenizer)
     engine.how = how
-    loop = make_loop(
-        model, engine=engine, limits=Limits(generation_timeout_s=3.0), open_engine=open_engine
-    )
+    limits = Limits(generation_timeout_s={"raises": 60.0, "hangs": 5.0}[how])
+    loop = make_loop(model, engine=engine, limits=limits, open_engine=open_engine)
     left = loop.run(GROUPS, SAMPLING)
     assert plain(left.rollouts) == plain(batch.rollouts)
     assert loop.engine is opened[0]
@@ -290,7 +289,7 @@ def test_an_engine_that_dies_or_hangs_is_opened_again_and_loses_nothing(batch, m
         assert reasons == {"RuntimeError: the GPU fell off the bus"}
     else:
         (reason,) = reasons
-        assert "engine Faulty with 9 requests has not returned for 3 s" in reason
+        assert "engine Faulty with 9 requests has not returned for 5 s" in reason
     loop.close()
 
 

@@ -197,8 +197,9 @@ def test_a_pushed_adapter_arrives_each_time(tied: Path) -> None:
 def test_an_engine_in_processes_of_its_own_says_the_same(engine: Any, tied: Path) -> None:
     model, known = load_model(str(tied)), len(load_tokenizer(str(tied)))
     asked = requests(tied, 6)
-    separate = open_vllm(tied, options={"in_process": False})
+    separate = open_vllm(tied, options={"in_process": False, "sleep": True})
     for version in (1, 2):
+        separate.sleep()
         separate.load_weights(export_weights(moved(model, version)), version)
         assert distance(model, known, asked, generate(separate, asked, SAMPLING)) < 1e-4
     separate.close()
@@ -212,3 +213,23 @@ def test_no_time_is_spent_on_the_text_of_sampled_tokens(engine: Any, folder: Pat
     logprobs = output.outputs[0].logprobs
     assert len(logprobs.logprobs) == 8
     assert set(logprobs.decoded_tokens) == {None}
+
+
+def test_an_engine_that_slept_says_the_same_and_takes_a_push(tied: Path) -> None:
+    model, known = load_model(str(tied)), len(load_tokenizer(str(tied)))
+    engine, asked = open_vllm(tied, options={"sleep": True}), requests(tied, 6)
+    before = generate(engine, asked, SAMPLING)
+    engine.sleep()
+    assert engine._server._engine.is_sleeping()
+    after = generate(engine, asked, SAMPLING)
+    assert not engine._server._engine.is_sleeping()
+    assert [c.ids.tolist() for c in after] == [c.ids.tolist() for c in before]
+    engine.sleep()
+    engine.load_weights(export_weights(moved(model, 1)), 1)
+    assert distance(model, known, asked, generate(engine, asked, SAMPLING)) < 1e-4
+    engine.close()
+
+
+def test_an_engine_sleeps_only_where_it_is_set(engine: Any) -> None:
+    engine.sleep()
+    assert not engine._server._engine.is_sleeping()

@@ -233,6 +233,8 @@ class RolloutLoop:
                 batch.failures.append(Failure(request.group, request.task_id, lost, reason))
             if not lacking or go_on:
                 batch.rollouts += done
+        self._renew_engine(batch)
+        self._sleep()
         batch.rollouts.sort(key=lambda r: (r.group, r.index))
         batch.seconds |= self.pool.take_seconds()
         batch.memory_mb = resident_mb()
@@ -373,11 +375,21 @@ class RolloutLoop:
     def _flush(self, requests: int) -> Exception | None:
         """Lets the engine generate; returns its error, such as that it does not return."""
         start = time.perf_counter()
-        flush = self._engine_thread.submit(self.engine.flush)
-        what = _engine_words(self.engine, requests)
-        wait([flush], self._limits.generation_timeout_s, lambda _: what)
+        error = self._call_engine(self.engine.flush, requests)
         self._batch_s = time.perf_counter() - start
-        error = flush.exception()
+        return error
+
+    def _sleep(self) -> None:
+        error = None if self._engine_failed else self._call_engine(self.engine.sleep, 0)
+        if error is not None:
+            what = type(self.engine).__name__
+            logger.warning("engine %s does not go to sleep: %s", what, _one_line(error))
+
+    def _call_engine(self, call: Callable[[], None], requests: int) -> Exception | None:
+        task = self._engine_thread.submit(call)
+        what = _engine_words(self.engine, requests)
+        wait([task], self._limits.generation_timeout_s, lambda _: what)
+        error = task.exception()
         self._engine_failed = error is not None
         return error if error is None or isinstance(error, Exception) else RuntimeError(repr(error))
 

@@ -108,6 +108,10 @@ class Engine(Protocol):
         """Says that no more requests come for now: an engine of batches generates."""
         ...
 
+    def sleep(self) -> None:
+        """Says that a phase of sampling is over: memory may go to others until the next call."""
+        ...
+
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
         """Takes new weights (a state dict of tensors or arrays) and their version."""
         ...
@@ -140,6 +144,9 @@ class BatchEngine(ABC):
         submitted, self._submitted = self._submitted, []
         for sampling in dict.fromkeys(params for _, params, _ in submitted):
             self._complete([(r, f) for r, params, f in submitted if params == sampling], sampling)
+
+    def sleep(self) -> None:  # noqa: B027
+        """Has nothing to do: the memory stays."""
 
     def _complete(
         self, batch: list[tuple[Request, Future[Completion]]], sampling: SamplingParams

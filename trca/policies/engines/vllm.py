@@ -61,7 +61,9 @@ _SHARED_MEMORY: Final = Path("/dev/shm")
 def open_engine(spec: EngineSpec) -> VLLMEngine:
     """Opens the model of a spec; its options are arguments of vLLM's ``EngineArgs``.
 
-    ``in_process`` says whether the engine lives in this process, by default on CPU.
+    ``in_process`` says whether the engine lives in this process, by default on CPU. ``sleep`` says
+    whether it gives up its GPU's memory between phases of sampling, so that a learner on the same
+    GPU has it: weights wait in the memory of the CPU, keys and values are dropped.
 
     Raises:
         ValueError: When vLLM is not installed.
@@ -83,10 +85,14 @@ class VLLMEngine:
         options = dict(spec.options)
         cpu = spec.device == "cpu"
         in_process = options.pop("in_process", cpu)
+        self._sleeps = options.pop("sleep", False)
+        self._asleep = False
         if cpu:
             for name, value in _CPU_ENVIRONMENT.items():
                 os.environ.setdefault(name, value)
             options = {**_CPU_SETTINGS, **options}
+        elif self._sleeps:
+            options["enable_sleep_mode"] = True
         from trca.policies.engines import vllm_server
 
         self.version = 0
@@ -123,6 +129,7 @@ class VLLMEngine:
         """Starts a completion."""
         from trca.policies.engines.vllm_server import sampling_params
 
+        self._wake()
         done: Future[Completion] = Future()
         version = self.version
         params = sampling_params(sampling, request.seed, self._ends)
@@ -142,6 +149,12 @@ class VLLMEngine:
     def flush(self) -> None:
         """Has nothing to do: what was submitted runs."""
 
+    def sleep(self) -> None:
+        """Gives its GPU's memory to others until the next prompt or push, where `sleep` is set."""
+        if self._sleeps and not self._asleep:
+            self._server.sleep()
+            self._asleep = True
+
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
         """Pushes new weights, or those of the adapter.
 
@@ -150,6 +163,7 @@ class VLLMEngine:
         """
         from safetensors.torch import save_file
 
+        self._wake()
         tensors = {name: to_tensor(value).contiguous() for name, value in weights.items()}
         if self._expected:
             check_weights(self._expected, tensors)
@@ -168,6 +182,11 @@ class VLLMEngine:
             for path in [*self._folder.rglob("*")][::-1]:
                 path.rmdir() if path.is_dir() else path.unlink()
             self._folder.rmdir()
+
+    def _wake(self) -> None:
+        if self._asleep:
+            self._server.wake()
+            self._asleep = False
 
     def _adapter_folder(self, tensors: Mapping[str, torch.Tensor], version: int) -> str:
         """Writes an adapter as peft does; the files of two versions alternate."""

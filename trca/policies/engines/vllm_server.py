@@ -26,6 +26,8 @@ from vllm.v1.engine.logprobs import LogprobsProcessor
 from trca.policies.engines.engine import SamplingParams
 
 _SEEDS = 2**63
+_SLEEP_LEVEL = 1
+"""Level 2 would drop the weights, which an evaluation or an adapter's base needs again."""
 
 
 class _BareLogprobs(LogprobsProcessor):  # type: ignore[misc]
@@ -126,6 +128,19 @@ class InProcess:
         self._call(load)
         return request
 
+    def sleep(self) -> None:
+        """Frees the GPU; requests that run are lost."""
+
+        def sleep() -> None:
+            self._engine.sleep(level=_SLEEP_LEVEL)
+            self._lose("the engine sleeps")
+
+        self._call(sleep)
+
+    def wake(self) -> None:
+        """Takes the GPU again."""
+        self._call(lambda: self._engine.wake_up())
+
     def close(self) -> None:
         """Stops the engine; requests that run are lost."""
         self._jobs.put(self._stop)
@@ -152,9 +167,7 @@ class InProcess:
             outputs = self._engine.step()
         except Exception as error:
             self._error = error
-            for future in self._running.values():
-                future.set_exception(RuntimeError(f"vLLM died: {error!r}"))
-            self._running.clear()
+            self._lose(f"vLLM died: {error!r}")
             return
         for output in outputs:
             if output.finished:
@@ -162,15 +175,18 @@ class InProcess:
 
     def _stop(self) -> None:
         self._open = False
+        self._lose("the engine was closed")
+
+    def _lose(self, reason: str) -> None:
         for future in self._running.values():
-            future.set_exception(RuntimeError("the engine was closed"))
+            future.set_exception(RuntimeError(reason))
         self._running.clear()
 
     def _forget(self) -> None:
         if not self._engine.reset_prefix_cache(reset_running_requests=True):
             raise RuntimeError("vLLM did not empty its prefix cache after a push of weights")
 
-    def _call(self, job: Callable[[], None]) -> None:
+    def _call(self, job: Callable[[], Any]) -> None:
         """Runs a job between two steps, and waits for it."""
         done: Future[None] = Future()
 
@@ -244,6 +260,14 @@ class Separate:
 
         self._call(self._paused(load))
         return request
+
+    def sleep(self) -> None:
+        """Frees the GPU; requests that run are lost."""
+        self._call(self._engine.sleep(level=_SLEEP_LEVEL))
+
+    def wake(self) -> None:
+        """Takes the GPU again."""
+        self._call(self._engine.wake_up())
 
     def close(self) -> None:
         """Ends the engine's processes."""
