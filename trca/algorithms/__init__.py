@@ -13,6 +13,7 @@ from ray.tune.registry import register_trainable
 from trca.algorithms.dr_grpo import DrGRPO, DrGRPOConfig
 from trca.algorithms.evaluation import Evaluation, evaluate_panel, local_runner
 from trca.algorithms.export import export
+from trca.algorithms.filtered_bc import FilteredBC, FilteredBCConfig
 from trca.algorithms.g2po import G2PO, G2POConfig
 from trca.algorithms.gagpo import GAGPO, GAGPOConfig
 from trca.algorithms.gigpo import GiGPO, GiGPOConfig
@@ -37,6 +38,8 @@ __all__ = [
     "DrGRPO",
     "DrGRPOConfig",
     "Evaluation",
+    "FilteredBC",
+    "FilteredBCConfig",
     "G2POConfig",
     "GAGPOConfig",
     "GRPOConfig",
@@ -72,6 +75,7 @@ ALGORITHMS: dict[str, type[TextAlgorithm]] = {
         RewardFlow,
         G2PO,
         GAGPO,
+        FilteredBC,
     )
 }
 """The algorithms by the names they are registered under."""

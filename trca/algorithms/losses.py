@@ -13,6 +13,9 @@ With one advantage A and one weight w a row,
     rho = exp mean_action (log pi - log pi_old)     "action_mean", GSPO's over an action
     rho = exp (log pi - log pi_old) of a token      "token", PPO's; its row takes the mean of tokens
 
+With ``policy_loss: log_likelihood`` -A log rho stands in place of the max: the log-likelihood of
+the action, up to a constant, without a clip.
+
 Every term is a sum over rows of a fixed weight times what the row alone decides. The weights come
 once, from the whole batch (`row_weights`), so mini-batches, micro-batches of any size and the
 learners' shards add up to the same gradient.
@@ -169,7 +172,10 @@ def objective(
     else:
         advantage = inputs.advantage
         share = torch.zeros_like(weight).index_add(0, row, on_action)
-    surrogate = clipped_surrogate(ratio, advantage, settings.clip_low, settings.clip_high)
+    if settings.policy_loss == "log_likelihood":
+        surrogate = -advantage * ratio.log()
+    else:
+        surrogate = clipped_surrogate(ratio, advantage, settings.clip_low, settings.clip_high)
     policy = (share * surrogate).sum()
     mean_entropy = (on_action * entropy).sum()
     loss = policy - settings.entropy_coeff * mean_entropy
@@ -186,6 +192,7 @@ def objective(
     with torch.no_grad():
         above, below = ratio > 1 + settings.clip_high, ratio < 1 - settings.clip_low
         stopped = ((advantage > 0) & above) | ((advantage < 0) & below)
+        stopped &= settings.policy_loss == "clipped"
         drift = kl_estimate(inputs.old_logprobs, logprobs, "k3")
         return LossTerms(
             loss=loss,

@@ -18,6 +18,8 @@ operators/<id>            share of steps on which the operator fires
 gold_in_training          1 where the credit rule reads the right answers or passages, else 0
 context_group_size        mean, over steps, of the size of the step's context group
 missing_rollouts          rollouts lost for a technical reason (never counted as failures)
+left_out_rollouts         rollouts left out of the update for want of advantages
+refilled_groups           groups sampled in place of those without any advantage
 skipped_iterations        iterations so far without a single rollout
 panel_hash                hash of the training panel
 tokens_per_second         response tokens by seconds of generation

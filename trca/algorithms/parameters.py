@@ -26,7 +26,9 @@ Band = tuple[Annotated[float, Field(ge=0.0)], Annotated[float, Field(gt=0.0)]]
 RatioLevel = Literal["action", "action_mean", "token"]
 KLKind = Literal["k1", "k2", "k3", "k3+"]
 Aggregation = Literal["rollout_mean", "rollout_sum", "step_mean", "token_mean"]
+PolicyLoss = Literal["clipped", "log_likelihood"]
 OnMissingRollout = Literal["drop_group", "go_on"]
+OnZeroAdvantage = Literal["keep", "drop_groups", "drop_rollouts"]
 Credit = Annotated[
     str, Field(description="Credit rule: the algorithm's own, or 'file.py:function'.")
 ]
@@ -37,6 +39,11 @@ class LossSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
+    policy_loss: PolicyLoss = Field(
+        "clipped",
+        description="Clipped importance ratio times advantage (PPO), or log-likelihood of the "
+        "action times advantage (imitation).",
+    )
     ratio_level: RatioLevel = Field(
         "action",
         description="Importance ratio rho over the whole action, its mean token, or each token.",
@@ -114,6 +121,11 @@ class TextParameters(LossSettings):
     )
     tasks_per_iteration: Positive = Field(16, description="Rollout groups an iteration.")
     group_size: Positive = Field(8, description="Rollouts of one task, N.")
+    task_curriculum: Probability = Field(
+        0.0,
+        description="How much an iteration prefers tasks that are solved about half of the time so "
+        "far, from 0 (all alike) to 1; unplayed tasks count as such.",
+    )
     max_staleness: int = Field(
         0,
         ge=0,
@@ -149,6 +161,18 @@ class TextParameters(LossSettings):
         False,
         description="Whether the credit rule may read the right answers or passages of the tasks; "
         "results say so.",
+    )
+
+    on_zero_advantage: OnZeroAdvantage = Field(
+        "keep",
+        description="Leave out of the update the groups, or the rollouts, without any advantage "
+        "(rewards do not decide: equal outcomes may have rubric credit).",
+    )
+    refill_groups: int = Field(
+        0,
+        ge=0,
+        description="Most further groups that an iteration samples in place of groups without any "
+        "advantage.",
     )
 
     # Updates

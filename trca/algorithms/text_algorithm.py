@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from operator import methodcaller
 from typing import Any, ClassVar
 
@@ -24,8 +25,10 @@ from ray.rllib.utils.metrics import (
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from trca.algorithms.credit import READS, Sources, bind_credit
+from trca.algorithms.curriculum import Curriculum
 from trca.algorithms.environments import env_creator, no_rubric
 from trca.algorithms.evaluation import Evaluation
+from trca.algorithms.filtering import add, teaching, teaching_groups
 from trca.algorithms.learner_group import TextLearnerGroup
 from trca.algorithms.metrics import credit_metrics, rollout_metrics
 from trca.algorithms.mismatch import MISMATCH_METRICS, cause
@@ -48,6 +51,7 @@ from trca.rubric import Budgets
 logger = logging.getLogger(__name__)
 
 _TRAINING_STEPS = "training_steps"
+_CURRICULUM = "curriculum"
 
 
 class TextAlgorithm(Algorithm):
@@ -91,6 +95,7 @@ class TextAlgorithm(Algorithm):
         self._panels: dict[str, Panel] = {}
         self._canaries: dict[int, Canary] = {}
         self._ahead: SamplingAhead | None = None
+        self._curriculum: Curriculum | None = None
         self._credit = bind_credit(self.config.credit, self.config.parameters())
         super().setup(config)
         self._refuse_missing_reads()
@@ -111,6 +116,15 @@ class TextAlgorithm(Algorithm):
             self._panels[split] = self._ask_runner("panel", split)
         return self._panels[split]
 
+    @property
+    def curriculum(self) -> Curriculum:
+        """Draws the training tasks."""
+        if self._curriculum is None:
+            config = self.config
+            panel = self.panel(config.train_split)
+            self._curriculum = Curriculum(panel, config.task_curriculum, config.seed or 0)
+        return self._curriculum
+
     def training_step(self) -> None:
         """Samples the iteration's groups, credits every step, updates the learners, syncs weights.
 
@@ -124,13 +138,15 @@ class TextAlgorithm(Algorithm):
         self.incidents = sampled.incidents
         missing = sum(f.rollouts for f in sampled.failures)
         self._log({"missing_rollouts": missing, "timing": sampled.seconds})
+        self.curriculum.learn(sampled.rollouts)
         self._log({"panel_hash": self.panel(self.config.train_split).hash}, reduce="item")
         if not sampled.rollouts:
             self._skip(sampled.failures)
             return
         self._failed_in_a_row = 0
         rows = self._assign_credit(sampled)
-        self._update(rows)
+        if len(rows):
+            self._update(rows)
         self._log_memory(sampled.memory_mb)
 
     def restore_env_runners(self, env_runner_group: EnvRunnerGroup) -> list[int]:
@@ -140,9 +156,11 @@ class TextAlgorithm(Algorithm):
         return restored
 
     def get_state(self, components: Any = None, **kwargs: Any) -> dict[str, Any]:
-        """Returns RLlib's state and the number of training steps."""
+        """Returns RLlib's state, the number of training steps, and what the curriculum counts."""
         state: dict[str, Any] = super().get_state(components, **kwargs)
         state[_TRAINING_STEPS] = self.training_steps
+        if self.config.task_curriculum:
+            state[_CURRICULUM] = self.curriculum.get_state()
         return state
 
     def save_to_path(self, path: Any = None, **kwargs: Any) -> str:
@@ -156,6 +174,8 @@ class TextAlgorithm(Algorithm):
         super().set_state(state)
         self.training_steps = state.get(_TRAINING_STEPS, self.training_steps)
         self._canaries = {}
+        if self.config.task_curriculum and _CURRICULUM in state:
+            self.curriculum.set_state(state[_CURRICULUM])
 
     @classmethod
     def _should_create_evaluation_env_runners(cls, eval_config: AlgorithmConfig) -> bool:
@@ -179,36 +199,81 @@ class TextAlgorithm(Algorithm):
             sampled, metrics = sample_groups(
                 self.env_runner_group, self._groups(number), sampling, config.sample_timeout_s
             )
+        if config.refill_groups:
+            metrics += self._refill(sampled, number, sampling)
         self.metrics.aggregate(metrics, key=ENV_RUNNER_RESULTS)
         return sampled
 
+    def _refill(
+        self, sampled: RolloutBatch, number: int, sampling: SamplingParams
+    ) -> list[dict[str, Any]]:
+        """Samples groups in place of those without any advantage, up to the bound.
+
+        Returns:
+            The runners' metrics.
+        """
+        config, found = self.config, list[dict[str, Any]]()
+        size, wanted = config.tasks_per_iteration, len({r.group for r in sampled.rollouts})
+        refilled = 0
+        while refilled < config.refill_groups and sampled.rollouts:
+            self._credited(sampled.rollouts)
+            lacking = wanted - len(teaching_groups(sampled.rollouts))
+            count = min(lacking, config.refill_groups - refilled)
+            if count <= 0:
+                break
+            tasks = self.curriculum.more(number, size, refilled, count)
+            more, metrics = sample_groups(
+                self.env_runner_group,
+                self._requests(number, tasks, size + refilled),
+                sampling,
+                config.sample_timeout_s,
+            )
+            add(sampled, more)
+            found += metrics
+            refilled += count
+        self._log({"refilled_groups": refilled})
+        return found
+
     def _groups(self, number: int) -> list[GroupRequest]:
         """The rollout groups of an iteration."""
+        return self._requests(
+            number, self.curriculum.tasks(number, self.config.tasks_per_iteration)
+        )
+
+    def _requests(self, number: int, tasks: Sequence[str], first: int = 0) -> list[GroupRequest]:
         config = self.config
-        split, seed = config.train_split, config.seed or 0
-        tasks = self.panel(split).batch(number, config.tasks_per_iteration, seed)
-        key, progress = ("training", seed, number), min(1.0, number / config.iterations)
+        key = ("training", config.seed or 0, number)
+        progress = min(1.0, number / config.iterations)
         return [
-            GroupRequest(k, task, split, config.group_size, key, progress)
-            for k, task in enumerate(tasks)
+            GroupRequest(k, task, config.train_split, config.group_size, key, progress)
+            for k, task in enumerate(tasks, first)
         ]
 
-    def _assign_credit(self, sampled: RolloutBatch) -> Rows:
-        start = time.perf_counter()
-        rollouts, config = sampled.rollouts, self.config
+    def _credited(self, rollouts: list[Rollout]) -> StepBatch:
+        """Gives rollouts their advantages; returns their columns."""
         batch = StepBatch.from_rollouts(rollouts, self._operators.categories)
         sources = self._sources(rollouts)
         read = {name: READS.get(name)(sources, batch) for name in self._credit.reads}
         assign_advantages(rollouts, self._credit(batch, **read))
+        return batch
+
+    def _assign_credit(self, sampled: RolloutBatch) -> Rows:
+        start = time.perf_counter()
+        rollouts, config = sampled.rollouts, self.config
+        batch = self._credited(rollouts)
+        taught, columns = teaching(rollouts, config.on_zero_advantage), batch
+        if len(taught) < len(rollouts):
+            columns = StepBatch.from_rollouts(taught, batch.categories)
         rows = make_rows(
-            rollouts, batch, config.aggregation, config.train_malformed, config.constant_steps
+            taught, columns, config.aggregation, config.train_malformed, config.constant_steps
         )
+        self._log({"left_out_rollouts": len(rollouts) - len(taught)})
         self._log({"timing": {"credit": time.perf_counter() - start}})
         self._log(rollout_metrics(rollouts))
         budgets = Budgets.of(config.budgets)
         self._log(credit_metrics(rollouts, batch, budgets, self._operators.ids))
         self._log({"gold_in_training": float(bool(self._credit.gold))})
-        generated = int(rows.response_lengths.sum())
+        generated = sum(len(step.response_ids) for r in rollouts for step in r.steps)
         self._log({"tokens_per_second": generated / max(sampled.seconds["generation"], 1e-9)})
         return rows
 

@@ -183,6 +183,18 @@ class TextAlgorithmConfig(AlgorithmConfig):
                 f"max_staleness is {self.max_staleness}: sampling ahead needs processes of its own;"
                 " set num_env_runners to 1 or more"
             )
+        for name in ("refill_groups", "task_curriculum"):
+            if self.max_staleness and getattr(self, name):
+                raise ValueError(
+                    f"{name} goes by what this iteration's rollouts or the last one's were worth,"
+                    " and max_staleness samples later ones before that is known: set one of them"
+                    " to 0"
+                )
+        if self.refill_groups and self.on_zero_advantage == "keep":
+            raise ValueError(
+                f"refill_groups is {self.refill_groups}, and no group is left out: set"
+                " on_zero_advantage to drop_groups or drop_rollouts"
+            )
         if self.max_staleness:  # RLlib drops a push to a runner that has not taken the last one
             pushes = max(self.max_requests_in_flight_per_env_runner, self.max_staleness + 1)
             self.max_requests_in_flight_per_env_runner = pushes

@@ -1,0 +1,64 @@
+"""Filtered behaviour cloning: the actions of successful rollouts, by their likelihood.
+
+::
+
+    A_{i,t} = 1 in a rollout that completed its task, 0 in others
+    loss = - mean over the successful rollouts of mean_t log pi(a_{i,t} | s_{i,t})
+
+The baseline of imitation from one's own rollouts: no failure teaches anything, and nothing ranks
+one success above another. It is made of two settings that other algorithms have too, with defaults
+of its own: ``policy_loss: log_likelihood`` and ``on_zero_advantage: drop_rollouts``.
+
+Where a choice was made:
+
+=======================  ===========================================================================
+Data                     Each iteration's own rollouts, once; public baselines of this name also
+                         imitate a growing or a fixed set of them (``replay_size`` keeps some).
+Success                  A rollout that completed its task (`won`), whatever its reward.
+Mean                     Over the successful rollouts alone (``aggregation``). So the size of an
+                         update does not shrink where success is rare.
+No success               No update in that iteration.
+KL and entropy           As for all algorithms here, on the rows that are trained: set ``kl_coeff``
+                         and ``entropy_coeff`` to 0 for plain imitation.
+=======================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.algorithms.credit.arithmetic import outcomes
+from trca.algorithms.credit.registry import CREDIT_RULES
+from trca.algorithms.parameters import (
+    Credit,
+    OnZeroAdvantage,
+    PolicyLoss,
+    TextParameters,
+    own_default,
+)
+from trca.algorithms.records import StepBatch
+
+
+class FilteredBCParameters(TextParameters):
+    """Hyperparameters of filtered behaviour cloning."""
+
+    algorithm = "FilteredBC"
+
+    credit: Credit = "filtered_bc"
+    policy_loss: PolicyLoss = own_default("policy_loss", "log_likelihood")
+    on_zero_advantage: OnZeroAdvantage = own_default("on_zero_advantage", "drop_rollouts")
+
+
+@CREDIT_RULES.register("filtered_bc")
+def filtered_bc(batch: StepBatch) -> NDArray[np.float64]:
+    """1 for every step of a rollout that completed its task, else 0.
+
+    Args:
+        batch: S steps.
+
+    Returns:
+        float64 (S,).
+    """
+    won, _, lengths = outcomes(batch.won.astype(np.float64), batch.rollout)
+    return np.repeat(won, lengths)
