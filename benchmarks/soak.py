@@ -6,7 +6,7 @@ Run it (a quarter of an hour)::
     OMP_NUM_THREADS=1 python benchmarks/soak.py --iterations 1000 --staleness 2
 
 TRCA in ALFWorld, a random model of Qwen2.5's architecture, 2 groups of 4 rollouts, two env runners
-and a learner in processes of their own. After every iteration each process tells its resident
+and a learner in processes of their own. After every iteration each process tells its
 memory. The table has them at the start and after each tenth; the last line is the slope of a
 straight line through the second half, in MiB per 100 iterations. The exit status is 1 when a slope
 is above the bound.
@@ -28,7 +28,7 @@ import numpy as np
 import ray
 
 from trca.algorithms import TRCAConfig
-from trca.common.memory import resident_mb
+from trca.common.memory import own_memory_mb
 
 BOUND: Final = 5.0
 """MiB per 100 iterations that a process may grow in the second half."""
@@ -49,9 +49,9 @@ TINY: Final[dict[str, Any]] = {
 
 def memory(algorithm: Any) -> list[float]:
     """MiB of the driver, each env runner and each learner."""
-    runners = algorithm.env_runner_group.foreach_env_runner(resident_mb, local_env_runner=False)
-    learners = [r.get() for r in algorithm.learner_group.foreach_learner(resident_mb)]
-    return [resident_mb(), *runners, *learners]
+    runners = algorithm.env_runner_group.foreach_env_runner(own_memory_mb, local_env_runner=False)
+    learners = [r.get() for r in algorithm.learner_group.foreach_learner(own_memory_mb)]
+    return [own_memory_mb(), *runners, *learners]
 
 
 def main() -> int:

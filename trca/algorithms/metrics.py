@@ -43,7 +43,8 @@ entropy                   mean entropy at action tokens, in nats
 grad_norm                 gradient norm before the clip
 skipped_updates           updates left out because loss or gradient was not finite
 lr                        learning rate of the last update
-memory_mb/<process>       resident memory of driver, runners and learners, of the largest of each;
+memory_mb/<process>       memory of driver, runners and learners alone, without what processes
+                          share, such as Ray's object store; of the largest of each;
                           runners and learners in the driver's process are the driver's
 timing/<phase>            seconds in generation, environment, judging, credit, learning and sync;
                           of the slowest runner where several sample

@@ -34,7 +34,7 @@ from trca.algorithms.packing import pack, unpack
 from trca.algorithms.parameters import OnMissingRollout
 from trca.algorithms.records import Rollout, Step, changed_facts
 from trca.algorithms.seeding import derive_seed
-from trca.common.memory import resident_mb
+from trca.common.memory import own_memory_mb
 from trca.common.threads import StuckError, Threads, wait
 from trca.envs.responses import ACTION_FORMAT, ResponseFormat
 from trca.policies.engines.engine import Completion, Engine, Request, SamplingParams
@@ -140,7 +140,7 @@ class RolloutBatch:
         rollouts: Finished rollouts, ordered by group and index.
         failures: The rollouts that are missing.
         incidents: All that failed, also where a second try went well.
-        memory_mb: Resident memory of the process that sampled, of the largest where several did.
+        memory_mb: Memory of the process that sampled, of the largest where several did.
         seconds: Wall-clock seconds in ``generation``, ``environment`` and ``judging``.
     """
 
@@ -237,7 +237,7 @@ class RolloutLoop:
         self._sleep()
         batch.rollouts.sort(key=lambda r: (r.group, r.index))
         batch.seconds |= self.pool.take_seconds()
-        batch.memory_mb = resident_mb()
+        batch.memory_mb = own_memory_mb()
         return batch
 
     def close(self) -> None:

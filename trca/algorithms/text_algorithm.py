@@ -40,7 +40,7 @@ from trca.algorithms.sampling_ahead import SamplingAhead
 from trca.algorithms.text_config import ALGORITHM_OF, TextAlgorithmConfig
 from trca.algorithms.text_env_runner import Operators
 from trca.algorithms.text_learner import UPDATE_METRICS
-from trca.common.memory import resident_mb
+from trca.common.memory import own_memory_mb
 from trca.envs.panel import Panel
 from trca.policies.canary import Canary, Sent, check
 from trca.policies.dtypes import DTYPES
@@ -363,9 +363,9 @@ class TextAlgorithm(Algorithm):
         self._log({"push_difference": worst})
 
     def _log_memory(self, runners_mb: float) -> None:
-        memory = {"driver": resident_mb(), "runners": runners_mb}
+        memory = {"driver": own_memory_mb(), "runners": runners_mb}
         if self.learner_group.is_remote:
-            ask: Any = resident_mb
+            ask: Any = own_memory_mb
             results = self.learner_group.foreach_learner(ask)
             memory["learners"] = max(result.get() for result in results)
         self._log({"memory_mb": memory})
