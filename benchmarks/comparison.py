@@ -1,12 +1,12 @@
-"""TRCA, GiGPO and GRPO at equal trajectories, with panels as the unit.
+"""Every algorithm at equal trajectories, with panels as the unit.
 
-    python benchmarks/comparison.py --tune --panels 31 32        # choose settings on these panels
-    python benchmarks/comparison.py --panels 41 42 43 44 --docs  # report them on others
+    python benchmarks/comparison.py --tune --panels 31 32              # choose settings on these
+    python benchmarks/comparison.py --panels 41 42 43 44 45 46 --docs  # report them on others
 
 A panel is a generator seed with a warm start of its own, and the seed of the run; seeds on one
-panel hide the variance between panels. ``--tune`` runs the trials of `TRIALS` and keeps the one
-with the highest mean training success; an algorithm with one trial has nothing to choose. Configs
-other than the quickstart run with their own settings.
+panel hide the variance between panels. ``--tune`` runs the trials of each algorithm, as many for
+each, and keeps the one with the highest mean training success. Configs other than the quickstart
+run with their own settings.
 
 Every run is a ``trca train`` of its own with one thread, ``--side-by-side`` at a time. Finished
 runs are not repeated and interrupted runs resume, so the same command may be given again.
@@ -29,11 +29,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from trca.algorithms import ALGORITHMS
 from trca.cli.curve import column, draw_comparison, moving_mean
 from trca.common.files import write_text
+from trca.tune_configs.files import read
 
 ROOT: Final = Path(__file__).parents[1]
-ALGORITHMS: Final = ("TRCA", "GiGPO", "GRPO")
 PANELS: Final = {
     "quickstart": "env_config.games=small-{}",
     "webshop": "env_config.seed={}",
@@ -43,12 +44,14 @@ PANELS: Final = {
 COMMON: Final = {
     "num_env_runners": 0,
     "num_learners": 0,
-    "evaluation_tasks": 128,
-    "evaluation_interval": 5,
+    "evaluation_tasks": 64,
+    "evaluation_rollouts": 4,
 }
-"""Settings of every run beside those of its panel and trial."""
+"""Settings of every run beside those of its panel and trial: 256 held-out episodes at the end."""
+DRAWN: Final = 6
+"""Algorithms in the picture: the first asked for and the best others."""
 
-Trial = Mapping[str, float]
+Trial = Mapping[str, float | str]
 Rows = list[dict[str, Any]]
 
 
@@ -61,13 +64,19 @@ def _budgets(scale: float) -> dict[str, float]:
     }
 
 
-TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
-    "TRCA": [{"lr": 4e-4, **_budgets(scale)} for scale in (0.1, 0.05)],
-    "GiGPO": [{"lr": 4e-4, "invalid_action_penalty": 0.01}],
-    "GRPO": [{"lr": 8e-4}],
+OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
+    "TRCA": [
+        {"lr": 4e-4, **_budgets(0.1)},
+        {"lr": 8e-4, **_budgets(0.1)},
+        {"lr": 4e-4, **_budgets(0.5), "budget_schedule": "group_success"},
+    ],
 }
-"""What ``--tune`` tries on the quickstart. The learning rates are what a grid of 2e-4, 4e-4 and
-8e-4 found for each algorithm on the panel ``games=small``."""
+"""Trials of algorithms with more to choose than a learning rate."""
+
+
+def trials(algorithm: str) -> Sequence[Trial]:
+    """What ``--tune`` tries on the quickstart: three settings of each algorithm."""
+    return OWN_TRIALS.get(algorithm, [{"lr": lr} for lr in (2e-4, 4e-4, 8e-4)])
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,7 @@ class Job:
     Attributes:
         config: The config it starts from.
         algorithm: The algorithm.
-        trial: Index into `TRIALS`; None for the settings of the config.
+        trial: Index into `trials`; None for the settings of the config.
         panel: Generator seed, and seed of the run.
         folder: Holds the run folder.
         extra: Assignments ``key=value`` on top.
@@ -107,9 +116,10 @@ class Job:
         trca = [sys.executable, "-m", "trca.cli", "train"]
         if (self.run / "config.yaml").exists():
             return [*trca, "--resume", str(self.run)]
-        trial = {} if self.trial is None else TRIALS[self.algorithm][self.trial]
+        trial = {} if self.trial is None else trials(self.algorithm)[self.trial]
         settings = [
             PANELS[self.config].format(self.panel),
+            f"evaluation_interval={read(self.config)['iterations']}",
             *(f"{key}={value}" for key, value in {**COMMON, **trial}.items()),
             *self.extra,
         ]
@@ -161,15 +171,24 @@ def reached(rows: Rows, level: float) -> float:
 def measure(rows: Rows) -> dict[str, float]:
     """What the table says of one run."""
     success = column(rows, "success_rate")
-    held_out = column(rows, "evaluation/success_rate")
     zero = column(rows, "frac_zero_advantage")
     return {
-        "success, training, mean (area)": float(np.nanmean(success)),
-        "success, training, last 5 iterations": float(np.nanmean(success[-5:])),
-        "success, held out, at the end": float(held_out[~np.isnan(held_out)][-1]),
-        "trajectories to 30% in training": reached(rows, 0.3),
-        "trajectories to 50% in training": reached(rows, 0.5),
+        "trajectories to 30%": reached(rows, 0.3),
+        "to 50%": reached(rows, 0.5),
+        "training, mean (area)": float(np.nanmean(success)),
+        "training, last 5": float(np.nanmean(success[-5:])),
+        "held out, end": float(rows[-1]["evaluation/success_rate"]),
         "steps with advantage, first third": 1 - float(np.nanmean(zero[: len(rows) // 3 + 1])),
+    }
+
+
+def by_task_type(rows: Rows) -> dict[str, float]:
+    """Success on the held-out episodes of each type of task, at the end."""
+    last, start, end = rows[-1], "evaluation/task_types/", "/success_rate"
+    return {
+        name.removeprefix(start).removesuffix(end): float(value)
+        for name, value in last.items()
+        if name.startswith(start) and name.endswith(end)
     }
 
 
@@ -195,25 +214,83 @@ def cell(values: Sequence[float], count: bool) -> str:
     )
 
 
+def leads(first: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
+    """Mean difference, paired by panel, and its 95% bootstrap interval over panels (percentile)."""
+    from scipy.stats import bootstrap
+
+    differences = np.subtract(first, other)
+    if len(differences) < 2 or not differences.any():
+        return (float(differences.mean()),) * 3
+    found = bootstrap(
+        (differences,),
+        np.mean,
+        n_resamples=10_000,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return float(differences.mean()), float(found.low), float(found.high)
+
+
 def table(runs: Mapping[str, Sequence[Rows]]) -> str:
-    """A metric a row, an algorithm a column; then TRCA's lead, paired by panel."""
+    """An algorithm a row: its measures, the first one's lead, and success by type of task."""
     measured = {name: [measure(rows) for rows in panels] for name, panels in runs.items()}
     names = list(next(iter(measured.values()))[0])
-    lines = ["| | " + " | ".join(runs) + " |", "|---|" + "---:|" * len(runs)]
-    for name in names:
-        count = name.startswith("trajectories")
-        cells = [cell([m[name] for m in each], count) for each in measured.values()]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    lines.append("")
+    lines = ["| | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
+    for algorithm, each in measured.items():
+        cells = [cell([m[name] for m in each], name in names[:2]) for name in names]
+        lines.append(f"| {algorithm} | " + " | ".join(cells) + " |")
     first, *others = measured
+    if others:
+        compared = names[2:5]
+        lines += [
+            "",
+            f"{first} minus each other, paired by panel, in points, with the 95% bootstrap interval"
+            " over panels:",
+            "",
+            f"| {first} minus | " + " | ".join(compared) + " |",
+            "|---|" + "---:|" * len(compared),
+        ]
     for other in others:
-        leads = []
-        for name in names[:3]:
-            pairs = zip(measured[first], measured[other], strict=True)
-            mean, half = interval([a[name] - b[name] for a, b in pairs])
-            leads.append(f"{name.removeprefix('success, ')} {100 * mean:+.1f} ± {100 * half:.1f}")
-        lines.append(f"{first} minus {other}, paired by panel, in points: {'; '.join(leads)}.")
+        cells = []
+        for name in compared:
+            own, theirs = ([m[name] for m in measured[a]] for a in (first, other))
+            mean, low, high = (100 * value for value in leads(own, theirs))
+            cells.append(f"{mean:+.1f} ({low:+.1f} to {high:+.1f})")
+        lines.append(f"| {other} | " + " | ".join(cells) + " |")
+    types = list(by_task_type(next(iter(runs.values()))[0]))
+    lines += [
+        "",
+        "Success on held-out episodes by type of task, mean over panels:",
+        "",
+        "| | " + " | ".join(types) + " |",
+        "|---|" + "---:|" * len(types),
+    ]
+    for algorithm, panels in runs.items():
+        found = [by_task_type(rows) for rows in panels]
+        cells = [f"{np.mean([f[kind] for f in found]):.1%}" for kind in types]
+        lines.append(f"| {algorithm} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def drawn(runs: Mapping[str, Sequence[Rows]]) -> dict[str, Sequence[Rows]]:
+    """The first algorithm and those of the others with the largest area, for a readable picture."""
+    first, *others = runs
+    areas = {n: np.mean([np.nanmean(column(r, "success_rate")) for r in runs[n]]) for n in others}
+    best = sorted(others, key=lambda name: -areas[name])[: DRAWN - 1]
+    return {name: runs[name] for name in runs if name == first or name in best}
+
+
+def origin(jobs: Sequence[Job]) -> str:
+    """The training panels by seed and hash, and the hours of all runs."""
+    hashes = {}
+    for job in jobs:
+        hashes[job.panel] = json.loads((job.run / "panels.json").read_text())["train"]["hash"]
+    hours = sum(float(np.nansum(column(job.metrics(), "seconds"))) for job in jobs) / 3600
+    panels = ", ".join(f"{panel} ({digest})" for panel, digest in hashes.items())
+    return (
+        f"Panels (generator seed, hash of the training panel): {panels}. {len(jobs)} runs,"
+        f" {hours:.1f} hours.\n"
+    )
 
 
 def tune(arguments: argparse.Namespace, folder: Path) -> None:
@@ -224,11 +301,10 @@ def tune(arguments: argparse.Namespace, folder: Path) -> None:
             for panel in arguments.panels
         ]
         for algorithm in arguments.algorithms
-        for trial in range(len(TRIALS[algorithm]))
-        if len(TRIALS[algorithm]) > 1
+        for trial in range(len(trials(algorithm)))
     }
     run_all([job for each in jobs.values() for job in each], arguments.side_by_side)
-    names = list(measure(next(iter(jobs.values()))[0].metrics()))[:3]
+    names = list(measure(next(iter(jobs.values()))[0].metrics()))[2:5]
     lines = [
         "| algorithm | trial | " + " | ".join(names) + " |",
         "|---|---|" + "---:|" * len(names),
@@ -238,11 +314,12 @@ def tune(arguments: argparse.Namespace, folder: Path) -> None:
         measured = [measure(job.metrics()) for job in each]
         means = [float(np.mean([m[name] for m in measured])) for name in names]
         areas.setdefault(algorithm, []).append(means[0])
-        words = ", ".join(f"{key} {value:g}" for key, value in TRIALS[algorithm][trial].items())
+        words = ", ".join(f"{key} {value}" for key, value in trials(algorithm)[trial].items())
         cells = " | ".join(f"{mean:.1%}" for mean in means)
         lines.append(f"| {algorithm} | {words.replace('budgets.', '')} | {cells} |")
     best = {algorithm: int(np.argmax(each)) for algorithm, each in areas.items()}
-    text = _command() + "\n".join(lines) + "\n"
+    about = origin([job for each in jobs.values() for job in each])
+    text = _command() + "\n".join(lines) + "\n\n" + about
     print(text)
     write_text(folder / "tuning.md", text)
     write_text(
@@ -281,14 +358,15 @@ def compare(arguments: argparse.Namespace, folder: Path) -> None:
     about = f"panels (generator seeds) {', '.join(map(str, arguments.panels))}"
     text = (
         f"{_command()}{title}; mean ± half-width of the 95% interval over panels.\n\n{table(runs)}"
+        f"\n{origin(jobs)}"
     )
     print(text)
     write_text(folder / "comparison.md", text)
-    draw_comparison(runs, folder / "comparison.png", title, about)
+    draw_comparison(drawn(runs), folder / "comparison.png", title, about)
     if arguments.docs:
         image = f"comparison-{arguments.config}.png"
-        draw_comparison(runs, ROOT / "docs" / "images" / image, title, about)
-        picture = f"\n![Success of {', '.join(runs)} over trajectories](images/{image})\n"
+        draw_comparison(drawn(runs), ROOT / "docs" / "images" / image, title, about)
+        picture = f"\n![Success of {', '.join(drawn(runs))} over trajectories](images/{image})\n"
         _into_docs(f"{arguments.config}: comparison", text + picture)
         if tuned.exists():
             _into_docs(f"{arguments.config}: tuning", (folder / "tuning.md").read_text())
@@ -319,7 +397,9 @@ def main() -> None:
     parser.add_argument("--panels", type=int, nargs="+", required=True, help="generator seeds")
     parser.add_argument("--config", default="quickstart", choices=list(PANELS))
     parser.add_argument("--tune", action="store_true", help="try every trial instead")
-    parser.add_argument("--algorithms", nargs="+", default=ALGORITHMS, choices=ALGORITHMS)
+    parser.add_argument(
+        "--algorithms", nargs="+", default=list(ALGORITHMS), choices=list(ALGORITHMS)
+    )
     parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time")
     parser.add_argument("--set", action="append", default=[], help="key=value for every run")
     parser.add_argument("--output", type=Path, default=ROOT / "outputs" / "comparison")
