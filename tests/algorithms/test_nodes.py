@@ -5,9 +5,14 @@ import pytest
 import ray
 from ray._private.internal_api import node_stats
 from ray.cluster_utils import Cluster
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from ray.util.placement_group import placement_group
+from ray.util.scheduling_strategies import (
+    NodeAffinitySchedulingStrategy,
+    PlacementGroupSchedulingStrategy,
+)
 
 from tests.algorithms.test_training import tokens_of, wait_until_alive
+from trca.algorithms import TRCA, TRCAConfig
 
 
 @pytest.fixture
@@ -78,3 +83,36 @@ def test_a_node_that_goes_one_that_comes_and_a_full_object_store_cost_no_rollout
     ray.kill(hoard)
     algorithm.stop()
     alone.stop()
+
+
+@ray.remote(num_cpus=0)
+class Holder:
+    """Holds a share of a GPU."""
+
+    def gpus(self):
+        return ray.get_gpu_ids()
+
+
+@pytest.mark.parametrize("grouped", [True, False], ids=["in Tune", "alone"])
+def test_a_learner_and_an_env_runner_of_a_preset_share_each_gpu(nodes, grouped):
+    """Ray counts GPUs and does not look at them, so a machine without any will do."""
+    node = nodes.add_node(num_cpus=64, num_gpus=4)
+    config = TRCAConfig.from_preset("paper/alfworld_qwen2.5_1.5b")
+    config.training(model="shrunk:Qwen/Qwen2.5-1.5B-Instruct", engine="transformers")
+    bundles = TRCA.default_resource_request(config).bundles
+    group = placement_group(bundles, strategy="PACK")
+    assert group.wait(30)
+    holders = []
+    for number, bundle in enumerate(bundles):
+        if share := bundle.get("GPU", 0):
+            inside = PlacementGroupSchedulingStrategy(group, number)
+            there = inside if grouped else NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+            holders.append(Holder.options(num_gpus=share, scheduling_strategy=there).remote())
+    if not grouped:
+        ray.util.remove_placement_group(group)
+    shares = ray.get([holder.gpus.remote() for holder in holders])
+    gpus = [int(gpu) for (gpu,) in shares]
+    assert [sorted(gpus[:4]), sorted(gpus[4:])] == [[0, 1, 2, 3]] * 2
+    for holder in holders:
+        ray.kill(holder)
+    ray.util.remove_placement_group(group)
