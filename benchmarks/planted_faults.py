@@ -45,6 +45,7 @@ HGPO = "tests/algorithms/hgpo/test_credit.py"
 GRAPHGPO = "tests/algorithms/graphgpo/test_credit.py"
 REWARDFLOW = "tests/algorithms/rewardflow/test_credit.py"
 AHEAD = "tests/algorithms/test_sampling_ahead.py"
+REPLAY = "tests/algorithms/test_replay.py"
 REINFORCE = "tests/algorithms/reinforce_plus_plus/test_credit.py"
 
 
@@ -172,6 +173,48 @@ FAULTS = (
         "algorithms/filtering.py",
         "    sampled.rollouts += more.rollouts\n",
         "",
+        "tests/algorithms/test_options.py",
+    ),
+    Fault(
+        "replayed with the advantages of then",
+        "algorithms/replay.py",
+        "np.full(len(rollout.steps), gain)",
+        "np.ones(len(rollout.steps))",
+        REPLAY,
+    ),
+    Fault(
+        "replay imitates what is no longer good",
+        "algorithms/replay.py",
+        "if gain > 0.0",
+        "if True",
+        REPLAY,
+    ),
+    Fault(
+        "replay forgets no old rollout",
+        "algorithms/replay.py",
+        "iteration - self._kept[0][0] > self._max_age",
+        "False",
+        REPLAY,
+    ),
+    Fault(
+        "replayed rows weigh as much as fresh ones",
+        "algorithms/replay.py",
+        "weights=weight * more.weights",
+        "weights=more.weights",
+        REPLAY,
+    ),
+    Fault(
+        "replay lost on resume",
+        "algorithms/text_algorithm.py",
+        "self._replay.set_state(state[_REPLAY])",
+        "pass",
+        "tests/algorithms/test_options.py",
+    ),
+    Fault(
+        "replayed rows counted as a mismatch",
+        "algorithms/text_learner.py",
+        "measured = measured & ~np.repeat",
+        "_ = measured & ~np.repeat",
         "tests/algorithms/test_options.py",
     ),
     Fault(

@@ -80,10 +80,34 @@ def test_a_curriculum_goes_on_from_a_checkpoint(make_config, tmp_path):
     resumed.stop()
 
 
+def test_replayed_rollouts_are_learned_from_and_come_back_from_a_checkpoint(make_config, tmp_path):
+    config = make_config(replay_size=2, replay_weight=0.5)
+    straight = config.build_algo()
+    first = straight.train()
+    path = straight.save_to_path(tmp_path / "checkpoint")
+    second = straight.train()
+    assert [first["replayed_rollouts"], second["replayed_rollouts"]] == [0, 2]
+    assert second["mismatch_kl"] < 1e-6
+    assert len(straight.rollouts) == 16
+    resumed = TRCA.from_checkpoint(path)
+    resumed.train()
+    assert tokens_of(resumed.rollouts) == tokens_of(straight.rollouts)
+    assert_same(weights_of(straight), weights_of(resumed))
+    resumed.stop()
+    forgetful = make_config(replay_size=2, replay_weight=0.0).build_algo()
+    forgetful.restore_from_path(path)
+    forgetful.train()
+    before, after = weights_of(straight), weights_of(forgetful)
+    assert any(not np.array_equal(before[name], after[name]) for name in before)
+    straight.stop()
+    forgetful.stop()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"refill_groups": 2}, "refill_groups is 2, and no group is left out"),
+        ({"replay_size": 2, "recompute_logprobs": True}, "recompute_logprobs replaces"),
         ({"task_curriculum": 0.5, "max_staleness": 1}, "task_curriculum goes by .*max_staleness"),
         (
             {"refill_groups": 1, "on_zero_advantage": "drop_groups", "max_staleness": 1},

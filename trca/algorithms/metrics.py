@@ -20,6 +20,7 @@ context_group_size        mean, over steps, of the size of the step's context gr
 missing_rollouts          rollouts lost for a technical reason (never counted as failures)
 left_out_rollouts         rollouts left out of the update for want of advantages
 refilled_groups           groups sampled in place of those without any advantage
+replayed_rollouts         rollouts of earlier iterations that were learned from again
 skipped_iterations        iterations so far without a single rollout
 panel_hash                hash of the training panel
 tokens_per_second         response tokens by seconds of generation

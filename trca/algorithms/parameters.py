@@ -175,6 +175,23 @@ class TextParameters(LossSettings):
         "advantage.",
     )
 
+    # Replay
+    replay_size: int = Field(
+        0,
+        ge=0,
+        description="Good rollouts that are kept and, once there are so many, learned from again "
+        "(self-imitation, SPEAR); 0: none.",
+    )
+    replay_max_age: Positive = Field(
+        10, description="Iterations that a replayed rollout may lie back."
+    )
+    replay_weight: float = Field(
+        1.0, ge=0.0, description="Weight of the replayed rollouts beside the iteration's."
+    )
+    replay_ramp: int = Field(
+        0, ge=0, description="Iterations over which that weight rises from 0, by a cosine."
+    )
+
     # Updates
     aggregation: Aggregation = Field(
         "rollout_mean",

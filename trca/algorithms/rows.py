@@ -8,7 +8,7 @@ global row numbers travel with the rows, so that any way of cutting gives the sa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class Rows:
         reference: float32 (sum of R,), the reference's; 0 until the learner fills them in.
         advantages: float32 (S,).
         weights: float64 (S,), weight in the aggregation, see `row_weights`.
+        replayed: bool (S,), whether the row is of an earlier iteration; None where none is.
     """
 
     number: NDArray[np.int64]
@@ -48,6 +49,7 @@ class Rows:
     reference: NDArray[np.float32]
     advantages: NDArray[np.float32]
     weights: NDArray[np.float64]
+    replayed: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.number)
@@ -81,6 +83,7 @@ class Rows:
             reference=self.reference[responses],
             advantages=self.advantages[rows],
             weights=self.weights[rows],
+            replayed=None if self.replayed is None else self.replayed[rows],
         )
 
     def shards(self, count: int) -> list[Rows]:
@@ -168,6 +171,24 @@ def make_rows(
         advantages=advantages_of(rollouts).astype(np.float32),
         weights=row_weights(batch.group, batch.rollout, counts, aggregation, constant_steps),
     )
+
+
+def join_rows(one: Rows, other: Rows) -> Rows:
+    """The rows of two whole batches as one batch.
+
+    Args:
+        one: The first.
+        other: What comes after it.
+    """
+    names = [f.name for f in fields(Rows) if f.name not in ("number", "total", "replayed")]
+    columns = {n: np.concatenate([getattr(one, n), getattr(other, n)]) for n in names}
+    replayed = [
+        np.zeros(len(rows), dtype=bool) if rows.replayed is None else rows.replayed
+        for rows in (one, other)
+    ]
+    number = np.concatenate([one.number, one.total + other.number])
+    total = one.total + other.total
+    return Rows(number=number, total=total, replayed=np.concatenate(replayed), **columns)
 
 
 def scored_rows(

@@ -33,6 +33,7 @@ from trca.algorithms.learner_group import TextLearnerGroup
 from trca.algorithms.metrics import credit_metrics, rollout_metrics
 from trca.algorithms.mismatch import MISMATCH_METRICS, cause
 from trca.algorithms.records import Rollout, StepBatch, assign_advantages
+from trca.algorithms.replay import Replay, add_replayed, replay_weight
 from trca.algorithms.rollout import Failure, GroupRequest, Incident, RolloutBatch
 from trca.algorithms.rows import Rows, make_rows
 from trca.algorithms.sampling import sample_groups, wait_for_one
@@ -52,6 +53,7 @@ logger = logging.getLogger(__name__)
 
 _TRAINING_STEPS = "training_steps"
 _CURRICULUM = "curriculum"
+_REPLAY = "replay"
 
 
 class TextAlgorithm(Algorithm):
@@ -96,6 +98,7 @@ class TextAlgorithm(Algorithm):
         self._canaries: dict[int, Canary] = {}
         self._ahead: SamplingAhead | None = None
         self._curriculum: Curriculum | None = None
+        self._replay = Replay(self.config.replay_size, self.config.replay_max_age)
         self._credit = bind_credit(self.config.credit, self.config.parameters())
         super().setup(config)
         self._refuse_missing_reads()
@@ -144,7 +147,7 @@ class TextAlgorithm(Algorithm):
             self._skip(sampled.failures)
             return
         self._failed_in_a_row = 0
-        rows = self._assign_credit(sampled)
+        rows = self._with_replay(self._assign_credit(sampled))
         if len(rows):
             self._update(rows)
         self._log_memory(sampled.memory_mb)
@@ -156,11 +159,13 @@ class TextAlgorithm(Algorithm):
         return restored
 
     def get_state(self, components: Any = None, **kwargs: Any) -> dict[str, Any]:
-        """Returns RLlib's state, the number of training steps, and what the curriculum counts."""
+        """Returns RLlib's state, and what the next iteration's rollouts and rows depend on."""
         state: dict[str, Any] = super().get_state(components, **kwargs)
         state[_TRAINING_STEPS] = self.training_steps
         if self.config.task_curriculum:
             state[_CURRICULUM] = self.curriculum.get_state()
+        if self.config.replay_size:
+            state[_REPLAY] = self._replay.get_state()
         return state
 
     def save_to_path(self, path: Any = None, **kwargs: Any) -> str:
@@ -176,6 +181,8 @@ class TextAlgorithm(Algorithm):
         self._canaries = {}
         if self.config.task_curriculum and _CURRICULUM in state:
             self.curriculum.set_state(state[_CURRICULUM])
+        if self.config.replay_size and _REPLAY in state:
+            self._replay.set_state(state[_REPLAY])
 
     @classmethod
     def _should_create_evaluation_env_runners(cls, eval_config: AlgorithmConfig) -> bool:
@@ -276,6 +283,18 @@ class TextAlgorithm(Algorithm):
         generated = sum(len(step.response_ids) for r in rollouts for step in r.steps)
         self._log({"tokens_per_second": generated / max(sampled.seconds["generation"], 1e-9)})
         return rows
+
+    def _with_replay(self, rows: Rows) -> Rows:
+        """Adds the rollouts that are due to be replayed; keeps the good ones of this iteration."""
+        config, iteration = self.config, self.training_steps - 1
+        if not config.replay_size:
+            return rows
+        replayed = self._replay.take(iteration)
+        self._replay.keep(iteration, self.rollouts)
+        self._log({"replayed_rollouts": len(replayed)})
+        weight = replay_weight(iteration, config.replay_weight, config.replay_ramp)
+        settings: Any = config
+        return add_replayed(rows, replayed, weight, self._operators.categories, settings)
 
     @property
     def gold_reads(self) -> tuple[str, ...]:

@@ -190,6 +190,11 @@ class TextAlgorithmConfig(AlgorithmConfig):
                     " and max_staleness samples later ones before that is known: set one of them"
                     " to 0"
                 )
+        if self.replay_size and self.recompute_logprobs:
+            raise ValueError(
+                "replay_size compares with the policy that sampled, whose logprobs"
+                " recompute_logprobs replaces: set one of them off"
+            )
         if self.refill_groups and self.on_zero_advantage == "keep":
             raise ValueError(
                 f"refill_groups is {self.refill_groups}, and no group is left out: set"

@@ -16,7 +16,8 @@ Not-finite steps         A loss or gradient norm that is not finite skips the up
                          (RLlib's ``torch_skip_nan_gradients`` takes such steps).
 Empty mini-batches       A mini-batch without a counted token moves no weight and enters no metric.
 Mismatch                 Before its first update a learner compares its log-probabilities with the
-                         sampler's, and stops when they are too far apart.
+                         sampler's, and stops when they are too far apart. Replayed rows take no
+                         part in what is said of the mismatch.
 =======================  ===========================================================================
 """
 
@@ -127,6 +128,7 @@ class TextLearner(TorchLearner):
         super().__init__(**kwargs)  # type: ignore[no-untyped-call]
         self.updates = 0
         self._compared = False
+        self._replays = False
         self._terms: list[LossTerms] = []
         self._sums: list[tuple[float, float, float]] = []
         self._drifts: list[Any] = []
@@ -178,6 +180,8 @@ class TextLearner(TorchLearner):
         self.before_gradient_based_update(timesteps=timesteps or {})
         self._weights_seq_no += 1
         given: Any = training_data.batch
+        if self.config.replay_size:
+            self._replays = bool(self._over_learners([_any_replayed(given)], largest=True)[0])
         rows, mismatch = self._scored(given)
         updates: list[dict[str, float]] = []
         self._drifts.clear()
@@ -190,7 +194,8 @@ class TextLearner(TorchLearner):
         if mismatch is None:
             drift = np.concatenate([*self._drifts, np.empty(0)])
             mismatch = drift_metrics(drift, self._over_learners)
-            mismatch["mismatch_kl"] = updates[0]["approx_kl"] if updates else math.nan
+            if not self._replays:
+                mismatch["mismatch_kl"] = updates[0]["approx_kl"] if updates else math.nan
         self._log_updates(updates, mismatch, len(rows) * self.config.num_epochs)
         self.after_gradient_based_update(timesteps=timesteps or {})
         return self.metrics.reduce()
@@ -419,7 +424,7 @@ class TextLearner(TorchLearner):
             self._sums.append((*shares, float(len(batch.targets))))
         metrics, counted = self._measured()
         if counted:
-            if not self._compared and not self.config.recompute_logprobs:
+            if not (self._compared or self._replays or self.config.recompute_logprobs):
                 self._check_mismatch(metrics["approx_kl"])
             self._compared = True
             self._add_up_gradients()
@@ -562,6 +567,13 @@ class TextLearner(TorchLearner):
 
 
 def _drift(rows: Rows, batch: TokenBatch, logprobs: Tensor) -> Any:
-    """Trainer's minus sampler's log-probability of each action token, float64 (K,)."""
+    """Trainer's minus sampler's log-probability of each fresh action token, float64 (K,)."""
     own = logprobs.detach().cpu().numpy().astype(np.float64)
-    return (own - rows.old_logprobs[batch.counted])[rows.action[batch.counted]]
+    measured = rows.action
+    if rows.replayed is not None:
+        measured = measured & ~np.repeat(rows.replayed, rows.response_lengths)
+    return (own - rows.old_logprobs[batch.counted])[measured[batch.counted]]
+
+
+def _any_replayed(rows: Rows) -> float:
+    return float(rows.replayed is not None and rows.replayed.any())
