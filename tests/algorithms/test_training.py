@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,6 +40,7 @@ METRICS = {
     "mismatch_kl",
     "tokens_per_second",
 }
+OWN_RULE = f"{Path(__file__).parents[2]}/examples/own_rule/first_visits.py:first_visits"
 pytestmark = pytest.mark.usefixtures("cluster")
 
 
@@ -251,6 +253,8 @@ def test_tune_runs_a_grid_of_trials_from_a_plain_dictionary(make_config, model, 
         "group_size": 2,
         "max_new_tokens": 8,
         "lambda_": tune.grid_search([0.0, 0.8]),
+        "credit": OWN_RULE,
+        "credit_config": {"bonus": tune.uniform(0.1, 0.5)},
     }
     make_config()
     results = tune.Tuner(
@@ -262,4 +266,5 @@ def test_tune_runs_a_grid_of_trials_from_a_plain_dictionary(make_config, model, 
     ).fit()
     assert not results.errors
     assert sorted(r.config["lambda"] for r in results) == [0.0, 0.8]
+    assert all(0.1 <= r.config["credit_config"]["bonus"] <= 0.5 for r in results)
     assert all(math.isfinite(r.metrics["success_rate"]) for r in results)

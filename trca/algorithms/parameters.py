@@ -153,6 +153,9 @@ class TextParameters(LossSettings):
 
     # Credit
     credit: Credit = "grpo"
+    credit_config: dict[str, Any] = Field(
+        {}, description="Parameters of the credit rule that are no settings, by name."
+    )
     gamma: Probability = Field(0.95, description="Discount of step returns, gamma.")
     budgets: Budgets = Field(
         Budgets(), description="Budgets of the rubric categories (the paper gives none)."

@@ -37,6 +37,25 @@ def test_a_rule_of_ones_own_gets_the_parameters_it_names(own):
     np.testing.assert_array_equal(advantages, np.ones(3))
 
 
+def test_a_parameter_of_its_own_is_set_by_name(own):
+    parameters = {"gamma": 0.5, "credit_config": {"height": 6.0}}
+    advantages = bind_credit(f"{own}:constant", parameters)(BATCH)
+    np.testing.assert_array_equal(advantages, [3, 3, 3])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"heigth": 1.0}, "has no parameter 'heigth': did you mean 'height'"),
+        ({"gamma": 0.9}, "credit_config.gamma has no effect: gamma is a setting"),
+        ({"height": "1e1"}, "credit_config.height is '1e1': give a number"),
+    ],
+)
+def test_a_parameter_of_its_own_that_is_wrong_is_named(own, given, message):
+    with pytest.raises(ValueError, match=message):
+        bind_credit(f"{own}:constant", {"gamma": 0.5, "credit_config": given})
+
+
 def test_a_missing_parameter_is_named(own):
     with pytest.raises(ValueError, match="needs gamma"):
         bind_credit(f"{own}:constant", {})

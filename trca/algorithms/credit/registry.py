@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from trca.algorithms.credit.reads import READS
 from trca.algorithms.records import StepBatch
+from trca.common.names import nearest
 from trca.common.registry import Registry
 
 CreditRule = Callable[..., NDArray[np.float64]]
@@ -71,16 +72,21 @@ def bind_credit(name: str, parameters: Mapping[str, Any]) -> BoundRule:
     Args:
         name: A name of `CREDIT_RULES`, or ``path/to/file.py:function``.
         parameters: Values by name, such as all hyperparameters of an algorithm; the rule gets those
-            it names and its own defaults for the others.
+            it names and its own defaults for the others. ``credit_config`` holds values of those
+            that are the rule's own.
 
     Raises:
         ValueError: For an unknown or broken rule, for a parameter without a default that is neither
-            given nor a read, and for a rule that reads gold where ``gold_in_training`` is false.
+            given nor a read, for one of ``credit_config`` that the rule does not have or that is a
+            setting, and for a rule that reads gold where ``gold_in_training`` is false.
     """
     rule = CREDIT_RULES.get(name)
     if not callable(rule):
         raise ValueError(f"credit rule {name!r} is a {type(rule).__name__}, not a function")
     asked = list(inspect.signature(rule).parameters.values())[1:]
+    own = dict(parameters.get("credit_config") or {})
+    _check_own(name, own, asked, parameters)
+    parameters = {**parameters, **own}
     if any(p.kind is p.VAR_KEYWORD for p in asked):
         chosen = dict(parameters)
     else:
@@ -97,7 +103,8 @@ def bind_credit(name: str, parameters: Mapping[str, Any]) -> BoundRule:
     if missing:
         raise ValueError(
             f"credit rule {name!r} needs {', '.join(missing)}, which is no parameter here:"
-            f" give it a default, or read one of {', '.join(READS.names())}"
+            f" give it a default, set credit_config.{missing[0]}, or read one of"
+            f" {', '.join(READS.names())}"
         )
     bound = BoundRule(name, reads, rule, chosen)
     if bound.gold and not parameters.get("gold_in_training", True):
@@ -106,3 +113,25 @@ def bind_credit(name: str, parameters: Mapping[str, Any]) -> BoundRule:
             " set gold_in_training: true, which the run's results show"
         )
     return bound
+
+
+def _check_own(
+    name: str,
+    own: Mapping[str, Any],
+    asked: Sequence[inspect.Parameter],
+    settings: Mapping[str, Any],
+) -> None:
+    """Checks ``credit_config``: its names, and that numbers are numbers."""
+    free = {p.name: p.default for p in asked if p.name not in settings and p.name not in READS}
+    for key, value in own.items():
+        if key in settings:
+            raise ValueError(f"credit_config.{key} has no effect: {key} is a setting, set that")
+        if key not in free:
+            hint = nearest(key, free) if free else "it has none of its own"
+            raise ValueError(f"credit rule {name!r} has no parameter {key!r}: {hint}")
+        if _is_number(free[key]) and not _is_number(value):
+            raise ValueError(f"credit_config.{key} is {value!r}: give a number")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,50 @@
+"""A credit rule of your own: a bonus for states that a rollout sees for the first time.
+
+    trca train --set credit=examples/own_rule/first_visits.py:first_visits \
+               --set credit_config.bonus=0.1
+    trca sweep examples/own_rule/sweep.yaml
+
+A_{i,t} = Norm over the group of R(tau_i)
+          + Norm over the group's steps from the same state of R_{i,t}
+
+R_{i,t} = sum_{k >= t} gamma^(k-t) (r_{i,k} + bonus [s_{i,k+1} was not seen before])
+
+A rule is a pure function of the columns of a batch (`trca.algorithms.records.StepBatch`) and gives
+one advantage a step. It gets each setting that it names, here ``gamma``; a parameter of its own,
+here ``bonus``, has a default and is set in ``credit_config``.
+"""
+
+import numpy as np
+
+from trca.algorithms.credit.arithmetic import (
+    discounted_returns,
+    joint_codes,
+    normalize,
+    rollout_spans,
+)
+from trca.algorithms.grpo.credit import trajectory_advantage
+
+
+def first_visits(batch, *, gamma, bonus=0.1):
+    """The advantage of every step.
+
+    Args:
+        batch: S steps.
+        gamma: Discount of returns, a setting of every algorithm.
+        bonus: Reward of a state that the rollout has not been in, a parameter of this rule alone.
+
+    Returns:
+        float64 (S,).
+    """
+    if bonus < 0:
+        raise ValueError(f"bonus is {bonus}: give 0 or more")
+    new = np.zeros(len(batch))
+    for start, length in zip(*rollout_spans(batch.rollout), strict=True):
+        seen = {batch.context[start]}
+        for row in range(start, start + length):
+            new[row] = batch.next_context[row] not in seen
+            seen.add(batch.next_context[row])
+    returns = discounted_returns(batch.reward + bonus * new, batch.rollout, gamma)
+    same_state = joint_codes(batch.group, batch.context)
+    step = normalize(returns, same_state, ddof=0, epsilon=1e-6)
+    return trajectory_advantage(batch, ddof=0, epsilon=1e-6) + step

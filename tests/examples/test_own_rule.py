@@ -1,0 +1,53 @@
+"""A stranger's credit rule with a parameter of its own: by hand, in training, in sweeps."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ray import tune
+
+from tests.algorithms.credit.step_batches import step_batch
+from trca.algorithms import GRPOConfig
+from trca.algorithms.credit import bind_credit
+from trca.tune_configs.files import ConfigError, assign, assignments, read
+from trca.tune_configs.settings import RunSettings, switch
+from trca.tune_configs.sweeps import SweepSettings
+
+FOLDER = Path(__file__).parents[2] / "examples" / "own_rule"
+RULE = f"{FOLDER}/first_visits.py:first_visits"
+
+
+def test_it_by_hand() -> None:
+    """Rollout 0 goes 0, 1, 0 and rollout 1 stays in 0: only the first step sees something new."""
+    batch = step_batch([2, 2], [0, 0], np.zeros(4), [0, 1, 0, 0], ends=[0, 0])
+    rule = bind_credit(RULE, {"gamma": 0.5, "credit_config": {"bonus": 3.0}})
+    # R = 3, 0, 0, 0; context 0 holds 3, 0, 0 with mean 1 and deviation sqrt 2.
+    expected = np.array([2, 0, -1, -1]) / np.sqrt(2)
+    np.testing.assert_allclose(rule(batch), expected, rtol=1e-5)
+    with pytest.raises(ValueError, match="bonus is -1"):
+        bind_credit(RULE, {"gamma": 0.5, "credit_config": {"bonus": -1}})(batch)
+
+
+def test_it_is_fifty_lines() -> None:
+    assert len((FOLDER / "first_visits.py").read_text().splitlines()) <= 50
+
+
+def test_its_sweep_has_a_trial_for_every_value() -> None:
+    sweep = SweepSettings.resolve(read(str(FOLDER / "sweep.yaml")), "sweep", need_data=False)
+    trials = [sweep.trial(point, 0, need_data=False).parameters for point in sweep.points()]
+    assert [t.credit_config["bonus"] for t in trials] == [0.0, 0.1, 0.5]
+    assert {t.credit for t in trials} == {RULE}
+
+
+def test_its_parameter_is_set_as_any_other() -> None:
+    changed = assignments([f"credit={RULE}", "credit_config.bonus=0.3"])
+    settings = RunSettings.resolve(assign(switch(read("quickstart"), "GRPO"), changed))
+    assert settings.algorithm_config().credit_config == {"bonus": 0.3}
+    with pytest.raises(ConfigError, match="credit_config is 3: Input should be a valid dictionary"):
+        RunSettings.resolve({"credit_config": 3})
+
+
+def test_tune_takes_values_to_try_for_it() -> None:
+    values = {"bonus": tune.grid_search([0.0, 0.5])}
+    config = GRPOConfig().training(credit=RULE, credit_config=values)
+    assert config.to_dict()["credit_config"] == {"bonus": {"grid_search": [0.0, 0.5]}}
