@@ -133,6 +133,15 @@ def test_points_name_files_by_name_and_by_their_folders_where_two_have_one():
     ]
 
 
+def test_a_uri_is_refused_before_anything_is_written(sweep, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sweep()
+    result = CliRunner().invoke(app, ["sweep", "mine.yaml", "--storage-path=s3://bucket/runs"])
+    assert result.exit_code == 2
+    assert "such as /shared/runs; a single run takes a URI" in " ".join(result.output.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
+
+
 def test_a_dry_run_shows_the_trials_and_makes_nothing(sweep, tmp_path):
     sweep(seeds=[0, 1])
     command = ["sweep", str(tmp_path / "mine.yaml"), f"--storage-path={tmp_path}/runs", "--dry-run"]

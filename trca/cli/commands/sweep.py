@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,9 +37,7 @@ def sweep(
     name: Annotated[
         str | None, typer.Option(help="Name of the sweep's folder. [default: the config's]")
     ] = None,
-    storage_path: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path(
-        "outputs"
-    ),
+    storage_path: Annotated[str, typer.Option(help="Folder that holds the runs.")] = "outputs",
     resume: Annotated[
         str | None,
         typer.Option(metavar="SWEEP", help="Go on with this sweep after a stop or a kill."),
@@ -69,12 +66,17 @@ def sweep(
     """
     use_one_thread()
     from trca.cli.provenance import versions
-    from trca.cli.run_folder import RunFolder, run_name
+    from trca.cli.run_folder import RunFolder, is_uri, run_name
     from trca.cli.sweeping import make_trials, read_trials
     from trca.tune_configs.files import ConfigError, assignments, read
     from trca.tune_configs.sweeps import SweepSettings
 
     with refusing(ConfigError, OSError):
+        if is_uri(storage_path):
+            raise ConfigError(
+                f"--storage-path is {storage_path}: a sweep's trials lie in a folder that all"
+                " nodes see, such as /shared/runs; a single run takes a URI"
+            )
         if resume is not None:
             folder = RunFolder.open(resume, storage_path)
             if dry_run:
