@@ -82,6 +82,14 @@ def test_where_all_succeed_nothing_is_worth_imitating():
     assert len(replay) == 0
 
 
+def test_what_was_good_once_is_not_imitated_when_most_groups_are_as_good():
+    replay = Replay(size=2, max_age=10)
+    replay.keep(0, [rollout(1, 0.5, index=0), rollout(1, 0.5, index=1), *FAILURES[:2]])
+    replay.keep(1, [rollout(1, 0.0, group) for group in range(4)])
+    assert len(replay) == 2
+    assert replay.take(2) == []
+
+
 def test_a_rollout_gets_too_old():
     replay = Replay(size=2, max_age=2)
     replay.keep(0, [rollout(1, 0.5, index=0), *FAILURES])

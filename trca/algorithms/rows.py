@@ -181,7 +181,11 @@ def join_rows(one: Rows, other: Rows) -> Rows:
         other: What comes after it.
     """
     names = [f.name for f in fields(Rows) if f.name not in ("number", "total", "replayed")]
-    columns = {n: np.concatenate([getattr(one, n), getattr(other, n)]) for n in names}
+    pairs = {name: [getattr(one, name), getattr(other, name)] for name in names}
+    columns: dict[str, Any] = {
+        name: None if pair[0] is pair[1] is None else np.concatenate(pair)
+        for name, pair in pairs.items()
+    }
     replayed = [
         np.zeros(len(rows), dtype=bool) if rows.replayed is None else rows.replayed
         for rows in (one, other)

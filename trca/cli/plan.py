@@ -189,6 +189,7 @@ def plan(settings: RunSettings, gpus: GPUs | None = None) -> Table:
     table.add_column(justify="right", no_wrap=True)
     table.add_column(style="dim", overflow="fold")
     groups = f"an iteration: {parameters.tasks_per_iteration} groups of {parameters.group_size}"
+    groups += f", up to {parameters.refill_groups} more" if parameters.refill_groups else ""
     updates = -(-steps // parameters.minibatch_size) * parameters.num_epochs
     table.add_row("rollouts", f"{rollouts:,}", groups)
     table.add_row(

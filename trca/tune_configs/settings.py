@@ -146,8 +146,9 @@ class RunSettings:
 
     @property
     def trajectories_per_iteration(self) -> int:
-        """Rollouts of an iteration."""
-        return self.parameters.tasks_per_iteration * self.parameters.group_size
+        """Most rollouts of an iteration, those of refilled groups included."""
+        groups = self.parameters.tasks_per_iteration + self.parameters.refill_groups
+        return groups * self.parameters.group_size
 
 
 def algorithm_name(name: str) -> str:
