@@ -44,6 +44,7 @@ GAGPO = "tests/algorithms/gagpo/test_credit.py"
 HGPO = "tests/algorithms/hgpo/test_credit.py"
 GRAPHGPO = "tests/algorithms/graphgpo/test_credit.py"
 REWARDFLOW = "tests/algorithms/rewardflow/test_credit.py"
+NODES = "tests/algorithms/test_nodes.py"
 AHEAD = "tests/algorithms/test_sampling_ahead.py"
 REPLAY = "tests/algorithms/test_replay.py"
 REINFORCE = "tests/algorithms/reinforce_plus_plus/test_credit.py"
@@ -660,6 +661,13 @@ FAULTS = (
         "yield _Pass(batch, number == most, micro, places)",
         "yield _Pass(batch, number == 1, micro, places)",
         SHARED,
+    ),
+    Fault(
+        "groups of a lost runner are not sampled again",
+        "algorithms/sampling.py",
+        "        parts += again\n",
+        "",
+        NODES,
     ),
     Fault(
         "a push to a runner that has not taken the last one is dropped",
