@@ -102,7 +102,7 @@ def _read_bytes(tokenizer: Any) -> tuple[bytes, ...]:
 
 
 def _byte_level(name: str) -> bytes:
-    alphabet = _byte_alphabet()
+    alphabet = byte_alphabet()
     if all(character in alphabet for character in name):
         return bytes(alphabet[character] for character in name)
     return name.encode()
@@ -115,7 +115,7 @@ def _sentencepiece(name: str) -> bytes:
 
 
 @cache
-def _byte_alphabet() -> dict[str, int]:
+def byte_alphabet() -> dict[str, int]:
     """GPT-2's printable stand-ins for the 256 bytes."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [byte for byte in range(256) if byte not in plain]

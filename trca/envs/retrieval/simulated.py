@@ -11,21 +11,20 @@ probability that grows as training goes on, for noisy ones: at the share ``x`` o
 
 What differs from the paper: a draw depends only on the seed and the query, so that a rollout can
 be repeated; and without `about` the model is told nothing and writes useful documents only, as an
-evaluation needs it. Needs ``pip install 'trca[simulated]'``.
+evaluation needs it. Needs ``pip install 'trca[endpoint]'``.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
-from typing import Any, Final
+from typing import Final
 
+from trca.common.chat_endpoint import ChatEndpoint, EndpointError, missing_client
 from trca.common.short_line import short_line
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError
@@ -84,17 +83,12 @@ class SimulatedRetriever:
         """
         if not all(0 <= share <= 1 for share in noise):
             raise ValueError(f"noise {noise} must be two shares from 0 to 1")
-        if find_spec("openai") is None:
-            raise RetrievalError("the simulated retriever needs: pip install 'trca[simulated]'")
-        import openai
-
-        self._client = openai.OpenAI(
-            base_url=url,
-            api_key=api_key or os.environ.get("OPENAI_API_KEY") or "none",
-            timeout=timeout,
-            max_retries=attempts - 1,
+        if lack := missing_client():
+            raise RetrievalError(f"the simulated retriever asks an endpoint: {lack}")
+        self._endpoint = ChatEndpoint(
+            url, model, api_key=api_key, timeout=timeout, attempts=attempts
         )
-        self._model, self._documents, self._words = model, documents, words
+        self._documents, self._words = documents, words
         self._noise, self._temperature = noise, temperature
 
     def about(
@@ -117,7 +111,7 @@ class SimulatedRetriever:
 
     def close(self) -> None:
         """Closes all connections."""
-        self._client.close()
+        self._endpoint.close()
 
     def invent(self, queries: Sequence[str], limit: int, told: _Told | None) -> list[list[Passage]]:
         """Asks for each query's passages, several at once.
@@ -131,24 +125,22 @@ class SimulatedRetriever:
             return list(pool.map(partial(self._ask, told=told, limit=limit), queries))
 
     def _ask(self, query: str, told: _Told | None, limit: int) -> list[Passage]:
-        import openai
-
         seed = _number(told.seed if told else 0, query)
         noisy = told is not None and seed / 2**32 < told.noisy
         try:
-            reply: Any = self._client.chat.completions.create(
-                model=self._model,
-                messages=[{"role": "user", "content": self.prompt(query, told, noisy)}],
+            written = self._endpoint.ask(
+                self.prompt(query, told, noisy),
                 temperature=self._temperature,
                 max_tokens=4 * self._documents * self._words,
                 seed=seed % 2**31,
-            )
-            written = reply.choices[0].message.content
-        except (openai.OpenAIError, AttributeError, IndexError, TypeError, ValueError) as error:
-            raise RetrievalError(f"{self._client.base_url} gave no completion: {error}") from None
-        passages = documents(written or "")
+            ).text
+        except EndpointError as error:
+            raise RetrievalError(f"{self._endpoint.url} gave no completion: {error}") from None
+        passages = documents(written)
         if not passages:
-            raise RetrievalError(f"{self._model} wrote no documents but {short_line(written)!r}")
+            raise RetrievalError(
+                f"{self._endpoint.model} wrote no documents but {short_line(written)!r}"
+            )
         return passages[: min(limit, self._documents)]
 
     def prompt(self, query: str, told: _Told | None, noisy: bool) -> str:

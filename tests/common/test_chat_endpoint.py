@@ -1,0 +1,143 @@
+"""The client of a chat endpoint against a real socket: what is asked again, and what is refused."""
+
+import json
+
+import pytest
+
+from tests.envs.retrieval.servers import http, replying
+from trca.common.chat_endpoint import KEY_VARIABLE, ChatEndpoint, EndpointError, Usage
+
+KEY = "sk-very-secret"
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch):
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+
+
+def reply(content="fine", finish_reason="stop", **more):
+    message = {"role": "assistant", "content": content}
+    choice = {"index": 0, "finish_reason": finish_reason, "message": message}
+    return http(json.dumps({"id": "x", "object": "chat.completion", "choices": [choice], **more}))
+
+
+def limited(after):
+    return http("slow down", f"429 Too Many Requests\r\nRetry-After: {after}")
+
+
+def asked(*replies, attempts=1, timeout=10.0):
+    """The answer, or the error's words, and the requests that were made."""
+    with (
+        replying(*replies) as (url, requests),
+        ChatEndpoint(url, "m", attempts=attempts, timeout=timeout) as endpoint,
+    ):
+        try:
+            return endpoint.ask("Hello?", max_tokens=5, seed=None), requests
+        except EndpointError as error:
+            return str(error).replace(url, "URL"), requests
+
+
+def body(request):
+    return json.loads(request.partition(b"\r\n\r\n")[2])
+
+
+def test_one_message_is_sent_and_answered():
+    answer, [request] = asked(reply(usage={"prompt_tokens": 7, "completion_tokens": 2}))
+    assert (answer.text, answer.finish_reason) == ("fine", "stop")
+    assert answer.usage == Usage(requests=1, prompt_tokens=7, completion_tokens=2)
+    assert body(request) == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Hello?"}],
+        "max_tokens": 5,
+    }
+    assert f"Bearer {KEY}" in request.decode()
+
+
+@pytest.mark.parametrize(
+    "usage", [None, {}, [], {"prompt_tokens": -1, "completion_tokens": 2}, {"prompt_tokens": "7"}]
+)
+def test_tokens_that_are_not_told_are_not_made_up(usage):
+    answer, _ = asked(reply(usage=usage))
+    assert answer.usage == Usage(requests=1, uncounted=1)
+
+
+def test_a_cost_is_tokens_times_the_prices_of_a_million():
+    usage = Usage(prompt_tokens=2_000_000, completion_tokens=500_000)
+    assert usage.cost(2.5, 10.0) == pytest.approx(10.0)
+
+
+def test_nothing_and_a_limit_are_answers():
+    answer, _ = asked(reply(None, "length"))
+    assert (answer.text, answer.finish_reason) == ("", "length")
+
+
+@pytest.mark.parametrize("bad", [limited("0.01"), http("oops", "503 Unavailable"), b""])
+def test_what_fails_in_passing_is_asked_again(bad):
+    answer, requests = asked(bad, reply(), attempts=2)
+    assert (answer.text, answer.usage.retries, len(requests)) == ("fine", 1, 2)
+
+
+def test_a_rate_limit_that_takes_too_long_is_an_error_at_once():
+    said, requests = asked(limited(86_400), reply(), attempts=4)
+    assert said == "URL: HTTP 429: slow down"
+    assert len(requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (http("<html>sorry</html>"), "this is no JSON: <html>sorry</html>"),
+        (http('{"choices"'), "this is no JSON"),
+        (http("[" * 100_000), "this is no JSON"),
+        (http("{}"), "this is no completion: {}"),
+        (http("null"), "this is no completion: None"),
+        (http('{"choices": []}'), "this is no completion"),
+        (http('{"choices": [7]}'), "this is no completion"),
+        (http('{"choices": [{"message": null}]}'), "this is no completion"),
+        (reply(["fine"]), "this is no completion"),
+        (reply("", "content_filter"), "this is no completion"),
+        (reply("x" * (5 << 20)), "the reply is longer than 4194304 bytes"),
+        (http("oops", "500 Internal Server Error"), "HTTP 500: oops"),
+        (http("half", length=900), "Error"),
+        (b"", "Connection error"),
+    ],
+)
+def test_what_is_no_answer_is_an_error_that_says_so(bad, words):
+    said, _ = asked(bad)
+    assert said.startswith("URL: ")
+    assert words in said
+    assert len(said) < 320
+
+
+def test_a_reply_that_never_comes_is_an_error():
+    said, _ = asked(None, timeout=0.2)
+    assert "timed out" in said.lower()
+
+
+def test_a_refused_key_is_not_tried_again():
+    with replying(http("no", "401 Unauthorized")) as (url, requests):
+        endpoint = ChatEndpoint(url, "m")
+        for _ in range(3):
+            with pytest.raises(EndpointError, match="HTTP 401: no"):
+                endpoint.ask("Hello?")
+        assert len(requests) == 1
+
+
+def test_a_key_that_the_endpoint_repeats_is_hidden():
+    answer, _ = asked(reply(f"You are {KEY}."))
+    assert answer.text == "You are ***."
+    said, _ = asked(http(f"bad key {KEY}", "401 Unauthorized"))
+    assert said == "URL: HTTP 401: bad key ***"
+    said, _ = asked(http(json.dumps({"authorization": KEY})))
+    assert "'authorization': '***'" in said
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "example.com/v1", "ftp://example.com", "http://me:pw@example.com/v1", "http://a.b/?key=1"],
+)
+def test_a_url_that_is_none_or_has_a_secret_is_refused(url):
+    with pytest.raises(ValueError, match="base URL") as error:
+        ChatEndpoint(url, "m")
+    assert "pw" not in str(error.value)
+    assert "key=1" not in str(error.value)

@@ -1,0 +1,118 @@
+"""The engine of an endpoint: text in the shape of ids, bounded, and many requests at once."""
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.common.test_chat_endpoint import body, reply
+from tests.envs.retrieval.servers import replying, serving
+from trca.common.chat_endpoint import Usage
+from trca.policies.engines import ENGINES
+from trca.policies.engines.endpoint import byte_tokenizer
+from trca.policies.engines.engine import EngineSpec, Request, SamplingParams
+from trca.policies.spans import read_response
+
+SAMPLING = SamplingParams(0.5, 8, stop=("</action>", "\nObservation"))
+
+
+def request(text, seed=3):
+    return Request(np.frombuffer(text.encode(), np.uint8).astype(np.int32), seed)
+
+
+def complete(*replies, sampling=SAMPLING, **options):
+    with replying(*replies) as (url, requests):
+        engine = ENGINES.get("openai")(EngineSpec("m", options={"base_url": url, **options}))
+        completion = engine.submit(request("né?", 2**40 + 3), sampling).result()
+        engine.close()
+    return completion, body(requests[0]), engine
+
+
+@given(st.text())
+def test_ids_are_the_bytes_of_any_text(text):
+    tokenizer = byte_tokenizer()
+    ids = tokenizer.backend_tokenizer.encode(text).ids
+    assert bytes(ids) == text.encode()
+    assert tokenizer.decode(ids) == text
+    assert read_response(ids, tokenizer).text == text
+
+
+def test_a_completion_is_what_the_endpoint_wrote():
+    counts = {"prompt_tokens": 4, "completion_tokens": 5}
+    completion, asked, engine = complete(reply("<action>gö</action> and", usage=counts))
+    assert bytes(completion.ids.tolist()).decode() == "<action>gö</action>"
+    assert (completion.finish_reason, completion.version) == ("stop", 0)
+    assert np.isnan(completion.logprobs).all()
+    assert completion.logprobs.shape == completion.ids.shape
+    assert asked == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "né?"}],
+        "temperature": 0.5,
+        "max_tokens": 8,
+        "seed": 3,
+    }
+    assert engine.usage == Usage(requests=1, prompt_tokens=4, completion_tokens=5)
+
+
+def test_the_first_stop_string_ends_an_answer():
+    completion, _, _ = complete(reply("a\nObservation 2: b <action>c</action>"))
+    assert bytes(completion.ids.tolist()) == b"a\nObservation"
+
+
+def test_an_answer_that_ignores_its_limit_is_cut():
+    completion, _, _ = complete(reply("é" * 1000))
+    assert len(completion.ids) == 16 * 8
+    assert completion.finish_reason == "length"
+
+
+def test_half_a_character_of_json_is_no_error():
+    completion, _, _ = complete(reply("a\ud800"))
+    assert bytes(completion.ids.tolist()) == b"a?"
+
+
+def test_fields_of_a_request_can_be_set_and_left_out():
+    _, asked, _ = complete(
+        reply(), request={"max_tokens": None, "max_completion_tokens": 99, "seed": None}
+    )
+    assert asked["max_completion_tokens"] == 99
+    assert not {"max_tokens", "seed"} & asked.keys()
+
+
+def test_requests_are_under_way_at_once_and_no_more_than_allowed():
+    under_way, most, lock = 0, [], threading.Lock()
+    together = threading.Barrier(3)
+
+    async def app(scope, receive, send):
+        nonlocal under_way
+        if scope["type"] == "lifespan":
+            return
+        import asyncio
+
+        under_way += 1
+        most.append(under_way)
+        await asyncio.to_thread(together.wait, 30)
+        with lock:
+            under_way -= 1
+        content = reply("ok").partition(b"\r\n\r\n")[2]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": content})
+
+    with serving(app) as url:
+        options = {"base_url": url, "concurrency": 3}
+        engine = ENGINES.get("openai")(EngineSpec("m", options=options))
+        futures = [engine.submit(request(str(k)), SAMPLING) for k in range(9)]
+        assert {bytes(f.result(30).ids.tolist()) for f in futures} == {b"ok"}
+        engine.close()
+    assert max(most) == 3
+
+
+def test_what_cannot_be_is_said():
+    with pytest.raises(ValueError, match=r"needs engine_config\.base_url"):
+        ENGINES.get("openai")(EngineSpec("m"))
+    with pytest.raises(ValueError, match="unexpected keyword argument 'speed'"):
+        ENGINES.get("openai")(EngineSpec("m", options={"base_url": "http://a.b", "speed": 1}))
+    engine = ENGINES.get("openai")(EngineSpec("m", options={"base_url": "http://a.b"}))
+    with pytest.raises(RuntimeError, match="weights of an endpoint cannot be set"):
+        engine.load_weights({}, 1)
