@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ from trca.algorithms.sampling import sample_groups
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.text_env_runner import TextEnvRunner
 from trca.envs.panel import Panel
+from trca.policies.engines import ENDPOINTS
 from trca.policies.engines.engine import SamplingParams
 
 
@@ -63,16 +65,20 @@ class Evaluation:
         }
 
 
-def local_runner(config: TextAlgorithmConfig) -> TextEnvRunner:
+def local_runner(
+    config: TextAlgorithmConfig, runner: Callable[..., TextEnvRunner] = TextEnvRunner
+) -> TextEnvRunner:
     """Makes a runner in this process, without Ray and without an algorithm, for a model folder.
 
     Args:
         config: Config of any text algorithm, with the model to evaluate.
+        runner: Makes the runner from RLlib's arguments.
     """
     config = config.copy(copy_frozen=False)
+    config.in_evaluation = config.in_evaluation or config.engine in ENDPOINTS
     config.validate()
     creator = env_creator(config.env)
-    return TextEnvRunner(config=config, env_creator=creator, worker_index=0, num_workers=0)
+    return runner(config=config, env_creator=creator, worker_index=0, num_workers=0)
 
 
 def evaluate_panel(

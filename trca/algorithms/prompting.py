@@ -1,10 +1,11 @@
-"""The prompter that hyperparameters describe."""
+"""The prompter and the tokenizer that hyperparameters describe."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from trca.envs.responses import RESPONSE_FORMATS
+from trca.policies.engines import ENDPOINTS
 from trca.policies.prompts import Prompter
 
 
@@ -23,6 +24,32 @@ def make_prompter(
         tokenizer,
         template=responses.prompt or parameters.template,
         history_length=parameters.history_length,
-        max_prompt_tokens=max_prompt_tokens or parameters.max_prompt_tokens,
+        max_prompt_tokens=max_prompt_tokens or _limit(parameters),
         memory=parameters.memory,
     )
+
+
+def engine_tokenizer(engine: str, model: str) -> Any:
+    """The tokenizer of what an engine reads and writes.
+
+    Args:
+        engine: Its name.
+        model: Folder or Hugging Face name of its model.
+    """
+    if engine in ENDPOINTS:
+        from trca.policies.engines.endpoint import byte_tokenizer
+
+        return byte_tokenizer()
+    from trca.policies.models import load_tokenizer
+
+    return load_tokenizer(model)
+
+
+def _limit(parameters: Any) -> int:
+    """The most ids of a prompt: tokens, or the bytes of so many where ids are bytes."""
+    limit: int = parameters.max_prompt_tokens
+    if parameters.engine not in ENDPOINTS:
+        return limit
+    from trca.policies.engines.endpoint import BYTES_PER_TOKEN
+
+    return limit * BYTES_PER_TOKEN

@@ -35,7 +35,8 @@ class Step:
         prompt_ids: int32 (P,), what the policy read.
         response_ids: int32 (R,), what it sampled.
         action_mask: bool (R,), True on the tokens that overlap the action, tags included.
-        old_logprobs: float32 (R,), the sampler's log-probabilities of the response.
+        old_logprobs: float32 (R,), the sampler's log-probabilities of the response; NaN where it
+            does not say them.
         observation: The observation before the action.
         response: The response as text.
         action: The action for the environment (blank where none could be read).
@@ -375,6 +376,8 @@ def _plain(value: Any) -> Any:
     if value.dtype == np.bool_:
         return value.astype(np.uint8).tolist()
     if value.dtype == np.float32:  # the shortest digits that read back as the same float32
+        if np.isnan(value).any():  # JSON has no NaN; None is read as one
+            return [None if np.isnan(number) else float(str(number)) for number in value]
         return [float(str(number)) for number in value]
     return value.tolist()
 

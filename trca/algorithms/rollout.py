@@ -62,6 +62,8 @@ class GroupRequest:
         key: Key that the group's random streams are derived from.
         progress: Share of training that is done, from 0 to 1, for an environment with a curriculum;
             None outside training.
+        memory: What the agent remembers of earlier trials, in place of the environment's memory;
+            None for that of the environment.
     """
 
     group: int
@@ -70,6 +72,7 @@ class GroupRequest:
     size: int
     key: tuple[int | str, ...]
     progress: float | None = None
+    memory: str | None = None
 
     def options(self) -> dict[str, Any]:
         """Returns the options of the environment's ``reset``."""
@@ -487,16 +490,17 @@ class RolloutLoop:
     def _prompt(self, episode: _Episode) -> NDArray[np.int32]:
         assert episode.rollout is not None
         assert episode.env is not None
-        steps = episode.rollout.steps
+        steps, whole = episode.rollout.steps, self._format.whole_history
+        memory = episode.request.memory
         return self.prompter.encode(
             task=episode.info["task"],
             step=len(steps),
             max_steps=episode.env.max_steps,
-            history=[(s.observation, s.action) for s in steps],
+            history=[(s.observation, s.response if whole else s.action) for s in steps],
             observation=episode.observation,
             admissible=episode.info["admissible_actions"],
             idle=episode.env.idle_actions,
-            memory=episode.info.get("memory"),
+            memory=episode.info.get("memory") if memory is None else memory,
         )
 
 

@@ -34,6 +34,7 @@ from ray.tune.search.sample import Domain
 from trca.algorithms.hints import IGNORED, unknown_setting
 from trca.algorithms.parameters import TextParameters, check, family
 from trca.envs.text_space import AnyText
+from trca.policies.engines import ENDPOINTS
 from trca.tune_configs.files import OWN_KEYS, read
 
 _DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda", "input"})
@@ -207,7 +208,13 @@ class TextAlgorithmConfig(AlgorithmConfig):
             raise ValueError(f"lora_rank is {self.lora_rank}: {lack}")
         if lack := missing_engine(self.engine):
             raise ValueError(lack)
-        if str(self.model) != "tiny":
+        if self.engine in ENDPOINTS:
+            if not self.in_evaluation:
+                raise ValueError(
+                    f"engine {self.engine!r} asks a model elsewhere, whose weights cannot be"
+                    " trained: evaluate it with trca evaluate --base-url"
+                )
+        elif str(self.model) != "tiny":
             _check_model(self.resolved_model(), self.max_prompt_tokens, self.max_new_tokens)
         elif self.template == "paper":
             warnings.warn(
@@ -233,7 +240,12 @@ class TextAlgorithmConfig(AlgorithmConfig):
         return str(self.env_config.get("split", "train"))
 
     def resolved_model(self) -> str:
-        """Folder or Hugging Face name of the model; builds the embedded policy on first use."""
+        """Folder or Hugging Face name of the model; builds the embedded policy on first use.
+
+        At an endpoint it is the model's name there.
+        """
+        if self.engine in ENDPOINTS:
+            return str(self.model)
         env_config = json.dumps(self.env_config, sort_keys=True, default=str)
         return _resolve(str(self.model), self.env, env_config)
 

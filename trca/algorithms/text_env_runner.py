@@ -35,7 +35,7 @@ from ray.rllib.utils.metrics import (
 )
 
 from trca.algorithms.env_pool import find_annotation
-from trca.algorithms.prompting import make_prompter
+from trca.algorithms.prompting import engine_tokenizer, make_prompter
 from trca.algorithms.records import Rollout
 from trca.algorithms.rollout import GroupRequest, Limits, RolloutBatch, RolloutLoop
 from trca.algorithms.text_config import TextAlgorithmConfig
@@ -43,7 +43,7 @@ from trca.envs.panel import Panel
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.envs.text_env import Gold, MissingPartError
 from trca.policies.canary import Canary, ask, digest
-from trca.policies.engines import ENGINES
+from trca.policies.engines import ENDPOINTS, ENGINES
 from trca.policies.engines.engine import Engine, EngineSpec, SamplingParams
 from trca.rubric.rewards import DEFAULT_LAMBDA, EpisodeRewards
 
@@ -106,10 +106,8 @@ class TextEnvRunner(EnvRunner, Checkpointable):
     @cached_property
     def loop(self) -> RolloutLoop:
         """The rollout loop, with the engine and the weights loaded."""
-        from trca.policies.models import load_tokenizer
-
         config = self.config
-        tokenizer = load_tokenizer(config.resolved_model())
+        tokenizer = engine_tokenizer(config.engine, config.resolved_model())
         responses = RESPONSE_FORMATS.get(config.response_format)
         limits = Limits(**{f.name: getattr(config, f.name) for f in fields(Limits)})
         return RolloutLoop(
@@ -119,7 +117,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             tokenizer,
             responses,
             limits,
-            self._open_engine,
+            None if config.engine in ENDPOINTS else self._open_engine,
         )
 
     def sample(

@@ -114,10 +114,35 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
     )
 
 
+def endpoint_policy(model: str, url: str, config: str | None, given: Mapping[str, Any]) -> Policy:
+    """A model at an OpenAI-compatible endpoint.
+
+    Args:
+        model: Its name there.
+        url: The base URL.
+        config: Config that names environment and panel; ``quickstart`` for None.
+        given: Settings on top.
+
+    Raises:
+        ConfigError: When the settings are wrong.
+        ValueError: When there cannot be an endpoint at the URL.
+    """
+    from trca.common.chat_endpoint import check_url
+
+    check_url(url)
+    config = config or "quickstart"
+    engine = {"engine": "openai", "engine_config": {"base_url": url}, "model": model}
+    here = {"num_gpus_per_env_runner": 0}
+    settings = RunSettings.resolve(
+        assign(read(config), {**engine, **here, **given}), run_name(config)
+    )
+    return Policy(f"{model} at {url}", _label(model), settings, model, DEFAULT_ROOT)
+
+
 def _label(name: str) -> str:
     """A model's name for a file name: ``owner--model``, or a folder's own name."""
     path = Path(name).expanduser()
-    return path.resolve().name if path.exists() else name.replace("/", "--")
+    return path.resolve().name if path.exists() else re.sub(r"[^\w.@+-]", "--", name)
 
 
 def _is_model(path: Path) -> bool:

@@ -45,11 +45,13 @@ class ResponseFormat:
         read: Reads a response. Its tags are ASCII, and it accepts any string.
         stop: Strings that end a response; generation stops right after one of them.
         prompt: The prompt that asks for this format; None where the usual templates do.
+        whole_history: Whether the history of its prompt has whole responses in place of actions.
     """
 
     read: Callable[[str], Reading]
     stop: tuple[str, ...]
     prompt: PromptWriter | None = None
+    whole_history: bool = False
 
 
 def read_action(response: str) -> Reading:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -23,7 +25,9 @@ from trca.cli.console import (
 if TYPE_CHECKING:
     from trca.algorithms.evaluation import Evaluation
     from trca.cli.checkpoints import Policy
+    from trca.common.chat_endpoint import Usage
     from trca.envs.panel import Panel
+    from trca.policies.agents import Agent
 
 
 _NAMED: Final = frozenset({"evaluation_split", "evaluation_temperature", "evaluation_tasks"})
@@ -32,11 +36,12 @@ _NAMED: Final = frozenset({"evaluation_split", "evaluation_temperature", "evalua
 
 def evaluate(
     run_or_model: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="RUN[@best|@last] | MODEL", help="A run folder, a model folder, or a hub name."
+            metavar="[RUN[@best|@last] | MODEL]",
+            help="A run folder, a model folder, or a hub name.",
         ),
-    ],
+    ] = None,
     split: Annotated[str | None, typer.Option(help="Split. [default: the run's]")] = None,
     tasks: Annotated[
         int | None, typer.Option(min=1, help="Only the head of the panel. [default: all of it]")
@@ -62,6 +67,34 @@ def evaluate(
     transcripts: Annotated[
         bool, typer.Option("--transcripts", help="Keep every rollout too, as JSON lines.")
     ] = False,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            help="How a model that was not trained here is prompted: zero-shot, react, reflexion or"
+            " file.py:AGENT. [default: as the config says; zero-shot at an endpoint]"
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A model's name at --base-url.")
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="An OpenAI-compatible endpoint; its key is OPENAI_API_KEY of the environment.",
+        ),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(min=1, help="The most trials of a task, for an agent that reflects.")
+    ] = 3,
+    prices: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            metavar="IN OUT",
+            help="Price of a million prompt tokens and of a million completion tokens at the"
+            " endpoint.",
+        ),
+    ] = None,
 ) -> None:
     """Evaluate a run or a model: success by task type, with n and 95% intervals.
 
@@ -74,9 +107,11 @@ def evaluate(
     - `trca evaluate outputs/quickstart --temperature 0 --transcripts` keeps what was said and done
     - `trca evaluate my-policy --config outputs/quickstart/config.yaml` evaluates an exported folder
     - `trca evaluate Qwen/Qwen2.5-1.5B-Instruct --config paper/alfworld_qwen2.5_1.5b --tasks 16`
+    - `trca evaluate --agent react --model NAME --base-url https://HOST/v1 --prices 2.5 10`
+    - `trca evaluate --agent reflexion --trials 5 Qwen/Qwen2.5-1.5B-Instruct`
     """
     use_one_thread()
-    from trca.cli.checkpoints import policy
+    from trca.cli.checkpoints import endpoint_policy, policy
     from trca.cli.provenance import panel as whole_panel
     from trca.cli.reports import Report
     from trca.tune_configs.files import ConfigError, assignments
@@ -85,7 +120,17 @@ def evaluate(
         given = assignments(set_ or [])
         if split is not None:
             given["evaluation_split"] = split
-        subject = policy(run_or_model, config, given)
+        prompting = _agent(agent or ("zero-shot" if base_url else None))
+        settings = {**(prompting.settings if prompting else {}), **given}
+        if base_url and model and not run_or_model:
+            subject = endpoint_policy(model, base_url, config, settings)
+        elif run_or_model and not (base_url or model or prices):
+            subject = policy(run_or_model, config, settings)
+        else:
+            raise ConfigError(
+                "name what to evaluate: RUN or MODEL for one here; --model NAME --base-url URL, and"
+                " --prices if you like, for one at an endpoint"
+            )
         panel = whole_panel(subject.settings, subject.settings.evaluation_split)
         panel = panel.head(tasks)
         folder = output or subject.folder
@@ -100,19 +145,31 @@ def evaluate(
     )
     log = subject.folder / "logs" / "evaluate.log"
     changed = {k: v for k, v in given.items() if k not in _NAMED}
-    path = folder / report_name(subject.label, panel, seeds, temperature, changed)
+    about: dict[str, Any] = {"policy": subject.name, "seeds": seeds, "temperature": temperature}
+    label = subject.label
+    if prompting:
+        about["agent"] = agent or "zero-shot"
+        label += f"_{Path(about['agent']).name.replace(':', '-')}"
+        if prompting.reflection:
+            about["trials"], label = trials, f"{label}-{trials}"
+    path = folder / report_name(label, panel, seeds, temperature, changed)
     try:
-        evaluations = _play(subject, panel, seeds, temperature, log)
-        report = Report.of(panel, evaluations)
-        about = {"policy": subject.name, "seeds": seeds, "temperature": temperature}
+        played = _play(subject, panel, seeds, temperature, log, prompting, trials)
+        report = Report.of(panel, played.evaluations)
+        if played.usage:
+            about["endpoint"] = usage = asdict(played.usage)
+            if prices:
+                usage["prices"], usage["cost"] = prices, round(played.usage.cost(*prices), 6)
         report.write(path, **about, **({"set": changed} if changed else {}))
         if transcripts:
-            _write_transcripts(path.with_name(f"{path.name}.jsonl"), evaluations, subject.model)
+            _write_transcripts(path.with_name(f"{path.name}.jsonl"), played)
     except Exception as error:
         fail(f"{words(error)}. Log: {log}")
     console.print(report.table(), soft_wrap=False)
     for reason, missing in report.failures().items():
         console.print(f"{missing} missing: {reason}", markup=False, style="bold red")
+    if played.usage:
+        console.print(_words_of(played.usage, prices), markup=False)
     kinds = "md,json,jsonl" if transcripts else "md,json"
     console.print(f"Written to {path.parent}:\n  {path.name}.{{{kinds}}}", markup=False)
 
@@ -134,33 +191,81 @@ def report_name(
     return f"{name}_set-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
+@dataclass(frozen=True)
+class _Played:
+    """Evaluations by seed, the tokenizer of their rollouts, and what an endpoint was asked."""
+
+    evaluations: dict[int, Evaluation]
+    tokenizer: Any
+    usage: Usage | None
+
+
 def _play(
-    subject: Policy, panel: Panel, seeds: int, temperature: float, log: Path
-) -> dict[int, Evaluation]:
+    subject: Policy,
+    panel: Panel,
+    seeds: int,
+    temperature: float,
+    log: Path,
+    agent: Agent | None,
+    trials: int,
+) -> _Played:
     with (
         noise_to(log) as terminal,
         tracing_to(log),
         terminal.status("loading the model") as status,
     ):
         from trca.algorithms.evaluation import evaluate_panel, local_runner
+        from trca.algorithms.text_env_runner import TextEnvRunner
+        from trca.algorithms.trials import TrialsRunner
 
-        runner = local_runner(subject.algorithm_config())
+        maker: Any = TextEnvRunner
+        if agent and agent.reflection:
+            maker = partial(TrialsRunner, trials=trials, reflection=agent.reflection)
+        runner = local_runner(subject.algorithm_config(), maker)
         evaluations = {}
         for seed in range(seeds):
             status.update(f"playing {len(panel.task_ids)} tasks with seed {seed}")
             evaluations[seed] = evaluate_panel(runner, panel, seed=seed, temperature=temperature)
+        loop = runner.loop
+        played = _Played(evaluations, loop.tokenizer, getattr(loop.engine, "usage", None))
         runner.stop()
-    return evaluations
+    return played
 
 
-def _write_transcripts(path: Path, evaluations: dict[int, Evaluation], model: str) -> None:
+def _agent(name: str | None) -> Agent | None:
+    """The agent of a name.
+
+    Raises:
+        ValueError: For an unknown agent.
+    """
+    from trca.policies.agents import AGENTS
+
+    return AGENTS.get(name) if name else None
+
+
+def _words_of(usage: Usage, prices: tuple[float, float] | None) -> str:
+    """What an endpoint was asked, on one line."""
+    parts = [
+        f"{usage.requests:,} answers",
+        f"{usage.prompt_tokens:,} prompt and {usage.completion_tokens:,} completion tokens",
+    ]
+    if usage.uncounted:
+        parts.append(f"without those of {usage.uncounted:,} answers that do not say theirs")
+    if prices:
+        parts.append(f"cost {usage.cost(*prices):,.4f}")
+    if usage.retries or usage.failures:
+        parts.append(f"{usage.retries:,} retries, {usage.failures:,} without an answer")
+    return f"Endpoint: {', '.join(parts)}"
+
+
+def _write_transcripts(path: Path, played: _Played) -> None:
     """Writes the rollouts of all seeds, seed by seed."""
     from trca.cli.rollout_files import write_rollouts
-    from trca.policies.models import load_tokenizer
 
+    evaluations = played.evaluations.values()
     write_rollouts(
         path,
-        [rollout for each in evaluations.values() for rollout in each.rollouts],
-        load_tokenizer(model).decode,
-        failures=[failure for each in evaluations.values() for failure in each.failures],
+        [rollout for each in evaluations for rollout in each.rollouts],
+        played.tokenizer.decode,
+        failures=[failure for each in evaluations for failure in each.failures],
     )

@@ -1,0 +1,74 @@
+"""What the prompting agents ask, and how their actions are read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trca.algorithms.parameters import TextParameters, check
+from trca.policies.agents import AGENTS
+from trca.policies.agents.react import react_prompt, read_react
+from trca.policies.agents.reflexion import reflection_prompt
+
+HISTORY = [("You see a desk 1.", "Thought: look.\nAction: go to desk 1\n")]
+
+
+@pytest.mark.parametrize("name", AGENTS.names())
+def test_the_settings_of_an_agent_are_hyperparameters(name):
+    assert check(TextParameters, dict(AGENTS.get(name).settings))
+
+
+@pytest.mark.parametrize(
+    ("response", "action"),
+    [
+        ("Thought: a mug.\nAction: take mug 1", "take mug 1"),
+        ("Action: go east\nObservation 2: You see.\nThought: b\nAction: go west", "go east"),
+        ("**Thought:** x\n**Action:** `click[buy now]`", "click[buy now]"),
+        ("> Action 3: 'search[red mug]'\r\n", "search[red mug]"),
+        ("Thought: the Action: is unclear", ""),
+        ("Action:\nlook", ""),
+        ("action: look", ""),
+        ("Action: ** ", ""),
+        ("", ""),
+    ],
+)
+def test_the_first_line_of_an_action_is_read(response, action):
+    reading = read_react(response)
+    assert reading.action == action
+    assert (reading.span is not None) == bool(action)
+    if reading.span:
+        assert action in response[slice(*reading.span)]
+        assert "\n" not in response[slice(*reading.span)]
+
+
+@given(st.text(alphabet="Action: \n*>_1`é"))
+def test_any_response_is_read(response):
+    assert read_react(response).action == read_react(response).action.strip()
+
+
+def test_react_shows_thoughts_actions_and_observations_in_order():
+    text = react_prompt("find a mug.", 1, 9, HISTORY, "", "On it is a mug 1.", ["take mug 1"])
+    assert text.startswith("You act in a text environment. Your task is to: find a mug.\n")
+    assert "You have 9 steps in all and have already taken 1." in text
+    assert text.endswith(
+        "\n\nObservation 1: You see a desk 1.\nThought: look.\nAction: go to desk 1"
+        "\nObservation 2: On it is a mug 1.\nAdmissible actions: 'take mug 1'"
+    )
+    assert "earlier" not in text
+
+
+def test_react_says_what_it_leaves_out_and_what_it_remembers():
+    text = react_prompt("find a mug.", 5, 9, HISTORY, "Trial 1: open it.", "A mug.", [])
+    assert "(earlier steps are left out)\nObservation 5: You see a desk 1." in text
+    assert "earlier, failed trials of this task:\nTrial 1: open it.\n" in text
+    assert "Admissible" not in text
+    assert "Action: one action, and" in text
+
+
+def test_a_reflection_is_asked_for_with_the_whole_trial_and_the_plans_before():
+    text = reflection_prompt("find a mug.", 1, 1, HISTORY, "Trial 1: open it.", "Nothing.", [])
+    assert "was to: find a mug.\nYour plans from earlier trials:\nTrial 1: open it.\n" in text
+    assert (
+        "Your last trial took 1 steps:\nObservation 1: You see a desk 1.\nThought: look.\n"
+        "Action: go to desk 1\nObservation 2: Nothing.\n" in text
+    )
+    assert text.endswith("Plan:")

@@ -1,0 +1,98 @@
+"""ReAct (Yao et al. 2023, arXiv 2210.03629): a thought, an action, an observation, and so on.
+
+The prompt is the whole episode so far, thoughts included::
+
+    Observation 1: You are in a room. You see a desk 1.
+    Thought: A mug may be on the desk.
+    Action: go to desk 1
+    Observation 2: On the desk 1, you see a mug 1.
+
+Where this differs from the paper:
+
+=======================  ===========================================================================
+Examples                 None: instructions that fit any text environment. The paper shows whole
+                         episodes of the same kind of task, by hand, for each of its data sets.
+A step                   One thought and one action in a response. In the paper's ALFWorld a thought
+                         is an action of its own, answered by ``OK.``, which takes one of the steps.
+Admissible actions       Shown where the environment says them, as in this project's other prompts.
+A long episode           Over the limit on a prompt its oldest steps are left out.
+=======================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from trca.envs.responses import NO_ACTION, Reading, ResponseFormat
+from trca.policies.agents import COMMON, Agent
+
+_ACTION: Final = re.compile(r"^[ \t>*_]*Action[ \t]*\d*[*_]*:(.*)$", re.MULTILINE | re.ASCII)
+_MARKS: Final = " \t\r*_`'\""
+
+_HOW: Final = """\
+In each step write a thought and then an action, in two lines:
+Thought: what you know, what is missing, and what to do next
+Action: {choice}, and nothing else in this line
+Then stop: the environment writes the observation."""
+
+
+def read_react(response: str) -> Reading:
+    """Reads the first ``Action:`` line, without quotes and emphasis around the action.
+
+    What comes after it is the model's own idea of how the episode goes on.
+    """
+    found = _ACTION.search(response)
+    if found is None or not (action := found[1].strip(_MARKS)):
+        return NO_ACTION
+    return Reading(action, found.span())
+
+
+def react_prompt(
+    task: str,
+    step: int,
+    max_steps: int,
+    history: Sequence[tuple[str, str]],
+    memory: str,
+    observation: str,
+    admissible: Sequence[str],
+) -> str:
+    """The prompt of a step.
+
+    Args:
+        task: The instruction.
+        step: Number of actions taken before this one.
+        max_steps: The step limit.
+        history: Pairs of an observation and the whole response to it, oldest first.
+        memory: Reflections on earlier trials; blank where there are none.
+        observation: The current observation.
+        admissible: The actions that the environment would accept; empty where it does not say.
+    """
+    choice = "one of the admissible actions" if admissible else "one action"
+    lines = [
+        f"You act in a text environment. Your task is to: {task}",
+        f"You have {max_steps} steps in all and have already taken {step}.",
+        _HOW.format(choice=choice),
+    ]
+    if memory:
+        lines.append(f"What you learned from earlier, failed trials of this task:\n{memory}")
+    first = step - len(history) + 1
+    lines += [""] + ["(earlier steps are left out)"] * (first > 1)
+    for number, (seen, response) in enumerate(history, first):
+        lines += [f"Observation {number}: {seen}", response.strip()]
+    lines.append(f"Observation {step + 1}: {observation}")
+    if admissible:
+        lines.append(f"Admissible actions: {', '.join(repr(action) for action in admissible)}")
+    return "\n".join(lines)
+
+
+REACT_FORMAT: Final = ResponseFormat(
+    read_react, stop=("\nObservation",), prompt=react_prompt, whole_history=True
+)
+"""How ReAct writes thoughts and actions."""
+
+REACT: Final = Agent(
+    {**COMMON, "response_format": f"{__name__}:REACT_FORMAT", "history_length": 100}
+)
+"""The agent ``react``."""
