@@ -1,6 +1,7 @@
 """``trca evaluate --agent`` against real servers: whole episodes, reports, and no key anywhere."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.toy import ACTIONS
 from trca.algorithms.records import read_rollouts
 from trca.cli import app
 from trca.common.chat_endpoint import KEY_VARIABLE
-from trca.policies.agents.react import react_prompt
+from trca.policies.agents.react import react_prompt, without_end
 from trca.policies.agents.reflexion import reflection_prompt
 from trca.policies.bpe import END, train_tokenizer
 
@@ -89,9 +90,9 @@ def test_react_and_reflexion_play_whole_episodes_at_a_real_server(folder, model,
             assert all(r.won or len(r.steps) == 4 for r in played)
             acted = [step for r in played for step in r.steps]
             assert sum(step.action in ACTIONS for step in acted) > len(acted) / 2
-            later = [s for r in played for s in r.steps[1:]]
-            prompts = [bytes(s.prompt_ids.tolist()).decode() for s in later]
-            assert all("Thought: " in prompt.partition("Observation 1:")[2] for prompt in prompts)
+            for before, step in [pair for r in played for pair in pairwise(r.steps)]:
+                prompt = bytes(step.prompt_ids.tolist()).decode()
+                assert f"{without_end(before.response)}\nObservation " in prompt
     assert any(r.measures["trials"] > 1 for r in played)
     assert told["trials"] == 3
     assert {o["measures"]["trials"] for o in told["outcomes"]} <= {1, 2, 3}

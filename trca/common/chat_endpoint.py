@@ -204,16 +204,14 @@ class ChatEndpoint:
             raise EndpointError(self._said(f"this is no completion: {reply}")) from None
         if reason == "content_filter" or not isinstance(text, str | None):
             raise EndpointError(self._said(f"this is no completion: {choice}"))
-        counts = reply.get("usage")
-        tokens = [
-            counts.get(name) if isinstance(counts, dict) else None
-            for name in ("prompt_tokens", "completion_tokens")
-        ]
         usage = Usage(requests=1, retries=retries)
-        if all(type(count) is int and count >= 0 for count in tokens):
-            usage.prompt_tokens, usage.completion_tokens = tokens
-        else:
-            usage.uncounted = 1
+        counts = reply.get("usage")
+        told = counts if isinstance(counts, dict) else {}
+        match told.get("prompt_tokens"), told.get("completion_tokens"):
+            case int(prompt), int(completion) if min(prompt, completion) >= 0:
+                usage.prompt_tokens, usage.completion_tokens = prompt, completion
+            case _:
+                usage.uncounted = 1
         return Answer(self._hidden(text or ""), "length" if reason == "length" else "stop", usage)
 
     def _said(self, what: str) -> str:

@@ -24,6 +24,8 @@ def test_the_settings_of_an_agent_are_hyperparameters(name):
         ("Action: go east\nObservation 2: You see.\nThought: b\nAction: go west", "go east"),
         ("**Thought:** x\n**Action:** `click[buy now]`", "click[buy now]"),
         ("> Action 3: 'search[red mug]'\r\n", "search[red mug]"),
+        ("Action: sing<|im_end|>", "sing"),
+        ("Action: take `a </s>", "take `a"),
         ("Thought: the Action: is unclear", ""),
         ("Action:\nlook", ""),
         ("action: look", ""),

@@ -29,6 +29,7 @@ from trca.envs.responses import NO_ACTION, Reading, ResponseFormat
 from trca.policies.agents import COMMON, Agent
 
 _ACTION: Final = re.compile(r"^[ \t>*_]*Action[ \t]*\d*[*_]*:(.*)$", re.MULTILINE | re.ASCII)
+_END: Final = re.compile(r"(?:<\|[^<>|]*\|>|</s>|<eos>|<end_of_turn>)\s*$")
 _MARKS: Final = " \t\r*_`'\""
 
 _HOW: Final = """\
@@ -41,12 +42,18 @@ Then stop: the environment writes the observation."""
 def read_react(response: str) -> Reading:
     """Reads the first ``Action:`` line, without quotes and emphasis around the action.
 
-    What comes after it is the model's own idea of how the episode goes on.
+    What comes after it is the model's own idea of how the episode goes on. An end token, which
+    stands in what an engine of this machine samples, is no part of the action.
     """
     found = _ACTION.search(response)
-    if found is None or not (action := found[1].strip(_MARKS)):
+    if found is None or not (action := _END.sub("", found[1]).strip(_MARKS)):
         return NO_ACTION
     return Reading(action, found.span())
+
+
+def without_end(response: str) -> str:
+    """A response without an end token and spaces around it."""
+    return _END.sub("", response).strip()
 
 
 def react_prompt(
@@ -80,7 +87,7 @@ def react_prompt(
     first = step - len(history) + 1
     lines += [""] + ["(earlier steps are left out)"] * (first > 1)
     for number, (seen, response) in enumerate(history, first):
-        lines += [f"Observation {number}: {seen}", response.strip()]
+        lines += [f"Observation {number}: {seen}", without_end(response)]
     lines.append(f"Observation {step + 1}: {observation}")
     if admissible:
         lines.append(f"Admissible actions: {', '.join(repr(action) for action in admissible)}")

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trca.policies.agents import Agent
-from trca.policies.agents.react import REACT
+from trca.policies.agents.react import REACT, without_end
 
 _ASK: Final = """\
 You failed: the task was not completed. Do not summarize the environment. Think about the strategy \
@@ -56,7 +56,7 @@ def reflection_prompt(
         lines.append(f"Your plans from earlier trials:\n{memory}")
     lines.append(f"Your last trial took {step} steps:")
     for number, (seen, response) in enumerate(history, step - len(history) + 1):
-        lines += [f"Observation {number}: {seen}", response.strip()]
+        lines += [f"Observation {number}: {seen}", without_end(response)]
     lines.append(f"Observation {step + 1}: {observation}")
     return "\n".join([*lines, "", _ASK])
 

@@ -1,0 +1,115 @@
+"""IGPO by hand and against the slow version; what it reads, by a real policy."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from tests.algorithms.credit.slow_rules import slow_igpo
+from tests.algorithms.credit.step_batches import batches, step_batch
+from trca.algorithms import IGPOConfig
+from trca.algorithms.answers import ANSWER_LOGPROBS
+from trca.algorithms.credit import CREDIT_RULES, bind_credit
+from trca.policies.models import load_model, load_tokenizer
+
+igpo = CREDIT_RULES.get("igpo")
+
+
+def advantages(lengths, groups, probabilities, f1, **changed):
+    batch = step_batch(lengths, groups, np.zeros(sum(lengths)), np.arange(sum(lengths)))
+    return igpo(
+        batch,
+        answer_logprobs=np.log(probabilities),
+        final_f1=np.repeat(f1, lengths),
+        **{"epsilon": 0.0, **changed},
+    )
+
+
+def test_a_step_is_worth_what_it_adds_and_the_last_one_its_answer_by_hand():
+    """Gains .3 and .1: mean .2, deviation .1, so 1 and -1. F1 1 and 0: 1 and -1."""
+    probabilities = [0.1, 0.4, 0.2, 0.3]
+    found = advantages([2, 2], [0, 0], probabilities, [1.0, 0.0])
+    np.testing.assert_allclose(found, [2, 1, -2, -1])
+    discounted = advantages([2, 2], [0, 0], probabilities, [1.0, 0.0], gamma=0.5)
+    np.testing.assert_allclose(discounted, [1.5, 1, -1.5, -1])
+
+
+def test_gains_and_answers_are_compared_together_by_hand():
+    """.3, 1, .1, 0 have mean .35 and deviation sqrt .1525."""
+    found = advantages([2, 2], [0, 0], [0.1, 0.4, 0.2, 0.3], [1.0, 0.0], normalization="joint")
+    each = (np.array([0.3, 1, 0.1, 0]) - 0.35) / np.sqrt(0.1525)
+    np.testing.assert_allclose(found, [each[0] + each[1], each[1], each[2] + each[3], each[3]])
+
+
+def test_a_gain_of_nothing_is_compared_like_any_other():
+    """Gains 0, 0 and .3 of three rollouts: mean .1, deviation .1 sqrt 2."""
+    probabilities = [0.1, 0.1, 0.2, 0.2, 0.2, 0.5]
+    found = advantages([2, 2, 2], [0] * 3, probabilities, [0.5] * 3)
+    root = np.sqrt(2)
+    np.testing.assert_allclose(found, [-1 / root, 0, -1 / root, 0, root, 0], atol=1e-12)
+
+
+def test_log_probabilities_can_be_what_a_step_adds_to():
+    """From .1 to .2 and from .2 to .4 is the same in logarithms, and twice as much without."""
+    probabilities = [0.1, 0.2, 0.2, 0.4]
+    alike = advantages([2, 2], [0, 0], probabilities, [0, 0], gain="log_probability")
+    np.testing.assert_array_equal(alike, np.zeros(4))
+    np.testing.assert_allclose(
+        advantages([2, 2], [0, 0], probabilities, [0, 0]), [-1, 0, 1, 0], atol=1e-12
+    )
+
+
+def test_ragged_rollouts_single_steps_and_lonely_groups():
+    """A rollout of one step answers at once; a group of one rollout compares its own gains."""
+    found = advantages([3, 1], [0, 0], [0.1, 0.4, 0.5, 0.1], [1.0, 0.0])
+    np.testing.assert_allclose(found, [1 - 1 + 1, -1 + 1, 1, -1], atol=1e-12)
+    assert not advantages([1], [0], [0.3], [1.0]).any()
+    assert not advantages([2, 2], [0, 1], [0.1, 0.4, 0.2, 0.9], [1.0, 0.0]).any()
+
+
+@given(batches(), st.floats(0, 1), st.data())
+@pytest.mark.parametrize("gain", ["probability", "log_probability"])
+@pytest.mark.parametrize("normalization", ["separate", "joint"])
+def test_it_equals_the_slow_version(gain, normalization, batch, gamma, data):
+    logprobs = data.draw(arrays(np.float64, len(batch), elements=st.sampled_from([-3, -1, -0.2])))
+    f1 = data.draw(arrays(np.float64, len(batch), elements=st.sampled_from([0, 0.4, 1])))
+    f1 = f1[np.searchsorted(batch.rollout, batch.rollout)]
+    read = {"answer_logprobs": logprobs, "final_f1": f1}
+    fast = igpo(batch, **read, gamma=gamma, gain=gain, normalization=normalization)
+    slow = slow_igpo(batch, logprobs, f1, gamma, gain, normalization)
+    np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-5)
+
+
+def test_choices_are_checked_and_gold_is_asked_for():
+    for choice in ({"gain": "loss"}, {"normalization": "none"}):
+        with pytest.raises(ValueError, match="unknown"):
+            advantages([1], [0], [0.5], [1], **choice)
+    assert bind_credit("igpo", {}).gold == ("answer_logprobs",)
+    with pytest.raises(ValueError, match="gold_in_training"):
+        bind_credit("igpo", {"gold_in_training": False})
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_policy_is_asked_for_the_right_answer_after_every_prompt(make_config, model):
+    settings = {"tasks_per_iteration": 2, "group_size": 2, "gold_in_training": True, "lr": 1e-15}
+    algorithm = make_config(IGPOConfig, **settings).build_algo()
+    assert algorithm.train()["gold_in_training"] == 1
+    network, tokenizer = load_model(str(model)), load_tokenizer(str(model))
+    found = iter(ANSWER_LOGPROBS(algorithm._sources(algorithm.rollouts), None))
+    for rollout in algorithm.rollouts:
+        answer = f"the key of {rollout.task_id}"
+        before = "<think>Now there is enough information to answer.</think><action>"
+        text = f"{before}say {answer}</action>"
+        encoded = tokenizer(text, return_offsets_mapping=True)
+        ids, offsets = encoded["input_ids"], np.array(encoded["offset_mapping"])
+        start = len(before) + len("say ")
+        part = (offsets[:, 1] > start) & (offsets[:, 0] < start + len(answer))
+        for step in rollout.steps:
+            whole = torch.tensor([[*step.prompt_ids, *ids]])
+            with torch.no_grad():
+                logits = network(whole).logits[0, len(step.prompt_ids) - 1 : -1]
+            scored = logits.log_softmax(-1)[range(len(ids)), ids].numpy()
+            np.testing.assert_allclose(next(found), scored[part].mean(), atol=1e-4)
+    algorithm.stop()

@@ -1,0 +1,120 @@
+"""IGPO: credit for information gained about the answer (Wang et al., arXiv 2510.14967).
+
+::
+
+    p_{i,t} = exp(mean_j log pi(y_j | s_{i,t}, y_<j)),   y the right answer
+    r_{i,t} = p_{i,t+1} - p_{i,t} for t < T_i,   r_{i,T_i} = F1 of the answer
+    z_{i,t} = (r_{i,t} - mean) / (std + 1e-6) over the gains of the group, and over its F1 apart
+    A_{i,t} = sum_{k >= t} gamma^(k-t) z_{i,k}
+
+It reads gold: the answer of a training task, by the policy that is trained (``answer_logprobs``).
+So it needs ``gold_in_training: true``, and results show it.
+
+Where this differs from the paper or the public code:
+
+=======================  ===========================================================================
+History s_t              The prompt of step t as the policy read it. The public code's is the whole
+                         conversation, which a growing context (``response_format`` and
+                         ``history_length``) gives here.
+The scored text          A thought that there is enough to answer, then the answer in the format of
+                         the run's responses, as in the public code; its answer's tokens count.
+Which answer             The first alias, as in the public code.
+``gain``                 ``probability`` as in the paper; ``log_probability`` is an option of the
+                         public code: the difference of the mean log-probabilities.
+``normalization``        ``separate`` for gains and F1, the setting of the public script, or
+                         ``joint``, as in the paper's equation: which one its table used is not
+                         known here.
+A gain of exactly 0      A gain like any other. The public code finds the ends of steps by rewards
+                         that are not 0, and loses it.
+No answer                F1 is 0; the public code gives -2 where tags are missing.
+Standard deviation       ddof 0, as in the public code.
+Zero variance            Exactly 0; the public code divides a rounding error by 1e-4.
+Cost                     A forward pass over every prompt.
+=======================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from trca.algorithms.credit.arithmetic import (
+    discounted_returns,
+    joint_codes,
+    next_values,
+    normalize,
+    rollout_spans,
+)
+from trca.algorithms.credit.registry import CREDIT_RULES
+from trca.algorithms.parameters import Credit, Probability, TextParameters, own_default
+from trca.algorithms.records import StepBatch
+from trca.common.names import unknown
+
+Gain = Literal["probability", "log_probability"]
+Normalization = Literal["separate", "joint"]
+
+
+class IGPOParameters(TextParameters):
+    """Hyperparameters of IGPO."""
+
+    algorithm = "IGPO"
+
+    credit: Credit = "igpo"
+    gamma: Probability = own_default("gamma", 1.0)
+    gain: Gain = Field(
+        "probability",
+        description="What a step adds to: the mean token's probability of the right answer, or"
+        " its log-probability.",
+    )
+    normalization: Normalization = Field(
+        "separate", description="Gains and final F1 are normalised each for itself, or joint."
+    )
+
+
+_DEFAULTS = IGPOParameters()
+
+
+@CREDIT_RULES.register("igpo")
+def igpo(
+    batch: StepBatch,
+    *,
+    answer_logprobs: NDArray[np.float64],
+    final_f1: NDArray[np.float64],
+    gamma: float = _DEFAULTS.gamma,
+    gain: Gain = _DEFAULTS.gain,
+    normalization: Normalization = _DEFAULTS.normalization,
+    epsilon: float = 1e-6,
+) -> NDArray[np.float64]:
+    """The discounted sum of normalised gains and final F1 from every step on.
+
+    Args:
+        batch: S steps.
+        answer_logprobs: float64 (S,), mean log-probability of the right answer's tokens after the
+            prompt of each step.
+        final_f1: float64 (S,), F1 of the rollout's answer, on each of its steps.
+        gamma: Discount of the sum.
+        gain: What a step adds to.
+        normalization: Whether gains and F1 are normalised ``separate`` or ``joint``.
+        epsilon: Added to the standard deviations (ddof 0).
+
+    Returns:
+        float64 (S,).
+
+    Raises:
+        ValueError: For a choice that does not exist, or gamma outside [0, 1].
+    """
+    if gain not in get_args(Gain):
+        raise unknown("gain", gain, get_args(Gain))
+    if normalization not in get_args(Normalization):
+        raise unknown("normalization", normalization, get_args(Normalization))
+    worth = np.exp(answer_logprobs) if gain == "probability" else answer_logprobs
+    starts, lengths = rollout_spans(batch.rollout)
+    last = np.zeros(len(batch), dtype=np.int64)
+    last[starts + lengths - 1] = 1
+    rewards = np.where(last, final_f1, next_values(worth, batch.rollout, 0.0) - worth)
+    compared = joint_codes(batch.group, last) if normalization == "separate" else batch.group
+    normalized = normalize(rewards, joint_codes(compared), ddof=0, epsilon=epsilon)
+    return discounted_returns(normalized, batch.rollout, gamma)
