@@ -46,12 +46,14 @@ class ResponseFormat:
         stop: Strings that end a response; generation stops right after one of them.
         prompt: The prompt that asks for this format; None where the usual templates do.
         whole_history: Whether the history of its prompt has whole responses in place of actions.
+        write: Writes the response with a thought and an action; None where nothing needs it.
     """
 
     read: Callable[[str], Reading]
     stop: tuple[str, ...]
     prompt: PromptWriter | None = None
     whole_history: bool = False
+    write: Callable[[str, str], str] | None = None
 
 
 def read_action(response: str) -> Reading:
@@ -66,11 +68,21 @@ def read_action(response: str) -> Reading:
     return Reading(response[start + len(_OPEN) : end].strip(), (start, end + len(_CLOSE)))
 
 
-ACTION_FORMAT: Final = ResponseFormat(read_action, stop=(_CLOSE,))
+def write_action(thought: str, action: str) -> str:
+    """Writes a thought and an action in the paper's tags."""
+    return f"<think>{thought}</think>{_OPEN}{action}{_CLOSE}"
+
+
+ACTION_FORMAT: Final = ResponseFormat(read_action, stop=(_CLOSE,), write=write_action)
 """The format of the paper: ``<think>...</think><action>...</action>``."""
 RESPONSE_FORMATS: Final[Registry[ResponseFormat]] = Registry(
     "response format",
-    {"action": ACTION_FORMAT, "search_r1": "trca.envs.searchqa.search_r1:SEARCH_R1_FORMAT"},
+    {
+        "action": ACTION_FORMAT,
+        "r1_answer": "trca.envs.searchqa.search_r1:R1_ANSWER_FORMAT",
+        "search_r1": "trca.envs.searchqa.search_r1:SEARCH_R1_FORMAT",
+        "search_r1_growing": "trca.envs.searchqa.search_r1:SEARCH_R1_GROWING_FORMAT",
+    },
 )
 """Response formats by name; one of your own is ``path/to/file.py:FORMAT``."""
 

@@ -4,11 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trca.envs.responses import RESPONSE_FORMATS, TaggedResponse
+from trca.envs.responses import NO_ACTION, RESPONSE_FORMATS, Reading, TaggedResponse
 from trca.envs.searchqa.env import SearchQAEnv
 from trca.envs.searchqa.search_r1 import (
     SEARCH_R1_FORMAT,
+    answer_prompt,
     dialect_prompt,
+    growing_prompt,
     in_dialect,
     read_dialect,
 )
@@ -66,11 +68,10 @@ def test_an_environment_takes_the_dialect():
 
 
 def test_formats_have_names():
-    assert RESPONSE_FORMATS.names() == ("action", "search_r1")
-    with pytest.raises(
-        ValueError, match=r"unknown response format 'r1': .*Known: action, search_r1"
-    ):
-        RESPONSE_FORMATS.get("r1")
+    known = "action", "r1_answer", "search_r1", "search_r1_growing"
+    assert RESPONSE_FORMATS.names() == known
+    with pytest.raises(ValueError, match=f"unknown response format 'x': .*{', '.join(known)}"):
+        RESPONSE_FORMATS.get("x")
 
 
 def test_a_prompt_shows_queries_with_what_they_found():
@@ -85,3 +86,38 @@ def test_a_prompt_shows_queries_with_what_they_found():
     first = dialect_prompt("Q?", 0, 4, [], "", "Question: Q?", [])
     assert "<information>" not in first
     assert in_dialect("answer[a[b]]") == "<answer>a[b]</answer>"
+
+
+def test_a_growing_context_only_grows():
+    first = growing_prompt("Q?", 0, 4, [], "", "Question: Q?", [])
+    assert first.endswith("\nQuestion: Q?")
+    assert "<information>" not in first.partition("Question:")[2]
+    history = [("Question: Q?", "<think>who?</think><search>Ada</search>")]
+    second = growing_prompt("Q?", 1, 4, history, "", "[1] Ada: She.", [])
+    found = "<information>[1] Ada: She.</information>"
+    assert second == f"{first}\n<think>who?</think><search>Ada</search>\n{found}"
+    history.append(("[1] Ada: She.", "nothing"))
+    third = growing_prompt("Q?", 2, 4, history, "", "Nothing happens.", [])
+    assert third == f"{second}\nnothing\n<information>Nothing happens.</information>"
+
+
+def test_a_thought_is_part_of_the_action_where_the_whole_response_is_trained():
+    growing, alone = (RESPONSE_FORMATS.get(n) for n in ("search_r1_growing", "search_r1"))
+    response = "<think>who?</think> <search>Ada</search> more"
+    end = response.index(" more")
+    assert growing.read(response) == Reading("search[Ada]", (0, end))
+    assert alone.read(response) == Reading("search[Ada]", (20, end))
+    assert growing.read("nothing") == NO_ACTION
+
+
+def test_without_a_search_there_is_only_an_answer():
+    answering = RESPONSE_FORMATS.get("r1_answer")
+    assert answering.read("<think>?</think><answer>Oslo</answer>").action == "answer[Oslo]"
+    assert answering.read("<search>Oslo</search>") == NO_ACTION
+    assert "<search>" not in answer_prompt("Q?", 0, 1, [], "", "", [])
+
+
+@pytest.mark.parametrize("name", RESPONSE_FORMATS.names())
+def test_what_a_format_writes_it_reads(name):
+    form = RESPONSE_FORMATS.get(name)
+    assert form.read(form.write("so", "answer[a [b] c]")).action == "answer[a [b] c]"
