@@ -43,6 +43,7 @@ G2PO = "tests/algorithms/g2po/test_credit.py"
 GAGPO = "tests/algorithms/gagpo/test_credit.py"
 HGPO = "tests/algorithms/hgpo/test_credit.py"
 GRAPHGPO = "tests/algorithms/graphgpo/test_credit.py"
+IGPO = "tests/algorithms/igpo/test_credit.py"
 REWARDFLOW = "tests/algorithms/rewardflow/test_credit.py"
 NODES = "tests/algorithms/test_nodes.py"
 AHEAD = "tests/algorithms/test_sampling_ahead.py"
@@ -329,6 +330,27 @@ FAULTS = (
         "lambda ahead: gamma * ahead",
         "lambda ahead: ahead",
         REWARDFLOW,
+    ),
+    Fault(
+        "IGPO gains of the step before",
+        "algorithms/igpo/credit.py",
+        "next_values(worth, batch.rollout, 0.0) - worth)",
+        "worth - next_values(worth, batch.rollout, 0.0))",
+        IGPO,
+    ),
+    Fault(
+        "IGPO final answers compared with gains",
+        "algorithms/igpo/credit.py",
+        'if normalization == "separate" else',
+        'if normalization == "joint" else',
+        IGPO,
+    ),
+    Fault(
+        "IGPO scores the tags around the answer",
+        "algorithms/answers.py",
+        "start + len(answer.encode()))",
+        "len(response.encode()))",
+        IGPO,
     ),
     Fault(
         "values flow back one transition only",

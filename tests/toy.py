@@ -103,7 +103,8 @@ class Rooms(TextEnv):
         return list(ACTIONS)
 
     def gold(self, task_id: str) -> Gold:
-        return Gold(answers=(f"the key of {task_id}", "a key"))
+        answers = (f"the key of {task_id}", "a key")
+        return Gold(answers, answer_actions=tuple(f"say {answer}" for answer in answers))
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:
         if task_id in self._broken:
@@ -129,7 +130,7 @@ class Rooms(TextEnv):
         return Outcome(self._see(), accepted=action == "go")
 
     def episode_measures(self) -> dict[str, float]:
-        return {"progress": self._progress}
+        return {"progress": self._progress, "f1": self._room / 2}
 
     def _see(self) -> str:
         return f"You are in room {self._room}." + (" A key is here." if self._room else "")

@@ -83,7 +83,7 @@ def test_rollouts_say_whose_they_are(batch):
         assert rollout.agent_id == "default_agent"
         assert rollout.instruction == "take the key."
         assert rollout.operators == RubricLibrary.load(Rooms.library).ids
-        assert rollout.measures == {"progress": 0.5}
+        assert rollout.measures["progress"] == 0.5
         assert rollout.won or len(rollout.steps) == 4
         assert rollout.truncated != rollout.won
 

@@ -145,7 +145,7 @@ def test_environments_are_told_the_progress_of_training_and_their_measures_are_r
     told = [algorithm.train() for _ in range(2)]
     assert [result["measures"]["progress"] for result in told] == [0.0, 0.25]
     assert told[-1]["evaluation"]["measures"]["progress"] == -1.0
-    assert algorithm.rollouts[0].measures == {"progress": 0.25}
+    assert algorithm.rollouts[0].measures["progress"] == 0.25
     algorithm.stop()
 
 

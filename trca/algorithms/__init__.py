@@ -20,6 +20,7 @@ from trca.algorithms.gigpo import GiGPO, GiGPOConfig
 from trca.algorithms.graphgpo import GraphGPO, GraphGPOConfig
 from trca.algorithms.grpo import GRPO, GRPOConfig
 from trca.algorithms.hgpo import HGPO, HGPOConfig
+from trca.algorithms.igpo import IGPO, IGPOConfig
 from trca.algorithms.reinforce_plus_plus import ReinforcePlusPlus, ReinforcePlusPlusConfig
 from trca.algorithms.rewardflow import RewardFlow, RewardFlowConfig
 from trca.algorithms.rloo import RLOO, RLOOConfig
@@ -33,6 +34,7 @@ __all__ = [
     "GAGPO",
     "GRPO",
     "HGPO",
+    "IGPO",
     "RLOO",
     "TRCA",
     "DrGRPO",
@@ -48,6 +50,7 @@ __all__ = [
     "GraphGPO",
     "GraphGPOConfig",
     "HGPOConfig",
+    "IGPOConfig",
     "RLOOConfig",
     "ReinforcePlusPlus",
     "ReinforcePlusPlusConfig",
@@ -75,6 +78,7 @@ ALGORITHMS: dict[str, type[TextAlgorithm]] = {
         RewardFlow,
         G2PO,
         GAGPO,
+        IGPO,
         FilteredBC,
     )
 }

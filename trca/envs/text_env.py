@@ -115,10 +115,12 @@ class Gold:
     Attributes:
         answers: The right answer and its aliases.
         passages: Texts that support it, in the order to read them; none where they are not known.
+        answer_actions: The actions that state the answers; none where an answer is not an action.
     """
 
     answers: tuple[str, ...] = ()
     passages: tuple[str, ...] = ()
+    answer_actions: tuple[str, ...] = ()
 
 
 class TextEnv(gymnasium.Env[str, str], ABC):

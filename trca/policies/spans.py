@@ -42,18 +42,31 @@ def read_response(
         tokenizer: The tokenizer of the ids; see `token_bytes`.
         response_format: How the response carries its action.
     """
-    table = token_bytes(tokenizer)
-    pieces = [table[i] if 0 <= i < len(table) else b"" for i in np.asarray(ids).tolist()]
+    pieces = _pieces(ids, tokenizer)
     # Every byte that is not UTF-8 becomes one character, which turns back into that byte.
     text = b"".join(pieces).decode(errors="surrogateescape")
     reading = response_format.read(text)
     mask = np.zeros(len(pieces), dtype=bool)
     if reading.span is not None:
-        start, end = (len(_encoded(text[:place])) for place in reading.span)
-        lengths = np.array([len(piece) for piece in pieces])
-        after = np.cumsum(lengths)
-        mask = (after > start) & (after - lengths < end) & (lengths > 0)
+        mask = _overlapping(pieces, *(len(_encoded(text[:place])) for place in reading.span))
     return Response(_printable(text), _printable(reading.action), mask)
+
+
+def part_of(
+    ids: Sequence[int] | NDArray[np.int32], tokenizer: Any, start: int, end: int
+) -> NDArray[np.bool_]:
+    """The tokens that overlap a part of the bytes that ids stand for.
+
+    Args:
+        ids: Shape (R,).
+        tokenizer: The tokenizer of the ids; see `token_bytes`.
+        start: First byte of the part.
+        end: The byte after its last.
+
+    Returns:
+        bool (R,).
+    """
+    return _overlapping(_pieces(ids, tokenizer), start, end)
 
 
 def token_bytes(tokenizer: Any) -> tuple[bytes, ...]:
@@ -72,6 +85,18 @@ def token_bytes(tokenizer: Any) -> tuple[bytes, ...]:
 
 
 _KNOWN: Final[WeakKeyDictionary[Any, tuple[bytes, ...]]] = WeakKeyDictionary()
+
+
+def _pieces(ids: Sequence[int] | NDArray[np.int32], tokenizer: Any) -> list[bytes]:
+    """The bytes of each id; none for one outside the vocabulary."""
+    table = token_bytes(tokenizer)
+    return [table[i] if 0 <= i < len(table) else b"" for i in np.asarray(ids).tolist()]
+
+
+def _overlapping(pieces: Sequence[bytes], start: int, end: int) -> NDArray[np.bool_]:
+    lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)
+    after = np.cumsum(lengths)
+    return (after > start) & (after - lengths < end) & (lengths > 0)
 
 
 def _encoded(text: str) -> bytes:

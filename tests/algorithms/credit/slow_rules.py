@@ -231,3 +231,14 @@ def slow_gagpo(batch, gamma, gae_lambda, kind, similarity):
         delta = batch.reward[row] + gamma * ahead - value[row]
         advantages[row] = delta + gamma * gae_lambda * later
     return slow_normalize(advantages, batch.group.tolist(), ddof=1)
+
+
+def slow_igpo(batch, logprobs, f1, gamma, gain, normalization):
+    worth = np.exp(logprobs) if gain == "probability" else logprobs
+    rewards, kinds = [], []
+    for row in range(len(batch)):
+        goes_on = row + 1 < len(batch) and batch.rollout[row + 1] == batch.rollout[row]
+        rewards.append(worth[row + 1] - worth[row] if goes_on else f1[row])
+        kinds.append("gain" if goes_on or normalization == "joint" else "f1")
+    keys = list(zip(batch.group.tolist(), kinds, strict=True))
+    return slow_returns(slow_normalize(rewards, keys, ddof=0), batch.rollout, gamma)

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from trca.algorithms.credit import bind_credit
 from trca.algorithms.records import StepBatch
 
 TEXTS = ("a red mug", "a red mug.", "the red mug!", "a blue cup", "one blue cup")
@@ -83,6 +84,13 @@ def batches(draw, outcomes=(0.0, 1.0)):
     return step_batch(
         lengths, groups, rewards, contexts, judgments, parsed, observations, ends, TEXTS
     )
+
+
+def what_it_reads(rule, batch):
+    """What a rule reads beyond the batch, made up of its columns."""
+    outcomes = np.array([batch.reward[batch.rollout == rollout].sum() for rollout in batch.rollout])
+    made_up = {"answer_logprobs": -1.0 - batch.context, "final_f1": outcomes}
+    return {name: made_up[name] for name in bind_credit(rule, {}).reads}
 
 
 def take_rollouts(batch, order):

@@ -23,7 +23,7 @@ def advantages(lengths, groups, probabilities, f1, **changed):
         batch,
         answer_logprobs=np.log(probabilities),
         final_f1=np.repeat(f1, lengths),
-        **{"epsilon": 0.0, **changed},
+        **{"normalization": "separate", "epsilon": 0.0, **changed},
     )
 
 

@@ -4,7 +4,7 @@
 
     p_{i,t} = exp(mean_j log pi(y_j | s_{i,t}, y_<j)),   y the right answer
     r_{i,t} = p_{i,t+1} - p_{i,t} for t < T_i,   r_{i,T_i} = F1 of the answer
-    z_{i,t} = (r_{i,t} - mean) / (std + 1e-6) over the gains of the group, and over its F1 apart
+    z_{i,t} = (r_{i,t} - mean) / (std + 1e-6) over all steps of the group
     A_{i,t} = sum_{k >= t} gamma^(k-t) z_{i,k}
 
 It reads gold: the answer of a training task, by the policy that is trained (``answer_logprobs``).
@@ -21,9 +21,9 @@ The scored text          A thought that there is enough to answer, then the answ
 Which answer             The first alias, as in the public code.
 ``gain``                 ``probability`` as in the paper; ``log_probability`` is an option of the
                          public code: the difference of the mean log-probabilities.
-``normalization``        ``separate`` for gains and F1, the setting of the public script, or
-                         ``joint``, as in the paper's equation: which one its table used is not
-                         known here.
+``normalization``        ``joint`` as above, the public code's default, or ``separate``, gains and
+                         F1 each for itself, which scripts of its forks set; which one the paper's
+                         table used was not found.
 A gain of exactly 0      A gain like any other. The public code finds the ends of steps by rewards
                          that are not 0, and loses it.
 No answer                F1 is 0; the public code gives -2 where tags are missing.
@@ -70,7 +70,7 @@ class IGPOParameters(TextParameters):
         " its log-probability.",
     )
     normalization: Normalization = Field(
-        "separate", description="Gains and final F1 are normalised each for itself, or joint."
+        "joint", description="Gains and final F1 are normalised together, or each for itself."
     )
 
 

@@ -141,10 +141,12 @@ class SearchQAEnv(TextEnv):
     def gold(self, task_id: str) -> Gold:
         """The answers; and the gold passages, which are known of a generated world alone."""
         question = self._tasks.find(task_id)
+        actions = tuple(f"answer[{answer}]" for answer in question.answers)
         if self._generated is None:
-            return Gold(question.answers)
-        passages = generated_passages(*self._generated)
-        return Gold(question.answers, tuple(passages[i].contents for i in question.gold_ids))
+            return Gold(question.answers, answer_actions=actions)
+        known = generated_passages(*self._generated)
+        passages = tuple(known[i].contents for i in question.gold_ids)
+        return Gold(question.answers, passages, actions)
 
     def oracle_action(self) -> str:
         """The next action on a way to the right answer, by the hidden gold.
