@@ -99,9 +99,9 @@ class TextParameters(LossSettings):
     template: Template = Field("paper", description="Prompt template.")
     response_format: Annotated[str, AfterValidator(RESPONSE_FORMATS.check)] = Field(
         "action",
-        description="Tags of an action: action, or search_r1 for the <search> and <answer> of "
-        "models trained by Search-R1 and verl-agent, with a prompt of its own; "
-        "'file.py:FORMAT' for one of your own.",
+        description="Tags of an action: action; search_r1 for the <search> and <answer> of "
+        "verl-agent; search_r1_growing and r1_answer for Search-R1 with and without a search, each "
+        "with a prompt of its own; 'file.py:FORMAT' for one of your own.",
     )
     history_length: int = Field(
         2, ge=0, description="Past (observation, action) pairs in the prompt."
