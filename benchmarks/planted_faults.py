@@ -48,6 +48,9 @@ REWARDFLOW = "tests/algorithms/rewardflow/test_credit.py"
 NODES = "tests/algorithms/test_nodes.py"
 AHEAD = "tests/algorithms/test_sampling_ahead.py"
 REPLAY = "tests/algorithms/test_replay.py"
+TURN_PPO = "tests/algorithms/turn_ppo/test_credit.py"
+CRITIC = "tests/algorithms/test_critic.py"
+READS = "tests/algorithms/credit/test_reads.py"
 REINFORCE = "tests/algorithms/reinforce_plus_plus/test_credit.py"
 
 
@@ -72,6 +75,57 @@ class Fault:
 
 FAULTS = (
     # Credit
+    Fault(
+        "gold read without being asked for",
+        "algorithms/credit/registry.py",
+        'if bound.gold and not parameters.get("gold_in_training", True):',
+        'if bound.gold and not parameters.get("gold_in_training", True) and not rest:',
+        READS,
+    ),
+    Fault(
+        "later differences of the critic at full weight",
+        "algorithms/turn_ppo/credit.py",
+        "return discounted_returns(differences, batch.rollout, gamma * gae_lambda)",
+        "return discounted_returns(differences, batch.rollout, gamma)",
+        TURN_PPO,
+    ),
+    Fault(
+        "a turn's advantage passed on into the turn before it, token by token",
+        "algorithms/turn_ppo/credit.py",
+        "discounted_returns(differences, step, token_gamma * gae_lambda)",
+        "discounted_returns(differences, batch.rollout[step], token_gamma * gae_lambda)",
+        TURN_PPO,
+    ),
+    # Critic
+    Fault(
+        "nothing expected after the step limit",
+        "algorithms/critic.py",
+        "after[batch.truncated] = [v[0] for v in found[len(steps) :]] if beyond else 0.0",
+        "after[batch.truncated] = 0.0",
+        CRITIC,
+    ),
+    Fault(
+        "the value of a state read a token early",
+        "policies/llm_module.py",
+        "self.value_head(hidden[row, position].float())",
+        "self.value_head(hidden[row, (position - 1).clamp(min=0)].float())",
+        CRITIC,
+    ),
+    Fault(
+        "the critic's weights sent to engines",
+        "policies/llm_module.py",
+        "weights = export_weights(self.model, getattr(torch, self.dtype))",
+        "weights = {**export_weights(self.model, getattr(torch, self.dtype)),"
+        " **self._critic_state()}",
+        CRITIC,
+    ),
+    Fault(
+        "values clipped the wrong way round",
+        "algorithms/critic.py",
+        "0.5 * (weight * torch.maximum(error, clipped)).sum()",
+        "0.5 * (weight * torch.minimum(error, clipped)).sum()",
+        CRITIC,
+    ),
     Fault(
         "advantages negated by the rule",
         "algorithms/trca/credit.py",
@@ -623,8 +677,8 @@ FAULTS = (
     Fault(
         "warm-up of the learning rate ignored",
         "algorithms/text_learner.py",
-        "lr = self.config.lr * min(1.0, (self.updates + 1) / max(warmup, 1))",
-        "lr = self.config.lr",
+        "self._set_lr(optimizer, min(1.0, (self.updates + 1) / max(warmup, 1)))",
+        "self._set_lr(optimizer, 1.0)",
         LEARNER,
     ),
     Fault(

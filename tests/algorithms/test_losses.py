@@ -117,6 +117,24 @@ def test_a_row_by_hand():
     assert float(terms.approx_kl) == pytest.approx(0.5 * sum(drift) / 2)
 
 
+def test_tokens_may_have_advantages_of_their_own():
+    """Ratios e^0.2 and e^0.3, the second above its clip; each half of the row's weight 1/2."""
+    inputs = LossInputs(
+        row=torch.tensor([0, 0, 0]),
+        action=torch.tensor([False, True, True]),
+        old_logprobs=double(-9.0, -1.0, -1.0),
+        advantage=double(7.0),
+        weight=double(0.5),
+        token_advantage=double(5.0, -1.0, 2.0),
+    )
+    constants = POLICY_ALONE.model_copy(update={"ratio_level": "token"})
+    terms = objective(inputs, double(-1.0, -0.8, -0.7), double(0.0, 0.0, 0.0), constants)
+    assert float(terms.policy) == pytest.approx(0.25 * math.exp(0.2) - 0.25 * 1.28 * 2.0)
+    assert float(terms.clip_ratio) == pytest.approx(0.25)
+    with pytest.raises(ValueError, match="set ratio_level to 'token'"):
+        objective(inputs, double(0.0, 0.0, 0.0), double(0.0, 0.0, 0.0), POLICY_ALONE)
+
+
 @pytest.mark.parametrize(
     ("level", "expected"),
     [

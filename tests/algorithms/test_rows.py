@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from trca.algorithms.records import Rollout, Step, StepBatch, assign_advantages
-from trca.algorithms.rows import Rows, make_rows, padded
+from trca.algorithms.rows import Rows, TokenColumns, join_rows, make_rows, padded
 from trca.algorithms.tensors import token_batch
 
 
@@ -99,3 +101,23 @@ def test_another_epoch_has_other_minibatches():
     rows = random_rows(40)
     first, second = ([set(m.number) for m, _ in rows.minibatches(10, (1, e))] for e in (0, 1))
     assert first != second
+
+
+def test_columns_of_tokens_go_with_their_rollouts_and_rows():
+    rollouts = [Rollout("t", "train", "Any", 0, k, 0, steps=[each]) for k, each in enumerate(THREE)]
+    assign_advantages(rollouts, np.zeros(3))
+    numbers = np.arange(6.0)
+    columns = TokenColumns(numbers, numbers[:, None], -numbers[:, None])
+    some = columns.of_rollouts(rollouts[1:], rollouts)
+    batch = StepBatch.from_rollouts(rollouts[1:], np.array([0, 1, 2], dtype=np.int8))
+    rows = make_rows(rollouts[1:], batch, "rollout_mean", False, tokens=some)
+    old = make_rows(
+        rollouts[:1], StepBatch.from_rollouts(rollouts[:1], batch.categories), "rollout_mean", False
+    )
+    joined = join_rows(rows, replace(old, advantages=np.full(1, 7.0, np.float32)))
+    assert joined.token_advantages.tolist() == [2, 3, 4, 5, 7, 7]
+    assert np.isnan(joined.value_targets[:, 0]).tolist() == [False] * 4 + [True] * 2
+    taken = rows.take(np.array([1, 0]))
+    assert taken.token_advantages.tolist() == [5, 2, 3, 4]
+    assert taken.old_values[:, 0].tolist() == [5, 2, 3, 4]
+    assert taken.value_targets[:, 0].tolist() == [-5, -2, -3, -4]

@@ -95,7 +95,7 @@ def test_a_parameter_of_another_algorithm_is_named_as_such():
         ("LR", "did you mean 'lr'"),
         ("num_generations", "did you mean 'group_size'"),
         ("clip_param", "did you mean 'clip_low and clip_high'"),
-        ("vf_loss_coeff", "no effect here: there is no critic"),
+        ("vf_loss_coeff", "no effect here: algorithm TurnPPO has a critic"),
     ],
 )
 def test_a_name_used_elsewhere_is_answered_with_the_one_used_here(name, instead):

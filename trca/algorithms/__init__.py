@@ -27,6 +27,7 @@ from trca.algorithms.rloo import RLOO, RLOOConfig
 from trca.algorithms.text_algorithm import TextAlgorithm
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.trca import TRCA, TRCAConfig
+from trca.algorithms.turn_ppo import TurnPPO, TurnPPOConfig
 
 __all__ = [
     "ALGORITHMS",
@@ -59,6 +60,8 @@ __all__ = [
     "TRCAConfig",
     "TextAlgorithm",
     "TextAlgorithmConfig",
+    "TurnPPO",
+    "TurnPPOConfig",
     "evaluate_panel",
     "export",
     "local_runner",
@@ -80,6 +83,7 @@ ALGORITHMS: dict[str, type[TextAlgorithm]] = {
         GAGPO,
         IGPO,
         FilteredBC,
+        TurnPPO,
     )
 }
 """The algorithms by the names they are registered under."""

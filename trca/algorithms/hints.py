@@ -21,7 +21,10 @@ _PANEL: Final = "the panel decides: set evaluation_tasks and evaluation_rollouts
 _WHOLE_DISTRIBUTION: Final = (
     "training samples from the whole distribution: cutting its tail biases the importance ratio"
 )
-_NO_CRITIC: Final = "there is no critic: advantages come from the credit rule"
+_CRITIC: Final = (
+    "algorithm TurnPPO has a critic: set its critic, critic_lr, value_coeff, value_clip and"
+    " gae_lambda"
+)
 
 IGNORED: Final = {
     "train_batch_size": _BATCH,
@@ -44,10 +47,10 @@ IGNORED: Final = {
 """Settings of RLlib that this suite does not read -> what to use instead."""
 
 _ELSEWHERE: Final = {
-    "vf_loss_coeff": _NO_CRITIC,
-    "vf_clip_param": _NO_CRITIC,
-    "use_critic": _NO_CRITIC,
-    "use_gae": _NO_CRITIC,
+    "vf_loss_coeff": _CRITIC,
+    "vf_clip_param": _CRITIC,
+    "use_critic": _CRITIC,
+    "use_gae": _CRITIC,
     "top_p": _WHOLE_DISTRIBUTION,
     "top_k": _WHOLE_DISTRIBUTION,
 }

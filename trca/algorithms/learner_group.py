@@ -120,17 +120,45 @@ class TextLearnerGroup(LearnerGroup):
         Returns:
             float32 (R,) for each response.
         """
+        return self._of_tokens("score_rows", prompts, responses, reference=reference)
+
+    def values(
+        self,
+        prompts: Sequence[NDArray[np.int32]],
+        responses: Sequence[NDArray[np.int32]],
+    ) -> list[NDArray[np.float32]]:
+        """The critic's values of the text before each response token.
+
+        Args:
+            prompts: int32 (P,) each.
+            responses: int32 (R,) each.
+
+        Returns:
+            float32 (R, H) for each response; the first is the value of the prompt.
+        """
+        return self._of_tokens("value_rows", prompts, responses)
+
+    def _of_tokens(
+        self,
+        method: str,
+        prompts: Sequence[NDArray[np.int32]],
+        responses: Sequence[NDArray[np.int32]],
+        **given: Any,
+    ) -> list[NDArray[np.float32]]:
+        """What a method of the learners says of response tokens, each learner of its share."""
+        if not responses:
+            return []
         rows = scored_rows(prompts, responses)
         if self.is_local:
-            flat = self._learner.score_rows(rows, reference)
+            flat = getattr(self._learner, method)(rows, **given)
         else:
             shards = rows.shards(len(self._workers))
-            given = [{"rows": shard, "reference": reference} for shard in shards]
-            flat = np.zeros(len(rows.action), dtype=np.float32)
-            scored = self._surviving(lambda: self._on_all("score_rows", given))
-            for shard, scores in zip(shards, scored, strict=True):
-                flat[segments(rows.response_lengths, shard.number)] = scores
-        return np.split(flat, np.cumsum(rows.response_lengths)[:-1]) if responses else []
+            arguments = [{"rows": shard, **given} for shard in shards]
+            parts = self._surviving(lambda: self._on_all(method, arguments))
+            flat = np.zeros((len(rows.action), *parts[0].shape[1:]), dtype=np.float32)
+            for shard, part in zip(shards, parts, strict=True):
+                flat[segments(rows.response_lengths, shard.number)] = part
+        return np.split(flat, np.cumsum(rows.response_lengths)[:-1])
 
     def get_state(
         self, components: Any = None, *, not_components: Any = None, **kwargs: Any

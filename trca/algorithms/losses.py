@@ -62,6 +62,8 @@ class LossInputs:
         advantage: float (B,).
         weight: float (B,), from `row_weights`.
         reference_logprobs: float (K,), log pi_ref; None without a reference.
+        token_advantage: float (K,), in place of ``advantage`` where each token has its own; needs
+            ratio_level "token".
     """
 
     row: Tensor
@@ -70,6 +72,7 @@ class LossInputs:
     advantage: Tensor
     weight: Tensor
     reference_logprobs: Tensor | None = None
+    token_advantage: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,8 @@ def objective(
         settings: The constants.
 
     Raises:
-        ValueError: For an unknown ratio level or KL kind, or a KL weight without a reference.
+        ValueError: For an unknown ratio level or KL kind, a KL weight without a reference, or
+            advantages of tokens under another ratio level.
     """
     row, action, weight = inputs.row, inputs.action, inputs.weight
     on_action, on_others = _shares(row, action, weight), _shares(row, ~action, weight)
@@ -169,6 +173,13 @@ def objective(
     )
     if settings.ratio_level == "token":
         advantage, share = inputs.advantage[row], on_action
+        if inputs.token_advantage is not None:
+            advantage = inputs.token_advantage
+    elif inputs.token_advantage is not None:
+        raise ValueError(
+            f"tokens have advantages of their own and ratio_level is {settings.ratio_level!r}: set"
+            " ratio_level to 'token'"
+        )
     else:
         advantage = inputs.advantage
         share = torch.zeros_like(weight).index_add(0, row, on_action)

@@ -44,6 +44,10 @@ entropy                   mean entropy at action tokens, in nats
 grad_norm                 gradient norm before the clip
 skipped_updates           updates left out because loss or gradient was not finite
 lr                        learning rate of the last update
+explained_variance        share of the variance of the critic's targets that its values explained
+value_loss                mean squared error of the critic's values, clipped
+value_clip_ratio          share of values whose gradient the clip stops
+critic_grad_norm          gradient norm of the critic's own weights before the clip
 memory_mb/<process>       memory of driver, runners and learners alone, without what processes
                           share, such as Ray's object store; of the largest of each;
                           runners and learners in the driver's process are the driver's

@@ -108,12 +108,19 @@ def correct(
     metrics["masked_steps"] = float(lost / max(steps, 1.0))
     if lost:
         weights = weights * (whole / weight if weight else 0.0)
-    advantages = rows.advantages
+    advantages, of_tokens = rows.advantages, rows.token_advantages
     if settings.importance_cap is not None:
-        ratio = np.exp(np.clip(total, -_LIMIT, _LIMIT))
-        advantages = (advantages * np.minimum(ratio, settings.importance_cap)).astype(np.float32)
+        ratio = np.minimum(np.exp(np.clip(total, -_LIMIT, _LIMIT)), settings.importance_cap)
+        advantages = (advantages * ratio).astype(np.float32)
+        if of_tokens is not None:
+            of_tokens = (of_tokens * ratio[row]).astype(np.float32)
     return replace(
-        rows, old_logprobs=own, action=action, weights=weights, advantages=advantages
+        rows,
+        old_logprobs=own,
+        action=action,
+        weights=weights,
+        advantages=advantages,
+        token_advantages=of_tokens,
     ), metrics
 
 

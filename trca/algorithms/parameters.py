@@ -67,6 +67,8 @@ class TextParameters(LossSettings):
 
     algorithm: ClassVar[str] = ""
     """Name of the algorithm; each subclass sets its own."""
+    compares_rollouts: ClassVar[bool] = True
+    """Whether it learns from one rollout of a task only by others of the same task."""
 
     # Model and prompt
     model: str = Field(

@@ -91,6 +91,8 @@ class Rollout:
         score: The environment's own score.
         truncated: Whether the step limit ended it.
         measures: Other results of the environment at the end, such as ``f1``.
+        final_prompt_ids: int32 (P,), what the policy would have read next; kept where the step
+            limit ended the rollout and a critic asks for the value of that state.
         advantages: float64 (T,), the advantage of each step, once a credit rule has given it.
     """
 
@@ -109,6 +111,7 @@ class Rollout:
     score: float = 0.0
     truncated: bool = False
     measures: dict[str, float] = field(default_factory=dict)
+    final_prompt_ids: NDArray[np.int32] | None = None
     advantages: NDArray[np.float64] | None = None
 
     def env_steps(self) -> int:
@@ -302,7 +305,9 @@ def to_record(rollout: Rollout) -> dict[str, Any]:
     The keys are the fields of `Rollout`; ``steps`` holds the fields of `Step`, and ``advantage``
     where a rule has given one.
     """
-    record = {f.name: getattr(rollout, f.name) for f in fields(Rollout) if f.name != "advantages"}
+    record = {f.name: getattr(rollout, f.name) for f in fields(Rollout) if f.name not in _OPTIONAL}
+    if rollout.final_prompt_ids is not None:
+        record["final_prompt_ids"] = _plain(rollout.final_prompt_ids)
     record["steps"] = [
         {f.name: _plain(getattr(step, f.name)) for f in fields(Step)} for step in rollout.steps
     ]
@@ -329,7 +334,7 @@ def from_json(line: str) -> Rollout:
     try:
         steps = record["steps"]
         scalars = {
-            f.name: record[f.name] for f in fields(Rollout) if f.name not in ("steps", "advantages")
+            f.name: record[f.name] for f in fields(Rollout) if f.name not in ("steps", *_OPTIONAL)
         }
         scalars["operators"] = tuple(scalars["operators"])
         rollout = Rollout(**scalars, steps=[Step(**_fields_of_step(step)) for step in steps])
@@ -337,6 +342,8 @@ def from_json(line: str) -> Rollout:
         raise ValueError(f"the rollout lacks the field {error}") from None
     except (TypeError, OverflowError) as error:
         raise ValueError(f"a field of the rollout has the wrong type: {error}") from None
+    if "final_prompt_ids" in record:
+        rollout.final_prompt_ids = np.array(record["final_prompt_ids"], dtype=np.int32)
     if steps and all("advantage" in step for step in steps):
         rollout.advantages = np.array([step["advantage"] for step in steps], dtype=np.float64)
     return rollout
@@ -368,6 +375,8 @@ ARRAYS: Final = {
     "judgments": np.uint8,
 }
 """Fields of a step that are arrays, and their types."""
+_OPTIONAL: Final = ("final_prompt_ids", "advantages")
+"""Fields of a rollout that a record may lack."""
 
 
 def _plain(value: Any) -> Any:

@@ -184,6 +184,7 @@ class RolloutLoop:
         response_format: ResponseFormat = ACTION_FORMAT,
         limits: Limits = Limits(),
         open_engine: Callable[[], Engine] | None = None,
+        keep_final_prompts: bool = False,
     ) -> None:
         """Starts with an empty pool.
 
@@ -195,6 +196,7 @@ class RolloutLoop:
             response_format: How responses carry their actions.
             limits: Time limits, and what becomes of a group that lacks rollouts.
             open_engine: Opens an engine with the same weights, in place of one that died or hangs.
+            keep_final_prompts: Whether truncated rollouts keep the prompt of their last state.
         """
         self.engine = engine
         self.prompter = prompter
@@ -204,6 +206,7 @@ class RolloutLoop:
         self._looked = -math.inf
         self._batch_s = 0.0
         self._open_engine = open_engine
+        self._keep_final_prompts = keep_final_prompts
         self._engine_thread = Threads(1, "trca-engine")
         self._engine_failed = False
         self.tokenizer = tokenizer
@@ -353,7 +356,7 @@ class RolloutLoop:
                         acting.append(episode)
                     else:
                         stepping.discard(episode)
-                        _record(episode, future.result())
+                        self._record(episode, future.result())
                         ready += [] if episode.done else [episode]
                 except Exception as error:
                     give_up(episode, error)
@@ -479,6 +482,14 @@ class RolloutLoop:
     def _read(self, episode: _Episode, completion: Completion) -> None:
         episode.completion = completion
         episode.response = read_response(completion.ids, self.tokenizer, self._format)
+
+    def _record(self, episode: _Episode, transition: Transition) -> None:
+        """Adds a step to the episode's rollout."""
+        rollout = episode.rollout
+        assert rollout is not None
+        _record(episode, transition)
+        if episode.done and rollout.truncated and self._keep_final_prompts:
+            rollout.final_prompt_ids = self._prompt(episode)
 
     def _act(self, episodes: list[_Episode], arrived: _Arrived) -> None:
         """Takes the step of each episode's response."""

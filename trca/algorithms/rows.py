@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.losses import row_weights
 from trca.algorithms.parameters import Aggregation
-from trca.algorithms.records import Rollout, StepBatch, advantages_of
+from trca.algorithms.records import Rollout, Step, StepBatch, advantages_of
 
 PAD_MULTIPLE = 8
+_OPTIONAL: Final = ("replayed", "token_advantages", "old_values", "value_targets")
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class Rows:
         advantages: float32 (S,).
         weights: float64 (S,), weight in the aggregation, see `row_weights`.
         replayed: bool (S,), whether the row is of an earlier iteration; None where none is.
+        token_advantages: float32 (sum of R,), where tokens have advantages of their own.
+        old_values: float32 (sum of R, H), what the critic said of the text before each response
+            token when the rollouts were credited; None without a critic.
+        value_targets: float32 (sum of R, H), what it is to say; nan where it learns nothing.
     """
 
     number: NDArray[np.int64]
@@ -50,6 +55,9 @@ class Rows:
     advantages: NDArray[np.float32]
     weights: NDArray[np.float64]
     replayed: NDArray[np.bool_] | None = None
+    token_advantages: NDArray[np.float32] | None = None
+    old_values: NDArray[np.float32] | None = None
+    value_targets: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.number)
@@ -84,6 +92,9 @@ class Rows:
             advantages=self.advantages[rows],
             weights=self.weights[rows],
             replayed=None if self.replayed is None else self.replayed[rows],
+            token_advantages=_some(self.token_advantages, responses),
+            old_values=_some(self.old_values, responses),
+            value_targets=_some(self.value_targets, responses),
         )
 
     def shards(self, count: int) -> list[Rows]:
@@ -128,9 +139,64 @@ class Rows:
             start += fit
 
 
+@dataclass(frozen=True)
+class TokenColumns:
+    """What is known of response tokens alone.
+
+    Attributes:
+        advantages: float64 (sum of R,).
+        values: float64 (sum of R, H), the critic's, of the text before each token.
+        value_targets: float64 (sum of R, H); nan where the critic learns nothing.
+    """
+
+    advantages: NDArray[np.float64] | None = None
+    values: NDArray[np.float64] | None = None
+    value_targets: NDArray[np.float64] | None = None
+
+    def of_rollouts(self, some: Sequence[Rollout], rollouts: Sequence[Rollout]) -> TokenColumns:
+        """The columns of some rollouts.
+
+        Args:
+            some: Those, in their order.
+            rollouts: All rollouts that the columns are of.
+        """
+        kept = {id(rollout) for rollout in some}
+        lengths = [sum(len(step.response_ids) for step in r.steps) for r in rollouts]
+        tokens = np.flatnonzero(np.repeat([id(r) in kept for r in rollouts], lengths))
+        return TokenColumns(
+            _some(self.advantages, tokens),
+            _some(self.values, tokens),
+            _some(self.value_targets, tokens),
+        )
+
+
 def padded(length: int) -> int:
     """The length rounded up to what forward passes are padded to."""
     return -(-length // PAD_MULTIPLE) * PAD_MULTIPLE
+
+
+def _some(column: NDArray[Any] | None, places: NDArray[np.int64]) -> NDArray[Any] | None:
+    return None if column is None else column[places]
+
+
+def trained_tokens(steps: Sequence[Step], train_malformed: bool) -> NDArray[np.bool_]:
+    """Which response tokens enter the objective as those of an action, bool (sum of R,).
+
+    Args:
+        steps: The steps.
+        train_malformed: Whether the whole response does where no action could be read.
+    """
+    responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
+    action = _flat([s.action_mask for s in steps], np.bool_)
+    if train_malformed:
+        action |= np.repeat(_counts(action, responses) == 0, responses)
+    return action
+
+
+def _counts(action: NDArray[np.bool_], responses: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Action tokens of each response."""
+    ends = np.concatenate([[0], np.cumsum(action)])[np.concatenate([[0], np.cumsum(responses)])]
+    return np.asarray(np.diff(ends), dtype=np.int64)
 
 
 def make_rows(
@@ -139,6 +205,7 @@ def make_rows(
     aggregation: Aggregation,
     train_malformed: bool,
     constant_steps: int = 1,
+    tokens: TokenColumns | None = None,
 ) -> Rows:
     """Makes the rows of an iteration.
 
@@ -149,15 +216,13 @@ def make_rows(
         train_malformed: Whether the whole response is the action where none could be read; else
             such a response has no action token.
         constant_steps: The constant of aggregation ``rollout_sum``.
+        tokens: What a credit rule and a critic say of the response tokens; None where nothing.
     """
+    tokens = tokens or TokenColumns()
     steps = [step for rollout in rollouts for step in rollout.steps]
     responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
-    action = _flat([s.action_mask for s in steps], np.bool_)
-    ends = np.concatenate([[0], np.cumsum(action)])[np.concatenate([[0], np.cumsum(responses)])]
-    counts = np.diff(ends)
-    if train_malformed:
-        action |= np.repeat(counts == 0, responses)
-        counts = np.where(counts == 0, responses, counts)
+    action = trained_tokens(steps, train_malformed)
+    counts = _counts(action, responses)
     old_logprobs = _flat([s.old_logprobs for s in steps], np.float32)
     return Rows(
         number=np.arange(len(steps)),
@@ -170,6 +235,9 @@ def make_rows(
         reference=np.zeros_like(old_logprobs),
         advantages=advantages_of(rollouts).astype(np.float32),
         weights=row_weights(batch.group, batch.rollout, counts, aggregation, constant_steps),
+        token_advantages=_float32(tokens.advantages),
+        old_values=_float32(tokens.values),
+        value_targets=_float32(tokens.value_targets),
     )
 
 
@@ -180,19 +248,40 @@ def join_rows(one: Rows, other: Rows) -> Rows:
         one: The first.
         other: What comes after it.
     """
-    names = [f.name for f in fields(Rows) if f.name not in ("number", "total", "replayed")]
-    pairs = {name: [getattr(one, name), getattr(other, name)] for name in names}
-    columns: dict[str, Any] = {
-        name: None if pair[0] is pair[1] is None else np.concatenate(pair)
-        for name, pair in pairs.items()
-    }
+    names = [f.name for f in fields(Rows) if f.name not in ("number", "total", *_OPTIONAL)]
+    columns = {n: np.concatenate([getattr(one, n), getattr(other, n)]) for n in names}
     replayed = [
         np.zeros(len(rows), dtype=bool) if rows.replayed is None else rows.replayed
         for rows in (one, other)
     ]
+    if one.token_advantages is not None or other.token_advantages is not None:
+        columns["token_advantages"] = np.concatenate([_of_tokens(one), _of_tokens(other)])
+    for name, nothing in (("old_values", 0.0), ("value_targets", np.nan)):
+        parts = [getattr(rows, name) for rows in (one, other)]
+        known = [part for part in parts if part is not None]
+        if known:  # a critic learns nothing from rows that it was not asked about
+            columns[name] = np.concatenate(
+                [
+                    np.full((len(rows.action), known[0].shape[1]), nothing, np.float32)
+                    if part is None
+                    else part
+                    for rows, part in zip((one, other), parts, strict=True)
+                ]
+            )
     number = np.concatenate([one.number, one.total + other.number])
     total = one.total + other.total
     return Rows(number=number, total=total, replayed=np.concatenate(replayed), **columns)
+
+
+def _of_tokens(rows: Rows) -> NDArray[np.float32]:
+    """The advantage of each response token, its step's where it has none of its own."""
+    if rows.token_advantages is not None:
+        return rows.token_advantages
+    return np.repeat(rows.advantages, rows.response_lengths)
+
+
+def _float32(column: NDArray[Any] | None) -> NDArray[np.float32] | None:
+    return None if column is None else column.astype(np.float32)
 
 
 def scored_rows(

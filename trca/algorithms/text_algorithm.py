@@ -1,4 +1,4 @@
-"""`TextAlgorithm`: one iteration of critic-free RL on text environments, in RLlib's anatomy.
+"""`TextAlgorithm`: one iteration of RL on text environments, in RLlib's anatomy.
 
 panel -> rollout groups on the env runners -> columns -> credit rule -> rows -> learners -> weights
 """
@@ -25,6 +25,7 @@ from ray.rllib.utils.metrics import (
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from trca.algorithms.credit import READS, Sources, bind_credit
+from trca.algorithms.critic import CRITIC_METRICS, explained_variance
 from trca.algorithms.curriculum import Curriculum
 from trca.algorithms.environments import env_creator, no_rubric
 from trca.algorithms.evaluation import Evaluation
@@ -35,7 +36,7 @@ from trca.algorithms.mismatch import MISMATCH_METRICS, cause
 from trca.algorithms.records import Rollout, StepBatch, assign_advantages
 from trca.algorithms.replay import Replay, add_replayed, replay_weight
 from trca.algorithms.rollout import Failure, GroupRequest, Incident, RolloutBatch
-from trca.algorithms.rows import Rows, make_rows
+from trca.algorithms.rows import Rows, TokenColumns, make_rows
 from trca.algorithms.sampling import sample_groups, wait_for_one
 from trca.algorithms.sampling_ahead import SamplingAhead
 from trca.algorithms.text_config import ALGORITHM_OF, TextAlgorithmConfig
@@ -256,23 +257,31 @@ class TextAlgorithm(Algorithm):
             for k, task in enumerate(tasks, first)
         ]
 
-    def _credited(self, rollouts: list[Rollout]) -> StepBatch:
-        """Gives rollouts their advantages; returns their columns."""
+    def _credited(self, rollouts: list[Rollout]) -> tuple[StepBatch, TokenColumns]:
+        """Gives rollouts their advantages; returns their columns, and those of their tokens."""
         batch = StepBatch.from_rollouts(rollouts, self._operators.categories)
         sources = self._sources(rollouts)
         read = {name: READS.get(name)(sources, batch) for name in self._credit.reads}
-        assign_advantages(rollouts, self._credit(batch, **read))
-        return batch
+        credit = self._credit.credit(batch, **read)
+        assign_advantages(rollouts, credit.advantages)
+        values = read["values"].tokens if "values" in read else None
+        return batch, TokenColumns(credit.token_advantages, values, credit.value_targets)
 
     def _assign_credit(self, sampled: RolloutBatch) -> Rows:
         start = time.perf_counter()
         rollouts, config = sampled.rollouts, self.config
-        batch = self._credited(rollouts)
-        taught, columns = teaching(rollouts, config.on_zero_advantage), batch
+        batch, tokens = self._credited(rollouts)
+        taught, columns, of_taught = teaching(rollouts, config.on_zero_advantage), batch, tokens
         if len(taught) < len(rollouts):
             columns = StepBatch.from_rollouts(taught, batch.categories)
+            of_taught = tokens.of_rollouts(taught, rollouts)
         rows = make_rows(
-            taught, columns, config.aggregation, config.train_malformed, config.constant_steps
+            taught,
+            columns,
+            config.aggregation,
+            config.train_malformed,
+            config.constant_steps,
+            of_taught,
         )
         self._log({"left_out_rollouts": len(rollouts) - len(taught)})
         self._log({"timing": {"credit": time.perf_counter() - start}})
@@ -280,6 +289,9 @@ class TextAlgorithm(Algorithm):
         budgets = Budgets.of(config.budgets)
         self._log(credit_metrics(rollouts, batch, budgets, self._operators.ids))
         self._log({"gold_in_training": float(bool(self._credit.gold))})
+        if tokens.values is not None and tokens.value_targets is not None:
+            explained = explained_variance(tokens.values, tokens.value_targets)
+            self._log({"explained_variance": explained})
         generated = sum(len(step.response_ids) for r in rollouts for step in r.steps)
         self._log({"tokens_per_second": generated / max(sampled.seconds["generation"], 1e-9)})
         return rows
@@ -329,7 +341,8 @@ class TextAlgorithm(Algorithm):
             self.incidents.append(lost)
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
         learned_metrics = self.metrics.peek((LEARNER_RESULTS, DEFAULT_MODULE_ID))
-        self._log({name: learned_metrics[name] for name in UPDATE_METRICS})
+        names = UPDATE_METRICS + (CRITIC_METRICS if self.config.critic_kind else ())
+        self._log({name: learned_metrics[name] for name in names})
         self._watch_mismatch({name: float(learned_metrics[name]) for name in MISMATCH_METRICS})
         learned = time.perf_counter()
         self.env_runner_group.sync_weights(

@@ -53,9 +53,11 @@ class TextAlgorithmConfig(AlgorithmConfig):
 
     Attributes:
         parameters_class: Model of the hyperparameters; each field is an attribute of the config.
+        value_heads: Number of values that a critic gives of a place.
     """
 
     parameters_class: ClassVar[type[TextParameters]] = TextParameters
+    value_heads: ClassVar[int] = 1
     env: Any
     env_runner_cls: Any
     observation_space: Any
@@ -204,6 +206,11 @@ class TextAlgorithmConfig(AlgorithmConfig):
         if self.max_staleness:  # RLlib drops a push to a runner that has not taken the last one
             pushes = max(self.max_requests_in_flight_per_env_runner, self.max_staleness + 1)
             self.max_requests_in_flight_per_env_runner = pushes
+        if self.critic_kind and self.sharding != "none":
+            raise ValueError(
+                f"sharding is {self.sharding!r}, and {type(self).__name__} has a critic, which"
+                " learners do not split: set sharding to none"
+            )
         if self.lora_rank and (lack := missing_peft()):
             raise ValueError(f"lora_rank is {self.lora_rank}: {lack}")
         if lack := missing_engine(self.engine):
@@ -272,10 +279,16 @@ class TextAlgorithmConfig(AlgorithmConfig):
         return RLModuleSpec(module_class=LLMModule)
 
     def get_default_learner_class(self) -> type:
-        """The learner of the clipped action-level objective."""
+        """The learner of the clipped action-level objective, and of a critic where there is one."""
+        from trca.algorithms.critic_learner import ActorCriticLearner
         from trca.algorithms.text_learner import TextLearner
 
-        return TextLearner
+        return ActorCriticLearner if self.critic_kind else TextLearner
+
+    @property
+    def critic_kind(self) -> str:
+        """Where the values of a critic come from; blank without one."""
+        return str(vars(self).get("critic", ""))
 
     @property
     def _model_config_auto_includes(self) -> dict[str, Any]:
@@ -286,6 +299,8 @@ class TextAlgorithmConfig(AlgorithmConfig):
             "lora_rank": self.lora_rank,
             "lora_alpha": self.lora_alpha,
             "reference": self.kl_coeff > 0 or self.kl_coeff_format > 0,
+            "critic": self.critic_kind,
+            "value_heads": self.value_heads,
         }
 
     def _take(self, values: dict[str, Any]) -> dict[str, Any]:

@@ -118,6 +118,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             responses,
             limits,
             None if config.engine in ENDPOINTS else self._open_engine,
+            keep_final_prompts=bool(config.critic_kind),
         )
 
     def sample(

@@ -150,7 +150,7 @@ class TextLearner(TorchLearner):
         module: Any = self.module[module_id]
         parameters = [p for p in module.parameters() if p.requires_grad]
         optimizer = torch.optim.AdamW(
-            parameters,
+            self._in_groups(parameters),
             lr=self.config.lr,
             betas=tuple(self.config.adam_betas),
             weight_decay=self.config.weight_decay,
@@ -280,7 +280,7 @@ class TextLearner(TorchLearner):
     def resume(self, snapshot: dict[str, Any]) -> None:
         """Goes on from a `snapshot` of a learner with the same share."""
         if len(snapshot["tensors"]) > len(self._parameters):
-            make_moments(self._model, self.get_optimizer(DEFAULT_MODULE_ID))
+            make_moments(self._trained, self.get_optimizer(DEFAULT_MODULE_ID))
         fill(self._training_tensors(), snapshot["tensors"])
         self.updates, self._compared = snapshot["updates"], snapshot["compared"]
         self._weights_seq_no = snapshot[WEIGHTS_SEQ_NO]
@@ -335,7 +335,12 @@ class TextLearner(TorchLearner):
             split_moments(optimizer, of_one["state"]["state"])
 
     def _training_tensors(self) -> dict[str, Tensor]:
-        return training_tensors(self._model, self.get_optimizer(DEFAULT_MODULE_ID))
+        return training_tensors(self._trained, self.get_optimizer(DEFAULT_MODULE_ID))
+
+    @property
+    def _trained(self) -> Any:
+        """What holds all trained parameters, by the names that checkpoints have."""
+        return self._model
 
     @property
     def _model(self) -> Any:
@@ -427,21 +432,41 @@ class TextLearner(TorchLearner):
             if not (self._compared or self._replays or self.config.recompute_logprobs):
                 self._check_mismatch(metrics["approx_kl"])
             self._compared = True
-            self._add_up_gradients()
-        limit = self.config.grad_clip or float("inf")
-        norm = float(gathered(torch.nn.utils.clip_grad_norm_(self._parameters, limit)))
-        finite = bool(np.isfinite(norm) and np.isfinite(metrics["loss"]))
+        self._learn_values(rows, factor)
+        self._add_up_gradients(bool(counted))
+        norm, others = self._clip_gradients()
+        finite = bool(np.isfinite(norm) and np.isfinite(others) and np.isfinite(metrics["loss"]))
         if finite:
             warmup = self.config.lr_warmup_updates
-            lr = self.config.lr * min(1.0, (self.updates + 1) / max(warmup, 1))
-            self._set_optimizer_lr(optimizer, lr)
+            self._set_lr(optimizer, min(1.0, (self.updates + 1) / max(warmup, 1)))
             optimizer.step()
             self.updates += 1
         else:
-            logger.warning("update skipped: loss %s, gradient norm %s", metrics["loss"], norm)
+            logger.warning(
+                "update skipped: loss %s, gradient norms %s and %s", metrics["loss"], norm, others
+            )
         if not counted:
             return None
         return {**metrics, "grad_norm": norm, "skipped_updates": float(not finite)}
+
+    def _in_groups(self, parameters: list[torch.nn.Parameter]) -> Any:
+        """The parameters as the optimizer takes them."""
+        return parameters
+
+    def _set_lr(self, optimizer: Any, share: float) -> None:
+        """Sets the learning rate to a share of the full one, while it warms up."""
+        self._set_optimizer_lr(optimizer, self.config.lr * share)
+
+    def _learn_values(self, rows: Rows, factor: float) -> None:
+        """Adds the gradients of a critic; there is none here."""
+
+    def _clip_gradients(self) -> tuple[float, float]:
+        """Clips the gradients; returns their norm before that, and that of a critic's, here 0."""
+        return self._clipped(self._parameters), 0.0
+
+    def _clipped(self, parameters: Sequence[torch.nn.Parameter]) -> float:
+        limit = self.config.grad_clip or float("inf")
+        return float(gathered(torch.nn.utils.clip_grad_norm_(parameters, limit)))
 
     def _check_mismatch(self, mismatch: float) -> None:
         module: Any = self.module[DEFAULT_MODULE_ID]
@@ -507,20 +532,30 @@ class TextLearner(TorchLearner):
             advantage=column(rows.advantages),
             weight=column((rows.weights * factor).astype(np.float32)),
             reference_logprobs=column(rows.reference[counted]) if regularized else None,
+            token_advantage=None
+            if rows.token_advantages is None
+            else column(rows.token_advantages[counted]),
         )
 
-    def _add_up_gradients(self) -> None:
+    def _add_up_gradients(self, counted: bool) -> None:
         """Adds the gradients up over the learners; a parameter without one gets zeros.
 
         AdamW moves a parameter whose gradient is zero by its momentum, and leaves one without a
-        gradient where it is; so one learner gets zeros as several do. A mini-batch without a
-        counted token does not come here: no parameter gets a gradient, and none moves.
+        gradient where it is; so one learner gets zeros as several do.
+
+        Args:
+            counted: Whether some learner's mini-batch has a counted token; else no parameter gets a
+                gradient, and none moves.
         """
-        for parameter in self._parameters:
+        if counted:
+            self._add_up(self._parameters)
+
+    def _add_up(self, parameters: Sequence[torch.nn.Parameter]) -> None:
+        for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         if self.distributed and not self._sharded:
-            add_up([p.grad for p in self._parameters if p.grad is not None])
+            add_up([p.grad for p in parameters if p.grad is not None])
 
     def _measured(self) -> tuple[dict[str, float], int]:
         """Metrics of a mini-batch over all learners, and its number of counted tokens.

@@ -65,7 +65,8 @@ def setting_problems(settings: RunSettings) -> list[str]:
     if missing_engine(parameters.engine):
         config.training(engine="transformers")  # so is an engine
     wrong = _invalid(config)
-    if parameters.group_size == 1 and not parameters.credit.partition(":")[2]:
+    own_rule = bool(parameters.credit.partition(":")[2])
+    if parameters.group_size == 1 and parameters.compares_rollouts and not own_rule:
         wrong.append(
             f"group_size is 1: {settings.run.algorithm} compares the rollouts of a task with each"
             " other and learns nothing from one: give 2 or more"

@@ -150,6 +150,8 @@ def learner(settings: RunSettings, shape: Shape) -> Needs:
         held["weights, frozen"] = shape.parameters * size / shares
     elif parameters.kl_coeff > 0 or parameters.kl_coeff_format > 0:
         held["reference, frozen"] = shape.parameters * size / shares
+    if getattr(parameters, "critic", "") == "own":
+        held["critic of its own, trained"] = trained * 16
     if settings.run.num_learners > 1 and shares == 1:
         held["gradient buckets"] = min(BUCKET_BYTES, trained * 4)
     mixed = shape.dtype == "bfloat16"
@@ -249,7 +251,8 @@ def host(settings: RunSettings, shape: Shape) -> dict[str, float]:
         "weights on their way": trained * size * (2 if run.num_env_runners else 1)
     }
     if run.num_learners and parameters.max_learner_restarts:
-        needs["learners' kept state"] = trained * 12
+        networks = 2 if getattr(parameters, "critic", "") == "own" else 1
+        needs["learners' kept state"] = trained * 12 * networks
     if run.num_gpus_per_learner > 0:
         base = shape.parameters * (size if parameters.lora_rank else 4)
         needs["models being read"] = max(1, run.num_learners) * base

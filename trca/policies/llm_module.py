@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import torch
 from ray.rllib.core.rl_module.apis import InferenceOnlyAPI
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
-from torch import Tensor
+from torch import Tensor, nn
 
 from trca.policies.canary import digest
 from trca.policies.logits import score_tokens
-from trca.policies.lora import add_lora, has_lora, lora_off
+from trca.policies.lora import add_lora, has_lora, lora_as, lora_off
 from trca.policies.models import checkpoint_layers, load_model, load_tokenizer, resolve_dtype
 from trca.policies.sharding import shard
 from trca.policies.weights import export_weights, import_weights
+
+CRITIC: Final = "critic"
+"""Name of the critic's adapter, and how the names of the critic's weights begin in a state."""
+_HEAD: Final = f"{CRITIC}/head."
+_NETWORK: Final = f"{CRITIC}/network."
 
 
 class LLMModule(TorchRLModule, InferenceOnlyAPI):
@@ -36,12 +41,19 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
             the model without its adapter.
         lora_alpha: The adapter's product is multiplied by ``lora_alpha / lora_rank``; 32 by
             default.
+        critic: Where a critic's values come from: a linear head on the hidden states of the policy
+            (``trunk``), or of a network of its own (``own``) that starts as the policy does; with
+            LoRA that is a second adapter. Blank by default, for no critic. Env runners never keep
+            one.
+        value_heads: Number of values that the critic gives of a place; 1 by default.
         gradient_checkpointing: Whether the backward pass computes the activations of each layer
             again, which saves memory and costs a forward pass; False by default. Dropout stays off.
 
     Attributes:
         model: The causal LM.
         reference: Its frozen copy; absent without ``reference``, with LoRA, and on env runners.
+        value_head: The critic's linear head in float32, zero at first; absent without a critic.
+        critic: The critic's own network; absent with ``trunk``, with LoRA, and on env runners.
         dtype: The resolved dtype, ``float32`` or ``bfloat16``.
         sent: Digest of the weights that were last given to engines; blank before the first time.
         vocabulary: Number of ids that can be sampled.
@@ -64,10 +76,34 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
             add_lora(self.model, rank, int(config.get("lora_alpha", 32)), precision)
         elif config.get("reference", False) and not self.inference_only:
             self.reference = load_model(name, self.dtype).requires_grad_(False)
+        self.critic_kind = "" if self.inference_only else str(config.get("critic", ""))
+        if self.critic_kind:
+            width = self.model.config.get_text_config().hidden_size
+            self.value_head = nn.Linear(width, int(config.get("value_heads", 1)))
+            nn.init.zeros_(self.value_head.weight)
+            nn.init.zeros_(self.value_head.bias)
+        if self.critic_kind == "own" and rank:
+            add_lora(self.model, rank, int(config.get("lora_alpha", 32)), torch.float32, CRITIC)
+        elif self.critic_kind == "own":
+            self.critic = load_model(name, "float32").base_model
+            if config.get("gradient_checkpointing", False):
+                checkpoint_layers(self.critic)
 
     def get_non_inference_attributes(self) -> list[str]:
-        """The reference: env runners do without."""
-        return ["reference"]
+        """Reference and critic: env runners do without."""
+        return ["reference", "critic", "value_head"]
+
+    def critic_parameters(self) -> list[nn.Parameter]:
+        """The trained parameters that are the critic's alone."""
+        if not self.critic_kind:
+            return []
+        adapter = f".{CRITIC}.weight"
+        own = [
+            parameter
+            for name, parameter in self.named_parameters()
+            if name.startswith(f"{CRITIC}.") or (has_lora(self.model) and name.endswith(adapter))
+        ]
+        return [*own, *self.value_head.parameters()]
 
     def shard(self, device: str) -> None:
         """Splits policy and reference over the processes of the default group; all call this.
@@ -90,6 +126,33 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
                 yield self.model
         else:
             yield self.reference
+
+    @contextmanager
+    def _critic_network(self) -> Iterator[Any]:
+        if hasattr(self, "critic"):
+            yield self.critic
+        elif self.critic_kind == "own":
+            with lora_as(self.model, CRITIC):
+                yield self.model.base_model
+        else:
+            yield self.model.base_model
+
+    def values(self, *, input_ids: Tensor, row: Tensor, position: Tensor) -> Tensor:
+        """The critic's values of places: of the text up to and with the token that stands there.
+
+        Args:
+            input_ids: int64 (B, L), padded on the right, where causal attention never looks.
+            row: int64 (K,), the row of each place.
+            position: int64 (K,), the place.
+
+        Returns:
+            float32 (K, H), a value of each head.
+        """
+        autocast = torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self._mixed)
+        with self._critic_network() as network, autocast:
+            hidden = network(input_ids=input_ids, use_cache=False).last_hidden_state
+        found: Tensor = self.value_head(hidden[row, position].float())
+        return found
 
     def score(
         self,
@@ -138,10 +201,10 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         inference_only: bool = False,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """The policy's weights by the names of its own state dict, tied ones once.
+        """The policy's weights by the names of its own state dict, tied ones once; the critic's.
 
-        With LoRA they are the adapter's. What is frozen, such as the reference, is no part of the
-        state: ``setup`` reads it from the same place again.
+        With LoRA they are the adapter's. Engines get no critic. What is frozen, such as the
+        reference, is no part of the state: ``setup`` reads it from the same place again.
 
         Args:
             components: Ignored: there is one component.
@@ -151,15 +214,40 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
             kwargs: What else RLlib says.
         """
         if not inference_only:
-            return export_weights(self.model)
+            return {**export_weights(self.model), **self._critic_state()}
         weights = export_weights(self.model, getattr(torch, self.dtype))
         self.sent = digest(weights) if weights else ""
         return weights
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes the policy's weights.
+        """Takes the policy's weights, and the critic's where there is one.
 
         Raises:
             ValueError: When names or shapes are not those of the model.
         """
-        import_weights(self.model, state)
+        policy = {k: v for k, v in state.items() if not k.startswith(f"{CRITIC}/")}
+        import_weights(self.model, policy)
+        if not self.critic_kind:
+            return
+        import_weights(self.value_head, _part(state, _HEAD))
+        if hasattr(self, "critic"):
+            import_weights(self.critic, _part(state, _NETWORK))
+        elif self.critic_kind == "own":
+            import_weights(self.model, _part(state, _NETWORK), CRITIC)
+
+    def _critic_state(self) -> dict[str, Any]:
+        if not self.critic_kind:
+            return {}
+        network: dict[str, Any] = {}
+        if hasattr(self, "critic"):
+            network = export_weights(self.critic)
+        elif self.critic_kind == "own":
+            network = export_weights(self.model, adapter=CRITIC)
+        return {
+            **{_HEAD + name: array for name, array in export_weights(self.value_head).items()},
+            **{_NETWORK + name: array for name, array in network.items()},
+        }
+
+
+def _part(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}

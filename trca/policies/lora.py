@@ -23,6 +23,7 @@ The layer computes ``W x + alpha / rank * B A x``.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -71,7 +72,8 @@ def add_lora(
         fan_in_fan_out=any(isinstance(m, Conv1D) for m in model.modules()),
         task_type="CAUSAL_LM",
     )
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Already found a `peft_config`")  # a second adapter
         torch.manual_seed(0)
         model.add_adapter(config, name)
     for layer in _layers(model):

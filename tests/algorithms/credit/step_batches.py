@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tests.algorithms.credit.critic_values import critic_values
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.records import StepBatch
 
@@ -89,7 +90,11 @@ def batches(draw, outcomes=(0.0, 1.0)):
 def what_it_reads(rule, batch):
     """What a rule reads beyond the batch, made up of its columns."""
     outcomes = np.array([batch.reward[batch.rollout == rollout].sum() for rollout in batch.rollout])
-    made_up = {"answer_logprobs": -1.0 - batch.context, "final_f1": outcomes}
+    made_up = {
+        "answer_logprobs": -1.0 - batch.context,
+        "final_f1": outcomes,
+        "values": critic_values(batch, [[0.1 * context + 0.3] for context in batch.context]),
+    }
     return {name: made_up[name] for name in bind_credit(rule, {}).reads}
 
 

@@ -12,15 +12,15 @@ from trca.algorithms import ALGORITHMS
 from trca.algorithms.credit import CREDIT_RULES, bind_credit
 
 RULES = sorted(a.config_class.parameters_class.own_rule() for a in ALGORITHMS.values())
-ON_THE_BATCH = {"reinforce_plus_plus"}
+ON_THE_BATCH = {"reinforce_plus_plus", "turn_ppo"}
 """Rules whose statistics are those of the whole batch."""
-BESIDE_OUTCOMES = {"trca", "igpo"}
-"""Rules that credit judgments, or what was learned about the answer."""
+BESIDE_OUTCOMES = {"trca", "igpo", "turn_ppo"}
+"""Rules that credit judgments, what was learned about the answer, or what a critic says."""
 few = settings(max_examples=25)
 
 
 def credit(name, batch):
-    return CREDIT_RULES.get(name)(batch, **what_it_reads(name, batch))
+    return bind_credit(name, {})(batch, **what_it_reads(name, batch))
 
 
 def test_each_algorithm_has_a_registered_rule_of_its_own():
@@ -30,7 +30,7 @@ def test_each_algorithm_has_a_registered_rule_of_its_own():
 @pytest.mark.parametrize("name", RULES)
 def test_it_gives_one_finite_advantage_a_step_and_none_for_none(name):
     batch = step_batch([2, 1], [0, 0], [0, 1, 0], [0, 0, 0])
-    assert bind_credit(name, {})(batch, **what_it_reads(name, batch)).shape == (3,)
+    assert credit(name, batch).shape == (3,)
     assert credit(name, step_batch([], [], [], [])).shape == (0,)
 
 

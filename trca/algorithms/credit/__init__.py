@@ -11,13 +11,20 @@ names as a parameter: see `trca.algorithms.credit.reads`.
 """
 
 from trca.algorithms.credit.reads import READS, Read, Sources
-from trca.algorithms.credit.registry import CREDIT_RULES, BoundRule, CreditRule, bind_credit
+from trca.algorithms.credit.registry import (
+    CREDIT_RULES,
+    BoundRule,
+    Credited,
+    CreditRule,
+    bind_credit,
+)
 
 __all__ = [
     "CREDIT_RULES",
     "READS",
     "BoundRule",
     "CreditRule",
+    "Credited",
     "Read",
     "Sources",
     "bind_credit",

@@ -15,6 +15,7 @@ gold_answers      The right answers of its task, a tuple of texts. Gold.
 gold_passages     The texts that support them, a tuple. Gold.
 answer_logprobs   Mean log-probability of the right answer's tokens, were it given now. Gold.
 final_f1          F1 of the answer that its rollout gave.
+values            What the critic says; see `trca.algorithms.critic.Values`.
 ================  ==================================================================================
 
 A run without what a read is made of is refused when it is built. A rule that reads *gold*, the
@@ -93,6 +94,7 @@ READS: Final[Registry[Read]] = Registry(
         "final_f1": "trca.algorithms.answers:FINAL_F1",
         "gold_answers": "trca.algorithms.gold:GOLD_ANSWERS",
         "gold_passages": "trca.algorithms.gold:GOLD_PASSAGES",
+        "values": "trca.algorithms.critic:VALUES",
     },
 )
 """Reads by name."""

@@ -15,8 +15,25 @@ from trca.algorithms.records import StepBatch
 from trca.common.names import nearest
 from trca.common.registry import Registry
 
-CreditRule = Callable[..., NDArray[np.float64]]
-"""``rule(batch: StepBatch, **parameters)`` gives one advantage a step, float64 (S,)."""
+
+@dataclass(frozen=True)
+class Credited:
+    """What a rule gives where one advantage a step does not say all.
+
+    Attributes:
+        advantages: float64 (S,), one a step.
+        token_advantages: float64 (sum of R,), one for each response token in place of the step's.
+        value_targets: float64 (sum of R, H), what the critic is to say of the text before each
+            response token; nan where it learns nothing.
+    """
+
+    advantages: NDArray[np.float64]
+    token_advantages: NDArray[np.float64] | None = None
+    value_targets: NDArray[np.float64] | None = None
+
+
+CreditRule = Callable[..., NDArray[np.float64] | Credited]
+"""``rule(batch: StepBatch, **parameters)`` gives one advantage a step, float64 (S,), or more."""
 
 CREDIT_RULES: Final[Registry[CreditRule]] = Registry("credit rule")
 """Credit rules by name; ``@CREDIT_RULES.register("mine")`` adds one."""
@@ -42,7 +59,7 @@ class BoundRule:
         return tuple(name for name in self.reads if READS.get(name).gold)
 
     def __call__(self, batch: StepBatch, **read: Any) -> NDArray[np.float64]:
-        """The advantages of a batch.
+        """The advantages of a batch; `credit` gives all that the rule says.
 
         Args:
             batch: S steps.
@@ -51,19 +68,38 @@ class BoundRule:
         Raises:
             ValueError: For a result that is not one finite number a step.
         """
-        advantages = np.asarray(self._rule(batch, **self._parameters, **read), dtype=np.float64)
-        if advantages.shape != (len(batch),):
+        return self.credit(batch, **read).advantages
+
+    def credit(self, batch: StepBatch, **read: Any) -> Credited:
+        """What the rule says of a batch.
+
+        Args:
+            batch: S steps.
+            read: What the rule reads, by name.
+
+        Raises:
+            ValueError: For a result that is not one finite number a step.
+        """
+        said = self._rule(batch, **self._parameters, **read)
+        credit = said if isinstance(said, Credited) else Credited(np.asarray(said, np.float64))
+        shape = credit.advantages.shape
+        if shape != (len(batch),):
             raise ValueError(
-                f"credit rule {self.name!r} returned shape {advantages.shape} for {len(batch)}"
-                " steps: return one advantage a step"
+                f"credit rule {self.name!r} returned shape {shape} for {len(batch)} steps:"
+                " return one advantage a step"
             )
+        self._refuse_infinite(credit.advantages, "step")
+        if credit.token_advantages is not None:
+            self._refuse_infinite(credit.token_advantages, "token")
+        return credit
+
+    def _refuse_infinite(self, advantages: NDArray[np.float64], of: str) -> None:
         if not np.isfinite(advantages).all():
             row = int(np.flatnonzero(~np.isfinite(advantages))[0])
             raise ValueError(
-                f"credit rule {self.name!r} returned {advantages[row]} for step {row}: return"
+                f"credit rule {self.name!r} returned {advantages[row]} for {of} {row}: return"
                 " finite numbers"
             )
-        return advantages
 
 
 def bind_credit(name: str, parameters: Mapping[str, Any]) -> BoundRule:

@@ -42,6 +42,7 @@ class ReinforcePlusPlusParameters(TextParameters):
     """Hyperparameters of REINFORCE++."""
 
     algorithm = "ReinforcePlusPlus"
+    compares_rollouts = False
 
     credit: Credit = "reinforce_plus_plus"
     gamma: Probability = own_default("gamma", 1.0)
