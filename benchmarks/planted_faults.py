@@ -274,6 +274,13 @@ FAULTS = (
         "tests/algorithms/test_options.py",
     ),
     Fault(
+        "a rule's own parameter ignored",
+        "algorithms/credit/registry.py",
+        "parameters = {**parameters, **own}",
+        "_ = {**parameters, **own}",
+        "tests/algorithms/credit/test_registry.py",
+    ),
+    Fault(
         "outcome_scale ignored",
         "algorithms/trca/credit.py",
         "outcome_scale * batch.reward + rubric",

@@ -5,7 +5,11 @@ import pytest
 
 from tests.algorithms.test_training import assert_same, tokens_of, weights_of
 from trca.algorithms import TRCA, FilteredBCConfig, GRPOConfig, TRCAConfig
+from trca.algorithms.credit import CREDIT_RULES
 from trca.algorithms.filtering import teaching_groups
+from trca.algorithms.records import StepBatch, advantages_of
+from trca.algorithms.trca.credit import failed_share
+from trca.rubric import Budgets
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -51,6 +55,23 @@ def test_without_success_rubric_credit_is_kept_where_outcomes_have_none(make_con
     result = algorithm.train()
     assert (result["success_rate"], result["left_out_rollouts"]) == (0.0, 0)
     assert any(not np.array_equal(before[n], w) for n, w in weights_of(algorithm).items())
+    algorithm.stop()
+
+
+def test_a_shrinking_rubric_shows_its_whole_budgets_and_credits_by_its_share(make_config):
+    settings = {"outcome_scale": 10.0, "budget_schedule": "group_success", "lambda_": 0.5}
+    algorithm = make_config(TRCAConfig, **settings).build_algo()
+    result = algorithm.train()
+    rollouts, categories = algorithm.rollouts, algorithm._operators.categories
+    batch = StepBatch.from_rollouts(rollouts, categories)
+    shares = np.unique(failed_share(batch))
+    assert ((shares > 0) & (shares < 1)).any()
+    rule = CREDIT_RULES.get("trca")
+    np.testing.assert_array_equal(advantages_of(rollouts), rule(batch, **settings))
+    assert not np.allclose(advantages_of(rollouts), rule(batch, lambda_=0.5))
+    told = [step.foundational for rollout in rollouts for step in rollout.steps]
+    np.testing.assert_allclose(told, batch.rubric_rewards(Budgets()).foundational, atol=1e-9)
+    assert result["foundational_reward"] == pytest.approx(np.mean(told))
     algorithm.stop()
 
 
