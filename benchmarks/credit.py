@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from trca.algorithms.credit import CREDIT_RULES, bind_credit
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize
+from trca.algorithms.critic import Values
 from trca.algorithms.grpo.credit import trajectory_advantage
 from trca.algorithms.records import StepBatch
 from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward
@@ -65,6 +66,7 @@ def random_batch(steps: int, seed: int = 0) -> StepBatch:
         terminated=last & won[rollout],
         truncated=last & ~won[rollout],
         won=last & won[rollout],
+        texts=tuple(f"[1] Ada: note {k}.\n[2] Hill {k + 1}: a town {k}." for k in range(61)),
     )
 
 
@@ -144,8 +146,18 @@ def what_it_reads(rule: str, batch: StepBatch) -> dict[str, Any]:
     made_up = {
         "answer_logprobs": -1.0 - batch.context % 7 / 7,
         "final_f1": np.bincount(batch.rollout, batch.reward)[batch.rollout],
+        "gold_passages": [("Ada: She wrote notes.", "Lum Hill: A town in the north.")] * len(batch),
+        "values": _made_up_values(batch),
     }
     return {name: made_up[name] for name in bind_credit(rule, {}).reads}
+
+
+def _made_up_values(batch: StepBatch) -> Values:
+    """A value for each state, at the one token of each response."""
+    state = (batch.context % 7 / 7)[:, None]
+    ends = (batch.terminated | batch.truncated)[:, None]
+    one = np.ones(len(batch), dtype=np.int64)
+    return Values(state, np.where(ends, 0.0, np.roll(state, -1, 0)), one, state, one > 0)
 
 
 def worst_cases(steps: int, length: int = 1000) -> None:

@@ -48,6 +48,7 @@ REWARDFLOW = "tests/algorithms/rewardflow/test_credit.py"
 NODES = "tests/algorithms/test_nodes.py"
 AHEAD = "tests/algorithms/test_sampling_ahead.py"
 REPLAY = "tests/algorithms/test_replay.py"
+STEPSEARCH = "tests/algorithms/stepsearch/test_credit.py"
 TURN_PPO = "tests/algorithms/turn_ppo/test_credit.py"
 CRITIC = "tests/algorithms/test_critic.py"
 READS = "tests/algorithms/credit/test_reads.py"
@@ -391,6 +392,27 @@ FAULTS = (
         "lambda ahead: gamma * ahead",
         "lambda ahead: ahead",
         REWARDFLOW,
+    ),
+    Fault(
+        "StepSearch pays for gold that was found before",
+        "algorithms/stepsearch/credit.py",
+        "best = np.maximum(best, now)",
+        "best = now",
+        STEPSEARCH,
+    ),
+    Fault(
+        "StepSearch forgets what was seen",
+        "algorithms/stepsearch/credit.py",
+        "seen.update(found[row])",
+        "seen = set(found[row])",
+        STEPSEARCH,
+    ),
+    Fault(
+        "StepSearch pays the answer on every step",
+        "algorithms/stepsearch/credit.py",
+        "rewards[ends] += final_f1[ends]",
+        "rewards += final_f1",
+        STEPSEARCH,
     ),
     Fault(
         "IGPO gains of the step before",

@@ -66,6 +66,7 @@ class Rooms(TextEnv):
         leaking: Tasks whose second step raises.
         poison: A folder: whoever takes a step removes one of its files, if it has any, and its
             process is killed.
+        passages: Whether the gold has a passage.
     """
 
     adapter_class = RoomsAdapter
@@ -80,8 +81,10 @@ class Rooms(TextEnv):
         broken: tuple[str, ...] = (),
         leaking: tuple[str, ...] = (),
         poison: str = "",
+        passages: bool = False,
     ) -> None:
         super().__init__(split, max_steps)
+        self._passages = ("the key is in room 1.",) if passages else ()
         self._poison = Path(poison) if poison else None
         self._wind, self._broken, self._leaking = wind, broken, leaking
         self._tasks = tuple(f"{split}-{k}" for k in range(tasks))
@@ -104,7 +107,9 @@ class Rooms(TextEnv):
 
     def gold(self, task_id: str) -> Gold:
         answers = (f"the key of {task_id}", "a key")
-        return Gold(answers, answer_actions=tuple(f"say {answer}" for answer in answers))
+        return Gold(
+            answers, self._passages, answer_actions=tuple(f"say {answer}" for answer in answers)
+        )
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:
         if task_id in self._broken:

@@ -12,15 +12,15 @@ from ray.tune.registry import get_trainable_cls
 from trca.algorithms import ALGORITHMS
 from trca.algorithms.records import advantages_of
 
-GOLD = {"IGPO"}
-"""Algorithms that read the right answers of their training tasks."""
+GOLD = {"IGPO", "StepSearch"}
+"""Algorithms that read the hidden truth of their training tasks."""
 pytestmark = pytest.mark.usefixtures("cluster")
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_it_trains_an_iteration(make_config, name):
     settings = {"tasks_per_iteration": 2, "group_size": 2, "gold_in_training": name in GOLD}
-    config = make_config(ALGORITHMS[name].config_class, **settings)
+    config = make_config(ALGORITHMS[name].config_class, {"passages": name in GOLD}, **settings)
     algorithm = cloudpickle.loads(cloudpickle.dumps(config)).build_algo()
     assert type(algorithm) is get_trainable_cls(name) is ALGORITHMS[name]
     before = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]

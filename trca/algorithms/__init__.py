@@ -24,6 +24,7 @@ from trca.algorithms.igpo import IGPO, IGPOConfig
 from trca.algorithms.reinforce_plus_plus import ReinforcePlusPlus, ReinforcePlusPlusConfig
 from trca.algorithms.rewardflow import RewardFlow, RewardFlowConfig
 from trca.algorithms.rloo import RLOO, RLOOConfig
+from trca.algorithms.stepsearch import StepSearch, StepSearchConfig
 from trca.algorithms.text_algorithm import TextAlgorithm
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.trca import TRCA, TRCAConfig
@@ -57,6 +58,8 @@ __all__ = [
     "ReinforcePlusPlusConfig",
     "RewardFlow",
     "RewardFlowConfig",
+    "StepSearch",
+    "StepSearchConfig",
     "TRCAConfig",
     "TextAlgorithm",
     "TextAlgorithmConfig",
@@ -84,6 +87,7 @@ ALGORITHMS: dict[str, type[TextAlgorithm]] = {
         IGPO,
         FilteredBC,
         TurnPPO,
+        StepSearch,
     )
 }
 """The algorithms by the names they are registered under."""

@@ -7,14 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.algorithms.credit.step_batches import batches, step_batch, take_rollouts, what_it_reads
+from tests.algorithms.credit.step_batches import (
+    TEXTS,
+    batches,
+    step_batch,
+    take_rollouts,
+    what_it_reads,
+)
 from trca.algorithms import ALGORITHMS
 from trca.algorithms.credit import CREDIT_RULES, bind_credit
 
 RULES = sorted(a.config_class.parameters_class.own_rule() for a in ALGORITHMS.values())
-ON_THE_BATCH = {"reinforce_plus_plus", "turn_ppo"}
+ON_THE_BATCH = {"reinforce_plus_plus", "turn_ppo", "stepsearch"}
 """Rules whose statistics are those of the whole batch."""
-BESIDE_OUTCOMES = {"trca", "igpo", "turn_ppo"}
+BESIDE_OUTCOMES = {"trca", "igpo", "turn_ppo", "stepsearch"}
 """Rules that credit judgments, what was learned about the answer, or what a critic says."""
 few = settings(max_examples=25)
 
@@ -29,7 +35,7 @@ def test_each_algorithm_has_a_registered_rule_of_its_own():
 
 @pytest.mark.parametrize("name", RULES)
 def test_it_gives_one_finite_advantage_a_step_and_none_for_none(name):
-    batch = step_batch([2, 1], [0, 0], [0, 1, 0], [0, 0, 0])
+    batch = step_batch([2, 1], [0, 0], [0, 1, 0], [0, 0, 0], texts=TEXTS)
     assert credit(name, batch).shape == (3,)
     assert credit(name, step_batch([], [], [], [])).shape == (0,)
 
