@@ -8,7 +8,7 @@ from trca.tune_configs.files import assign, read, shipped
 from trca.tune_configs.settings import RunSettings
 
 PAPER = sorted(name for name in shipped() if name.startswith("paper/"))
-OTHERS = {"search_r1_grpo", "r1_instruct", "zerosearch", "igpo"}
+OTHERS = {"search_r1_grpo", "search_r1_ppo", "r1_instruct", "zerosearch", "stepsearch", "igpo"}
 """What the paper compares with; the other presets are its own runs."""
 DATA = {
     "trca/ALFWorld-v0": {"env_config.games": "small"},
@@ -66,7 +66,7 @@ def test_a_preset_trains_for_an_iteration(name, cluster):
     settings = RunSettings.resolve(assign(read(name), shrunk(name)), name)
     flat = settings.flat()
     assert (flat["template"], flat["dtype"]) == ("paper", "bfloat16")
-    assert (flat["sharding"] == "fsdp") == ("1.5b" not in name)
+    assert (flat["sharding"] == "fsdp") == ("1.5b" not in name and "critic" not in flat)
     algorithm = settings.algorithm_config().build_algo()
     results = algorithm.train()
     algorithm.stop()
