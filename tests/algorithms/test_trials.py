@@ -84,6 +84,7 @@ def test_a_plan_leads_to_success(make_config):
     batch, prompts = played(make_config, SING, SING, reply("Take\nthe key."), TAKE)
     [rollout] = batch.rollouts
     assert (rollout.won, rollout.measures["trials"], len(prompts)) == (True, 2, 4)
+    assert "Thought: la\nAction: sing\nObservation 2: You are in room 1." in prompts[1]
     assert "Thought: la\nAction: sing\nObservation 3: You are in room 1." in prompts[2]
     assert "earlier, failed trials of this task:\nTrial 1: Take the key.\n" in prompts[3]
     assert not any("Trial" in prompt for prompt in prompts[:3])
