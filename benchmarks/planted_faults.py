@@ -50,6 +50,7 @@ AHEAD = "tests/algorithms/test_sampling_ahead.py"
 REPLAY = "tests/algorithms/test_replay.py"
 STEPSEARCH = "tests/algorithms/stepsearch/test_credit.py"
 TURN_PPO = "tests/algorithms/turn_ppo/test_credit.py"
+HCAPO = "tests/algorithms/hcapo/test_credit.py"
 CRITIC = "tests/algorithms/test_critic.py"
 READS = "tests/algorithms/credit/test_reads.py"
 REINFORCE = "tests/algorithms/reinforce_plus_plus/test_credit.py"
@@ -96,6 +97,20 @@ FAULTS = (
         "discounted_returns(differences, step, token_gamma * gae_lambda)",
         "discounted_returns(differences, batch.rollout[step], token_gamma * gae_lambda)",
         TURN_PPO,
+    ),
+    Fault(
+        "hindsight that takes credit from a success",
+        "algorithms/hcapo/credit.py",
+        "step = np.where(won, np.maximum(step, 0.0), step)",
+        "step = np.where(won, step, np.maximum(step, 0.0))",
+        HCAPO,
+    ),
+    Fault(
+        "hindsight compared over the whole batch",
+        "algorithms/hcapo/credit.py",
+        "mean = (np.bincount(number, likely, len(starts)) / lengths)[number]",
+        "mean = np.full(len(batch), likely.mean())",
+        HCAPO,
     ),
     # Critic
     Fault(

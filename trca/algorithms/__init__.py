@@ -19,6 +19,7 @@ from trca.algorithms.gagpo import GAGPO, GAGPOConfig
 from trca.algorithms.gigpo import GiGPO, GiGPOConfig
 from trca.algorithms.graphgpo import GraphGPO, GraphGPOConfig
 from trca.algorithms.grpo import GRPO, GRPOConfig
+from trca.algorithms.hcapo import HCAPO, HCAPOConfig
 from trca.algorithms.hgpo import HGPO, HGPOConfig
 from trca.algorithms.igpo import IGPO, IGPOConfig
 from trca.algorithms.reinforce_plus_plus import ReinforcePlusPlus, ReinforcePlusPlusConfig
@@ -35,6 +36,7 @@ __all__ = [
     "G2PO",
     "GAGPO",
     "GRPO",
+    "HCAPO",
     "HGPO",
     "IGPO",
     "RLOO",
@@ -51,6 +53,7 @@ __all__ = [
     "GiGPOConfig",
     "GraphGPO",
     "GraphGPOConfig",
+    "HCAPOConfig",
     "HGPOConfig",
     "IGPOConfig",
     "RLOOConfig",
@@ -86,6 +89,7 @@ ALGORITHMS: dict[str, type[TextAlgorithm]] = {
         GAGPO,
         IGPO,
         FilteredBC,
+        HCAPO,
         TurnPPO,
         StepSearch,
     )

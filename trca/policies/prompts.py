@@ -135,6 +135,22 @@ class Prompter:
             " raise max_prompt_tokens"
         )
 
+    def with_note(self, prompt_ids: NDArray[np.int32], note: str) -> NDArray[np.int32]:
+        """A prompt with a line more, before what the chat template puts after the text.
+
+        Args:
+            prompt_ids: int32 (P,), of `encode`.
+            note: The line.
+        """
+        one, other = self._ids("a"), self._ids("b")
+        after = 0
+        while self._chat and after < len(one) and one[-1 - after] == other[-1 - after]:
+            after += 1
+        ids = self._tokenizer(note, add_special_tokens=False)["input_ids"]
+        end = len(prompt_ids) - after
+        note_ids = np.array(ids, dtype=np.int32)
+        return np.concatenate([prompt_ids[:end], note_ids, prompt_ids[end:]])
+
     def _ids(self, text: str) -> list[int]:
         if self._chat:
             ids = self._tokenizer.apply_chat_template(

@@ -94,6 +94,7 @@ def what_it_reads(rule, batch):
         "answer_logprobs": -1.0 - batch.context,
         "final_f1": outcomes,
         "gold_passages": [("a blue cup",)] * len(batch),
+        "hindsight_logprobs": -0.5 - batch.context,
         "values": critic_values(batch, [[0.1 * context + 0.3] for context in batch.context]),
     }
     return {name: made_up[name] for name in bind_credit(rule, {}).reads}

@@ -8,15 +8,16 @@ says otherwise, and stays a pure function::
                                                                            gold_passages)]
         ...
 
-================  ==================================================================================
-name              what it is, one a step
-================  ==================================================================================
-gold_answers      The right answers of its task, a tuple of texts. Gold.
-gold_passages     The texts that support them, a tuple. Gold.
-answer_logprobs   Mean log-probability of the right answer's tokens, were it given now. Gold.
-final_f1          F1 of the answer that its rollout gave.
-values            What the critic says; see `trca.algorithms.critic.Values`.
-================  ==================================================================================
+==================  ================================================================================
+name                what it is, one a step
+==================  ================================================================================
+gold_answers        The right answers of its task, a tuple of texts. Gold.
+gold_passages       The texts that support them, a tuple. Gold.
+answer_logprobs     Mean log-probability of the right answer's tokens, were it given now. Gold.
+final_f1            F1 of the answer that its rollout gave.
+hindsight_logprobs  How likely its action is to a policy that knows that its rollout succeeded.
+values              What the critic says; see `trca.algorithms.critic.Values`.
+==================  ================================================================================
 
 A run without what a read is made of is refused when it is built. A rule that reads *gold*, the
 right answer or what leads to it, is refused unless ``gold_in_training`` is set, so the config of a
@@ -94,6 +95,7 @@ READS: Final[Registry[Read]] = Registry(
         "final_f1": "trca.algorithms.answers:FINAL_F1",
         "gold_answers": "trca.algorithms.gold:GOLD_ANSWERS",
         "gold_passages": "trca.algorithms.gold:GOLD_PASSAGES",
+        "hindsight_logprobs": "trca.algorithms.hcapo.hindsight:HINDSIGHT_LOGPROBS",
         "values": "trca.algorithms.critic:VALUES",
     },
 )
