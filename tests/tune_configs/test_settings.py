@@ -16,7 +16,7 @@ OFFLINE = [name for name in RUNS if not name.startswith("paper/")]
 @pytest.mark.parametrize("name", RUNS)
 def test_every_shipped_run_resolves(name):
     settings = RunSettings.resolve(read(name), name, need_data=name in OFFLINE)
-    assert settings.flat()["algorithm"] == "TRCA"
+    assert settings.flat()["algorithm"] == read(name)["algorithm"]
     assert RunSettings.resolve(settings.flat(), need_data=name in OFFLINE) == settings
 
 
