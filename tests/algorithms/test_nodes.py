@@ -102,16 +102,16 @@ def test_a_learner_and_an_env_runner_of_a_preset_share_each_gpu(nodes, grouped):
     bundles = TRCA.default_resource_request(config).bundles
     group = placement_group(bundles, strategy="PACK")
     assert group.wait(30)
-    holders = []
-    for number, bundle in enumerate(bundles):
+    if not grouped:
+        ray.util.remove_placement_group(group)
+    holders, gpus = [], []
+    for number, bundle in enumerate(bundles):  # one after the other: RLlib waits for its runners
         if share := bundle.get("GPU", 0):
             inside = PlacementGroupSchedulingStrategy(group, number)
             there = inside if grouped else NodeAffinitySchedulingStrategy(node.node_id, soft=False)
-            holders.append(Holder.options(num_gpus=share, scheduling_strategy=there).remote())
-    if not grouped:
-        ray.util.remove_placement_group(group)
-    shares = ray.get([holder.gpus.remote() for holder in holders])
-    gpus = [int(gpu) for (gpu,) in shares]
+            holder = Holder.options(num_gpus=share, scheduling_strategy=there).remote()
+            gpus += ray.get(holder.gpus.remote(), timeout=60)
+            holders.append(holder)
     assert [sorted(gpus[:4]), sorted(gpus[4:])] == [[0, 1, 2, 3]] * 2
     for holder in holders:
         ray.kill(holder)
