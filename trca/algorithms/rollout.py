@@ -345,7 +345,7 @@ class RolloutLoop:
             timeout = min(self._tick, patience) if unflushed and patience else self._tick
             arrivals = self._arrivals(arrived, bool(generating), seconds, timeout)
             if any(e in generating and f is e.pending for e, f in arrivals):
-                self._engine_failed = all(f.exception() for e, f in arrivals if e in generating)
+                self._engine_failed = any(f.exception() for e, f in arrivals if e in generating)
             for episode, future in arrivals:
                 if future is not episode.pending:  # it was given up
                     continue
