@@ -74,9 +74,13 @@ def model(tmp_path_factory):
 
 
 def test_react_and_reflexion_play_whole_episodes_at_a_real_server(folder, model, free_port):
+    # An even task takes two steps: with one, whatever the model samples, Reflexion tries again.
+    plays = {"react": 4, "reflexion": 1}
     with served(model, free_port) as url:
-        for agent in ("react", "reflexion"):
-            result = at(url, f"--agent={agent}", f"--model={model}", f"--output={agent}")
+        for agent, max_steps in plays.items():
+            env = f"--set=env={TOY}:Rooms", f"--set=env_config={{tasks: 4, max_steps: {max_steps}}}"
+            named = f"--agent={agent}", f"--model={model}", f"--output={agent}"
+            result = evaluate(f"--base-url={url}", *named, env=env)
             assert result.exit_code == 0, result.output
             assert "Endpoint: " in result.output
             [path] = Path(agent).glob("*.json")
@@ -87,15 +91,13 @@ def test_react_and_reflexion_play_whole_episodes_at_a_real_server(folder, model,
             [path] = Path(agent).glob("*.jsonl")
             played = list(read_rollouts(path))
             assert [r.task_id for r in played] == [f"valid-{k}" for k in range(4)]
-            assert all(r.won or len(r.steps) == 4 for r in played)
-            acted = [step for r in played for step in r.steps]
-            assert sum(step.action in ACTIONS for step in acted) > len(acted) / 2
+            assert all(r.won or len(r.steps) == max_steps for r in played)
+            assert any(step.action in ACTIONS for r in played for step in r.steps)
             for before, step in [pair for r in played for pair in pairwise(r.steps)]:
                 prompt = bytes(step.prompt_ids.tolist()).decode()
                 assert f"{without_end(before.response)}\nObservation " in prompt
-    assert any(r.measures["trials"] > 1 for r in played)
     assert told["trials"] == 3
-    assert {o["measures"]["trials"] for o in told["outcomes"]} <= {1, 2, 3}
+    assert [r.measures["trials"] for r in played[::2]] == [3, 3]
     assert_no_key(folder, result)
 
 
