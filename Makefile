@@ -1,6 +1,6 @@
 # make train   sets everything up and trains the embedded quickstart
 # make test    sets everything up and runs the tests
-# make test-slow  runs the tests that start whole runs and clusters, and kill them
+# make test-slow  runs the tests that start clusters and several learners, and kill them
 # make test-vllm  sets up an environment with vLLM and runs the tests of the vLLM engine
 # make lint    sets everything up and checks style and types
 # make .venv   sets everything up, and no more

@@ -260,6 +260,7 @@ def test_two_iterations_with_a_critic_and_a_checkpoint_between(make_config, tmp_
     assert (folder / "model.safetensors").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_number_of_learners_gives_the_same_weights(make_config, kind):
     results = []

@@ -49,9 +49,8 @@ def weights_of(group):
     return group.get_weights()[DEFAULT_MODULE_ID]
 
 
-@pytest.mark.parametrize(
-    ("learners", "sharding"), [(1, "none"), pytest.param(2, "fsdp", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("learners", "sharding"), [(1, "none"), (2, "fsdp")])
 def test_a_killed_learner_costs_no_update(make_config, tmp_path, learners, sharding):
     alive = tmp_path / "alive"
     alive.touch()
@@ -80,6 +79,7 @@ def test_a_killed_learner_costs_no_update(make_config, tmp_path, learners, shard
     others.shutdown()
 
 
+@pytest.mark.slow
 def test_sharded_learners_train_push_save_and_are_exported(make_config, tmp_path):
     settings = {"num_learners": 2, "sharding": "fsdp", "minibatch_size": 256}
     algorithm = make_config(**settings).build_algo()

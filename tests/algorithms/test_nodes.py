@@ -93,6 +93,7 @@ class Holder:
         return ray.get_gpu_ids()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grouped", [True, False], ids=["in Tune", "alone"])
 def test_a_learner_and_an_env_runner_of_a_preset_share_each_gpu(nodes, grouped):
     """Ray counts GPUs and does not look at them, so a machine without any will do."""

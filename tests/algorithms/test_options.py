@@ -14,6 +14,7 @@ from trca.rubric import Budgets
 pytestmark = pytest.mark.usefixtures("cluster")
 
 
+@pytest.mark.slow
 def test_groups_without_advantages_are_replaced_whatever_the_number_of_runners(make_config):
     seen, weights = [], []
     for runners in (0, 2):

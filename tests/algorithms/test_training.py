@@ -95,6 +95,7 @@ def test_an_iteration_changes_the_weights_and_reports_its_metrics(make_config, c
     algorithm.stop()
 
 
+@pytest.mark.slow
 def test_rollouts_do_not_depend_on_the_number_of_runners_and_a_killed_one_costs_nothing(
     make_config, tmp_path
 ):

@@ -43,6 +43,7 @@ def test_a_result_becomes_one_row_of_numbers():
     }
 
 
+@pytest.mark.slow
 def test_a_run_starts_a_ray_of_its_own_beside_a_cluster_of_someone_else():
     code = "from trca.cli.training import init_ray; print(init_ray(3).address_info['gcs_address'])"
     with TemporaryDirectory(prefix="ray") as folder:  # short: Ray's sockets lie in it

@@ -121,6 +121,7 @@ def test_training_outlives_a_server_that_is_killed_and_restarted(training, tmp_p
         server.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["slow", "html", "truncated"])
 def test_bad_replies_cost_rollouts_and_never_a_zero(training, fault):
     """Every fourth query is answered badly, alone or among others, however often it is asked."""

@@ -9,6 +9,8 @@ from trca.envs.responses import TaggedResponse
 from trca.envs.searchqa.search_r1 import SEARCH_R1_FORMAT, dialect_prompt, in_dialect
 from trca.policies.bpe import END, train_tokenizer
 
+pytestmark = pytest.mark.slow
+
 
 def world_of(split):
     """Passages are listed whole, since the dialect opens none."""
