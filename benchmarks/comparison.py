@@ -48,6 +48,8 @@ COMMON: Final = {
     "evaluation_rollouts": 4,
 }
 """Settings of every run beside those of its panel and trial: 256 held-out episodes at the end."""
+OF_SEARCHES: Final = {"IGPO", "StepSearch"}
+"""Algorithms that read the gold answers or passages of a search."""
 DRAWN: Final = 6
 """Algorithms in the picture: the first asked for and the best others."""
 
@@ -398,7 +400,10 @@ def main() -> None:
     parser.add_argument("--config", default="quickstart", choices=list(PANELS))
     parser.add_argument("--tune", action="store_true", help="try every trial instead")
     parser.add_argument(
-        "--algorithms", nargs="+", default=list(ALGORITHMS), choices=list(ALGORITHMS)
+        "--algorithms",
+        nargs="+",
+        choices=list(ALGORITHMS),
+        help="all but those for searches, unless named",
     )
     parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time")
     parser.add_argument("--set", action="append", default=[], help="key=value for every run")
@@ -406,6 +411,8 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="put the result into docs/results.md")
     arguments = parser.parse_args()
     arguments.set = tuple(arguments.set)
+    if not arguments.algorithms:
+        arguments.algorithms = [name for name in ALGORITHMS if name not in OF_SEARCHES]
     folder = arguments.output.resolve() / arguments.config
     folder.mkdir(parents=True, exist_ok=True)
     (tune if arguments.tune else compare)(arguments, folder)
