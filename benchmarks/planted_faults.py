@@ -52,6 +52,7 @@ STEPSEARCH = "tests/algorithms/stepsearch/test_credit.py"
 TURN_PPO = "tests/algorithms/turn_ppo/test_credit.py"
 HCAPO = "tests/algorithms/hcapo/test_credit.py"
 CRITIC = "tests/algorithms/test_critic.py"
+RECREDIT = "tests/algorithms/test_recredit.py"
 READS = "tests/algorithms/credit/test_reads.py"
 REINFORCE = "tests/algorithms/reinforce_plus_plus/test_credit.py"
 
@@ -77,6 +78,20 @@ class Fault:
 
 FAULTS = (
     # Credit
+    Fault(
+        "signs before and after mixed up",
+        "algorithms/recredit.py",
+        "np.bincount(3 * old + new",
+        "np.bincount(3 * new + old",
+        RECREDIT,
+    ),
+    Fault(
+        "groups of two iterations taken for one",
+        "algorithms/recredit.py",
+        "group=groups + number,",
+        "group=number,",
+        "tests/cli/test_recredit.py",
+    ),
     Fault(
         "gold read without being asked for",
         "algorithms/credit/registry.py",

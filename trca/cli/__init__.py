@@ -13,6 +13,7 @@ from trca.cli.commands.export import export
 from trca.cli.commands.inspect import inspect
 from trca.cli.commands.plan import plan
 from trca.cli.commands.play import play
+from trca.cli.commands.recredit import recredit
 from trca.cli.commands.rubric import app as rubric
 from trca.cli.commands.serve_retriever import serve_retriever
 from trca.cli.commands.submit import jobs, submit
@@ -55,7 +56,18 @@ def trca(
     """
 
 
-for command in (train, plan, evaluate, inspect, export, sweep, submit, play, serve_retriever):
+for command in (
+    train,
+    plan,
+    evaluate,
+    inspect,
+    recredit,
+    export,
+    sweep,
+    submit,
+    play,
+    serve_retriever,
+):
     app.command()(command)
 app.add_typer(jobs, name="jobs")
 app.add_typer(rubric, name="rubric")

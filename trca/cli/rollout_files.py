@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trca.algorithms.records import Rollout
     from trca.algorithms.rollout import Failure
+    from trca.cli.run_folder import RunFolder
+    from trca.tune_configs.settings import RunSettings
 
 Decode = Callable[[Any], str]
 """Token ids to text."""
@@ -45,3 +47,43 @@ def write_rollouts(
                 "reason": failure.reason,
             }
             file.write(json.dumps(missing, ensure_ascii=False) + "\n")
+
+
+def recorded(
+    folder: RunFolder, name: str = "train.jsonl", iterations: Sequence[int] | None = None
+) -> dict[int, Path]:
+    """The recorded files of a run, by iteration.
+
+    Args:
+        folder: The run.
+        name: The files' name, ``train.jsonl`` or ``eval.jsonl``.
+        iterations: Those wanted; None for all.
+
+    Raises:
+        ConfigError: When nothing is recorded, or not an iteration that is wanted; names those that
+            are.
+    """
+    from trca.tune_configs.files import ConfigError
+
+    paths = {
+        int(path.parent.name.rpartition("_")[2]): path
+        for path in sorted((folder.path / "rollouts").glob(f"iteration_*/{name}"))
+    }
+    if not paths:
+        raise ConfigError(f"{folder.path} has no {name} of any iteration yet")
+    for iteration in iterations or []:
+        if iteration not in paths:
+            known = ", ".join(map(str, paths))
+            raise ConfigError(
+                f"{folder.path} has no {name} of iteration {iteration}: choose {known}"
+            )
+    return {k: paths[k] for k in sorted(iterations)} if iterations else paths
+
+
+def library_of(settings: RunSettings) -> str | Path | None:
+    """The rubric library that judges a run; None where nothing does."""
+    from trca.envs.registration import env_class
+
+    own = getattr(env_class(settings.run.env), "library", None)
+    library: str | Path | None = settings.run.env_config.get("library") or own
+    return library

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trca.algorithms.records import Rollout, Step
-    from trca.cli.run_folder import RunFolder
     from trca.rubric import Judge
     from trca.tune_configs.settings import RunSettings
 
@@ -43,13 +42,16 @@ def inspect(
     from itertools import islice
 
     from trca.algorithms.records import read_rollouts
+    from trca.cli.rollout_files import recorded
     from trca.cli.run_folder import RunFolder
     from trca.tune_configs.files import ConfigError
     from trca.tune_configs.settings import RunSettings
 
     with refusing(ConfigError, ValueError, OSError):
         folder = RunFolder.open(run, storage_path)
-        path = _file(folder, iteration, evaluation)
+        name = "eval.jsonl" if evaluation else "train.jsonl"
+        paths = recorded(folder, name, None if iteration is None else [iteration])
+        path = paths[max(paths)]
         if rollout is None:
             _list(read_rollouts(path), path)
             return
@@ -59,25 +61,6 @@ def inspect(
             raise ConfigError(f"--rollout {rollout}: {path} has {count} rollouts, from 0 on")
         settings = RunSettings.resolve(folder.read_config(), f"{folder.name}/config.yaml")
         _show(found, settings)
-
-
-def _file(folder: RunFolder, iteration: int | None, evaluation: bool) -> Path:
-    """The file of rollouts; an error names the iterations there are."""
-    from trca.tune_configs.files import ConfigError
-
-    name = "eval.jsonl" if evaluation else "train.jsonl"
-    paths = {
-        int(path.parent.name.rpartition("_")[2]): path
-        for path in sorted((folder.path / "rollouts").glob(f"iteration_*/{name}"))
-    }
-    if not paths:
-        raise ConfigError(f"{folder.path} has no {name} of any iteration yet")
-    if iteration is None:
-        iteration = max(paths)
-    if iteration not in paths:
-        known = ", ".join(map(str, paths))
-        raise ConfigError(f"{folder.path} has no {name} of iteration {iteration}: choose {known}")
-    return paths[iteration]
 
 
 def _list(rollouts: Iterator[Rollout], path: Path) -> None:
@@ -125,12 +108,14 @@ def _show(rollout: Rollout, settings: RunSettings) -> None:
 
 def _judge(settings: RunSettings) -> tuple[Judge, Any]:
     """The judge of a run, and the adapter class of its environment."""
+    from trca.cli.rollout_files import library_of
     from trca.envs.annotate import load_judge
     from trca.envs.registration import env_class
 
-    environment = env_class(settings.run.env)
-    library = settings.run.env_config.get("library") or environment.library
-    return load_judge(library, environment.adapter_class), environment.adapter_class
+    adapter_class = env_class(settings.run.env).adapter_class
+    library = library_of(settings)
+    assert library is not None, "rollouts were judged"
+    return load_judge(library, adapter_class), adapter_class
 
 
 def _binding(adapter_class: Any, rollout: Rollout) -> Any:

@@ -1,0 +1,194 @@
+"""``trca recredit``: what another credit rule says of recorded rollouts, with no new rollout."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trca.cli.console import console, refusing, use_one_thread
+
+if TYPE_CHECKING:
+    from trca.algorithms.records import Rollout
+    from trca.algorithms.recredit import Change, Fired
+    from trca.tune_configs.settings import RunSettings
+
+
+def recredit(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or its name.")],
+    credit: Annotated[
+        str | None,
+        typer.Option(help="A credit rule, or file.py:function. [default: the run's own]"),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the rule; repeatable."),
+    ] = None,
+    iteration: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Only this iteration; repeatable. [default: all recorded]"),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="File for the whole comparison, as JSON.")
+    ] = None,
+    storage_path: Annotated[str, typer.Option(help="Folder or URI that holds the runs.")] = (
+        "outputs"
+    ),
+) -> None:
+    """Credit a run's rollouts again: what another rule, or another lambda, would have taught.
+
+    Compares the advantages that the run learned from with those of the rule you name, step by step:
+    signs, ranks, groups without a signal, and what changes for each rubric operator.
+
+    - `trca recredit outputs/quickstart --credit gigpo`
+    - `trca recredit outputs/quickstart --set lambda_=0.5`
+    - `trca recredit outputs/quickstart --credit my_rule.py:mine --set credit_config.decay=0.5`
+    - `trca recredit outputs/quickstart --credit grpo --iteration 1 --output change.json`
+    """
+    use_one_thread()
+    from dataclasses import asdict
+
+    from trca.algorithms.credit import bind_credit
+    from trca.algorithms.recredit import change
+    from trca.algorithms.recredit import recredit as credit_again
+    from trca.cli.rollout_files import library_of, recorded
+    from trca.cli.run_folder import RunFolder
+    from trca.common.files import write_text
+    from trca.rubric import RubricLibrary
+    from trca.tune_configs.files import ConfigError, assignments
+    from trca.tune_configs.settings import RunSettings
+
+    with refusing(ConfigError, ValueError, OSError):
+        if not (credit or set_):
+            raise ConfigError("name another rule or a parameter: --credit gigpo, --set lambda_=0.5")
+        folder = RunFolder.open(run, storage_path)
+        config, source = folder.read_config(), f"{folder.name}/config.yaml"
+        was = RunSettings.resolve(config, source, need_data=False)
+        now = _settings(config, credit, assignments(set_ or []))
+        paths = recorded(folder, iterations=iteration)
+        name = library_of(was)
+        library = RubricLibrary.load(name) if name else None
+        rule = bind_credit(now.parameters.credit, now.parameters.model_dump())
+        found, count = credit_again(_read(paths.values()), rule, library)
+        told = change(found, count, library.ids if library else ())
+    about = {
+        "run": str(folder.path),
+        "iterations": list(paths),
+        "credit": [was.parameters.credit, now.parameters.credit],
+        "set": dict(assignments(set_ or [])),
+    }
+    _print(told, about)
+    if output:
+        write_text(output, json.dumps({**about, **asdict(told)}, indent=1) + "\n")
+        console.print(f"Written to {output}", markup=False)
+
+
+def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any]) -> RunSettings:
+    """The settings under which the other rule is bound.
+
+    A registered rule brings the defaults of its algorithm; the run's values stay for what both
+    have.
+    """
+    from trca.algorithms import ALGORITHMS
+    from trca.common.registry import own_file
+    from trca.tune_configs.files import assign
+    from trca.tune_configs.settings import RunSettings, config_class, switch
+
+    if credit and not own_file(credit):
+        owners = [a for a in ALGORITHMS if config_class(a).parameters_class().credit == credit]
+        if owners:
+            config = switch({k: v for k, v in config.items() if k != "credit"}, owners[0])
+    if credit:
+        given = {"credit": credit, **given}
+    return RunSettings.resolve(assign(config, given), "--set", need_data=False)
+
+
+def _read(paths: Iterable[Path]) -> Iterator[list[Rollout]]:
+    from trca.algorithms.records import read_rollouts
+
+    for path in paths:
+        yield list(read_rollouts(path))
+
+
+def _print(told: Change, about: dict[str, Any]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from trca.algorithms.recredit import SIGNS
+
+    def table(*headings: str) -> Table:
+        made = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+        for number, heading in enumerate(headings):
+            made.add_column(heading, justify="right" if number else "left", no_wrap=not number)
+        return made
+
+    was, now = about["credit"]
+    changed = "".join(f" {key}={value}" for key, value in about["set"].items())
+    console.print(
+        Text(
+            f"{about['run']}: {told.steps:,} steps of {told.rollouts:,} rollouts in"
+            f" {told.groups:,} groups, iterations {_ranges(about['iterations'])}",
+            style="bold",
+        )
+    )
+    console.print(f"before: {was}, as learned; after: {now}{changed}", markup=False)
+    sides = table("", "before", "after")
+    for words, name in (
+        ("steps with an advantage", "steps"),
+        ("groups with one", "groups"),
+        ("positive", "positive"),
+        ("positive, in failed rollouts", "positive_in_lost"),
+        ("negative, in successful rollouts", "negative_in_won"),
+    ):
+        sides.add_row(words, *(_share(getattr(side, name)) for side in (told.before, told.after)))
+    for words, name in (("mean |A|", "magnitude"), ("standard deviation in a group", "spread")):
+        sides.add_row(words, *(f"{getattr(side, name):.3f}" for side in (told.before, told.after)))
+    console.print(sides, soft_wrap=False)
+    if told.rank_correlation == told.rank_correlation:
+        console.print(
+            f"Rank correlation {told.rank_correlation:.2f}; within groups"
+            f" {told.rank_correlation_in_groups:.2f} on average"
+        )
+    else:
+        console.print("No rank correlation: one side has the same advantage everywhere")
+    signs = table("share of steps", *(f"after {sign}" for sign in SIGNS))
+    for sign, row in zip(SIGNS, told.signs, strict=True):
+        signs.add_row(f"before {sign}", *map(_share, row))
+    console.print(signs, soft_wrap=False)
+    fired = [each for each in told.operators if each.steps]
+    if not fired:
+        return
+    operators = table("operator fired", "steps", "mean before", "mean after", "other sign")
+    for each in sorted(fired, key=lambda each: -abs(each.after - each.before)):
+        operators.add_row(*_cells(each))
+    console.print(operators, soft_wrap=False)
+    if silent := [each.operator for each in told.operators if not each.steps]:
+        console.print(f"Never fired: {', '.join(silent)}", markup=False)
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Numbers as ``1-5, 8``."""
+    text, start = list[str](), numbers[0]
+    for number, following in zip(numbers, [*numbers[1:], None], strict=True):
+        if following != number + 1:
+            text.append(f"{start}" if start == number else f"{start}-{number}")
+            start = following or 0
+    return ", ".join(text)
+
+
+def _cells(each: Fired) -> tuple[str, ...]:
+    return (
+        each.operator,
+        f"{each.steps:,}",
+        f"{each.before:+.3f}",
+        f"{each.after:+.3f}",
+        _share(each.flipped),
+    )
+
+
+def _share(value: float) -> str:
+    return "-" if value != value else f"{value:.1%}"
