@@ -86,6 +86,15 @@ FAULTS = (
         RECREDIT,
     ),
     Fault(
+        "a missing episode compared as a failure",
+        "cli/pairing.py",
+        """        if outcome["won"] is None:
+            continue
+""",
+        "",
+        "tests/cli/test_compare.py",
+    ),
+    Fault(
         "groups of two iterations taken for one",
         "algorithms/recredit.py",
         "group=groups + number,",

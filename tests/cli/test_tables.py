@@ -64,3 +64,31 @@ def test_other_measures_have_columns_of_their_own_and_fit_a_terminal():
     assert "two-hop" in out.getvalue()
     assert "9.5% - 90.5%" in out.getvalue()
     assert "…" not in out.getvalue()
+
+
+def played(task, wins):
+    return [Outcome(task, "Heat", seed, won) for seed, won in enumerate(wins)]
+
+
+def test_tasks_played_more_than_once_are_the_unit_of_the_interval():
+    """Ten tasks, always or never won: four episodes of each say no more than one."""
+    once = [each for k in range(10) for each in played(f"t{k}", [k < 5])]
+    often = [each for k in range(10) for each in played(f"t{k}", [k < 5] * 4)]
+    (row, _), (single, _) = by_task_type(often), by_task_type(once)
+    assert (row.n, row.mean, single.mean) == (40, 0.5, 0.5)
+    assert (row.low, row.high) == pytest.approx((0.2, 0.8), abs=0.01)
+    assert (single.low, single.high) == wilson(5, 10)
+
+
+def test_pass_at_k_is_the_share_of_tasks_that_some_episode_solved():
+    outcomes = [
+        *played("a", [True, False, False]),
+        *played("b", [False, False, False]),
+        *played("c", [True, True, None]),
+        *played("d", [False, True, True]),
+    ]
+    row = by_task_type(outcomes)[-1]
+    assert row.measures == {"pass@3": pytest.approx(2 / 3)}
+    assert (row.n, row.won, row.missing) == (11, 5, 1)
+    assert "pass@3" in as_markdown([row])
+    assert by_task_type(played("a", [True]))[-1].measures == {}

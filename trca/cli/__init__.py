@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from trca import __version__
+from trca.cli.commands.compare import compare
 from trca.cli.commands.data import app as data
 from trca.cli.commands.evaluate import evaluate
 from trca.cli.commands.export import export
@@ -60,6 +61,7 @@ for command in (
     train,
     plan,
     evaluate,
+    compare,
     inspect,
     recredit,
     export,

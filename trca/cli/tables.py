@@ -47,11 +47,14 @@ class Row:
         n: Finished episodes.
         won: Successes among them.
         mean: ``won / n``; NaN without episodes.
-        low: Lower end of the 95% Wilson interval.
+        low: Lower end of the 95% interval: Wilson's, or where tasks were played more than once the
+            bootstrap's over tasks, since the episodes of a task are no independent draws.
         high: Upper end.
         steps: Mean length of an episode.
         missing: Episodes that are missing for a technical reason; in neither ``n`` nor ``won``.
-        measures: Mean of each other measure over the episodes that have it.
+        measures: Mean of each other measure over the episodes that have it; where tasks were played
+            k times, ``pass@k`` too: the share of tasks that one of k episodes solved, over those
+            without a missing episode.
     """
 
     task_type: str
@@ -80,6 +83,27 @@ def wilson(won: int, n: int) -> tuple[float, float]:
 
     interval = binomtest(won, n).proportion_ci(0.95, method="wilson")
     return float(interval.low), float(interval.high)
+
+
+def over_tasks(values: Sequence[float]) -> tuple[float, float]:
+    """The 95% bootstrap interval of a mean over tasks (percentile, 10,000 resamples, seed 0).
+
+    NaN for no task, and the value itself where all tasks have the same.
+    """
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    if len(set(values)) < 2:
+        return (fmean(values),) * 2 if values else (float("nan"),) * 2
+    found = bootstrap(
+        (values,),
+        np.mean,
+        n_resamples=10_000,
+        batch=100,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return float(found.low), float(found.high)
 
 
 def failures(outcomes: Iterable[Outcome]) -> dict[str, int]:
@@ -125,7 +149,21 @@ def as_rich(rows: Sequence[Row], title: str) -> Group:
 def _row(name: str, outcomes: Sequence[Outcome]) -> Row:
     played = [outcome for outcome in outcomes if outcome.won is not None]
     n, won = len(played), sum(outcome.won is True for outcome in played)
-    low, high = wilson(won, n)
+    tasks: dict[str, list[bool | None]] = {}
+    for outcome in outcomes:
+        tasks.setdefault(outcome.task_id, []).append(outcome.won)
+    times = max(map(len, tasks.values()), default=0)
+    measures = _means([outcome.measures for outcome in played])
+    if times > 1:
+        known = [[w for w in each if w is not None] for each in tasks.values()]
+        rates = [fmean(each) for each in known if each]
+        # Tasks that are all alike tell a bootstrap nothing of the next one.
+        alike = len(set(rates)) < 2
+        low, high = wilson(round(sum(rates)), len(rates)) if alike else over_tasks(rates)
+        whole = [any(each) for each in tasks.values() if None not in each and len(each) == times]
+        measures |= {f"pass@{times}": fmean(whole)} if whole else {}
+    else:
+        low, high = wilson(won, n)
     return Row(
         task_type=name,
         n=n,
@@ -135,7 +173,7 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> Row:
         high=high,
         steps=sum(outcome.steps for outcome in played) / n if n else float("nan"),
         missing=len(outcomes) - n,
-        measures=_means([outcome.measures for outcome in played]),
+        measures=measures,
     )
 
 

@@ -1,0 +1,98 @@
+"""``trca compare``: two evaluations of the same tasks, task by task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from trca.cli.console import console, refusing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trca.cli.pairing import Paired
+
+_WHAT: Final = "The JSON file of an evaluation, or a run, for the one at its end."
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="A", help=_WHAT)],
+    second: Annotated[str, typer.Argument(metavar="B", help=_WHAT)],
+    output: Annotated[Path | None, typer.Option(help="File for the comparison, as JSON.")] = None,
+) -> None:
+    """Compare two evaluations task by task: who is ahead, by how much, and how sure that is.
+
+    Both must be of the same panel, which its hash proves. The tasks are the unit: differences are
+    paired by task, with a 95% bootstrap interval over tasks and an exact sign test.
+
+    - `trca compare outputs/quickstart/evaluation_A.json outputs/grpo/evaluation_B.json`
+    - `trca compare outputs/grpo outputs/quickstart` compares what two runs found at their end
+    """
+    from dataclasses import asdict
+
+    from trca.cli.pairing import pair, read_report
+    from trca.common.files import write_text
+
+    with refusing(ValueError, OSError):
+        reports = [read_report(name) for name in (first, second)]
+        rows = pair(*reports)
+    _print(rows, reports)
+    if output:
+        data = {"first": reports[0]["path"], "second": reports[1]["path"]}
+        data |= {"panel": reports[0]["panel"], "rows": [asdict(row) for row in rows]}
+        write_text(output, json.dumps(data, indent=1) + "\n")
+        console.print(f"Written to {output}", markup=False)
+
+
+def _print(rows: list[Paired], reports: list[dict[str, Any]]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    panel = reports[0]["panel"]
+    title = f"{panel['environment']} {panel['split']}, {rows[0].tasks} tasks in both"
+    console.print(title, markup=False, style="bold")
+    for name, report in zip("AB", reports, strict=True):
+        console.print(
+            f"{name}: {report.get('policy', report['path'])}{_missing(report)}", markup=False
+        )
+    for measure in dict.fromkeys(row.measure for row in rows):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+        table.add_column(measure, no_wrap=True)
+        for heading in ("tasks", "A", "B", "B - A", "95% interval", "better", "worse", "p"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for row in rows:
+            if row.measure == measure:
+                table.add_row(*_cells(row), style="bold" if row.task_type == "All" else "")
+        console.print(table, soft_wrap=False)
+    console.print(
+        "A task counts once, with the mean of its episodes. better, worse: tasks on which B is"
+        " ahead or behind; p: the exact sign test of the two counts.",
+        style="dim",
+    )
+
+
+def _cells(row: Paired) -> tuple[str, ...]:
+    share = row.measure == "success"
+
+    def number(value: float, sign: str = "") -> str:
+        return f"{value:{sign}.1%}" if share else f"{value:{sign}.3f}"
+
+    return (
+        row.task_type,
+        str(row.tasks),
+        number(row.first),
+        number(row.second),
+        number(row.difference, "+"),
+        f"{number(row.low, '+')} to {number(row.high, '+')}",
+        str(row.better),
+        str(row.worse),
+        f"{row.p:.3f}",
+    )
+
+
+def _missing(report: Mapping[str, Any]) -> str:
+    count = sum(outcome["won"] is None for outcome in report["outcomes"])
+    return f" ({count} episodes missing)" if count else ""
