@@ -21,10 +21,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trca.envs.text_env import DEFAULT_AGENT
 from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward
-
-DEFAULT_AGENT: Final = "default_agent"
-"""Id of the agent of an episode with one agent (RLlib's name)."""
 
 
 @dataclass(frozen=True, slots=True)

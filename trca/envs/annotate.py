@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, SupportsFloat
 
 import gymnasium
+import numpy as np
+from numpy.typing import NDArray
 
 from trca.envs.adapter import Adapter
-from trca.envs.text_env import RubricInfo, TextEnv
+from trca.envs.text_env import DEFAULT_AGENT, RubricInfo, TextEnv
 from trca.rubric import Budgets, EpisodeRewards, Judge, RubricLibrary
 from trca.rubric.rewards import DEFAULT_LAMBDA
+
+
+@dataclass(frozen=True)
+class Operators:
+    """The rubric operators that judge an agent.
+
+    Attributes:
+        ids: Their names, in library order.
+        categories: int8 (M,), 0 Evidence, 1 Invalidity, 2 Execution.
+    """
+
+    ids: tuple[str, ...]
+    categories: NDArray[np.int8]
+
+
+NO_OPERATORS = Operators((), np.empty(0, np.int8))
+"""Those of an agent that nothing judges."""
 
 
 def load_judge(library: str | Path, adapter_class: type[Adapter]) -> Judge:
@@ -104,6 +124,18 @@ class RubricAnnotation(ContextAnnotation):
         if library is None:
             raise ValueError(f"{name} declares no rubric library: give library")
         self.judge = load_judge(library, adapter_class)
+        self.reward_by(budgets, lambda_)
+
+    @property
+    def operators(self) -> dict[str, Operators]:
+        """The operators of each agent."""
+        library = self.judge.library
+        return {DEFAULT_AGENT: Operators(library.ids, library.categories)}
+
+    def reward_by(
+        self, budgets: Budgets | Mapping[str, float] | None, lambda_: float = DEFAULT_LAMBDA
+    ) -> None:
+        """Sets how judgments become rewards, from the next episode on."""
         self.rewards = EpisodeRewards(self.judge.library.categories, budgets, lambda_)
 
     def reset(

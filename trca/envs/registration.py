@@ -26,6 +26,8 @@ from trca.common.names import nearest
 from trca.common.registry import Registry, file_of, own_file
 from trca.envs.annotate import ContextAnnotation, RubricAnnotation
 from trca.envs.plain import PlainEnv
+from trca.envs.teams.env import TeamEnv
+from trca.envs.teams.team import Team
 from trca.envs.text_env import TextEnv
 from trca.rubric import Budgets, Judge, RubricError, RubricLibrary
 from trca.rubric.rewards import DEFAULT_LAMBDA
@@ -42,6 +44,7 @@ PACKAGED: Final = {
 ENVIRONMENTS: Final[Registry[Any]] = Registry("environment")
 """The classes of the environments that are registered here, by Gymnasium id."""
 _JUDGES: Final = ("library", "budgets", "lambda_")
+_TEAM: Final = "team"
 
 
 def register(env_id: str, env: EnvClass) -> None:
@@ -74,6 +77,7 @@ def make(
     library: str | Path | None = None,
     budgets: Budgets | Mapping[str, float] | None = None,
     lambda_: float = DEFAULT_LAMBDA,
+    team: str | Path | Team | None = None,
     **kwargs: Any,
 ) -> _Env:
     """Makes an environment whose ``info`` has every key of `TextInfo` that it can have.
@@ -86,6 +90,8 @@ def make(
         library: Name or path of a rubric library in place of the environment's own.
         budgets: Category budgets of the rubric rewards in ``info``.
         lambda_: Weight of the breakthrough reward in ``info``.
+        team: Name or path of a team that plays it in turns (see `trca.envs.teams.env.TeamEnv`);
+            None for one agent.
         kwargs: What the class takes.
 
     Raises:
@@ -96,10 +102,12 @@ def make(
     if isinstance(env, str):
         env = canonical(env)
         if env in ENVIRONMENTS:
-            return cast("_Env", gymnasium.make(env, disable_env_checker=True, **judging, **kwargs))
+            played = {**kwargs, **({_TEAM: team} if team is not None else {})}
+            return cast("_Env", gymnasium.make(env, disable_env_checker=True, **judging, **played))
     made = _made(env, kwargs)
     unjudged = library is None and cast("TextEnv", made.unwrapped).library is None
-    return ContextAnnotation(made) if unjudged else RubricAnnotation(made, **judging)
+    annotated = ContextAnnotation(made) if unjudged else RubricAnnotation(made, **judging)
+    return annotated if team is None else TeamEnv(team, annotated, budgets, lambda_)
 
 
 def make_registered(env_id: str, **kwargs: Any) -> _Env:
@@ -152,7 +160,7 @@ def arguments(env: EnvClass) -> tuple[str, ...]:
     if not _is_text_env(env_class(env)):
         names += inspect.signature(PlainEnv).parameters
         names.remove("env")
-    return tuple(n for n in dict.fromkeys([*names, *_JUDGES]) if n != "render_mode")
+    return tuple(n for n in dict.fromkeys([*names, *_JUDGES, _TEAM]) if n != "render_mode")
 
 
 def default_split(env: EnvClass) -> str:
@@ -181,7 +189,9 @@ def language(env: EnvClass) -> tuple[str, ...]:
     """The names of the arguments that change what is said in an environment."""
     declared = getattr(env_class(env), "language", None)
     silent = ("split", "max_steps", *_JUDGES)
-    return tuple(n for n in arguments(env) if n not in silent) if declared is None else declared
+    if declared is None:
+        return tuple(n for n in arguments(env) if n not in silent)
+    return (*declared, _TEAM)
 
 
 def identity(env: EnvClass) -> str:

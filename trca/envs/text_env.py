@@ -30,6 +30,9 @@ from trca.envs.text_space import AnyText
 UNPARSED: Final = ""
 """The action that stands for a response from which no action could be read."""
 
+DEFAULT_AGENT: Final = "default_agent"
+"""Id of the agent of an episode with one agent (RLlib's name)."""
+
 BLANK: Final = re.compile("<[^<>]+>")
 """What an admissible action leaves to the agent to write, as in ``search[<your query>]``."""
 
@@ -84,6 +87,12 @@ class TextInfo(TypedDict, total=False):
     measures: dict[str, float]
     """What else is measured at the end of an episode, by name; absent before."""
     rubric: RubricInfo
+    agent: str
+    """In a team, the role whose turn it is."""
+    brief: str
+    """In a team, the prompt of that role."""
+    closed: tuple[Any, ...]
+    """In a team, the transitions that ended (`trca.envs.teams.env.RoleTransition`)."""
 
 
 class Outcome(NamedTuple):

@@ -1,0 +1,1 @@
+"""Role teams: one environment played by several agents in turns."""

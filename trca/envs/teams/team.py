@@ -1,0 +1,188 @@
+"""A team as data: its roles, what each sees, may do and say, and in which order they act.
+
+A team is a YAML file, packaged or one's own; the order of the roles is the order of their turns::
+
+    names: [numbered]
+    roles:
+      planner:
+        prompt: "You plan for an executor, who is to: {task} Say what to do next, in a few words."
+        speaks: true
+      executor:
+        acts: [all]
+        sees: [task, observation, memory, admissible, messages]
+        turn: 4
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trca.common import strict_yaml
+from trca.common.files import find
+from trca.common.names import nearest
+from trca.envs.teams.messages import NameKind
+
+Sight = Literal["task", "observation", "memory", "admissible", "messages"]
+"""What a role may be shown."""
+
+TELL: Final = "tell[<your message>]"
+"""How a role that also acts sends a message, as it stands among its admissible actions."""
+_ALL: Final = "all"
+_TELL: Final = re.compile(r"\s*tell\s*\[(.*)\]\s*", re.DOTALL)
+_VERB: Final = re.compile(r"[^\s\[]+")
+_RoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
+
+
+class TeamError(ValueError):
+    """A team file breaks a rule; names the file and the role."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Role(_Record):
+    """What one agent of a team sees, may do, and is told."""
+
+    prompt: str = Field(
+        "{task}",
+        min_length=1,
+        max_length=2000,
+        description="Its instruction in prompts of words; {task} is the environment's.",
+    )
+    sees: tuple[Sight, ...] = Field(
+        ("task", "observation", "memory", "admissible"),
+        strict=False,
+        description="What its prompt is made of; messages are the last ones of the other roles.",
+    )
+    acts: tuple[str, ...] = Field(
+        (), strict=False, description="Verbs of the environment that it may use; all for any."
+    )
+    speaks: bool = Field(
+        False,
+        description="Whether it sends messages. A message ends its turn. A role that does not act "
+        "says its whole action, another tell[...].",
+    )
+    turn: int = Field(
+        1, ge=1, le=1000, description="Environment actions after which its turn ends."
+    )
+
+    def message(self, action: str) -> str | None:
+        """The message that an action is; None where it is for the environment."""
+        if not self.speaks:
+            return None
+        if not self.acts:
+            return action
+        told = _TELL.fullmatch(action)
+        return told[1] if told else None
+
+    def may(self, action: str) -> bool:
+        """Whether the environment may be sent an action."""
+        verb = _VERB.match(action.strip())
+        return _ALL in self.acts or (verb is not None and verb[0].lower() in self.acts)
+
+    @property
+    def sees_all_actions(self) -> bool:
+        """Whether its admissible actions are all that the environment has."""
+        return not self.acts or _ALL in self.acts
+
+
+class Team(_Record):
+    """The roles of a team in the order of their turns."""
+
+    roles: dict[_RoleName, Role] = Field(min_length=1, max_length=16)
+    names: tuple[NameKind, ...] = Field(
+        (), strict=False, description="How messages and pages name things; see `messages`."
+    )
+    message_chars: int = Field(
+        200, ge=1, le=10_000, description="Characters after which a message is cut."
+    )
+    source: str = Field(default="", exclude=True)
+
+    @classmethod
+    def load(cls, name_or_path: str | Path) -> Team:
+        """Reads a packaged team, or one from a YAML file.
+
+        Args:
+            name_or_path: Such as ``alfworld_planner``, or a path.
+
+        Raises:
+            TeamError: When there is no such team, or it breaks a rule; says which, and the mend.
+        """
+        shipped = _shipped()
+        if str(name_or_path) in shipped:
+            return cls.parse(shipped[str(name_or_path)], str(name_or_path))
+        path = find(name_or_path)
+        if not path.is_file():
+            raise TeamError(
+                f"no team {str(name_or_path)!r}: give the path of a YAML file, or a name."
+                f" {nearest(name_or_path, shipped)}"
+            )
+        try:
+            text = strict_yaml.read_text(path)
+        except ValueError as error:
+            raise TeamError(f"{path}: {error}") from None
+        return cls.parse(text, str(path))
+
+    @classmethod
+    def parse(cls, text: str, source: str = "team") -> Team:
+        """Reads a team from YAML text; ``source`` is what errors call it."""
+        try:
+            data = strict_yaml.parse(text)
+        except ValueError as error:
+            raise TeamError(f"{source}: not a YAML file: {error}") from None
+        if not isinstance(data, dict):
+            raise TeamError(f"{source}: a team is a mapping with 'roles'")
+        try:
+            team = cls.model_validate({**data, "source": source})
+        except ValidationError as error:
+            raise TeamError(_words(source, error)) from None
+        team._check()
+        return team
+
+    def _check(self) -> None:
+        for name, role in self.roles.items():
+            where = f"{self.source}: role {name!r}"
+            if not role.acts and not role.speaks:
+                raise TeamError(f"{where} neither acts nor speaks: give acts, or speaks: true")
+            try:
+                role.prompt.format(task="")
+            except (KeyError, IndexError, ValueError, AttributeError):
+                raise TeamError(
+                    f"{where}: prompt may hold {{task}} and no other braces: double those"
+                ) from None
+        if not any(role.acts for role in self.roles.values()):
+            raise TeamError(f"{self.source}: no role acts: give one of them acts: [all]")
+
+
+def team_names() -> tuple[str, ...]:
+    """The names of the packaged teams."""
+    return tuple(sorted(_shipped()))
+
+
+@cache
+def _shipped() -> dict[str, str]:
+    folder = resources.files(__package__) / "data"
+    return {
+        entry.name.removesuffix(".yaml"): entry.read_text("utf-8")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".yaml")
+    }
+
+
+def _words(source: str, error: ValidationError) -> str:
+    first: Any = error.errors(include_url=False)[0]
+    place = [str(part) for part in first["loc"]]
+    where = f"{source}: role {place[1]!r}" if place[0] == "roles" and len(place) > 1 else source
+    what = ".".join(place[2:] if place[0] == "roles" else place) or "roles"
+    if first["type"] == "extra_forbidden":
+        fields = set((Team if where == source else Role).model_fields) - {"source"}
+        return f"{where}: unknown key {what!r}: {nearest(what, fields)}"
+    value = "" if first["type"] == "missing" else f" is {str(first['input'])[:60]!r}"
+    return f"{where}: {what}{value}: {first['msg'][:200]}"
