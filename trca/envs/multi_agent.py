@@ -1,0 +1,382 @@
+"""Several agents as PettingZoo environments: the roles of a team, or a rollout group.
+
+::
+
+    env = trca.envs.parallel_env("alfworld", agents=4)             # 4 agents, a copy each of a task
+    env = trca.envs.aec_env("searchqa", team="searchqa_searcher")  # the roles of a team, in turns
+
+A rollout group is N agents, ``agent_0`` to ``agent_{N-1}``, each in its own copy of the same task.
+An agent that has finished leaves; the others go on. The roles of a team share one episode and its
+rewards, and leave together. In a parallel environment the action of a role that is not on turn is
+ignored; ``infos[role]["on_turn"]`` says whose turn it is.
+
+Observations are strings that have a ``dtype``, as PettingZoo's tests want.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from pettingzoo import AECEnv, ParallelEnv
+
+from trca.envs.registration import EnvClass, make
+from trca.envs.teams.env import RoleTransition, TeamEnv
+from trca.envs.teams.team import Team
+from trca.envs.text_env import UNPARSED
+from trca.envs.text_space import AnyText
+
+_RENDER_MODES: Final = ["ansi"]
+Results = dict[str, tuple[float, bool, bool]]
+"""Reward, terminated and truncated of each agent that an act had consequences for."""
+
+
+class Seen(str):
+    """An observation: a string with the ``dtype`` of its space."""
+
+    dtype = np.dtype(str)
+    __slots__ = ()
+
+
+class Agents(ABC):
+    """Agents that play at the same time: what every way of serving them is made of.
+
+    Attributes:
+        possible: All agents, in order.
+        live: Those that have not finished.
+    """
+
+    possible: tuple[str, ...]
+    live: list[str]
+
+    @abstractmethod
+    def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
+        """Starts an episode of every agent."""
+
+    @abstractmethod
+    def acting(self) -> list[str]:
+        """The live agents that may act now."""
+
+    @abstractmethod
+    def act(self, agent: str, action: str) -> Results:
+        """Takes an action of an agent that may act; agents that have finished are not live then."""
+
+    @abstractmethod
+    def observe(self, agent: str) -> tuple[str, dict[str, Any]]:
+        """What an agent sees last, and its ``info``."""
+
+    @abstractmethod
+    def render(self) -> str:
+        """The episode so far as text."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes what is open."""
+
+
+class GroupAgents(Agents):
+    """N agents, each in its own copy of the same task."""
+
+    def __init__(self, env: EnvClass, count: int, **kwargs: Any) -> None:
+        """Makes the copies.
+
+        Args:
+            env: The environment.
+            count: Number of agents.
+            kwargs: What `trca.envs.make` takes.
+
+        Raises:
+            ValueError: For less than one agent.
+        """
+        if count < 1:
+            raise ValueError(f"agents is {count}: give 1 or more")
+        self.possible = tuple(f"agent_{number}" for number in range(count))
+        self.live = []
+        self._envs = {agent: make(env, **kwargs) for agent in self.possible}
+        self._seen: dict[str, tuple[str, dict[str, Any]]] = {}
+
+    def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
+        """Starts the same task for all: the one of the first agent's draw, or of the options."""
+        self.live = list(self.possible)
+        options = dict(options or {})
+        for agent, env in self._envs.items():
+            self._seen[agent] = env.reset(seed=seed, options=options)
+            options["task"] = self._seen[agent][1]["task_id"]
+
+    def acting(self) -> list[str]:
+        """All live agents."""
+        return list(self.live)
+
+    def act(self, agent: str, action: str) -> Results:
+        """Steps the agent's copy."""
+        seen, reward, terminated, truncated, info = self._envs[agent].step(action)
+        self._seen[agent] = seen, info
+        if terminated or truncated:
+            self.live.remove(agent)
+        return {agent: (float(reward), bool(terminated), bool(truncated))}
+
+    def observe(self, agent: str) -> tuple[str, dict[str, Any]]:
+        """What the agent's copy said last."""
+        return self._seen[agent]
+
+    def render(self) -> str:
+        """The episodes, one after the other."""
+        parts = [f"== {agent} ==\n{env.render()}" for agent, env in self._envs.items()]
+        return "\n\n".join(parts)
+
+    def close(self) -> None:
+        """Closes the copies."""
+        for env in self._envs.values():
+            env.close()
+
+
+class TeamAgents(Agents):
+    """The roles of a team."""
+
+    def __init__(self, env: EnvClass, team: str | Path | Team, **kwargs: Any) -> None:
+        """Makes the environment.
+
+        Args:
+            env: The environment.
+            team: The team.
+            kwargs: What `trca.envs.make` takes.
+        """
+        made: Any = make(env, team=team, **kwargs)
+        self._env: TeamEnv = made.unwrapped
+        self.possible = self._env.agents
+        self.live = []
+        self._last: dict[str, Any] = {}
+        self._ended: dict[str, RoleTransition] = {}
+
+    def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
+        """Starts the episode of all roles."""
+        self.live = list(self.possible)
+        self._env.reset(seed=seed, options=options)
+        self._last, self._ended = {}, {}
+
+    def acting(self) -> list[str]:
+        """The role whose turn it is."""
+        return [self._env.agent] if self.live else []
+
+    def act(self, agent: str, action: str) -> Results:
+        """Takes the role's turn; its consequences are every role's."""
+        _, reward, terminated, truncated, info = self._env.step(action)
+        self._ended.update({each.agent: each for each in info["closed"]})
+        if terminated or truncated:
+            self._last = {k: info[k] for k in ("won", "score", "measures") if k in info}
+            self.live = []
+        return dict.fromkeys(self.possible, (reward, terminated, truncated))
+
+    def observe(self, agent: str) -> tuple[str, dict[str, Any]]:
+        """What the role sees, and what its last finished transition was."""
+        info = self._env.info_of(agent) | self._last
+        info["on_turn"] = agent in self.acting()
+        ended = self._ended.get(agent)
+        if ended is not None:
+            info |= {
+                "context": ended.context,
+                "next_context": ended.next_context,
+                "parsed": ended.parsed,
+                "accepted": ended.accepted,
+                "facts": ended.facts,
+            }
+            if ended.rubric is not None:
+                info["rubric"] = ended.rubric
+        return self._env.observe(agent), info
+
+    def render(self) -> str:
+        """The episode."""
+        return self._env.render() or ""
+
+    def close(self) -> None:
+        """Closes the environment."""
+        self._env.close()
+
+
+def make_agents(
+    env: EnvClass,
+    agents: int | None = None,
+    team: str | Path | Team | None = None,
+    **kwargs: Any,
+) -> Agents:
+    """Makes the agents of an environment.
+
+    Args:
+        env: The environment, as `trca.envs.make` takes it.
+        agents: Number of agents of a rollout group.
+        team: The team, in place of a group.
+        kwargs: What `trca.envs.make` takes.
+
+    Raises:
+        ValueError: When not one of agents and team is given.
+    """
+    if (agents is None) == (team is None):
+        raise ValueError("give either agents, for a rollout group, or team")
+    if team is not None:
+        return TeamAgents(env, team, **kwargs)
+    return GroupAgents(env, agents or 0, **kwargs)
+
+
+class _Spaces:
+    """What both of PettingZoo's classes need besides their own."""
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 (PettingZoo's own convention)
+        "name": "trca_v0",
+        "render_modes": _RENDER_MODES,
+        "is_parallelizable": True,
+    }
+
+    def __init__(self, agents: Agents, render_mode: str | None) -> None:
+        self._core = agents
+        self.possible_agents = list(agents.possible)
+        self.agents: list[str] = []
+        self.render_mode = render_mode
+        self.observation_spaces = {agent: AnyText() for agent in agents.possible}
+        self.action_spaces = {agent: AnyText() for agent in agents.possible}
+
+    def observation_space(self, agent: str) -> AnyText:
+        """The space of an agent's observations: every string."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> AnyText:
+        """The space of an agent's actions: every string."""
+        return self.action_spaces[agent]
+
+    def render(self) -> str | None:
+        """The episode so far as text, in render mode ``ansi``."""
+        return None if self.render_mode is None else self._core.render()
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self._core.close()
+
+
+class ParallelTextEnv(_Spaces, ParallelEnv[str, str, str]):  # type: ignore[misc]
+    """All agents act at once; see the module."""
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+        """Starts an episode: ``options={"task": task_id}`` names the task."""
+        self._core.reset(seed, options)
+        self.agents = list(self._core.live)
+        return self._observed(self.agents)
+
+    def step(
+        self, actions: dict[str, str]
+    ) -> tuple[
+        dict[str, str],
+        dict[str, float],
+        dict[str, bool],
+        dict[str, bool],
+        dict[str, dict[str, Any]],
+    ]:
+        """Takes the actions; a live agent without one takes the blank action."""
+        before = self.agents
+        rewards, ended, cut = dict.fromkeys(before, 0.0), _none(before), _none(before)
+        for agent in self._core.acting():
+            results = self._core.act(agent, actions.get(agent, UNPARSED))
+            for other, (reward, terminated, truncated) in results.items():
+                rewards[other] += reward
+                ended[other], cut[other] = terminated, truncated
+        self.agents = list(self._core.live)
+        observations, infos = self._observed(before)
+        return observations, rewards, ended, cut, infos
+
+    def _observed(self, agents: list[str]) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+        seen = {agent: self._core.observe(agent) for agent in agents}
+        return {k: Seen(v[0]) for k, v in seen.items()}, {k: v[1] for k, v in seen.items()}
+
+
+class TurnTextEnv(_Spaces, AECEnv[str, str, str]):  # type: ignore[misc]
+    """One agent acts at a time; see the module.
+
+    ``last()`` gives an agent what came of its last action up to its turn.
+    """
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Starts an episode: ``options={"task": task_id}`` names the task."""
+        self._core.reset(seed, options)
+        self.agents = list(self._core.live)
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations, self.truncations = _none(self.agents), _none(self.agents)
+        self.infos = {agent: self._core.observe(agent)[1] for agent in self.agents}
+        self.agent_selection = self._core.acting()[0]
+
+    def observe(self, agent: str) -> str:
+        """What an agent sees."""
+        return Seen(self._core.observe(agent)[0])
+
+    def step(self, action: str | None) -> None:
+        """Takes the action of the agent whose turn it is; None where it has finished."""
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        self._cumulative_rewards[agent] = 0.0
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        results = self._core.act(agent, UNPARSED if action is None else action)
+        for other, (reward, terminated, truncated) in results.items():
+            self.rewards[other] = reward
+            self.terminations[other], self.truncations[other] = terminated, truncated
+        self.infos = {other: self._core.observe(other)[1] for other in self.agents}
+        self._accumulate_rewards()
+        self.agent_selection = self._next_after(agent) if self._core.live else agent
+        self._deads_step_first()
+
+    def _next_after(self, agent: str) -> str:
+        """The next agent that may act, in the order of all agents, after one."""
+        may = self._core.acting()
+        order = self.possible_agents
+        place = order.index(agent)
+        return next(a for a in order[place + 1 :] + order[: place + 1] if a in may)
+
+
+def _none(agents: list[str]) -> dict[str, bool]:
+    return dict.fromkeys(agents, False)
+
+
+def parallel_env(
+    env: EnvClass,
+    *,
+    agents: int | None = None,
+    team: str | Path | Team | None = None,
+    render_mode: str | None = None,
+    **kwargs: Any,
+) -> ParallelTextEnv:
+    """Makes a PettingZoo parallel environment.
+
+    Args:
+        env: The environment, as `trca.envs.make` takes it.
+        agents: Number of agents of a rollout group.
+        team: Name or path of a team, in place of a group.
+        render_mode: ``ansi`` lets ``render`` return the episode so far as text.
+        kwargs: What `trca.envs.make` takes.
+    """
+    return ParallelTextEnv(_agents(env, agents, team, render_mode, kwargs), render_mode)
+
+
+def aec_env(
+    env: EnvClass,
+    *,
+    agents: int | None = None,
+    team: str | Path | Team | None = None,
+    render_mode: str | None = None,
+    **kwargs: Any,
+) -> TurnTextEnv:
+    """Makes a PettingZoo environment of turns; see `parallel_env`."""
+    return TurnTextEnv(_agents(env, agents, team, render_mode, kwargs), render_mode)
+
+
+def _agents(
+    env: EnvClass,
+    agents: int | None,
+    team: str | Path | Team | None,
+    render_mode: str | None,
+    kwargs: dict[str, Any],
+) -> Agents:
+    rendered = {} if render_mode is None else {"render_mode": render_mode}
+    return make_agents(env, agents, team, **kwargs, **rendered)
