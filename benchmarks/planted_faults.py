@@ -52,6 +52,7 @@ STEPSEARCH = "tests/algorithms/stepsearch/test_credit.py"
 TURN_PPO = "tests/algorithms/turn_ppo/test_credit.py"
 HCAPO = "tests/algorithms/hcapo/test_credit.py"
 CRITIC = "tests/algorithms/test_critic.py"
+DIAGNOSIS = "tests/algorithms/test_diagnosis.py"
 RECREDIT = "tests/algorithms/test_recredit.py"
 READS = "tests/algorithms/credit/test_reads.py"
 REINFORCE = "tests/algorithms/reinforce_plus_plus/test_credit.py"
@@ -93,6 +94,27 @@ FAULTS = (
 """,
         "",
         "tests/cli/test_compare.py",
+    ),
+    Fault(
+        "useful transitions counted in all rollouts",
+        "algorithms/diagnosis.py",
+        "kinds = transition_classes(batch)[lost]",
+        "kinds = transition_classes(batch)",
+        DIAGNOSIS,
+    ),
+    Fault(
+        "a refused action taken for a valid one",
+        "algorithms/diagnosis.py",
+        "batch.parsed & batch.accepted & ~invalidity",
+        "batch.parsed & batch.accepted",
+        DIAGNOSIS,
+    ),
+    Fault(
+        "a collapse seen in the gradient alone",
+        "algorithms/diagnosis.py",
+        "if gradient > 1.5 and kl > 2.0 and now < was - 0.1:",
+        "if gradient > 1.5:",
+        DIAGNOSIS,
     ),
     Fault(
         "groups of two iterations taken for one",

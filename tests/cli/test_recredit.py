@@ -1,17 +1,11 @@
 """`trca recredit` credits a run's records again, and refuses what it cannot."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
-from tests.cli.test_inspect import played, trca
-from trca.algorithms.credit import bind_credit
-from trca.algorithms.records import StepBatch, assign_advantages, to_json
+from tests.cli.test_inspect import trca
 from trca.cli.run_folder import RunFolder
-from trca.envs import make
-from trca.tune_configs.files import read
-from trca.tune_configs.settings import RunSettings
 
 OWN = """
 def mine(batch, *, scale=1.0):
@@ -19,37 +13,13 @@ def mine(batch, *, scale=1.0):
 """
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """Two iterations of two groups: the oracle wins, is cut off, and is cut off unjudged."""
-    env = make("alfworld")
-    settings = RunSettings.resolve(read("quickstart"), "quickstart")
-    folder = RunFolder.create(tmp_path_factory.mktemp("runs"), "run")
-    folder.write_config(settings.flat())
-    rule = bind_credit("trca", settings.parameters.model_dump())
-    tasks = iter(env.get_wrapper_attr("task_ids"))
-    for iteration in (1, 3):
-        rollouts = []
-        for group in range(2):
-            whole = played(env, next(tasks))
-            whole.group = group
-            cut = replace(whole, index=1, steps=whole.steps[:-1], won=False, truncated=True)
-            unseen = [replace(step, judgments=0 * step.judgments) for step in whole.steps[:-2]]
-            rollouts += [whole, cut, replace(cut, index=2, steps=unseen)]
-        batch = StepBatch.from_rollouts(rollouts, env.get_wrapper_attr("judge").library.categories)
-        assign_advantages(rollouts, rule(batch))
-        lines = "".join(to_json(rollout) + "\n" for rollout in rollouts)
-        (folder.rollouts(iteration) / "train.jsonl").write_text(lines)
-    return folder.path
-
-
 @pytest.fixture
-def recredit(run, tmp_path):
+def recredit(recorded_run, tmp_path):
     """Runs the command; gives what it wrote and what it printed."""
 
     def call(*arguments):
         path = tmp_path / "change.json"
-        result = trca("recredit", run, *arguments, f"--output={path}")
+        result = trca("recredit", recorded_run, *arguments, f"--output={path}")
         assert result.exit_code == 0, result.output
         return json.loads(path.read_text()), result.output
 
@@ -92,7 +62,7 @@ def test_so_has_one_out_of_a_file(recredit, tmp_path):
     assert first["operator"] in output
 
 
-def test_what_cannot_be_credited_again_is_refused_with_the_mend(run, tmp_path):
+def test_what_cannot_be_credited_again_is_refused_with_the_mend(recorded_run):
     for options, message in (
         ([], "name another rule or a parameter"),
         (["--credit=turn_ppo"], "reads values, which a record does not hold"),
@@ -100,15 +70,15 @@ def test_what_cannot_be_credited_again_is_refused_with_the_mend(run, tmp_path):
         (["--set=lambda=1"], "did you mean 'lambda_'?"),
         (["--credit=grpo", "--iteration=2"], "no train.jsonl of iteration 2: choose 1, 3"),
     ):
-        result = trca("recredit", run, *options)
+        result = trca("recredit", recorded_run, *options)
         assert result.exit_code == 2, result.output
         assert message in " ".join(result.output.split())
 
 
-def test_rollouts_of_another_library_are_refused(run, tmp_path):
+def test_rollouts_of_another_library_are_refused(recorded_run, tmp_path):
     changed = RunFolder.create(tmp_path, "changed")
-    changed.write_config(RunFolder(run).read_config())
-    text = (run / "rollouts/iteration_000001/train.jsonl").read_text()
+    changed.write_config(RunFolder(recorded_run).read_config())
+    text = (recorded_run / "rollouts/iteration_000001/train.jsonl").read_text()
     operator = json.loads(text.splitlines()[0])["operators"][0]
     path = changed.rollouts(1) / "train.jsonl"
     path.write_text(text.replace(f'"operators":["{operator}"', '"operators":["renamed"'))

@@ -9,6 +9,7 @@ import typer
 from trca import __version__
 from trca.cli.commands.compare import compare
 from trca.cli.commands.data import app as data
+from trca.cli.commands.diagnose import diagnose
 from trca.cli.commands.evaluate import evaluate
 from trca.cli.commands.export import export
 from trca.cli.commands.inspect import inspect
@@ -63,6 +64,7 @@ for command in (
     evaluate,
     compare,
     inspect,
+    diagnose,
     recredit,
     export,
     sweep,

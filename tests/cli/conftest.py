@@ -1,0 +1,37 @@
+"""A recorded run, for the commands that read one."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.cli.test_inspect import played
+from trca.algorithms.credit import bind_credit
+from trca.algorithms.records import StepBatch, assign_advantages, to_json
+from trca.cli.run_folder import RunFolder
+from trca.envs import make
+from trca.tune_configs.files import read
+from trca.tune_configs.settings import RunSettings
+
+
+@pytest.fixture(scope="session")
+def recorded_run(tmp_path_factory):
+    """Two iterations of two groups: the oracle wins, is cut off, and is cut off unjudged."""
+    env = make("alfworld")
+    settings = RunSettings.resolve(read("quickstart"), "quickstart")
+    folder = RunFolder.create(tmp_path_factory.mktemp("runs"), "run")
+    folder.write_config(settings.flat())
+    rule = bind_credit("trca", settings.parameters.model_dump())
+    tasks = iter(env.get_wrapper_attr("task_ids"))
+    for iteration in (1, 3):
+        rollouts = []
+        for group in range(2):
+            whole = played(env, next(tasks))
+            whole.group = group
+            cut = replace(whole, index=1, steps=whole.steps[:-1], won=False, truncated=True)
+            unseen = [replace(step, judgments=0 * step.judgments) for step in whole.steps[:-2]]
+            rollouts += [whole, cut, replace(cut, index=2, steps=unseen)]
+        batch = StepBatch.from_rollouts(rollouts, env.get_wrapper_attr("judge").library.categories)
+        assign_advantages(rollouts, rule(batch))
+        lines = "".join(to_json(rollout) + "\n" for rollout in rollouts)
+        (folder.rollouts(iteration) / "train.jsonl").write_text(lines)
+    return folder.path
