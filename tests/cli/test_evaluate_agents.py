@@ -160,6 +160,24 @@ def test_rollouts_go_on_after_what_fails_in_passing(folder):
     assert_no_key(folder, result)
 
 
+def test_a_canonical_panel_is_played_whole_and_named(folder):
+    with replying(reply("<action>look</action>")) as (url, _):
+        steps = ("--set", "env_config.max_steps=1", "--panel=embedded-alfworld-64")
+        result = evaluate(f"--base-url={url}", "--model=m", env=steps)
+        assert result.exit_code == 2
+        assert "--panel names split and tasks" in result.output
+        common = [f"--base-url={url}", "--model=m", *steps]
+        result = CliRunner().invoke(app, ["evaluate", *common])
+    assert result.exit_code == 0, result.output
+    told = report(folder)
+    assert (told["panel_name"], told["tasks"]) == ("embedded-alfworld-64", 64)
+    assert told["panel"]["hash"] == "723d77b4dcb7b851"
+    for name, words in (("webshop-500", "is of trca/WebShop-v0"), ("x-1", "no panel 'x-1'")):
+        result = CliRunner().invoke(app, ["evaluate", *common[:-1], f"--panel={name}"])
+        assert result.exit_code == 2
+        assert words in " ".join(result.output.split())
+
+
 def test_what_cannot_be_is_said_in_one_line(folder):
     for arguments, words in [
         ([], "name what to evaluate"),

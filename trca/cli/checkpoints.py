@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -17,6 +17,7 @@ from trca.tune_configs.settings import RunSettings
 
 if TYPE_CHECKING:
     from trca.algorithms.text_config import TextAlgorithmConfig
+    from trca.envs.canonical import CanonicalPanel
 
 Which = Literal["best", "last"]
 
@@ -38,6 +39,26 @@ class Policy:
     settings: RunSettings
     model: str
     folder: Path
+
+    def on(self, panel: CanonicalPanel, given: Mapping[str, Any]) -> Policy:
+        """The policy on the data of a canonical panel.
+
+        Args:
+            panel: The panel.
+            given: Settings on top, such as where official data are.
+
+        Raises:
+            ConfigError: When it is a panel of another environment.
+        """
+        if self.settings.run.env != panel.environment:
+            raise ConfigError(
+                f"panel {panel.name} is of {panel.environment} and {self.name} plays"
+                f" {self.settings.run.env}: choose a panel of its environment"
+            )
+        data = {f"env_config.{key}": value for key, value in panel.env_config.items()}
+        changed = {**data, **given, "evaluation_split": panel.split}
+        settings = RunSettings.resolve(assign(self.settings.flat(), changed), panel.name)
+        return replace(self, settings=settings)
 
     def algorithm_config(self) -> TextAlgorithmConfig:
         """The config that plays this policy."""

@@ -14,6 +14,8 @@ from trca.envs.alfworld.data.generate import draw
 from trca.envs.alfworld.data.official import GamesMissingError, OfficialGames, task_type_of
 from trca.envs.alfworld.data.sources import GeneratedGames, game_source
 from trca.envs.alfworld.simulator import GameFileError
+from trca.envs.canonical import canonical_panel
+from trca.envs.panel import Panel
 
 SHARED = Path(__file__).parents[3] / ".." / "shared" / "data" / "alfworld" / "json_2.1.1.tar.xz"
 FOLDERS = {
@@ -245,4 +247,9 @@ def test_the_official_release_has_its_known_splits(cache):
     assert counts == {"train": 3553, "valid_seen": 140, "valid_unseen": 134, "valid_train": 200}
     by_type = {t: len(games.task_ids("valid_unseen", [t])) for t in FOLDERS}
     assert by_type == {"Pick": 24, "Look": 18, "Clean": 31, "Heat": 23, "Cool": 21, "Pick2": 17}
+    for name in ("official-140", "official-134", "verl-agent-128"):
+        panel = canonical_panel(name)
+        tasks = tuple(games.task_ids(panel.split))
+        found = panel.draw(Panel(panel.environment, panel.split, tasks))
+        assert (found.hash, len(found.task_ids)) == (panel.hash, int(name.rpartition("-")[2]))
     shutil.rmtree(cache)

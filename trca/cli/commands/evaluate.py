@@ -46,6 +46,15 @@ def evaluate(
     tasks: Annotated[
         int | None, typer.Option(min=1, help="Only the head of the panel. [default: all of it]")
     ] = None,
+    panel_name: Annotated[
+        str | None,
+        typer.Option(
+            "--panel",
+            metavar="NAME",
+            help="A canonical panel in place of --split and --tasks, such as official-134 or"
+            " embedded-alfworld-132.",
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Times the panel is played.")] = 1,
     temperature: Annotated[
         float | None, typer.Option(min=0.0, help="0 is greedy. [default: the run's]")
@@ -104,6 +113,7 @@ def evaluate(
 
     - `trca evaluate outputs/quickstart` plays the best checkpoint on the run's held-out panel
     - `trca evaluate outputs/quickstart@last --split valid_unseen --seeds 3`
+    - `trca evaluate outputs/quickstart --panel embedded-alfworld-132` plays a canonical panel
     - `trca evaluate outputs/quickstart --temperature 0 --transcripts` keeps what was said and done
     - `trca evaluate my-policy --config outputs/quickstart/config.yaml` evaluates an exported folder
     - `trca evaluate Qwen/Qwen2.5-1.5B-Instruct --config paper/alfworld_qwen2.5_1.5b --tasks 16`
@@ -114,10 +124,14 @@ def evaluate(
     from trca.cli.checkpoints import endpoint_policy, policy
     from trca.cli.provenance import panel as whole_panel
     from trca.cli.reports import Report
+    from trca.envs.canonical import canonical_panel
     from trca.tune_configs.files import ConfigError, assignments
 
     with refusing(ConfigError, ValueError, OSError):
         given = assignments(set_ or [])
+        if panel_name and (split or tasks):
+            raise ConfigError("--panel names split and tasks: leave --split and --tasks out")
+        chosen = canonical_panel(panel_name) if panel_name else None
         if split is not None:
             given["evaluation_split"] = split
         prompting = _agent(agent or ("zero-shot" if base_url else None))
@@ -131,8 +145,10 @@ def evaluate(
                 "name what to evaluate: RUN or MODEL for one here; --model NAME --base-url URL, and"
                 " --prices if you like, for one at an endpoint"
             )
+        if chosen:
+            subject = subject.on(chosen, given)
         panel = whole_panel(subject.settings, subject.settings.evaluation_split)
-        panel = panel.head(tasks)
+        panel = chosen.draw(panel) if chosen else panel.head(tasks)
         folder = output or subject.folder
         folder.mkdir(parents=True, exist_ok=True)
     if temperature is None:
@@ -146,6 +162,8 @@ def evaluate(
     log = subject.folder / "logs" / "evaluate.log"
     changed = {k: v for k, v in given.items() if k not in _NAMED}
     about: dict[str, Any] = {"policy": subject.name, "seeds": seeds, "temperature": temperature}
+    if panel_name:
+        about["panel_name"] = panel_name
     label = subject.label
     if prompting:
         about["agent"] = agent or "zero-shot"

@@ -1,0 +1,35 @@
+"""Canonical panels: the same tasks everywhere, or an error."""
+
+from dataclasses import replace
+
+import pytest
+
+from trca.envs.canonical import canonical_panel, canonical_panels
+from trca.envs.panel import Panel
+
+EMBEDDED = [name for name in canonical_panels() if name.startswith("embedded-")]
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_embedded_panels_are_what_their_names_and_hashes_say(name):
+    found = canonical_panel(name)
+    panel = found.draw()
+    assert panel.hash == found.hash
+    assert len(panel.task_ids) == int(name.rpartition("-")[2])
+
+
+def test_a_shuffled_panel_is_not_the_head_and_repeats_nothing():
+    split = Panel("e", "s", tuple(map(str, range(140))))
+    drawn = replace(canonical_panel("verl-agent-128"), hash=None).draw(split)
+    assert len(set(drawn.task_ids)) == 128
+    assert drawn.task_ids != split.task_ids[:128]
+
+
+def test_other_data_are_refused():
+    found = canonical_panel("embedded-alfworld-64")
+    with pytest.raises(ValueError, match="the data are not those it was made of"):
+        replace(found, env_config={"games": "small-7"}).draw()
+    with pytest.raises(ValueError, match="has 500 tasks and the data 218"):
+        replace(canonical_panel("webshop-500"), env_config={}).draw()
+    with pytest.raises(ValueError, match="did you mean 'official-134'"):
+        canonical_panel("offical-134")
