@@ -16,6 +16,7 @@ from trca.cli.commands.inspect import inspect
 from trca.cli.commands.plan import plan
 from trca.cli.commands.play import play
 from trca.cli.commands.recredit import recredit
+from trca.cli.commands.report import report
 from trca.cli.commands.rubric import app as rubric
 from trca.cli.commands.serve_retriever import serve_retriever
 from trca.cli.commands.submit import jobs, submit
@@ -66,6 +67,7 @@ for command in (
     inspect,
     diagnose,
     recredit,
+    report,
     export,
     sweep,
     submit,

@@ -26,6 +26,8 @@ FOUNDATION: Final = "#e09f3e"
 SERIES: Final = (HELD_OUT, TRAIN, "#7a8794", EXECUTION, FOUNDATION, "#6d597a")
 """Colours of the runs of a comparison, in order."""
 
+BUDGET_SHARES: Final = (0.3, 0.6, 1.0)
+"""Shares of a run's trajectories: the paper's 1.92K and 3.84K of 6.40K."""
 CLASS_COLORS: Final = (EXECUTION, TRAIN, FOUNDATION, "#c3cad1")
 """Colours of Execution, Evidence, Validity and Other."""
 CATEGORY_COLORS: Final = {"execution": EXECUTION, "evidence": TRAIN, "invalidity": HELD_OUT}
@@ -76,18 +78,91 @@ def draw_curve(rows: Sequence[Mapping[str, Any]], path: Path, title: str, panel:
 
 
 def draw_comparison(
-    runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], path: Path, title: str, panel: str
+    runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]],
+    path: Path,
+    title: str,
+    panel: str,
+    formats: Sequence[str] = ("png",),
 ) -> None:
-    """Draws success of several settings to a PNG: the mean over runs, and their range as a band.
+    """Draws success of several settings: the mean over runs, and their range as a band.
 
     Args:
         runs: The rows of metrics of each run, by the name of its setting.
         path: The file, replaced at once.
         title: The title: what is compared, and the environment.
         panel: The tasks, for the line below the panels.
+        formats: Files to write, such as ``svg``, each beside the path.
     """
-    with _figure(path, (9.6, 4.2)) as figure:
+    with _figure(path, (9.6, 4.2), formats) as figure:
         plot_comparison(figure, runs, title, panel)
+
+
+def draw_budgets(
+    runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], path: Path, title: str
+) -> None:
+    """Draws training success at three budgets of trajectories to PNG and SVG.
+
+    The budgets are 30%, 60% and 100% of the shortest run, as the paper's 1.92K, 3.84K and 6.40K.
+
+    Args:
+        runs: The rows of metrics of each run, by the name of its setting.
+        path: The file, replaced at once.
+        title: The title.
+    """
+    with _figure(path, (7.6, 4.2), ("png", "svg")) as figure:
+        axis = figure.subplots()
+        most = min(rows[-1]["trajectories"] for each in runs.values() for rows in each)
+        budgets = [round(share * most) for share in BUDGET_SHARES]
+        width = 0.8 / len(runs)
+        for number, (setting, each) in enumerate(runs.items()):
+            values = np.array([[_success_at(rows, budget) for budget in budgets] for rows in each])
+            mean = values.mean(axis=0)
+            place = np.arange(3) + width * (number - (len(runs) - 1) / 2)
+            errors = np.abs(np.stack([values.min(axis=0), values.max(axis=0)]) - mean)
+            color = SERIES[number % len(SERIES)]
+            hatch = ("", "//", "..")[number // len(SERIES) % 3]
+            style = {"color": color, "hatch": hatch, "edgecolor": "white", "label": setting}
+            axis.bar(place, mean, 0.9 * width, yerr=errors, ecolor=INK, capsize=2, **style)
+        axis.set_xticks(range(3), [f"{budget:,}" for budget in budgets])
+        axis.set_xlabel("trajectories")
+        axis.set_ylabel(f"training success, last {WINDOW} iterations")
+        _success_axis(axis)
+        axis.grid(visible=False, axis="x")
+        axis.legend(loc="upper left", ncols=2)
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+        figure.supxlabel("bars: mean, whiskers: lowest to highest run", x=0.01, ha="left", size=8.5)
+
+
+def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, title: str) -> None:
+    """Draws held-out success by type of task to PNG and SVG.
+
+    Args:
+        shares: By the name of a setting and the type: the success of each run.
+        path: The file, replaced at once.
+        title: The title.
+    """
+    types = list(dict.fromkeys(kind for each in shares.values() for kind in each))
+    with _figure(path, (7.6, 1.6 + 0.5 * len(types)), ("png", "svg")) as figure:
+        axis = figure.subplots()
+        step = 0.6 / max(1, len(shares))
+        for number, (setting, each) in enumerate(shares.items()):
+            color = SERIES[number % len(SERIES)]
+            marker = ("o", "D", "^")[number // len(SERIES) % 3]
+            for row, kind in enumerate(types):
+                if kind not in each:
+                    continue
+                place = row + step * (number - (len(shares) - 1) / 2)
+                axis.hlines(place, min(each[kind]), max(each[kind]), color=color, alpha=0.4)
+                label = setting if row == 0 else None
+                axis.plot(np.mean(each[kind]), place, marker, color=color, label=label)
+        axis.set_yticks(range(len(types)), types)
+        axis.invert_yaxis()
+        axis.set_xlim(-0.02, 1.02)
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axis.set_xlabel("success, held out")
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+        figure.supxlabel("dots: mean, lines: lowest to highest run", x=0.01, ha="left", size=8.5)
 
 
 def draw_diagnosis(
@@ -238,8 +313,10 @@ def panel_words(env_config: Mapping[str, Any], train_split: str, evaluation_spli
 
 
 @contextmanager
-def _figure(path: Path, size: tuple[float, float]) -> Iterator[Any]:
-    """A figure that is written when the block ends, replacing the file at once."""
+def _figure(
+    path: Path, size: tuple[float, float], formats: Sequence[str] = ("png",)
+) -> Iterator[Any]:
+    """A figure that is written when the block ends, replacing each file at once."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -248,9 +325,11 @@ def _figure(path: Path, size: tuple[float, float]) -> Iterator[Any]:
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
-        draft = path.with_name(f".{path.name}.part")
-        figure.savefig(draft, format="png")
-    draft.replace(path)
+        for kind in formats:
+            file = path.with_suffix(f".{kind}")
+            draft = file.with_name(f".{file.name}.part")
+            figure.savefig(draft, format=kind)
+            draft.replace(file)
 
 
 def _plot_held_out(axis: Any, measured: Sequence[Mapping[str, Any]]) -> None:
@@ -292,6 +371,13 @@ def _sizes(x: NDArray[np.float64], measured: Sequence[Mapping[str, Any]]) -> lis
     sizes = [f"{x[0]:.0f} rollouts per iteration"] if len(x) else []
     n = column(measured, "evaluation/n")[-1:]
     return [*sizes, *(f"{count:.0f} rollouts held out" for count in n if not np.isnan(count))]
+
+
+def _success_at(rows: Sequence[Mapping[str, Any]], budget: int) -> float:
+    """The moving mean of training success at the last iteration within a budget."""
+    within = np.flatnonzero(column(rows, "trajectories") <= budget)
+    at = int(within[-1]) if len(within) else 0
+    return float(moving_mean(column(rows, "success_rate"))[at])
 
 
 def _success_axis(axis: Any) -> None:

@@ -1,0 +1,119 @@
+"""`trca report` makes the paper's tables and figures of finished runs."""
+
+import csv
+import json
+from statistics import stdev
+
+import pytest
+from typer.testing import CliRunner
+
+from trca.cli import app
+from trca.cli.reporting import as_latex, as_markdown, read_run, tables
+from trca.cli.run_folder import RunFolder
+from trca.tune_configs.files import read
+from trca.tune_configs.settings import RunSettings, switch
+
+
+def row(kind, mean, **measures):
+    return {"task_type": kind, "n": 16, "mean": mean, "measures": measures}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Writes the folder of a run that has ended."""
+
+    def write(name, rows, preset="quickstart", algorithm="TRCA", **settings):
+        folder = RunFolder.create(tmp_path / "outputs", name)
+        config = {**switch(read(preset), algorithm), **settings}
+        folder.write_config(RunSettings.resolve(config, preset, need_data=False).flat())
+        for k in range(20):
+            figures = {"iteration": k + 1, "trajectories": 64 * (k + 1), "success_rate": k / 40}
+            folder.append_metrics(figures | {"evaluation/success_rate": k / 50})
+        told = {"panel": {"hash": "ab12"}, "tasks": 64, "rows": rows}
+        (folder.path / "evaluation.json").write_text(json.dumps(told))
+        return str(folder.path)
+
+    return write
+
+
+@pytest.fixture
+def household(run):
+    """Two runs of TRCA and one of GRPO."""
+    return [
+        run("a", [row("Pick", 0.5), row("Heat", 0.25), row("All", 0.4)], seed=1),
+        run("b", [row("Pick", 0.7), row("Heat", 0.25), row("All", 0.5)], seed=2),
+        run("c", [row("Pick", 0.1), row("Heat", 0.3), row("All", 0.2)], algorithm="GRPO"),
+    ]
+
+
+def trca(*arguments):
+    return CliRunner().invoke(app, ["report", *map(str, arguments)])
+
+
+def test_runs_that_differ_in_seed_are_one_row_with_mean_and_spread(household):
+    [table] = tables([read_run(name, "") for name in household], with_paper=False)
+    assert table.columns == ("Pick", "Heat", "All")
+    lines = as_markdown(table).splitlines()
+    assert lines[2] == "| TRCA | 2 | **60.0 (14.1)** | 25.0 (0.0) | **45.0 (7.1)** |"
+    assert lines[3] == "| GRPO | 1 | 10.0 | **30.0** | 20.0 |"
+    assert stdev([50, 70]) == pytest.approx(14.1, abs=0.05)
+    latex = as_latex(table)
+    assert "TRCA & \\textbf{60.0$_{(14.1)}$} & 25.0$_{(0.0)}$ &" in latex
+
+
+def test_the_papers_numbers_stand_beside_and_are_marked(run):
+    results = [read_run(run("a", [row("Pick", 0.5), row("All", 0.4)]), "")]
+    [table] = tables(results)
+    assert table.paper_model == "Qwen2.5-1.5B-Instruct"
+    assert "| GiGPO † | | 94.4 (5.9) | 86.7 (1.7) |" in as_markdown(table)
+    assert "GPT-4o" not in as_markdown(table)
+    large = run("b", [row("All", 0.4)], model="Qwen/Qwen2.5-7B-Instruct")
+    [table] = tables([read_run(large, "")])
+    assert "| TRCA † | | 94.5 (1.4) |" in as_markdown(table)
+
+
+def test_other_environments_have_the_papers_other_columns(run):
+    shop = run("shop", [row("book", 0.2, score=0.4), row("All", 0.3, score=0.55)], "webshop")
+    search = run("search", [row("nq", 0.2), row("popqa", 0.4), row("All", 0.25)], "searchqa")
+    first, second = tables([read_run(name, "") for name in (shop, search)], with_paper=False)
+    assert first.rows == {"TRCA": {"score": [pytest.approx(55.0)], "success": [30.0]}}
+    assert second.columns == ("nq", "popqa", "average")
+    assert second.rows["TRCA"]["average"] == [pytest.approx(30.0)]  # over datasets, not questions
+
+
+def test_a_setting_can_tell_rows_apart(run):
+    names = [run(f"l{k}", [row("All", k / 4)], lambda_=k / 4) for k in (1, 2)]
+    names.append(run("ablated", [row("All", 0.1)], ablation="without_breakthrough"))
+    [table] = tables([read_run(name, "", ["lambda_"]) for name in names])
+    assert list(table.rows) == [
+        "TRCA lambda_=0.25",
+        "TRCA lambda_=0.5",
+        "TRCA without_breakthrough lambda_=0.8",
+    ]
+    assert "TRCA lambda\\_=0.25" in as_latex(table)
+    with pytest.raises(ValueError, match="no setting 'lambda': name another --by"):
+        read_run(names[0], "", ["lambda"])
+
+
+def test_the_command_writes_tables_and_figures(household, tmp_path):
+    out = tmp_path / "report"
+    result = trca(*household, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "| GRPO † |" in result.output
+    page = (out / "report.md").read_text()
+    for name in ("alfworld_tiny_curves", "alfworld_tiny_budgets", "alfworld_tiny_types"):
+        assert f"({name}.svg)" in page
+        assert (out / f"{name}.png").stat().st_size > 10_000
+        assert (out / f"{name}.svg").read_text().startswith("<?xml")
+    rows = list(csv.DictReader((out / "alfworld_tiny.csv").open()))
+    own = [r for r in rows if (r["source"], r["method"], r["column"]) == ("ours", "TRCA", "Pick")]
+    assert own[0]["mean"] == "60.00"
+    assert own[0]["runs"] == "2"
+
+
+def test_a_run_that_has_not_ended_is_refused_with_the_mend(household, tmp_path):
+    (tmp_path / "outputs" / "b" / "evaluation.json").unlink()
+    result = trca(*household, "--out", tmp_path / "report")
+    assert result.exit_code == 2
+    assert "it has not ended; resume it first" in " ".join(result.output.split())
+    assert not (tmp_path / "report").exists()

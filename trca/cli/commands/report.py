@@ -1,0 +1,95 @@
+"""``trca report``: runs as the paper's tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trca.cli.console import console, refusing, use_one_thread
+
+if TYPE_CHECKING:
+    from trca.cli.reporting import Result, Table
+
+
+def report(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Finished runs.")],
+    out: Annotated[Path, typer.Option(help="Folder for tables and figures.")] = Path("report"),
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY", help="A setting that tells methods apart, such as lambda_; repeatable."
+        ),
+    ] = None,
+    paper: Annotated[
+        bool, typer.Option(help="Set the paper's numbers beside, marked with a dagger.")
+    ] = True,
+    storage_path: Annotated[str, typer.Option(help="Folder or URI that holds the runs.")] = (
+        "outputs"
+    ),
+) -> None:
+    """Write tables and figures of runs, as the paper's: one table an environment and model.
+
+    Runs that differ in seed or games alone are one row: mean, and standard deviation over runs.
+    Numbers are those at the end of a run, never its peak. Tables come as Markdown, LaTeX and CSV,
+    figures as PNG and SVG: learning curves, success at three budgets, success by type of task.
+
+    - `trca report outputs/trca-* outputs/grpo-* --out report`
+    - `trca report outputs/lambda/trials/* --by lambda_ --no-paper`
+    """
+    use_one_thread()
+    from trca.cli.curve import draw_budgets, draw_comparison, draw_types
+    from trca.cli.reporting import as_csv, as_latex, as_markdown, read_run, tables
+    from trca.common.files import write_text
+
+    with refusing(ValueError, OSError):
+        results = [read_run(name, storage_path, by or ()) for name in runs]
+        out.mkdir(parents=True, exist_ok=True)
+    pages = ["# Results", ""]
+    for table in tables(results, paper):
+        name = f"{table.environment}_{table.model}".lower()
+        own = [r for r in results if (r.environment, r.model) == (table.environment, table.model)]
+        title = f"{table.environment}, {table.model}"
+        note = _note(table, own)
+        text = as_markdown(table)
+        console.print(title, markup=False, style="bold")
+        console.print(text, markup=False, soft_wrap=True)
+        console.print(note, markup=False, style="dim")
+        write_text(out / f"{name}.tex", as_latex(table))
+        write_text(out / f"{name}.csv", as_csv(table))
+        pages += [f"## {title}", "", text, note, ""]
+        metrics = {m: [r.metrics for r in own if r.method == m] for m in table.rows}
+        draw_comparison(metrics, out / f"{name}_curves.png", title, "", ("png", "svg"))
+        draw_budgets(metrics, out / f"{name}_budgets.png", title)
+        kinds = [c for c in table.columns if c not in ("All", "average", "score", "success")]
+        if len(kinds) > 1:
+            shares = {
+                method: {k: [v / 100 for v in cells[k]] for k in kinds if k in cells}
+                for method, cells in table.rows.items()
+            }
+            draw_types(shares, out / f"{name}_types.png", title)
+        drawn = ("curves", "budgets", *(["types"] if len(kinds) > 1 else []))
+        pages += [f"![{kind}]({name}_{kind}.svg)\n" for kind in drawn]
+    write_text(out / "report.md", "\n".join(pages))
+    console.print(f"Written to {out}: report.md, and tables and figures beside it", markup=False)
+
+
+def _note(table: Table, results: list[Result]) -> str:
+    """What the numbers are, and of which tasks."""
+    panels = dict.fromkeys(r.panel for r in results)
+    tasks = sorted({r.tasks for r in results})
+    words = f"{tasks[0]}" if len(tasks) == 1 else f"{tasks[0]} to {tasks[-1]}"
+    shown = ", ".join(list(panels)[:4]) + (
+        f" and {len(panels) - 4} more" if len(panels) > 4 else ""
+    )
+    parts = [
+        "In percent: mean, and in brackets the standard deviation over runs.",
+        f"Held-out panels of {words} tasks: {shown}.",
+    ]
+    if table.paper:
+        parts.append(
+            f"† The paper's with {table.paper_model}, with standard deviations over three seeds"
+            + ("." if table.paper_model == table.model else "; another model, and other tasks.")
+        )
+    return " ".join(parts)

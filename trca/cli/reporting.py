@@ -1,0 +1,277 @@
+"""Results of runs as the paper's tables: rows of methods, columns of task types, by environment."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any, Final
+
+from trca.cli.run_folder import RunFolder
+from trca.common import strict_yaml
+
+COLUMNS: Final = {
+    "ALFWorld": ("Pick", "Look", "Clean", "Heat", "Cool", "Pick2", "All"),
+    "WebShop": ("score", "success"),
+    "SearchQA": (
+        *("nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique", "bamboogle"),
+        "average",
+    ),
+}
+"""Columns of the paper's Tables 1 and 2, in order; ``Look`` is ours."""
+MARK: Final = "†"
+"""Marks the paper's numbers."""
+
+Cell = Sequence[float]
+"""Values of the runs, in percent; of the paper: mean and standard deviation over three seeds."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run ended with.
+
+    Attributes:
+        environment: Its environment without version, such as ``ALFWorld``.
+        model: The model trained.
+        method: The algorithm, with what is asked to tell runs apart.
+        cells: Percentages by column.
+        panel: Hash of the evaluated panel.
+        tasks: Number of its tasks.
+        metrics: The run's metrics, a row an iteration.
+    """
+
+    environment: str
+    model: str
+    method: str
+    cells: dict[str, float]
+    panel: str
+    tasks: int
+    metrics: list[dict[str, Any]] = field(default_factory=list, repr=False)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Results on one environment with one model.
+
+    Attributes:
+        environment: The environment.
+        model: The model.
+        columns: Names of the columns.
+        rows: By method and column: the values of its runs.
+        paper: By method of the paper and column: mean, and standard deviation where it is told.
+        paper_model: The model of the paper's rows.
+    """
+
+    environment: str
+    model: str
+    columns: tuple[str, ...]
+    rows: dict[str, dict[str, list[float]]]
+    paper: dict[str, dict[str, list[float]]]
+    paper_model: str
+
+
+def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
+    """Reads what a run ended with.
+
+    Args:
+        name: The run.
+        root: Folder that holds runs.
+        by: Settings whose values are part of the method's name.
+
+    Raises:
+        ConfigError: When there is no such run.
+        ValueError: When it has no evaluation at its end, or lacks a setting of ``by``.
+    """
+    folder = RunFolder.open(name, root)
+    path = folder.path / "evaluation.json"
+    if not path.is_file():
+        raise ValueError(f"{folder.path} has no evaluation.json: it has not ended; resume it first")
+    report, config = json.loads(path.read_text("utf-8")), folder.read_config()
+    environment = str(config["env"]).rpartition("/")[2].partition("-v")[0].rpartition(":")[2]
+    words = [str(config["algorithm"])]
+    if config.get("ablation") not in (None, "none"):
+        words.append(str(config["ablation"]))
+    for key in by:
+        value: Any = config
+        for part in key.split("."):
+            if not isinstance(value, Mapping) or part not in value:
+                raise ValueError(f"{folder.path} has no setting {key!r}: name another --by")
+            value = value[part]
+        words.append(f"{key}={value}")
+    return Result(
+        environment,
+        Path(str(config["model"])).name,
+        " ".join(words),
+        _cells(environment, report["rows"]),
+        report["panel"]["hash"],
+        report["tasks"],
+        folder.metrics(),
+    )
+
+
+def tables(results: Sequence[Result], with_paper: bool = True) -> list[Table]:
+    """One table for each environment and model."""
+    made = []
+    for environment, model in dict.fromkeys((r.environment, r.model) for r in results):
+        own = [r for r in results if (r.environment, r.model) == (environment, model)]
+        rows: dict[str, dict[str, list[float]]] = {}
+        for result in own:
+            for column, value in result.cells.items():
+                rows.setdefault(result.method, {}).setdefault(column, []).append(value)
+        found = list(dict.fromkeys(column for each in rows.values() for column in each))
+        known = COLUMNS.get(environment, ())
+        last = "average" if environment == "SearchQA" else "All"
+        others = [c for c in found if c not in known and c != last]
+        columns = [c for c in known if c in found and c != last] + others
+        paper_model, paper = _paper(environment, model) if with_paper else ("", {})
+        made.append(
+            Table(
+                environment,
+                model,
+                (*columns, *([last] if last in found else [])),
+                rows,
+                paper,
+                paper_model,
+            )
+        )
+    return made
+
+
+def as_markdown(table: Table) -> str:
+    """The table as Markdown; the best mean of each column is bold, the paper's rows are marked."""
+    lines = [
+        "| method | runs | " + " | ".join(table.columns) + " |",
+        "|---|---:|" + "---:|" * len(table.columns),
+    ]
+    best = _best(table)
+    for method, cells in table.rows.items():
+        texts = []
+        for column in table.columns:
+            text = _words(cells.get(column, []))
+            texts.append(f"**{text}**" if best.get(column) == method else text)
+        runs = max(map(len, cells.values()))
+        lines.append(f"| {method} | {runs} | " + " | ".join(texts) + " |")
+    for method, cells in table.paper.items():
+        texts = [_paper_words(cells.get(column, [])) for column in table.columns]
+        lines.append(f"| {method} {MARK} | | " + " | ".join(texts) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def as_latex(table: Table) -> str:
+    """The table as LaTeX with booktabs, standard deviations as subscripts."""
+    lines = [
+        f"\\begin{{tabular}}{{l {'c' * len(table.columns)}}}",
+        "\\toprule",
+        " & ".join(["Method", *(_tex(c) for c in table.columns)]) + " \\\\",
+        "\\midrule",
+    ]
+    best = _best(table)
+    for method, cells in table.rows.items():
+        texts = []
+        for column in table.columns:
+            text = _tex_cell(_mean_and_spread(cells.get(column, [])))
+            texts.append(f"\\textbf{{{text}}}" if best.get(column) == method else text)
+        lines.append(" & ".join([_tex(method), *texts]) + " \\\\")
+    if table.paper:
+        lines.append("\\midrule")
+    for method, cells in table.paper.items():
+        texts = [_tex_cell(cells.get(column, [])) for column in table.columns]
+        lines.append(" & ".join([f"{_tex(method)}$^\\dagger$", *texts]) + " \\\\")
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
+
+
+def as_csv(table: Table) -> str:
+    """The table as CSV: a line for each method and column."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["source", "method", "column", "mean", "standard_deviation", "runs"])
+    for method, cells in table.rows.items():
+        for column in table.columns:
+            if values := cells.get(column):
+                mean, *spread = _mean_and_spread(values)
+                deviation = f"{spread[0]:.2f}" if spread else ""
+                writer.writerow(["ours", method, column, f"{mean:.2f}", deviation, len(values)])
+    for method, cells in table.paper.items():
+        for column in table.columns:
+            if told := cells.get(column):
+                spread = told[1:]
+                deviation = f"{spread[0]:.2f}" if spread else ""
+                writer.writerow(["paper", method, column, f"{told[0]:.2f}", deviation, ""])
+    return text.getvalue()
+
+
+@cache
+def _paper_tables() -> dict[str, dict[str, dict[str, dict[str, list[float]]]]]:
+    text = resources.files(__package__).joinpath("paper_tables.yaml").read_text("utf-8")
+    read: dict[str, Any] = strict_yaml.parse(text)
+    return read
+
+
+def _paper(environment: str, model: str) -> tuple[str, dict[str, dict[str, list[float]]]]:
+    """The paper's rows for a model; of another model those of its smallest one."""
+    models = _paper_tables().get(environment, {})
+    trained = [name for name in models if name.startswith("Qwen")]
+    if not trained:
+        return "", {}
+    name = model if model in trained else trained[0]
+    return name, models[name]
+
+
+def _cells(environment: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Percentages by column out of the rows of an evaluation."""
+    of = {row["task_type"]: row for row in rows if row["n"]}
+    if environment == "WebShop":
+        whole = of.get("All")
+        if whole is None:
+            return {}
+        score = whole["measures"].get("score")
+        told = {} if score is None else {"score": 100 * score}
+        return {**told, "success": 100 * whole["mean"]}
+    cells = {name: 100 * row["mean"] for name, row in of.items()}
+    if environment == "SearchQA" and (whole := cells.pop("All", None)) is not None:
+        cells["average"] = fmean(cells.values()) if cells else whole
+    return cells
+
+
+def _mean_and_spread(values: Sequence[float]) -> list[float]:
+    if not values:
+        return []
+    return [fmean(values), stdev(values)] if len(values) > 1 else [fmean(values)]
+
+
+def _best(table: Table) -> dict[str, str]:
+    """The method with the best mean of each column, where there are two or more."""
+    if len(table.rows) < 2:
+        return {}
+    found = {}
+    for column in table.columns:
+        means = {m: fmean(cells[column]) for m, cells in table.rows.items() if cells.get(column)}
+        if means:
+            found[column] = max(means, key=lambda method: means[method])
+    return found
+
+
+def _words(values: Sequence[float]) -> str:
+    return _paper_words(_mean_and_spread(values))
+
+
+def _paper_words(told: Sequence[float]) -> str:
+    if not told:
+        return "-"
+    return f"{told[0]:.1f} ({told[1]:.1f})" if len(told) > 1 else f"{told[0]:.1f}"
+
+
+def _tex_cell(told: Sequence[float]) -> str:
+    if not told:
+        return "--"
+    return f"{told[0]:.1f}$_{{({told[1]:.1f})}}$" if len(told) > 1 else f"{told[0]:.1f}"
+
+
+def _tex(text: str) -> str:
+    return text.translate({ord(c): f"\\{c}" for c in "&%$#_{}"} | {ord("\\"): "\\textbackslash{}"})
