@@ -457,15 +457,15 @@ FAULTS = (
     Fault(
         "StepSearch pays for gold that was found before",
         "algorithms/stepsearch/credit.py",
-        "best = np.maximum(best, now)",
-        "best = now",
+        "        best[later] = np.maximum(best[later], best[later - horizon])\n",
+        "",
         STEPSEARCH,
     ),
     Fault(
         "StepSearch forgets what was seen",
         "algorithms/stepsearch/credit.py",
-        "seen.update(found[row])",
-        "seen = set(found[row])",
+        "step[first][held] < step",
+        "step[first][held] == step - 1",
         STEPSEARCH,
     ),
     Fault(

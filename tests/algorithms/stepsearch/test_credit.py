@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.algorithms.credit.critic_values import critic_values
@@ -61,13 +61,25 @@ def test_rollouts_remember_for_themselves_and_may_be_ragged():
     np.testing.assert_allclose(found, [1, 1 / 2, -1, 1 / 2 - 1 / 2, 0], atol=1e-12)
 
 
-def test_words_that_every_text_has_weigh_less():
-    """Two of three texts have red: ln(4/3) + 1; one has mug: ln 2 + 1."""
+def test_words_that_every_document_has_weigh_less():
+    """Two of three documents have red: ln(4/3) + 1; one has mug: ln 2 + 1."""
     red, mug = math.log(4 / 3) + 1, math.log(2) + 1
-    found = cosines(["red mug"], ["red cup", "a blue", "red mug"])
-    np.testing.assert_allclose(found, [[red**2 / (red**2 + mug**2), 0, 1]])
-    assert cosines(["?"], ["red"]) == 0
-    assert cosines([], ["red"]).shape == (0, 1)
+    texts = ["red mug", "red cup", "a blue"]
+    found = cosines(texts, np.arange(3), np.zeros(3, int), np.array([[1, 2, 0]]))
+    half = red**2 / (red**2 + mug**2)
+    np.testing.assert_allclose(found, [[half, 0, 1], [1, 0, half], [0, 1, 0]])
+
+
+def test_collections_weigh_their_words_for_themselves():
+    """A text twice, beside another and alone; and a text without words."""
+    found = cosines(
+        ["red mug", "red cup", "?"],
+        np.array([0, 1, 0, 2]),
+        np.array([0, 0, 1, 1]),
+        np.array([[1], [2]]),
+    )
+    red, mug = 1.0, math.log(3 / 2) + 1
+    np.testing.assert_allclose(found[:, 0], [red**2 / (red**2 + mug**2), 1, 1, 0])
 
 
 def slow_cosine(one, other, texts):
@@ -83,7 +95,7 @@ def slow_cosine(one, other, texts):
     return sum(a[w] * b.get(w, 0) for w in a) / length if length else 0.0
 
 
-def slow_search_rewards(batch, gold):
+def slow_search_rewards(batch, gold_passages):
     def passages(row):
         lines = batch.texts[batch.next_observation[row]].split("\n")
         return [line.partition("] ")[2] for line in lines if re.match(r"\[\d+\] .", line)]
@@ -91,6 +103,7 @@ def slow_search_rewards(batch, gold):
     result = []
     for row in range(len(batch)):
         same = np.flatnonzero(batch.group == batch.group[row])
+        gold = gold_passages[row]
         texts = {*gold, *(p for other in same for p in passages(other))}
         now, before = (
             passages(row),
@@ -117,11 +130,17 @@ PASSAGES = st.lists(
 ).map(lambda found: "\n".join(f"[{n}] {text}" for n, text in enumerate(found, 1)) or "none")
 
 
-@given(batches(), st.lists(PASSAGES, min_size=5, max_size=5))
-def test_the_rewards_equal_the_slow_version(batch, texts):
+@settings(max_examples=50)
+@given(batches(), st.lists(PASSAGES, min_size=5, max_size=5), st.sampled_from([1, 16_384]))
+def test_the_rewards_equal_the_slow_version(batch, texts, block):
+    """Tasks have one to three passages of gold; memory for one group at a time, or for all."""
+    golds = {0: GOLD, 3: GOLD[:1], 70_000: ("Ada: she wrote", "?", "a town")}
+    gold = [golds[group] for group in batch.group]
     batch = replace(batch, texts=tuple(texts))
-    fast = search_rewards(batch, [GOLD] * len(batch))
-    np.testing.assert_allclose(fast, slow_search_rewards(batch, GOLD), atol=1e-9)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trca.algorithms.stepsearch.credit._BLOCK", block)
+        fast = search_rewards(batch, gold)
+    np.testing.assert_allclose(fast, slow_search_rewards(batch, gold), rtol=0, atol=1e-12)
 
 
 def test_the_answer_is_paid_at_the_end_and_the_critic_does_the_rest():

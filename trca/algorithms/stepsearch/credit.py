@@ -33,13 +33,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Annotated, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from trca.algorithms.credit.arithmetic import rollout_spans
+from trca.algorithms.credit.arithmetic import joint_codes, rollout_spans
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
 from trca.algorithms.critic import Values
 from trca.algorithms.parameters import Credit
@@ -48,6 +49,7 @@ from trca.algorithms.stepsearch.similarity import cosines
 from trca.algorithms.turn_ppo.credit import GAE, TurnPPOParameters, turn_ppo
 
 _PASSAGE: Final = re.compile(r"^\[\d+\] (.+)$", re.MULTILINE)
+_BLOCK: Final = 16_384
 
 
 class StepSearchParameters(TurnPPOParameters):
@@ -116,33 +118,86 @@ def stepsearch(
 def search_rewards(batch: StepBatch, gold_passages: Sequence[Sequence[str]]) -> NDArray[np.float64]:
     """G - P of every step, float64 (S,).
 
+    Takes whole groups of about 16,384 steps at a time, which bounds the memory.
+
     Args:
         batch: S steps.
-        gold_passages: S tuples of texts.
+        gold_passages: S tuples of texts, at least one in each.
 
     Raises:
         ValueError: For a batch without texts.
     """
-    if len(batch) and not batch.texts:
-        raise ValueError("the batch has no texts of observations: what was found stands in them")
-    known = {code: tuple(_PASSAGE.findall(text)) for code, text in enumerate(batch.texts)}
-    found = [known[int(code)] for code in batch.next_observation]
     rewards = np.zeros(len(batch))
-    starts, lengths = rollout_spans(batch.rollout)
-    groups = batch.group[starts]
-    for group in np.unique(groups):
-        mine = np.flatnonzero(groups == group)
-        rows = np.concatenate([np.arange(starts[k], starts[k] + lengths[k]) for k in mine])
-        passages = list(dict.fromkeys(p for row in rows for p in found[row]))
-        gold = gold_passages[rows[0]]
-        alike = dict(zip(passages, cosines(passages, gold), strict=True))
-        for k in mine:
-            best, seen = np.zeros(len(gold)), set[str]()
-            for row in range(starts[k], starts[k] + lengths[k]):
-                if found[row]:
-                    now = np.max([alike[p] for p in found[row]], axis=0)
-                    again = np.mean([p in seen for p in found[row]])
-                    rewards[row] = np.maximum(now - best, 0.0).mean() - again
-                    best = np.maximum(best, now)
-                    seen.update(found[row])
+    if not len(batch):
+        return rewards
+    if not batch.texts:
+        raise ValueError("the batch has no texts of observations: what was found stands in them")
+    order = np.argsort(batch.group, kind="stable")
+    starts, lengths = rollout_spans(batch.group[order])
+    block = (starts + lengths) // _BLOCK
+    for rows in np.split(order, starts[1:][block[1:] > block[:-1]]):
+        rewards[rows] = _of_groups(batch, rows, gold_passages)
     return rewards
+
+
+def _of_groups(
+    batch: StepBatch, rows: NDArray[np.int64], gold_passages: Sequence[Sequence[str]]
+) -> NDArray[np.float64]:
+    """G - P of the steps of whole groups, those of a group in a row."""
+    starts, lengths = rollout_spans(batch.group[rows])
+    group, rollout = np.repeat(np.arange(len(starts)), lengths), batch.rollout[rows]
+    gold = [gold_passages[row] for row in rows[starts]]
+    codes, page = np.unique(batch.next_observation[rows], return_inverse=True)
+    pages = [_PASSAGE.findall(batch.texts[code]) for code in codes]
+    texts = list(dict.fromkeys(chain(*pages, *gold)))
+    number = {text: n for n, text in enumerate(texts)}
+
+    # An entry for each passage of each step.
+    on_page = [np.array([number[text] for text in found], dtype=np.int64) for found in pages]
+    passage = np.concatenate([on_page[p] for p in page])
+    count = np.array([len(found) for found in on_page])[page]
+    step = np.repeat(np.arange(len(rows)), count)
+    held = joint_codes(rollout[step], passage)
+    _, first = np.unique(held, return_index=True)
+    again = np.bincount(step, step[first][held] < step, len(rows))
+
+    # The documents of a group: what it found, and its gold, repeated up to the most of any group.
+    golden = np.array([[len(of_group)] for of_group in gold])
+    place = np.arange(golden.max())
+    share = (place < golden) / golden
+    targets = np.array([[number[of[j % len(of)]] for j in place] for of in gold])
+    of_group = np.concatenate([group[step], np.repeat(np.arange(len(gold)), len(place))])
+    of_text = np.concatenate([passage, targets.ravel()])
+    document = joint_codes(of_group, of_text)
+    _, one = np.unique(document, return_index=True)
+    against = document[len(step) :].reshape(targets.shape)
+    alike = cosines(texts, of_text[one], of_group[one], against)
+
+    with_passages = count > 0
+    now = np.zeros((len(rows), len(place)))
+    first_entry = (np.cumsum(count) - count)[with_passages]
+    now[with_passages] = np.maximum.reduceat(alike[document[: len(step)]], first_entry)
+    gain = (share[group] * np.maximum(now - _best_before(now, rollout), 0.0)).sum(axis=1)
+    return np.where(with_passages, gain - again / np.maximum(count, 1), 0.0)
+
+
+def _best_before(values: NDArray[np.float64], rollout: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The largest of each column over the earlier steps of the rollout, by doubling the horizon.
+
+    Args:
+        values: float64 (S, J), at least 0.
+        rollout: int64 (S,), contiguous.
+
+    Returns:
+        float64 (S, J); 0 on a rollout's first step.
+    """
+    starts, lengths = rollout_spans(rollout)
+    place = np.arange(len(rollout)) - np.repeat(starts, lengths)
+    best = np.roll(values, 1, axis=0)
+    best[starts] = 0.0
+    horizon = 1
+    while horizon < lengths.max(initial=0):
+        later = np.flatnonzero(place > horizon)
+        best[later] = np.maximum(best[later], best[later - horizon])
+        horizon *= 2
+    return best

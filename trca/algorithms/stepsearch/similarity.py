@@ -8,40 +8,58 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, diags_array
+from scipy.sparse import csr_matrix
+
+from trca.algorithms.credit.arithmetic import joint_codes
 
 _WORD: Final = re.compile(r"\b\w\w+\b")
 
 
-def cosines(texts: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
-    """The cosine of every text with every other, in the usual weights.
+def cosines(
+    texts: Sequence[str],
+    text: NDArray[np.int64],
+    collection: NDArray[np.int64],
+    against: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """The cosines of documents with chosen ones of their collection, in the usual weights.
 
-    A word that a text has n times weighs n (ln((1 + N) / (1 + N_w)) + 1), where N_w of all the N
-    distinct texts have it. Words are of two letters or more, in lower case.
+    A document is a text in a collection. A word that it has n times weighs
+    n (ln((1 + N) / (1 + N_w)) + 1), where N_w of all the N documents of its collection have it.
+    Words are of two letters or more, in lower case.
 
     Args:
         texts: The texts.
-        others: What each is compared with.
+        text: int64 (D,), the text of each document; distinct within a collection.
+        collection: int64 (D,), the collection of each, from 0.
+        against: int64 (C, J), the documents that those of each collection are compared with.
 
     Returns:
-        float64 (len(texts), len(others)), from 0 to 1; 0 for a text without words.
+        float64 (D, J), from 0 to 1; 0 for a document without words.
     """
-    distinct = list(dict.fromkeys([*texts, *others]))
-    words: dict[str, int] = {}
-    columns: list[int] = []
-    starts = [0]
-    for text in distinct:
-        columns += [words.setdefault(w, len(words)) for w in _WORD.findall(text.lower())]
-        starts.append(len(columns))
-    shape = (len(distinct), max(len(words), 1))
-    counts = csr_matrix((np.ones(len(columns)), columns, starts), shape=shape)
-    counts.sum_duplicates()
-    having = np.bincount(counts.indices, minlength=shape[1])
-    weights = counts @ diags_array(np.log((1 + shape[0]) / (1 + having)) + 1)
-    lengths = np.sqrt(np.asarray(weights.multiply(weights).sum(axis=1)).ravel())
-    units = diags_array(1 / np.where(lengths > 0, lengths, 1)) @ weights
-    place = {text: row for row, text in enumerate(distinct)}
-    rows, against = ([place[text] for text in group] for group in (texts, others))
-    alike = csr_matrix(units)
-    found: NDArray[np.float64] = (alike[rows] @ alike[against].T).toarray()
+    documents = _word_counts(texts)[text]
+    document = np.repeat(np.arange(len(text)), np.diff(documents.indptr))
+    word = joint_codes(collection[document], documents.indices.astype(np.int64))
+    size, having = np.bincount(collection), np.bincount(word)
+    rarity = np.log((1 + size[collection[document]]) / (1 + having[word])) + 1
+    weight = documents.data * rarity
+    length = np.sqrt(np.bincount(document, np.square(weight), len(text)))
+    units = csr_matrix((weight / length[document], word, documents.indptr))
+    targets = np.zeros((len(having), against.shape[1]))
+    for place, chosen in enumerate(against.T):
+        of_chosen = units[chosen]
+        targets[of_chosen.indices, place] = of_chosen.data
+    found: NDArray[np.float64] = units @ targets
     return np.minimum(found, 1.0)
+
+
+def _word_counts(texts: Sequence[str]) -> csr_matrix:
+    """How often each text has each word, (texts, words)."""
+    numbers: dict[str, int] = {}
+    words: list[int] = []
+    ends = [0]
+    for text in texts:
+        words += [numbers.setdefault(word, len(numbers)) for word in _WORD.findall(text.lower())]
+        ends.append(len(words))
+    counts = csr_matrix((np.ones(len(words)), words, ends), shape=(len(texts), len(numbers)))
+    counts.sum_duplicates()
+    return counts
