@@ -21,6 +21,7 @@ from trca.tune_configs.settings import RunSettings
 SHAPE = Shape(
     parameters=10**9,
     outside=2 * 10**8,
+    head=10**8,
     adapted=5 * 10**5,
     layers=24,
     hidden=2048,
@@ -60,6 +61,67 @@ def test_what_a_learner_holds_is_what_the_plan_counts(lora):
     assert held["AdamW state"] == near(sum(t.nbytes for t in moments))
     frozen = sum(p.nbytes for p in module.parameters() if not p.requires_grad)
     assert held["weights, frozen" if lora else "reference, frozen"] == near(frozen)
+
+
+@pytest.mark.parametrize(
+    ("settings", "parameters"),
+    [
+        ({"critic": "own"}, 10**9 - 10**8 + 2049),
+        ({"critic": "own", "lora_rank": 4}, 4 * 5 * 10**5 + 2049),
+        ({"critic": "trunk"}, 2049),
+    ],
+)
+def test_a_critic_is_counted_by_hand(settings, parameters):
+    """A network (or adapter) without the head of 10^8, and a value of 2,048 places and a bias."""
+    shared = {"num_learners": 2, "num_gpus_per_learner": 1, "lora_rank": 0, **settings}
+    own = settings_of(algorithm="TurnPPO", **shared)
+    del shared["critic"]
+    without = settings_of(algorithm="ReinforcePlusPlus", **shared)
+    more = learner(own, SHAPE).total - learner(without, SHAPE).total
+    assert more == (4 + 4 + 8) * parameters
+    assert learner(own, SHAPE).computing == learner(without, SHAPE).computing
+    with_critic, alone = host(own, SHAPE), host(without, SHAPE)
+    assert with_critic["learners' kept state"] - alone["learners' kept state"] == 12 * parameters
+    assert with_critic["models being read"] - alone["models being read"] == 2 * 4 * parameters
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"critic": "own"}, {"critic": "own", "lora_rank": 4}, {"critic": "trunk", "lora_rank": 4}],
+)
+def test_what_a_critic_holds_is_what_the_plan_counts(settings):
+    settings = settings_of(
+        algorithm="TurnPPO", model=SHRUNK, max_prompt_tokens=120, max_new_tokens=8,
+        micro_batch_tokens=512, **settings,
+    )  # fmt: skip
+    config = settings.algorithm_config()
+    own = config.learner_class(config=config, module_spec=config.get_multi_rl_module_spec())
+    own.build()
+    module = own.module["default_policy"]
+    for parameter in own._parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer = own.get_optimizer("default_policy")
+    optimizer.step()
+    there = 0
+    for parameter in module.critic_parameters():
+        moments = optimizer.state[parameter]
+        there += parameter.nbytes + parameter.grad.nbytes
+        there += moments["exp_avg"].nbytes + moments["exp_avg_sq"].nbytes
+    needs = learner(settings, Shape.of(settings))
+    assert needs.held["critic, with gradients and AdamW state"] == there
+    held_by_weights = {p.untyped_storage().data_ptr() for p in module.parameters()}
+    alive = {}
+
+    def keep(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in held_by_weights:
+            alive[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    place = torch.arange(4)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        module.values(input_ids=torch.zeros((4, 128), dtype=torch.int64), row=place, position=place)
+    assert 0 < sum(alive.values()) < sum(needs.computing.values())
 
 
 def test_the_keys_and_values_of_an_engine_are_those_that_the_plan_counts():

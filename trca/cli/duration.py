@@ -61,8 +61,9 @@ class Work:
 
     Attributes:
         generation: Seconds of rollouts, without those of the environments.
-        scoring: Of the reference, and of old log-probabilities where they are recomputed.
-        updates: Of forward and backward passes.
+        scoring: Of the reference, of old log-probabilities where they are recomputed, and of a
+            critic.
+        updates: Of forward and backward passes, a critic's too.
         tokens: Tokens that an iteration trains on.
         written: Tokens of them that the engines write.
     """
@@ -95,6 +96,8 @@ class Work:
         forward = 2 * shape.parameters / (rate * learners)
         scored = int(parameters.kl_coeff > 0 or parameters.kl_coeff_format > 0)
         scored += int(parameters.recompute_logprobs)
+        networks = 2 if getattr(parameters, "critic", "") else 1
+        scored += networks - 1
         factor = 1 + (1 if parameters.lora_rank else 2) + int(parameters.gradient_checkpointing)
         engines = max(1, sum("engine" in names for names in placed))
         together = max(1, rollouts_at_once(settings, shape, gpu_bytes))
@@ -107,7 +110,7 @@ class Work:
             generation=waves * turns * USED * parameters.max_new_tokens * a_pass
             + read * 2 * shape.parameters / (rate * engines),
             scoring=scored * tokens * forward,
-            updates=parameters.num_epochs * factor * tokens * forward,
+            updates=parameters.num_epochs * networks * factor * tokens * forward,
             tokens=tokens,
             written=written,
         )
@@ -119,6 +122,6 @@ class Work:
         return [
             ("an iteration, expected", whole, f"{self.tokens:,.0f} tokens to train on"),
             ("  generation", self.generation, f"{speed:,.0f} tokens/s, all engines together"),
-            ("  scoring", self.scoring, "reference and old log-probabilities"),
+            ("  scoring", self.scoring, "reference, old log-probabilities, critic"),
             ("  updates", self.updates, "forward and backward passes"),
         ]

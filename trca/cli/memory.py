@@ -8,7 +8,8 @@
 
 What is trained takes 16 bytes a parameter (weights, gradients and AdamW's two moments in float32),
 what is frozen 2 or 4. Activations were counted once: the tensors that are alive after the real
-forward pass of two and of four layers of Qwen2.5-1.5B, which these formulas meet within 3%.
+forward pass of two and of four layers of Qwen2.5-1.5B, which these formulas meet within 3%. A
+critic's passes come after the policy's and have no logits: its activations add nothing.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Shape:
     Attributes:
         parameters: Number of weights, tied ones once.
         outside: Those outside the layers: embedding, head and last norm.
+        head: Those of a head that is not tied to the embedding.
         adapted: Inputs and outputs of all linear layers but the head, added up: the parameters of
             a LoRA adapter of rank 1.
         layers: Number of layers.
@@ -49,6 +51,7 @@ class Shape:
 
     parameters: int
     outside: int
+    head: int
     adapted: int
     layers: int
     hidden: int
@@ -85,6 +88,7 @@ class Shape:
         return cls(
             parameters=parameters,
             outside=parameters - sum(p.numel() for m in layers for p in m.parameters()),
+            head=parameters - sum(p.numel() for p in network.base_model.parameters()),
             adapted=sum(sum(m.weight.shape) for m in linear),
             layers=config.num_hidden_layers,
             hidden=config.hidden_size,
@@ -150,8 +154,8 @@ def learner(settings: RunSettings, shape: Shape) -> Needs:
         held["weights, frozen"] = shape.parameters * size / shares
     elif parameters.kl_coeff > 0 or parameters.kl_coeff_format > 0:
         held["reference, frozen"] = shape.parameters * size / shares
-    if getattr(parameters, "critic", "") == "own":
-        held["critic of its own, trained"] = trained * 16
+    if critic := _critic_parameters(settings, shape):
+        held["critic, with gradients and AdamW state"] = critic * 16
     if settings.run.num_learners > 1 and shares == 1:
         held["gradient buckets"] = min(BUCKET_BYTES, trained * 4)
     mixed = shape.dtype == "bfloat16"
@@ -176,7 +180,7 @@ def learner(settings: RunSettings, shape: Shape) -> Needs:
         computing["all layers"] = tokens * shape.layers * shape.layer_bytes()
         computing["logits"] = logits
     on_gpu = settings.run.num_gpus_per_learner > 0
-    stepping = {"AdamW's own copy": trained * 4 / shares} if on_gpu else {}
+    stepping = {"AdamW's own copy": max(trained / shares, critic) * 4} if on_gpu else {}
     return Needs(held, computing, stepping)
 
 
@@ -251,12 +255,25 @@ def host(settings: RunSettings, shape: Shape) -> dict[str, float]:
         "weights on their way": trained * size * (2 if run.num_env_runners else 1)
     }
     if run.num_learners and parameters.max_learner_restarts:
-        networks = 2 if getattr(parameters, "critic", "") == "own" else 1
-        needs["learners' kept state"] = trained * 12 * networks
+        needs["learners' kept state"] = (trained + _critic_parameters(settings, shape)) * 12
     if run.num_gpus_per_learner > 0:
         base = shape.parameters * (size if parameters.lora_rank else 4)
+        base += _critic_parameters(settings, shape) * 4
         needs["models being read"] = max(1, run.num_learners) * base
     return needs
+
+
+def _critic_parameters(settings: RunSettings, shape: Shape) -> int:
+    """Weights of a critic alone: of its network, or adapter, without a head; and of its values."""
+    from trca.tune_configs.settings import config_class
+
+    parameters = settings.parameters
+    kind = getattr(parameters, "critic", "")
+    if not kind:
+        return 0
+    network = parameters.lora_rank * shape.adapted or shape.parameters - shape.head
+    values = (shape.hidden + 1) * config_class(settings.run.algorithm).value_heads
+    return values + (network if kind == "own" else 0)
 
 
 def _shares(settings: RunSettings) -> int:
