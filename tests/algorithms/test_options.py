@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.algorithms.test_training import assert_same, tokens_of, weights_of
-from trca.algorithms import TRCA, FilteredBCConfig, GRPOConfig, TRCAConfig
+from trca.algorithms import TRCA, FilteredBCConfig, GRPOConfig, TRCAConfig, TurnPPOConfig
 from trca.algorithms.credit import CREDIT_RULES
 from trca.algorithms.filtering import teaching_groups
 from trca.algorithms.records import StepBatch, advantages_of
@@ -123,6 +123,30 @@ def test_replayed_rollouts_are_learned_from_and_come_back_from_a_checkpoint(make
     assert any(not np.array_equal(before[name], after[name]) for name in before)
     straight.stop()
     forgetful.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("config_class", "settings"),
+    [
+        (TRCAConfig, {}),
+        (TurnPPOConfig, {"gae": "bi_level", "ratio_level": "token", "critic_lr": 1e-3}),
+    ],
+)
+def test_two_learners_replay_as_one_does(make_config, config_class, settings):
+    """Under TurnPPO, replayed rows have advantages of steps beside others of tokens."""
+    tokens, weights = [], []
+    for learners in (0, 2):
+        config = make_config(config_class, num_learners=learners, replay_size=2, **settings)
+        algorithm = config.build_algo()
+        results = [algorithm.train() for _ in range(2)]
+        assert [result["replayed_rollouts"] for result in results] == [0, 2]
+        assert results[1]["mismatch_kl"] < 1e-6
+        tokens.append(tokens_of(algorithm.rollouts))
+        weights.append(weights_of(algorithm))
+        algorithm.stop()
+    assert tokens[0] == tokens[1]
+    assert_same(*weights, exact=False)
 
 
 @pytest.mark.parametrize(
