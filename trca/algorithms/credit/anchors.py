@@ -35,18 +35,12 @@ def anchors_before(batch: StepBatch, kind: AnchorKind, similarity: float) -> NDA
         similarity: How alike two texts are that make the same anchor, for ``similar``.
 
     Returns:
-        int64 (S,), codes; equal ones mean the same state within a group.
+        int64 (S,), codes from 0 without gaps; equal ones mean the same state of one group.
 
     Raises:
         ValueError: For an unknown kind, or ``similar`` without texts.
     """
-    if kind == "context":
-        return batch.context
-    if kind == "observation":
-        return batch.observation
-    if kind == "similar":
-        return _similar(batch, batch.group, batch.observation, similarity)
-    raise unknown("anchor", kind, get_args(AnchorKind))
+    return joint_codes(batch.group, _anchors(batch, kind, similarity))
 
 
 def anchors_around(
@@ -65,7 +59,7 @@ def anchors_around(
     Raises:
         ValueError: For an unknown kind, or ``similar`` without texts.
     """
-    before = anchors_before(batch, kind, similarity)
+    before = _anchors(batch, kind, similarity)
     after = batch.next_context if kind == "context" else batch.next_observation
     if kind == "similar":
         both = np.stack([batch.observation, after], axis=1).ravel()
@@ -73,6 +67,17 @@ def anchors_around(
         before, after = joined[0::2], joined[1::2]
     nodes = joint_codes(np.tile(batch.group, 2), np.concatenate([before, after]))
     return nodes[: len(batch)], nodes[len(batch) :]
+
+
+def _anchors(batch: StepBatch, kind: AnchorKind, similarity: float) -> NDArray[np.int64]:
+    """The anchor of the state that each step was taken in, told apart within a group alone."""
+    if kind == "context":
+        return batch.context
+    if kind == "observation":
+        return batch.observation
+    if kind == "similar":
+        return _similar(batch, batch.group, batch.observation, similarity)
+    raise unknown("anchor", kind, get_args(AnchorKind))
 
 
 def _similar(

@@ -94,7 +94,7 @@ def g2po(
         ValueError: For a choice that does not exist, or gamma outside [0, 1].
     """
     divide = divides(normalizer)
-    states = joint_codes(batch.group, anchors_before(batch, anchor, similarity))
+    states = anchors_before(batch, anchor, similarity)
     returns = gamma * discounted_returns(batch.reward, batch.rollout, gamma)
     value = state_values(states, returns)
     totals, _, _ = outcomes(batch.reward, batch.rollout)

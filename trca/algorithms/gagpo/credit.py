@@ -90,7 +90,7 @@ def gagpo(
         ValueError: For an unknown anchor, or gamma or gae_lambda outside [0, 1].
     """
     check_share("gae_lambda", gae_lambda)
-    states = joint_codes(batch.group, anchors_before(batch, anchor, similarity))
+    states = anchors_before(batch, anchor, similarity)
     value = state_values(states, discounted_returns(batch.reward, batch.rollout, gamma))
     differences = batch.reward + gamma * next_values(value, batch.rollout, 0.0) - value
     advantages = discounted_returns(differences, batch.rollout, gamma * gae_lambda)

@@ -102,7 +102,7 @@ def gigpo(
         raise unknown("baseline_over", baseline_over, get_args(Baseline))
     penalty = invalid_action_penalty * ~batch.parsed
     returns = discounted_returns(batch.reward, batch.rollout, gamma) - penalty
-    anchors = joint_codes(batch.group, anchors_before(batch, anchor, similarity))
+    anchors = anchors_before(batch, anchor, similarity)
     step = normalize(returns, anchors, ddof=1, epsilon=epsilon, divide=divide)
     if baseline_over == "trajectory":
         episode = trajectory_advantage(batch, ddof=1, epsilon=epsilon, divide=divide)

@@ -96,7 +96,7 @@ def hgpo(
     """
     returns = discounted_returns(batch.reward, batch.rollout, gamma)
     returns -= invalid_action_penalty * ~batch.parsed
-    states = joint_codes(batch.group, anchors_before(batch, anchor, similarity))
+    states = anchors_before(batch, anchor, similarity)
     starts, lengths = rollout_spans(batch.rollout)
     position = np.arange(len(batch)) - np.repeat(starts, lengths)
     histories = states.copy()
