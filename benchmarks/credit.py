@@ -4,18 +4,20 @@ Run it on one core::
 
     OMP_NUM_THREADS=1 python benchmarks/credit.py
 
-It prints seconds for every rule at growing numbers of transitions (15 operators, groups of 8
-rollouts of 5 to 25 steps, skewed contexts), the seconds of worst cases, the share of each part of
-TRCA, and the seconds of the peer: a plain rewriting of how the public GiGPO code forms returns,
-groups and statistics (it looks each row's rollout up among all rows, clusters by dictionaries, and
-keeps lists of scalar tensors).
-Both must give the same advantages.
+For every rule it prints seconds at growing numbers of transitions (15 operators, groups of 8 and of
+128 rollouts of 5 to 25 steps, skewed contexts), and the ratio of the last two; what a rule reads
+beyond the batch is made up, and making it is not counted. Then come worst cases, the share of each
+part of TRCA, and the peer: a plain rewriting of how the public GiGPO code forms returns, groups and
+statistics (it looks each row's rollout up among all rows, clusters by dictionaries, and keeps lists
+of scalar tensors). Both must give the same advantages.
+
+Seconds are of processor time, the least of three runs, so work beside it counts only by what it
+takes of caches and memory.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable
@@ -25,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from measuring import timed
 from numpy.typing import NDArray
 
 from trca.algorithms.credit import CREDIT_RULES, bind_credit
@@ -34,12 +37,12 @@ from trca.algorithms.grpo.credit import trajectory_advantage
 from trca.algorithms.records import StepBatch
 from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward
 
-GROUP_SIZE = 8
+GROUP_SIZES = (8, 128)
 CATEGORIES = np.repeat(np.arange(3, dtype=np.int8), 5)
 
 
-def random_batch(steps: int, seed: int = 0) -> StepBatch:
-    """A batch of exactly this many transitions."""
+def random_batch(steps: int, group_size: int = 8, seed: int = 0) -> StepBatch:
+    """A batch of exactly this many transitions, in groups of so many rollouts."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(5, 26, size=steps // 5 + 1)
     count = int(np.searchsorted(np.cumsum(lengths), steps)) + 1
@@ -51,7 +54,7 @@ def random_batch(steps: int, seed: int = 0) -> StepBatch:
     won = rng.random(count) < 0.3
     context = np.minimum(rng.geometric(0.08, size=steps), 60)
     return StepBatch(
-        group=rollout // GROUP_SIZE,
+        group=rollout // group_size,
         rollout=rollout,
         agent=np.zeros_like(rollout),
         reward=np.where(last, won[rollout], 0.0),
@@ -122,23 +125,21 @@ def _peer_normalize(scores: torch.Tensor, names: NDArray[Any]) -> torch.Tensor:
 
 
 def seconds(function: Callable[[], object], repeats: int = 3) -> float:
-    """The best of a few runs."""
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        best = min(best, time.perf_counter() - start)
-    return best
+    """The least of a few runs."""
+    return min(timed(function)[0] for _ in range(repeats))
 
 
-def scaling(sizes: list[int]) -> None:
-    """Seconds of every rule at every size."""
-    print(f"{'seconds':<20}" + "".join(f"{size:>12,}" for size in sizes))
-    batches = [random_batch(size) for size in sizes]
+def scaling(sizes: list[int], group_size: int) -> None:
+    """Seconds of every rule at every size, and the ratio of the last two."""
+    print(f"{f'groups of {group_size}, seconds':<24}", end="")
+    print("".join(f"{size:>12,}" for size in sizes) + f"{'growth':>10}")
+    batches = [random_batch(size, group_size) for size in sizes]
     for name in CREDIT_RULES.names():
         rule = CREDIT_RULES.get(name)
         times = [seconds(partial(rule, batch, **what_it_reads(name, batch))) for batch in batches]
-        print(f"{name:<20}" + "".join(f"{t:12.4f}" for t in times))
+        growth = f"{times[-1] / times[-2]:10.1f}" if len(times) > 1 else ""
+        print(f"{name:<24}" + "".join(f"{t:12.4f}" for t in times) + growth, flush=True)
+    print()
 
 
 def what_it_reads(rule: str, batch: StepBatch) -> dict[str, Any]:
@@ -147,6 +148,7 @@ def what_it_reads(rule: str, batch: StepBatch) -> dict[str, Any]:
         "answer_logprobs": -1.0 - batch.context % 7 / 7,
         "final_f1": np.bincount(batch.rollout, batch.reward)[batch.rollout],
         "gold_passages": [("Ada: She wrote notes.", "Lum Hill: A town in the north.")] * len(batch),
+        "hindsight_logprobs": -0.5 - batch.context % 7 / 7,
         "values": _made_up_values(batch),
     }
     return {name: made_up[name] for name in bind_credit(rule, {}).reads}
@@ -160,14 +162,14 @@ def _made_up_values(batch: StepBatch) -> Values:
     return Values(state, np.where(ends, 0.0, np.roll(state, -1, 0)), one, state, one > 0)
 
 
-def worst_cases(steps: int, length: int = 1000) -> None:
+def worst_cases(steps: int, group_size: int, length: int = 1000) -> None:
     """The rules that can do more than pass over the columns, on what is hardest for them."""
-    batch = random_batch(steps)
+    batch = random_batch(steps, group_size)
     rollout = np.arange(steps) // length
     last = np.diff(rollout, append=steps) > 0
     deep = replace(
         batch,
-        group=rollout // GROUP_SIZE,
+        group=rollout // group_size,
         rollout=rollout,
         reward=last.astype(np.float64),
         context=np.arange(steps),
@@ -181,9 +183,10 @@ def worst_cases(steps: int, length: int = 1000) -> None:
         f"graphgpo, {length:,} states in a row": partial(CREDIT_RULES.get("graphgpo"), deep),
         f"rewardflow, {length:,} states in a row": partial(CREDIT_RULES.get("rewardflow"), deep),
     }
-    print(f"\nWorst cases at {steps:,} transitions, seconds")
+    print(f"Worst cases at {steps:,} transitions in groups of {group_size}, seconds")
     for name, case in cases.items():
-        print(f"  {name:<36}{seconds(case, repeats=1):8.4f}")
+        print(f"  {name:<36}{seconds(case, repeats=1):8.4f}", flush=True)
+    print()
 
 
 def parts(steps: int) -> None:
@@ -199,7 +202,7 @@ def parts(steps: int) -> None:
         "A^S": lambda: normalize(batch.reward, groups, ddof=0, epsilon=1e-6),
         "A^E": lambda: trajectory_advantage(batch, ddof=0, epsilon=1e-6),
     }
-    print(f"\nTRCA's parts at {steps:,} transitions, seconds")
+    print(f"TRCA's parts at {steps:,} transitions, seconds")
     for name, piece in pieces.items():
         print(f"  {name:<14}{seconds(piece):8.4f}")
 
@@ -233,8 +236,10 @@ def main() -> None:
     parser.add_argument("--peer-steps", type=int, default=25_600)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    scaling(arguments.sizes)
-    worst_cases(max(arguments.sizes))
+    for group_size in GROUP_SIZES:
+        scaling(arguments.sizes, group_size)
+    for group_size in GROUP_SIZES:
+        worst_cases(max(arguments.sizes), group_size)
     parts(max(arguments.sizes))
     against_peer(arguments.peer_steps)
 
