@@ -1,8 +1,8 @@
 """A credit rule of your own: a bonus for states that a rollout sees for the first time.
 
-    trca train --set credit=examples/own_rule/first_visits.py:first_visits \
-               --set credit_config.bonus=0.1
-    trca sweep examples/own_rule/sweep.yaml
+    cd examples/own_rule; trca train --algorithm GRPO \
+        --set credit=first_visits.py:first_visits --set credit_config.bonus=0.3
+    trca sweep sweep.yaml
 
 A_{i,t} = Norm over the group of R(tau_i)
           + Norm over the group's steps from the same state of R_{i,t}

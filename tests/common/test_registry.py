@@ -8,6 +8,7 @@ from trca.common.registry import Registry, own_file
 
 OWN = """
 import math
+from textwrap import dedent
 
 def build(size=2):
     return size

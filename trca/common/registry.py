@@ -18,7 +18,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final, Generic, TypeVar, overload
 
 from trca.common.files import find
@@ -89,7 +89,7 @@ class Registry(Generic[T]):
             )
         module = load_file(Path(place)) if place.endswith(".py") else _import(place, self._kind)
         if not hasattr(module, attribute):
-            own = [n for n, v in vars(module).items() if n[0] != "_" and not _is_module(v)]
+            own = [n for n, v in vars(module).items() if n[0] != "_" and _is_own(v, module)]
             raise ValueError(f"{place} has no {attribute!r}: {nearest(attribute, own)}")
         return getattr(module, attribute)  # type: ignore[no-any-return]
 
@@ -165,8 +165,11 @@ def _import(module: str, kind: str) -> ModuleType:
         raise ValueError(f"{kind}: cannot import {module!r}: {reason}") from error
 
 
-def _is_module(value: object) -> bool:
-    return isinstance(value, ModuleType)
+def _is_own(value: Any, module: ModuleType) -> bool:
+    """Whether a value is no import, as far as one can see."""
+    if isinstance(value, (FunctionType, type)):
+        return value.__module__ == module.__name__
+    return not isinstance(value, ModuleType)
 
 
 def _origin(value: Any) -> Any:

@@ -202,7 +202,7 @@ def _run(settings: RunSettings, run: RunFolder) -> None:
         _note(run, "failed", words(error))
         fail(f"{words(error)}. Log: {log}\n{_saved(run)} Go on with: {again}")
     run.set_status("finished", settings.parameters.iterations)
-    _say_what_next(run)
+    _say_what_next(run, settings.run.algorithm)
 
 
 def _saved(run: RunFolder) -> str:
@@ -219,7 +219,7 @@ def _note(run: RunFolder, state: Literal["interrupted", "failed"], message: str 
         run.set_status(state, run.last_iteration(), message)
 
 
-def _say_what_next(run: RunFolder) -> None:
+def _say_what_next(run: RunFolder, algorithm: str) -> None:
     from trca.cli.failures import failure_table, read_failures
     from trca.cli.reports import read_table
     from trca.cli.run_folder import quoted
@@ -231,9 +231,10 @@ def _say_what_next(run: RunFolder) -> None:
     console.print(f"Curve:       {run.path / 'curve.png'}", markup=False)
     console.print("What next:")
     address, config = run.address, quoted(run.path / "config.yaml")
+    other = "GiGPO" if algorithm == "GRPO" else "GRPO"
     for command, why in (
         (f"trca evaluate {quoted(f'{address}@best')} --seeds 3", "the held-out panel, 3 times"),
-        (f"trca train {config} --algorithm GRPO", "another algorithm on the same tasks"),
+        (f"trca train {config} --algorithm {other}", "another algorithm on the same tasks"),
         (f"trca export {quoted(address)} --to my-policy", "a folder that from_pretrained opens"),
         (f"tensorboard --logdir {quoted(run.path)}", "every metric over time"),
     ):
