@@ -31,6 +31,7 @@ import numpy as np
 
 from trca.algorithms import ALGORITHMS
 from trca.cli.curve import column, draw_comparison, moving_mean
+from trca.cli.tables import half_width
 from trca.common.files import write_text
 from trca.tune_configs.files import read
 
@@ -194,22 +195,13 @@ def by_task_type(rows: Rows) -> dict[str, float]:
     }
 
 
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and half-width of its 95% t interval; NaN for the half-width of one value."""
-    from scipy.stats import t
-
-    array = np.asarray(values, dtype=float)
-    n = len(array)
-    half = float(t.ppf(0.975, n - 1) * array.std(ddof=1) / n**0.5) if n > 1 else float("nan")
-    return float(array.mean()), half
-
-
 def cell(values: Sequence[float], count: bool) -> str:
     """Mean ± half-width; of what some panels never reach, over those that do, with their number."""
     known = [value for value in values if not np.isnan(value)]
     if not known:
         return "never"
-    mean, half = (f"{v:,.0f}" if count else f"{v:.1%}" for v in interval(known))
+    both = (float(np.mean(known)), half_width(known))
+    mean, half = (f"{value:,.0f}" if count else f"{value:.1%}" for value in both)
     spread = f" ± {half}" if len(known) > 2 else ""
     return f"{mean}{spread}" + (
         f" ({len(known)} of {len(values)})" if len(known) < len(values) else ""

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from trca.cli import app
 from trca.cli.run_folder import RunFolder
-from trca.cli.sweeping import joined, point_words
+from trca.cli.sweeping import joined, make_trials, point_words, summarise
 from trca.tune_configs.sweeps import SweepSettings
 
 SWEEP = {
@@ -82,7 +82,7 @@ def test_a_sweep_of_algorithms_stops_on_ctrl_c_and_goes_on_to_one_table(sweep, t
         ("GRPO", 1, 0),
     ]
     assert all(len(row["evaluation/success_rate"]["values"]) == 1 for row in rows)
-    assert "| algorithm | seeds | success, held out |" in (folder / "sweep.md").read_text()
+    assert "| algorithm | runs | success, held out |" in (folder / "sweep.md").read_text()
     assert (folder / "sweep.png").stat().st_size > 1000
     assert json.loads((folder / "status.json").read_text())["state"] == "finished"
 
@@ -150,6 +150,33 @@ def test_a_dry_run_shows_the_trials_and_makes_nothing(sweep, tmp_path):
     assert "4 trials, 2 side by side: 2 points with 2 seeds; 8 rollouts in all" in result.output
     assert "algorithm=GRPO" in result.output
     assert not (tmp_path / "runs").exists()
+
+
+def test_every_point_is_run_on_every_panel_and_its_runs_are_pooled(tmp_path):
+    games = [{"env_config.games": f"small-{k}"} for k in (7, 8)]
+    settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1], "panels": games}, "mine")
+    trials = make_trials(settings, RunFolder.create(tmp_path, "sweep"))
+    assert len(trials) == len(settings.points()) * settings.repeats == 8
+    assert trials[2].label == "algorithm=TRCA  env_config.games=small-8  seed=0"
+    assert trials[2].run.name == "003_algorithm-TRCA_games-small-8_seed-0"
+    assert [t.run.read_config()["env_config"]["games"] for t in trials[:4]] == [
+        *("small-7", "small-7"),
+        *("small-8", "small-8"),
+    ]
+    for number, trial in enumerate(trials):
+        row = {"iteration": 1, "success_rate": number / 10, "evaluation/success_rate": 0.5}
+        trial.run.append_metrics(row)
+        trial.run.set_status("finished", 1)
+    trca, grpo = summarise(trials)
+    assert (trca["n"], grpo["n"]) == (4, 4)
+    assert trca["success_rate"]["values"] == [0.0, 0.1, 0.2, 0.3]
+    assert trca["success_rate"]["half_width"] == pytest.approx(3.1824 * 0.12910 / 2, rel=1e-3)
+    assert trca["evaluation/success_rate"]["half_width"] == 0.0
+
+
+def test_a_mapping_reads_as_words():
+    words = point_words([{"budgets": {"evidence": 0.1, "execution": 0.5}}])
+    assert words == [{"budgets": "evidence 0.1, execution 0.5"}]
 
 
 def test_a_wrong_sweep_is_refused_before_anything_is_made(sweep, tmp_path):

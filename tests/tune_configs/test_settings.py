@@ -23,7 +23,7 @@ def test_every_shipped_run_resolves(name):
 @pytest.mark.parametrize("name", [name for name in shipped() if name.startswith("sweeps/")])
 def test_every_shipped_sweep_resolves(name):
     sweep = SweepSettings.resolve(read(name), name)
-    assert len(sweep.points()) * len(sweep.seeds) > 1
+    assert len(sweep.points()) * sweep.repeats > 1
 
 
 def test_the_papers_preset_has_the_papers_table():
@@ -130,6 +130,14 @@ def test_everything_wrong_is_named_at_once():
         ({"base": "quikstart", "grid": {"lr": [1]}, "seeds": [0]}, "did you mean 'quickstart'"),
         ({"base": "quickstart", "grid": {"lr": []}, "seeds": [0]}, "grid.lr"),
         ({"base": "quickstart", "grid": {"lr": [1]}, "seeds": []}, "seeds"),
+        (
+            {"base": "quickstart", "grid": {"lr": [1]}, "seeds": [0], "panels": [{"lr": 2}]},
+            "lr is in grid and in panels",
+        ),
+        (
+            {"base": "quickstart", "grid": {"lr": [1]}, "seeds": [0], "panels": [{}, {"gama": 1}]},
+            "did you mean 'gamma'",
+        ),
         ({"base": "quickstart", "grd": {}, "seeds": [0]}, "unknown key 'grd': did you mean 'grid'"),
     ],
 )

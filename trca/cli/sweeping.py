@@ -23,6 +23,7 @@ import numpy as np
 
 from trca.cli.curve import draw_comparison, panel_words
 from trca.cli.run_folder import RunFolder
+from trca.cli.tables import half_width
 from trca.common.files import write_text
 from trca.tune_configs.files import ConfigError, map_texts, path_parts
 from trca.tune_configs.settings import RunSettings
@@ -50,6 +51,7 @@ class Trial:
     Attributes:
         point: The settings of the point.
         words: Their values in words, as `point_words` gives them.
+        panel: Its panel in words, blank where the sweep names none.
         seed: The seed.
         run: Its run folder.
         iterations: Its last iteration.
@@ -57,14 +59,16 @@ class Trial:
 
     point: dict[str, Any]
     words: dict[str, str]
+    panel: str
     seed: int
     run: RunFolder
     iterations: int
 
     @property
     def label(self) -> str:
-        """The point and the seed in words."""
-        return f"{joined(self.words)}  seed={self.seed}"
+        """The point, the panel and the seed in words."""
+        panel = f"  {self.panel}" if self.panel else ""
+        return f"{joined(self.words)}{panel}  seed={self.seed}"
 
     @property
     def state(self) -> str:
@@ -83,7 +87,13 @@ def point_words(points: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
         path, rest = path_parts(text)
         return f"{names[path]}{rest}" if path in names else text
 
-    return [{key: str(map_texts(value, short)) for key, value in p.items()} for p in points]
+    return [{key: _words(map_texts(value, short)) for key, value in p.items()} for p in points]
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {each}" for key, each in value.items())
+    return str(value)
 
 
 def joined(words: Mapping[str, str]) -> str:
@@ -116,14 +126,19 @@ def _shortest(path: Path, others: set[Path]) -> str:
 def make_trials(sweep: SweepSettings, folder: RunFolder) -> list[Trial]:
     """Makes the run folder of every trial; nothing is run."""
     points = sweep.points()
-    pairs = itertools.product(zip(points, point_words(points), strict=True), sweep.seeds)
-    for number, ((point, words), seed) in enumerate(pairs, start=1):
-        settings = sweep.trial(point, seed)
-        parts = [f"{key.split('.')[-1].strip('_')}-{value}" for key, value in words.items()]
+    all_of_them = itertools.product(
+        zip(points, point_words(points), strict=True),
+        zip(sweep.panels, point_words(sweep.panels), strict=True),
+        sweep.seeds,
+    )
+    for number, ((point, words), (panel, where), seed) in enumerate(all_of_them, start=1):
+        settings = sweep.trial({**panel, **point}, seed)
+        named = {**words, **where}
+        parts = [f"{key.split('.')[-1].strip('_')}-{value}" for key, value in named.items()]
         slug = re.sub(r"[^\w.+-]+", "-", "_".join([*parts, f"seed-{seed}"]))[:80]
         run = RunFolder.create(folder.path / "trials", f"{number:03d}_{slug}", numbered=False)
         run.write_settings(settings.flat())
-        run.write_json("trial.json", {"point": point, "seed": seed})
+        run.write_json("trial.json", {"point": point, "panel": panel, "seed": seed})
     return read_trials(folder)
 
 
@@ -138,9 +153,10 @@ def read_trials(folder: RunFolder) -> list[Trial]:
         raise ConfigError(f"{folder.path} is no sweep: go on with a run by trca train --resume")
     about = [run.read_json("trial.json") for run in runs]
     words = point_words([each["point"] for each in about])
+    panels = [joined(each) for each in point_words([each.get("panel", {}) for each in about])]
     return [
-        Trial(each["point"], named, each["seed"], run, run.read_config()["iterations"])
-        for each, named, run in zip(about, words, runs, strict=True)
+        Trial(each["point"], named, panel, each["seed"], run, run.read_config()["iterations"])
+        for each, named, panel, run in zip(about, words, panels, runs, strict=True)
     ]
 
 
@@ -291,7 +307,7 @@ def run_sweep(trials: Sequence[Trial], side_by_side: int, console: Console) -> b
 
 
 def summarise(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """One row a point: its settings, and mean, std and n of each measure over its seeds."""
+    """One row a point: its settings, and mean, interval and n of each measure over its runs."""
     rows = []
     for each in _by_point(trials):
         sound = [trial for trial in each if trial.state == "finished"]
@@ -303,7 +319,7 @@ def summarise(trials: Sequence[Trial]) -> list[dict[str, Any]]:
             values = [value for value in (_measure(t, key) for t in sound) if not np.isnan(value)]
             row[key] = {
                 "mean": float(np.mean(values)) if values else None,
-                "std": float(np.std(values, ddof=1)) if len(values) > 1 else None,
+                "half_width": half_width(values) if len(values) > 1 else None,
                 "values": values,
             }
         rows.append(row)
@@ -311,7 +327,7 @@ def summarise(trials: Sequence[Trial]) -> list[dict[str, Any]]:
 
 
 def write_table(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> None:
-    """Writes ``sweep.md`` and ``sweep.json``."""
+    """Writes ``sweep.md`` and ``sweep.json``; ± is half of the 95% t interval over runs."""
     names = _columns(rows)
     lines = ["| " + " | ".join(names) + " |", "|" + "---:|" * len(names)]
     lines += ["| " + " | ".join(_cells(row)) + " |" for row in rows]
@@ -370,7 +386,7 @@ def _measure(trial: Trial, key: str) -> float:
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [*rows[0]["point"], "seeds", *MEASURES.values(), "failed"]
+    return [*rows[0]["point"], "runs", *MEASURES.values(), "failed"]
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
@@ -381,5 +397,6 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
 def _cell(measure: Mapping[str, Any]) -> str:
     if measure["mean"] is None:
         return "-"
-    spread = "" if measure["std"] is None else f" ± {measure['std']:.1%}"
+    half = measure["half_width"]
+    spread = "" if half is None else f" ± {half:.1%}"
     return f"{measure['mean']:.1%}{spread}"

@@ -85,6 +85,15 @@ def wilson(won: int, n: int) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
+def half_width(values: Sequence[float]) -> float:
+    """Half of the 95% t interval of a mean, over runs; nan for a single one."""
+    import numpy as np
+    from scipy.stats import t
+
+    n = len(values)
+    return float(t.ppf(0.975, n - 1) * np.std(values, ddof=1) / n**0.5) if n > 1 else float("nan")
+
+
 def over_tasks(values: Sequence[float]) -> tuple[float, float]:
     """The 95% bootstrap interval of a mean over tasks (percentile, 10,000 resamples, seed 0).
 

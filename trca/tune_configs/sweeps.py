@@ -1,9 +1,12 @@
-"""`SweepSettings`: a grid of settings and seeds over one config, as a file of ``sweeps/`` says it.
+"""`SweepSettings`: a grid of settings over one config, with seeds and panels, as a file says it.
 
 base: quickstart          the config every trial starts from
 set: {iterations: 12}     what is changed in all of them
 grid: {lambda_: [0.2, 0.8]}
 seeds: [0, 1, 2]
+panels:                   tasks that every point is run on with every seed
+  - {env_config.games: small-31}
+  - {env_config.games: small-32}
 side_by_side: 2           trials at a time
 """
 
@@ -31,6 +34,10 @@ class SweepSettings(BaseModel):
         min_length=1, description="Settings and the values each takes; all combinations are run."
     )
     seeds: Annotated[list[int], Field(min_length=1)] = Field(description="Seeds of each point.")
+    panels: Annotated[list[dict[str, Any]], Field(min_length=1)] = Field(
+        default_factory=lambda: [dict[str, Any]()],
+        description="Settings of each panel of tasks; each point runs on all, with all seeds.",
+    )
     side_by_side: int = Field(2, ge=1, description="Trials at a time.")
 
     @classmethod
@@ -53,8 +60,12 @@ class SweepSettings(BaseModel):
             detail = error.errors(include_url=False)[0]
             name = ".".join(map(str, detail["loc"]))
             raise ConfigError(f"{source}: {name} is {detail['input']!r}: {detail['msg']}") from None
+        for key in {key for panel in sweep.panels for key in panel} & sweep.grid.keys():
+            raise ConfigError(f"{source}: {key} is in grid and in panels: leave it in one")
         for point in sweep.points():
             sweep.trial(point, sweep.seeds[0], source, need_data)
+        for panel in sweep.panels[1:]:
+            sweep.trial({**sweep.points()[0], **panel}, sweep.seeds[0], source, need_data)
         return sweep
 
     def points(self) -> list[dict[str, Any]]:
@@ -64,10 +75,22 @@ class SweepSettings(BaseModel):
             for values in itertools.product(*self.grid.values())
         ]
 
+    @property
+    def repeats(self) -> int:
+        """Trials of each point."""
+        return len(self.seeds) * len(self.panels)
+
     def trial(
         self, point: Mapping[str, Any], seed: int, source: str = "sweep", need_data: bool = True
     ) -> RunSettings:
         """The settings of one trial; what an algorithm of the grid does not have is left out.
+
+        Args:
+            point: The point, with the settings of a panel; those of the first panel where it has
+                none.
+            seed: The seed.
+            source: What errors call it.
+            need_data: Whether official data that is not on this machine is an error.
 
         Raises:
             ConfigError: When they are no settings of a run.
@@ -78,4 +101,5 @@ class SweepSettings(BaseModel):
         base = assign(base, self.set)
         if "algorithm" in point:
             base = switch(base, point["algorithm"])
-        return RunSettings.resolve(assign(base, {**point, "seed": seed}), source, need_data)
+        chosen = {**self.panels[0], **point, "seed": seed}
+        return RunSettings.resolve(assign(base, chosen), source, need_data)

@@ -46,7 +46,7 @@ def sweep(
         bool, typer.Option("--dry-run", help="Show the trials and what they need; run nothing.")
     ] = False,
 ) -> None:
-    """Run every point of a grid with every seed; one table and one picture of them.
+    """Run every point of a grid, with every seed on every panel; one table and one picture.
 
     Every trial is a run with a folder of its own, evaluated at its end. One that fails is counted
     and the others go on; Ctrl-C stops all after their iteration.
@@ -62,6 +62,7 @@ def sweep(
         set: {iterations: 12}
         grid: {algorithm: [TRCA, GRPO], lr: [2e-4, 4e-4]}
         seeds: [0, 1]
+        panels: [{env_config.games: small-31}, {env_config.games: small-32}]
         side_by_side: 2
     """
     use_one_thread()
@@ -121,11 +122,11 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
             raise ConfigError(f"{point}: {wrong[0]}")
     if not dry_run:
         return
-    trials = len(settings) * len(sweep.seeds)
     rollouts = sum(s.trajectories_per_iteration * s.parameters.iterations for s in settings)
     console.print(
-        f"{trials} trials, {sweep.side_by_side} side by side: {len(settings)} points with"
-        f" {len(sweep.seeds)} seeds; {rollouts * len(sweep.seeds):,} rollouts in all"
+        f"{len(settings) * sweep.repeats} trials, {sweep.side_by_side} side by side:"
+        f" {len(settings)} points with {_repeats(sweep)};"
+        f" {rollouts * sweep.repeats:,} rollouts in all"
     )
     for point in points:
         console.print(f"  {point}", markup=False)
@@ -133,6 +134,13 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
     console.print(plan(settings[0]), soft_wrap=False)
     for note in machine_notes(settings[0]):
         console.print(f"[yellow]note:[/] {escape(note)}")
+
+
+def _repeats(sweep: SweepSettings) -> str:
+    """What every point is run with, in words."""
+    seeds, panels = len(sweep.seeds), len(sweep.panels)
+    words = f"{seeds} seed{'s' * (seeds > 1)}"
+    return f"{words} on {panels} panels" if panels > 1 else words
 
 
 def _run(folder: RunFolder, trials: list[Trial]) -> None:
