@@ -146,6 +146,47 @@ def test_a_sweep_is_checked_with_every_trial_before_it_runs(sweep, message):
         SweepSettings.resolve(sweep, "mine")
 
 
+def test_drawn_points_are_the_same_every_time_and_within_bounds():
+    sweep = {
+        "base": "quickstart",
+        "grid": {"lambda_": [0.2, 0.8]},
+        "sample": {
+            "lr": {"loguniform": [1e-4, 1e-3]},
+            "group_size": {"choice": [4, 8]},
+            "tasks_per_iteration": {"randint": [2, 9]},
+        },
+        "samples": 20,
+        "seeds": [0],
+    }
+    points = SweepSettings.resolve(sweep, "mine").points()
+    assert points == SweepSettings.resolve(sweep, "mine").points()
+    assert [p["lambda_"] for p in points] == [0.2] * 20 + [0.8] * 20
+    rates = [p["lr"] for p in points]
+    assert len(set(rates)) > 35
+    assert all(1e-4 <= rate <= 1e-3 for rate in rates)
+    assert 0.3 < sum(rate < 10**-3.5 for rate in rates) / 40 < 0.7  # even in the logarithm
+    assert {p["group_size"] for p in points} == {4, 8}
+    assert {type(p["tasks_per_iteration"]) for p in points} == {int}
+
+
+@pytest.mark.parametrize(
+    ("sample", "message"),
+    [
+        ({"lr": {"logunifrom": [1e-4, 1e-3]}}, "did you mean 'loguniform'"),
+        ({"lr": {"loguniform": [-1, 1]}}, "sample.lr: loguniform of .*greater than 0"),
+        ({"lr": {"uniform": [1]}}, "sample.lr: uniform of .*missing"),
+        ({"lr": {"choice": []}}, "sample.lr: choice"),
+        ({"lr": {"uniform": [1, 2], "choice": [1]}}, "sample.lr"),
+        ({"lamda_": {"uniform": [0, 1]}}, "did you mean 'lambda_'"),
+        ({"lambda_": {"uniform": [2, 3]}}, "lambda_ is 2"),
+        ({}, "give grid or sample"),
+    ],
+)
+def test_distributions_are_checked_before_a_sweep_runs(sample, message):
+    with pytest.raises(ConfigError, match=message):
+        SweepSettings.resolve({"base": "quickstart", "sample": sample, "seeds": [0]}, "mine")
+
+
 def test_the_evaluation_split_is_the_environments_default_where_none_is_named():
     assert resolve().evaluation_split == "valid_unseen"
     settings = resolve(evaluation_split=None)

@@ -3,6 +3,9 @@
 base: quickstart          the config every trial starts from
 set: {iterations: 12}     what is changed in all of them
 grid: {lambda_: [0.2, 0.8]}
+sample:                   drawn for each of ``samples`` points of every point of the grid
+  lr: {loguniform: [1e-4, 1e-3]}
+samples: 8
 seeds: [0, 1, 2]
 panels:                   tasks that every point is run on with every seed
   - {env_config.games: small-31}
@@ -16,6 +19,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trca.common.names import nearest
@@ -31,8 +35,15 @@ class SweepSettings(BaseModel):
     base: str = Field(description="Config every trial starts from: a name or a path.")
     set: dict[str, Any] = Field(default_factory=dict, description="Changed in every trial.")
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
-        min_length=1, description="Settings and the values each takes; all combinations are run."
+        default_factory=dict,
+        description="Settings and the values each takes; all combinations are run.",
     )
+    sample: dict[str, Annotated[dict[str, list[Any]], Field(min_length=1, max_length=1)]] = Field(
+        default_factory=dict,
+        description="Settings that are drawn, each by a distribution of Ray Tune and its arguments:"
+        " `{uniform: [0, 1]}`, loguniform, quniform, randint, choice and so on.",
+    )
+    samples: int = Field(1, ge=1, description="Draws for every point of the grid.")
     seeds: Annotated[list[int], Field(min_length=1)] = Field(description="Seeds of each point.")
     panels: Annotated[list[dict[str, Any]], Field(min_length=1)] = Field(
         default_factory=lambda: [dict[str, Any]()],
@@ -60,6 +71,10 @@ class SweepSettings(BaseModel):
             detail = error.errors(include_url=False)[0]
             name = ".".join(map(str, detail["loc"]))
             raise ConfigError(f"{source}: {name} is {detail['input']!r}: {detail['msg']}") from None
+        if not (sweep.grid or sweep.sample):
+            raise ConfigError(f"{source}: give grid or sample, or both: else it is a single run")
+        for key in sweep.grid.keys() & sweep.sample.keys():
+            raise ConfigError(f"{source}: {key} is in grid and in sample: leave it in one")
         for key in {key for panel in sweep.panels for key in panel} & sweep.grid.keys():
             raise ConfigError(f"{source}: {key} is in grid and in panels: leave it in one")
         for point in sweep.points():
@@ -69,10 +84,25 @@ class SweepSettings(BaseModel):
         return sweep
 
     def points(self) -> list[dict[str, Any]]:
-        """The points of the grid, the last setting running fastest."""
-        return [
+        """The points: the last setting of the grid runs fastest, but for the draws.
+
+        The draws are the same every time.
+
+        Raises:
+            ConfigError: For a distribution that Ray Tune does not have, or wrong arguments.
+        """
+        found = [
             dict(zip(self.grid, values, strict=True))
             for values in itertools.product(*self.grid.values())
+        ]
+        if not self.sample:
+            return found
+        spaces = {key: _distribution(key, space) for key, space in self.sample.items()}
+        rng = np.random.default_rng(0)
+        return [
+            {**point, **{key: _drawn(space, rng) for key, space in spaces.items()}}
+            for point in found
+            for _ in range(self.samples)
         ]
 
     @property
@@ -103,3 +133,31 @@ class SweepSettings(BaseModel):
             base = switch(base, point["algorithm"])
         chosen = {**self.panels[0], **point, "seed": seed}
         return RunSettings.resolve(assign(base, chosen), source, need_data)
+
+
+def _distribution(key: str, space: Mapping[str, list[Any]]) -> Any:
+    """A distribution of Ray Tune."""
+    from ray import tune
+    from ray.tune.search.sample import Domain
+
+    [(name, arguments)] = space.items()
+    known = ("choice", "uniform", "loguniform", "quniform", "qloguniform", "randint", "lograndint")
+    if name not in known:
+        raise ConfigError(f"sample.{key}: no distribution {name!r}: {nearest(name, known)}")
+    try:
+        made = getattr(tune, name)(*([arguments] if name == "choice" else arguments))
+        assert isinstance(made, Domain)
+        made.sample(random_state=np.random.default_rng(0))
+    except (TypeError, ValueError, IndexError) as error:
+        raise ConfigError(f"sample.{key}: {name} of {arguments}: {error}") from None
+    return made
+
+
+def _drawn(space: Any, rng: np.random.Generator) -> Any:
+    """A value; of numbers the first three digits, which read well and tell draws apart."""
+    value = space.sample(random_state=rng)
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (float, np.floating)):
+        return float(f"{value:.3g}")
+    return int(value) if isinstance(value, np.integer) else value

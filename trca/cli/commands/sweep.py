@@ -56,11 +56,14 @@ def sweep(
     - `trca sweep --resume outputs/lambda` goes on after a stop, a crash or a kill
     - `trca evaluate outputs/lambda/trials/001_lambda-0.2_seed-0` takes a trial like any run
 
-    A sweep is a YAML file; `algorithm` may be swept too:
+    A sweep is a YAML file; `algorithm` may be swept too, and `sample` draws by Ray Tune's
+    distributions:
 
         base: quickstart
         set: {iterations: 12}
-        grid: {algorithm: [TRCA, GRPO], lr: [2e-4, 4e-4]}
+        grid: {algorithm: [TRCA, GRPO]}
+        sample: {lr: {loguniform: [1e-4, 1e-3]}}
+        samples: 8
         seeds: [0, 1]
         panels: [{env_config.games: small-31}, {env_config.games: small-32}]
         side_by_side: 2
