@@ -5,7 +5,7 @@
 
 Every run is a ``trca train quickstart`` from one warm start with one seed; runs that are there are
 not repeated, interrupted ones resume. Those with vLLM need an environment that has it: run all in
-the one of ``make test-vllm``, after ``.venv-vllm/bin/python -m pip install --no-deps alfworld``.
+the one of ``make test-vllm``.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def test_dependencies_point_one_way():
 def test_environments_load_neither_torch_nor_ray_nor_transformers():
     program = (
         "import sys, trca, trca.rubric, trca.envs;"
-        "heavy = {'torch', 'ray', 'transformers', 'matplotlib', 'scipy'};"
+        "heavy = {'torch', 'ray', 'transformers', 'matplotlib', 'scipy', 'pyarrow', 'cel', 'rich'};"
         "sys.exit(' '.join(heavy & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from tests.cli.test_train import SMALL
 from trca.cli import app
 from trca.cli.run_folder import RunFolder
+from trca.cli.submission import requirements
 
 GIVEN = [part for part in SMALL if part.startswith("--set")]
 SETTINGS = [*GIVEN, "--set=model=shrunk:Qwen/Qwen2.5-1.5B-Instruct", "--set=iterations=1"]
@@ -53,6 +54,19 @@ def test_a_dry_run_prints_the_job_and_writes_nothing(here, to):
     assert "--storage-path s3://b/r --auto-resume" in result.output
     assert "env: trca/ALFWorld-v0" in result.output
     assert not list(here.iterdir())
+
+
+def test_a_job_asks_for_the_base_and_for_what_its_run_needs():
+    declared = [
+        "gymnasium==1.2.2",
+        'ray[rllib,tune]==2.60.0; extra == "train"',
+        'trca[train]; extra == "vllm"',
+        'vllm==0.32.0; extra == "vllm"',
+        'peft; extra == "lora"',
+    ]
+    training = ["gymnasium==1.2.2", "ray[rllib,tune]==2.60.0"]
+    assert requirements(declared, ["train"]) == training
+    assert requirements(declared, ["train", "vllm"]) == [*training, "vllm==0.32.0"]
 
 
 def test_kubernetes_mounts_the_settings_where_the_job_reads_them(here):

@@ -8,7 +8,12 @@
     tune.Tuner("TRCA", param_space={"env": "trca/ALFWorld-v0", "lr": 4e-4}).fit()
 """
 
-from ray.tune.registry import register_trainable
+from trca.common.extras import missing_training
+
+try:
+    from ray.tune.registry import register_trainable
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(missing_training() or str(error)) from error
 
 from trca.algorithms.dr_grpo import DrGRPO, DrGRPOConfig
 from trca.algorithms.evaluation import Evaluation, evaluate_panel, local_runner

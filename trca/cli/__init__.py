@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +24,8 @@ from trca.cli.commands.serve_retriever import serve_retriever
 from trca.cli.commands.submit import jobs, submit
 from trca.cli.commands.sweep import sweep
 from trca.cli.commands.train import train
+from trca.cli.console import fail
+from trca.common.extras import missing_training
 
 app = typer.Typer(
     name="trca",
@@ -59,6 +63,23 @@ def trca(
     """
 
 
+def _need_training() -> None:
+    """Ends a command that needs more than the base installation has."""
+    if lack := missing_training():
+        fail(lack, code=2)
+
+
+def _training(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that first asks whether what training needs is installed."""
+
+    @wraps(command)
+    def checked(*args: Any, **kwargs: Any) -> None:
+        _need_training()
+        command(*args, **kwargs)
+
+    return checked
+
+
 for command in (
     train,
     plan,
@@ -71,10 +92,10 @@ for command in (
     export,
     sweep,
     submit,
-    play,
-    serve_retriever,
 ):
-    app.command()(command)
-app.add_typer(jobs, name="jobs")
+    app.command()(_training(command))
+for light in (play, serve_retriever):
+    app.command()(light)
+app.add_typer(jobs, name="jobs", callback=_need_training)
 app.add_typer(rubric, name="rubric")
 app.add_typer(data, name="data")

@@ -13,13 +13,14 @@ from __future__ import annotations
 import math
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import requires
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
+from packaging.requirements import Requirement
 
 import trca
 from trca.cli.console import ONE_THREAD
@@ -90,7 +91,7 @@ def pack(settings: RunSettings, folder: Path, name: str, storage: str) -> list[s
     RunFolder(folder).write_settings(settings.flat())
     package = Path(trca.__file__).parent
     shutil.copytree(package, folder / "trca", ignore=shutil.ignore_patterns("__pycache__"))
-    needed = [each for each in requires("trca") or [] if "extra ==" not in each]
+    needed = requirements(requires("trca") or (), _extras(settings))
     (folder / "requirements.txt").write_text("\n".join(needed) + "\n", "utf-8")
     command = [
         *("python", "-m", "trca.cli", "train", "config.yaml"),
@@ -104,6 +105,32 @@ def pack(settings: RunSettings, folder: Path, name: str, storage: str) -> list[s
         "utf-8",
     )
     return command
+
+
+def _extras(settings: RunSettings) -> list[str]:
+    """The extras of this package that a run needs."""
+    parameters = settings.parameters
+    return [
+        "train",
+        *["vllm"] * (parameters.engine == "vllm"),
+        *["lora"] * (parameters.lora_rank > 0),
+    ]
+
+
+def requirements(declared: Iterable[str], extras: Iterable[str]) -> list[str]:
+    """The lines of ``requirements.txt``: the base and some extras, without this package itself.
+
+    Args:
+        declared: The requirements in the metadata of this package.
+        extras: Names of the extras.
+    """
+    lines = []
+    for each in map(Requirement, declared):
+        marker, each.marker = each.marker, None
+        wanted = marker is None or any(marker.evaluate({"extra": extra}) for extra in extras)
+        if wanted and each.name != "trca":
+            lines.append(str(each))
+    return lines
 
 
 def environment() -> dict[str, str]:

@@ -18,8 +18,6 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
-import cel
-
 from trca.common.names import nearest
 
 MAX_LENGTH: Final = 600
@@ -152,6 +150,8 @@ class Condition:
 
     @cached_property
     def _compiled(self) -> Any:
+        import cel  # its package loads a command line of its own, for a quarter of a second
+
         return cel.compile(self.program)
 
 

@@ -21,6 +21,7 @@ ARCHIVE = ROOT / ".." / "shared" / "data" / "alfworld" / "json_2.1.1.tar.xz"
 
 @pytest.fixture(scope="module")
 def parity():
+    pytest.importorskip("alfworld")
     sys.path.append(str(ROOT / "benchmarks"))
     try:
         import alfworld_parity

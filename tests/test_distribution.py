@@ -1,0 +1,132 @@
+"""Wheel and sdist: what is in them, and what the wheel gives in an environment of its own."""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.metadata import Metadata
+from packaging.requirements import Requirement
+
+import trca
+
+ROOT = Path(trca.__file__).parents[1]
+HEAVY = {"alfworld", "matplotlib", "pandas", "pyarrow", "ray", "scipy", "torch", "transformers"}
+MOST_MB = 300
+
+pytestmark = pytest.mark.slow
+
+
+def run(*command, **options):
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [*map(str, command)]
+    return subprocess.run(command, env=env, capture_output=True, text=True, **options)
+
+
+def succeed(*command, **options):
+    done = run(*command, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The sdist, and the wheel that is built from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    succeed(sys.executable, "-m", "build", "--outdir", folder, ROOT)
+    return next(folder.glob("*.tar.gz")), next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def base(built, tmp_path_factory):
+    """The Python of an environment in which ``pip install trca`` was run."""
+    folder = tmp_path_factory.mktemp("base")
+    succeed(sys.executable, "-m", "venv", folder)
+    python = folder / "bin" / "python"
+    constraints = ROOT / "constraints.txt"
+    succeed(python, "-m", "pip", "install", "--quiet", "--constraint", constraints, built[1])
+    return python
+
+
+def tracked(*places):
+    return set(succeed("git", "ls-files", *places, cwd=ROOT).split())
+
+
+def test_the_wheel_has_the_whole_package_and_nothing_else(built):
+    names = zipfile.ZipFile(built[1]).namelist()
+    assert {name for name in names if ".dist-info/" not in name} == tracked("trca")
+
+
+def test_the_sdist_has_what_the_wheel_is_built_from(built):
+    with tarfile.open(built[0]) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    assert tracked("trca") | {"pyproject.toml", "README.md", "LICENSE", "PKG-INFO"} <= names
+
+
+def test_the_metadata_is_what_an_index_takes(built):
+    wheel = zipfile.ZipFile(built[1])
+    name = next(name for name in wheel.namelist() if name.endswith("/METADATA"))
+    about = Metadata.from_email(wheel.read(name), validate=True)
+    assert (about.name, str(about.version)) == ("trca", trca.__version__)
+    assert about.description_content_type == "text/markdown"
+    assert about.description.startswith("# TRCA")
+    assert about.license_expression == "MIT"
+    assert {"train", "vllm", "lora", "dev"} <= set(about.provides_extra)
+    inside = [Requirement(str(each)) for each in about.requires_dist if "extra ==" in str(each)]
+    named = {extra for each in inside if each.name == "trca" for extra in each.extras}
+    assert named <= set(about.provides_extra)
+
+
+def test_the_base_is_light_on_disk(base):
+    library = next((base.parents[1] / "lib").glob("python*/site-packages"))
+    there = {re.split(r"[-.]", path.name)[0].lower() for path in library.iterdir()}
+    assert "trca" in there
+    assert not HEAVY & there
+    own = [p for p in library.rglob("*") if not {"pip", "setuptools"} & {*p.parts}]
+    size = sum(path.stat().st_size for path in own if path.is_file()) / 1e6
+    assert size < MOST_MB, f"{size:.0f} MB"
+
+
+def test_the_base_plays_every_environment_with_its_rubric(base, tmp_path):
+    program = """
+import gymnasium, trca.envs
+from trca.envs.registration import PACKAGED
+
+for name in PACKAGED:
+    env = gymnasium.make(name)
+    env.reset(seed=0)
+    over = False
+    while not over:
+        _, _, terminated, truncated, info = env.step(env.unwrapped.oracle_action())
+        over = terminated or truncated
+    assert info["won"] and info["rubric"]["fired"], name
+"""
+    succeed(base, "-c", program, cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["--help", "play webshop --policy oracle", "rubric show", "rubric check searchqa", "train -h"],
+)
+def test_commands_that_do_not_train_work_in_the_base(command, base, tmp_path):
+    succeed(base.with_name("trca"), *command.split(), cwd=tmp_path)
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate", "sweep --dry-run", "jobs list"])
+def test_commands_that_train_say_in_one_line_what_to_install(command, base, tmp_path):
+    done = run(base.with_name("trca"), *command.split(), cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: training needs ray, torch, transformers: pip install 'trca[train]'\n"
+    )
+
+
+def test_importing_an_algorithm_in_the_base_says_what_to_install(base, tmp_path):
+    done = run(base, "-c", "from trca import TRCAConfig", cwd=tmp_path)
+    assert done.stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: training needs ray, torch, transformers: pip install 'trca[train]'"
+    )

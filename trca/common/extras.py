@@ -1,0 +1,16 @@
+"""What ``pip install trca`` leaves to its extras, and how to get it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Final
+
+_TRAINING: Final = ("ray", "torch", "transformers")
+
+
+def missing_training() -> str:
+    """What to install for training, in one line; blank when it is there."""
+    missing = [name for name in _TRAINING if find_spec(name) is None]
+    if not missing:
+        return ""
+    return f"training needs {', '.join(missing)}: pip install 'trca[train]'"
