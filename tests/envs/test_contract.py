@@ -344,7 +344,7 @@ def test_a_plain_environment_has_its_observations_as_contexts() -> None:
 
 
 def test_names_of_environments() -> None:
-    file = Path(__file__).parents[2] / "examples" / "key_door" / "judged.py"
+    file = Path(__file__).parents[2] / "examples" / "key_door" / "key_door" / "env.py"
     assert env_class(f"{file}:KeyDoor").library == file.with_name("rubric.yaml")
     assert env_class(f"{__name__}:Coin") is env_class("coin") is env_class("test/Coin-v0") is Coin
     with pytest.raises(ValueError, match="did you mean 'trca/ALFWorld-v0'"):

@@ -10,8 +10,9 @@ from trca.envs.registration import check_library
 from trca.tune_configs.files import ConfigError, assign, read
 from trca.tune_configs.settings import RunSettings, in_environment, switch
 
-FOLDER = Path(__file__).parents[2] / "examples" / "key_door"
-PLAIN, JUDGED = f"{FOLDER}/plain.py:KeyDoor", f"{FOLDER}/judged.py:KeyDoor"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FOLDER = EXAMPLES / "key_door" / "key_door"
+PLAIN, JUDGED = f"{EXAMPLES}/plain_key_door.py:KeyDoor", f"{FOLDER}/env.py:KeyDoor"
 SMALL = {
     "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
     "iterations": 2,

@@ -15,6 +15,7 @@ from trca.cli.commands.diagnose import diagnose
 from trca.cli.commands.evaluate import evaluate
 from trca.cli.commands.export import export
 from trca.cli.commands.inspect import inspect
+from trca.cli.commands.new_env import new_env
 from trca.cli.commands.plan import plan
 from trca.cli.commands.play import play
 from trca.cli.commands.recredit import recredit
@@ -94,7 +95,7 @@ for command in (
     submit,
 ):
     app.command()(_training(command))
-for light in (play, serve_retriever):
+for light in (play, new_env, serve_retriever):
     app.command()(light)
 app.add_typer(jobs, name="jobs", callback=_need_training)
 app.add_typer(rubric, name="rubric")

@@ -85,10 +85,10 @@ def self_check(
         oracle_steps += len(episode) - 1
         if not episode[-1][2]:
             unsolved.append(task)
-        once = _play(env, task, _random_player(inner, f"{seed}/{task}"), firing)
+        once = _play(env, task, random_player(inner, f"{seed}/{task}"), firing)
         random_steps += len(once) - 1
         random_wins += once[-1][2]
-        if once != _play(env, task, _random_player(inner, f"{seed}/{task}"), Counter()):
+        if once != _play(env, task, random_player(inner, f"{seed}/{task}"), Counter()):
             unlike.append(task)
     return CheckReport(
         tasks=len(tasks),
@@ -101,7 +101,7 @@ def self_check(
     )
 
 
-def _random_player(env: TextEnv, seed: str) -> Player:
+def random_player(env: TextEnv, seed: str) -> Player:
     """Mostly takes an admissible action; at times an earlier one, garbage, or nothing."""
     rng = np.random.default_rng(zlib.crc32(seed.encode()))
     earlier: list[str] = []

@@ -1,6 +1,6 @@
-"""An environment with facts, a binding and a rubric library: TRCA trains on it.
+"""A game of keys and a door, with facts, a binding and a rubric library: TRCA trains on it.
 
-trca train quickstart --env examples/key_door/judged.py:KeyDoor
+trca train train.yaml
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,21 @@ from trca.envs import Adapter, Outcome, TextEnv
 
 PLACES = ("hall", "kitchen", "cellar", "study", "garden")
 KEYS = ("red key", "blue key")
+REFUSAL = "Nothing happens."
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What one transition showed; every field has a default."""
+    """What one transition showed; the conditions of the library read it as ``facts``.
+
+    Attributes:
+        verb: The first word of the action; blank where the response had none.
+        accepted: Whether the action was carried out.
+        repeated: Whether the agent saw the same before.
+        new: The places and things that were seen for the first time.
+        here: The things at the agent's place.
+        held: What is in its hand, or ``nothing``.
+    """
 
     verb: str = ""
     accepted: bool = False
@@ -30,20 +40,26 @@ class Facts:
 
 @dataclass(frozen=True)
 class Binding:
-    """What the instruction asks for."""
+    """What the instruction asks for; the conditions of the library read it as ``task``.
+
+    Attributes:
+        key: The key to open the door with.
+    """
 
     key: str = ""
 
 
 class KeyDoorAdapter(Adapter):
-    """Reads the facts out of what the agent saw and did."""
+    """Reads facts, binding and context out of what the agent saw and did, and nothing else."""
 
     facts_type, binding_type = Facts, Binding
+    facts: Facts
+    binding: Binding
 
     def reset(self, instruction: str, observation: str, admissible: Sequence[str]) -> None:
         self.binding = Binding(instruction.partition("with the ")[2].removesuffix("."))
-        self.places: dict[str, str] = {}  # where each thing was seen first, and each place
-        self.observations: set[str] = set()
+        self.places: dict[str, str] = {}  # each place and thing, and where it was seen first
+        self.seen: set[str] = set()
         self.step("", observation, admissible)
         self.facts = Facts()
 
@@ -52,17 +68,12 @@ class KeyDoorAdapter(Adapter):
             parts = observation.removesuffix(".").split(". ")
             self.place, here, self.held = (part.partition(": ")[2] for part in parts)
             self.here = tuple(thing for thing in here.split(", ") if thing != "nothing")
-        accepted = observation != "Nothing happens."
-        self.facts = Facts(
-            verb=action.partition(" ")[0],
-            accepted=accepted,
-            repeated=accepted and observation in self.observations,
-            new=tuple(name for name in (self.place, *self.here) if name not in self.places),
-            here=self.here,
-            held=self.held,
-        )
-        self.places |= dict.fromkeys(self.facts.new, self.place)
-        self.observations.add(observation)
+        new = tuple(name for name in (self.place, *self.here) if name not in self.places)
+        accepted, verb = observation != REFUSAL, action.partition(" ")[0]
+        repeated = accepted and observation in self.seen
+        self.facts = Facts(verb, accepted, repeated, new, self.here, self.held)
+        self.places |= dict.fromkeys(new, self.place)
+        self.seen.add(observation)
         return self.facts
 
     @property
@@ -71,7 +82,11 @@ class KeyDoorAdapter(Adapter):
 
 
 class KeyDoor(TextEnv):
-    """Find the key of the right colour, and open the door with it."""
+    """Find the key of the right colour, and open the door with it.
+
+    The actions are ``go to PLACE``, ``take KEY`` and ``open door``; anything else is answered by
+    "Nothing happens.". The episode ends when the door is tried.
+    """
 
     adapter_class = KeyDoorAdapter
     library = Path(__file__).with_name("rubric.yaml")
@@ -98,7 +113,7 @@ class KeyDoor(TextEnv):
 
     def take_action(self, action: str) -> Outcome:
         if action not in self.admissible_actions:
-            return Outcome("Nothing happens.", accepted=False)
+            return Outcome(REFUSAL, accepted=False)
         if action == "open door":
             won = self.held == self.key
             return Outcome("It opens." if won else "It stays shut.", float(won), terminated=True)

@@ -1,6 +1,6 @@
 """A plain Gymnasium environment of text: nothing of TRCA in it, and GRPO and GiGPO train on it.
 
-trca train quickstart --algorithm GiGPO --env examples/key_door/plain.py:KeyDoor
+trca train quickstart --algorithm GiGPO --env examples/plain_key_door.py:KeyDoor
 """
 
 import string

@@ -1,0 +1,58 @@
+"""What a library says of agents that win, that cope and that guess."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trca.envs import make
+from trca.envs.library_report import AGENTS, measure
+from trca.envs.registration import PACKAGED
+
+FOLDER = Path(__file__).parents[2] / "examples" / "key_door" / "key_door"
+KEY_DOOR = f"{FOLDER}/env.py:KeyDoor"
+
+
+def report_of(env, **arguments):
+    made = make(env, **arguments)
+    return measure(made, made.unwrapped.task_ids[:12])
+
+
+def changed(path, **changes):
+    """The library of the example with other conditions, by operator id."""
+    data = yaml.safe_load((FOLDER / "rubric.yaml").read_text())
+    for operator in data["operators"]:
+        operator.update(changes.get(operator["id"], {}))
+    path.write_text(yaml.safe_dump(data))
+    return path
+
+
+@pytest.mark.parametrize("name", [*PACKAGED, KEY_DOOR])
+def test_a_good_library_covers_the_oracle_and_hardly_a_guess(name):
+    report = report_of(name)
+    assert tuple(report.agents) == AGENTS
+    covered = {name: agent.coverage for name, agent in report.agents.items()}
+    assert covered["oracle"] > covered["random"]
+    assert report.agents["oracle"].success == 1
+    assert not [text for text in report.problems if "every step" in text]
+
+
+def test_operators_that_never_or_always_fire_and_overlap_are_named(tmp_path):
+    library = changed(
+        tmp_path / "weak.yaml",
+        malformed={"condition": 'facts.verb == "zzz"'},
+        door_seen={"condition": "size(facts.new) >= 0", "reads": ["new"]},
+        key_seen={"condition": "size(facts.new) > 0"},
+    )
+    problems = report_of(KEY_DOOR, library=library).problems
+    assert "malformed never fires" in problems
+    assert "door_seen fires on every step of oracle and demonstrator and random" in problems
+    assert "key_seen and something_seen fire together on 100% of their steps" in problems
+
+
+def test_an_operator_that_blames_the_oracle_is_named(tmp_path):
+    library = changed(
+        tmp_path / "harsh.yaml",
+        malformed={"condition": 'facts.verb == "open"'},
+    )
+    assert "malformed blames the oracle" in report_of(KEY_DOOR, library=library).problems

@@ -1,0 +1,79 @@
+"""``trca new-env``: writes a package with an environment of one's own that trains at once."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trca.cli.console import console, refusing
+
+_TEMPLATE = Path(__file__).parents[1] / "template"
+
+
+def new_env(
+    name: Annotated[
+        str, typer.Argument(help="Name of the package: lower-case letters, digits, underscores.")
+    ],
+    to: Annotated[
+        Path, typer.Option("--to", file_okay=False, help="Folder to write the package's into.")
+    ] = Path(),
+) -> None:
+    """Write a package with an environment, its facts, rubric, tests and configs; it trains at once.
+
+    It is a small game that works as it is. Put yours in its place, part by part.
+
+    - `trca new-env my_game`
+    - `cd my_game && trca train train.yaml`
+    """
+    with refusing(ValueError, OSError):
+        folder = write_package(name, to)
+    env = f"{name}/env.py:{class_name(name)}"
+    console.print(f"[green]ok[/]: {folder}")
+    console.print("What next:")
+    for command, why in (
+        (f"cd {folder}", "its README.md says what each file is for"),
+        (f"trca play {env}", "play it"),
+        ("trca train train.yaml", "train a tiny policy on it, in minutes"),
+        ("pytest", "what environment and rubric promise"),
+    ):
+        console.print(f"  [cyan]{command}[/]\n      {why}")
+
+
+def write_package(name: str, to: Path) -> Path:
+    """Writes the package into a new folder of its name, and returns the folder.
+
+    Args:
+        name: Name of the package.
+        to: Where the folder is made.
+
+    Raises:
+        ValueError: For a name that is no package's or is another's, and for a folder that exists.
+    """
+    if not re.fullmatch("[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+        raise ValueError(f"{name!r} is no package name: lower-case letters, digits, underscores")
+    folder = to / name
+    if folder.exists():
+        raise ValueError(f"{folder} exists: name another package, or another folder with --to")
+    if find_spec(name) is not None:
+        raise ValueError(f"there is a Python package {name!r} already: choose another name")
+    words = {"key_door": name, "KeyDoor": class_name(name)}
+
+    def named(text: str) -> str:
+        return re.sub("key_door|KeyDoor", lambda match: words[match[0]], text)
+
+    for path in sorted(_TEMPLATE.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            target = folder / named(path.relative_to(_TEMPLATE).as_posix())
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(named(path.read_text("utf-8")), "utf-8")
+    return folder
+
+
+def class_name(name: str) -> str:
+    """The name of the environment's class, such as ``MyGame`` for ``my_game``."""
+    return "".join(part.capitalize() for part in name.split("_"))
