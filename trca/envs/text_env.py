@@ -168,7 +168,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         max_steps: The step limit.
     """
 
-    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012 (Gymnasium's own convention)
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 (Gymnasium's own convention)
     env_id: str = ""
     adapter_class: ClassVar[type[Adapter] | None] = None
     library: ClassVar[str | Path | None] = None
