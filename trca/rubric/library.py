@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
@@ -15,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from trca.common import strict_yaml
 from trca.common.files import find
 from trca.common.names import nearest
-from trca.rubric.conditions import Condition, RubricError
+from trca.rubric.conditions import Condition, RubricError, Term
 
 CATEGORIES: Final = ("evidence", "invalidity", "execution")
 """The categories; a category's code in arrays is its place here."""
@@ -41,12 +42,45 @@ class Operator(_Record):
     )
     condition: str = Field(min_length=1, description="CEL truth value over facts and task")
 
+    def check(self, source: str, terms: Mapping[str, Term] | None = None) -> None:
+        """Checks the condition, and that ``reads`` and ``binds`` list what it uses.
+
+        Args:
+            source: What errors call the library.
+            terms: The fields of facts and binding with their types; None leaves types unchecked.
+
+        Raises:
+            RubricError: Names the operator, the fault and the mend.
+        """
+        where = f"{source}: operator {self.id!r}"
+        try:
+            condition = Condition.parse(self.condition, terms)
+        except RubricError as error:
+            raise RubricError(f"{where}: {error}") from None
+        _same_names(where, "reads", self.reads, condition.reads)
+        _same_names(where, "binds", self.binds, condition.binds)
+
+
+class Provenance(_Record):
+    """Where a library comes from that a model wrote; `trca.rubric.generation` fills it in."""
+
+    model: str = Field(description="name of the model at the endpoint")
+    endpoint: str = Field(description="base URL of the endpoint")
+    date: str = Field(description="day and time, UTC")
+    trca: str = Field(description="version of this package")
+    temperature: float = Field(strict=False, description="of sampling")
+    replies: int = Field(ge=1, description="replies it took, refused ones included")
+    refused: tuple[str, ...] = Field(strict=False, description="why earlier replies were refused")
+    prompt_sha256: str = Field(description="SHA-256 of the prompt")
+    prompt: str = Field(description="the whole prompt: all that the model was told")
+
 
 class RubricLibrary(_Record):
     """The operators of one environment, in the order of the judgments."""
 
     environment: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_./-]{0,99}$")
     operators: tuple[Operator, ...] = Field(strict=False)
+    provenance: Provenance | None = Field(default=None, description="of one that a model wrote")
     source: str = Field(default="", exclude=True, description="where it was read; errors name it")
 
     @classmethod
@@ -117,13 +151,7 @@ class RubricLibrary(_Record):
                     f"{OPERATORS_PER_CATEGORY} in each of {', '.join(CATEGORIES)}"
                 )
         for operator in self.operators:
-            where = f"{self.source}: operator {operator.id!r}"
-            try:
-                condition = Condition.parse(operator.condition)
-            except RubricError as error:
-                raise RubricError(f"{where}: {error}") from None
-            _same_names(where, "reads", operator.reads, condition.reads)
-            _same_names(where, "binds", operator.binds, condition.binds)
+            operator.check(self.source)
 
 
 @cache

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.markup import escape
 
+from trca import __version__
 from trca.cli.console import console, errors, print_folded, refusing
+from trca.common.files import write_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from trca.envs.library_report import LibraryReport
     from trca.rubric import RubricLibrary
+    from trca.rubric.generation import Written
+    from trca.rubric.library import Provenance
 
 app = typer.Typer(no_args_is_help=True, help="Show, check, measure and build rubric libraries.")
 
 Library = Annotated[str, typer.Argument(help="Name of a library, or the path of a YAML file.")]
 
+_PATIENCE_S: Final = 600.0
+"""A large model thinks about a library for minutes."""
 WIDE: Final = 120
 """Columns from which a terminal shows a table; below it, and in a pipe, blocks are easier."""
 
@@ -118,6 +125,88 @@ def check(
         made: Any = make(env, **{"split": "train", **assignments(set_ or []), "library": library})
         report = measure(made, made.unwrapped.task_ids[:tasks])
     _print_report(report)
+
+
+@app.command()
+def build(
+    environment: Annotated[
+        str, typer.Argument(help="An id, or path/to/file.py:Class; it declares an adapter_class.")
+    ],
+    to: Annotated[Path, typer.Option("--to", dir_okay=False, help="The YAML file to write.")],
+    url: Annotated[
+        str, typer.Option(help="Base URL of an OpenAI-compatible endpoint, mostly ending in /v1.")
+    ],
+    model: Annotated[str, typer.Option(help="Name of the model there.")],
+    temperature: Annotated[float, typer.Option(min=0.0, help="Of sampling.")] = 0.7,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Arguments of the environment."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the prompt and ask nobody.")
+    ] = False,
+) -> None:
+    """Let a model write a library from what an agent can observe of an environment.
+
+    One call, before training. The model is told the interface, the facts and the language of
+    conditions; no trajectory, outcome, answer or result. A reply that breaks a rule goes back with
+    all errors. The file keeps the model, the date and the whole prompt. The key is
+    `OPENAI_API_KEY`.
+
+    - `trca rubric build my_env.py:MyEnv --to rubric.yaml --url https://host/v1 --model some-model`
+    - `trca rubric check rubric.yaml --env my_env.py:MyEnv` then measures it
+    """
+    from trca.common.chat_endpoint import ChatEndpoint, EndpointError
+    from trca.envs.interface import interface
+    from trca.rubric import RubricError
+    from trca.rubric.generation import ATTEMPTS, as_yaml, generate
+    from trca.tune_configs.files import assignments
+
+    with refusing(RubricError, EndpointError, ValueError, OSError):
+        shown = interface(environment, **assignments(set_ or []))
+        if dry_run:
+            console.print(shown.prompt, markup=False)
+            return
+        if to.exists():
+            raise ValueError(f"{to} exists: name a new file")
+        with ChatEndpoint(url, model, timeout=_PATIENCE_S) as endpoint:
+
+            def ask(prompt: str, schema: dict[str, object]) -> str:
+                form = {"name": "library", "strict": True, "schema": schema}
+                answer = endpoint.ask(
+                    prompt,
+                    temperature=temperature,
+                    response_format={"type": "json_schema", "json_schema": form},
+                )
+                return answer.text
+
+            def tell(number: int, error: str) -> None:
+                errors.print(f"reply {number} of {ATTEMPTS} is refused: {error}", markup=False)
+
+            written = generate(shown, ask, tell=tell)
+        provenance = _provenance(written, url, model, temperature)
+        write_text(to, as_yaml(written.library, provenance))
+    console.print(f"[green]ok[/]: {escape(str(to))}, after {provenance.replies} replies of {model}")
+    console.print(f"Measure it: trca rubric check {to} --env {environment}", markup=False)
+
+
+def _provenance(written: Written, url: str, model: str, temperature: float) -> Provenance:
+    from datetime import UTC, datetime
+    from hashlib import sha256
+
+    from trca.rubric.library import Provenance
+
+    return Provenance(
+        model=model,
+        endpoint=url,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        trca=__version__,
+        temperature=temperature,
+        replies=len(written.refused) + 1,
+        refused=written.refused,
+        prompt_sha256=sha256(written.prompt.encode()).hexdigest(),
+        prompt=written.prompt,
+    )
 
 
 def _plain(text: str, records: Mapping[str, type]) -> str:

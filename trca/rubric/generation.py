@@ -1,0 +1,301 @@
+"""Writes a rubric library from an environment's interface, by a model (the paper's Appendix B).
+
+The model is told what an agent could observe: the interface in words, the facts of a transition,
+the binding of an instruction, and the language of conditions. It sees no trajectory, no outcome, no
+answer and no result. Its reply is JSON of a fixed schema and is checked as any library is; a reply
+that breaks a rule goes back to it with all errors, until one holds::
+
+    interface = Interface("me/Game-v0", "A game of ...", ..., Facts, Binding)
+    written = generate(interface, lambda prompt, schema: endpoint.ask(prompt, ...).text)
+    written.library.operators
+
+Once a library is written, no model is asked again: judging is deterministic.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+from pydantic import ValidationError
+
+from trca.rubric.conditions import RubricError, Term, field_meanings, field_terms
+from trca.rubric.judge import Judge
+from trca.rubric.library import (
+    CATEGORIES,
+    OPERATORS_PER_CATEGORY,
+    Operator,
+    Provenance,
+    RubricLibrary,
+)
+
+ATTEMPTS: Final = 4
+"""Replies a model may give until one holds."""
+_MOST_ERRORS: Final = 20
+_LONGEST_REPLY: Final = 30_000
+"""Characters of a refused reply that go back to the model."""
+
+_LONGEST_TEXT: Final = 1500
+"""Characters of one text of the environment in the prompt."""
+
+_NAMES: Final = {"type": "array", "items": {"type": "string"}}
+SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "operators": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "string"},
+                    "category": {"type": "string", "enum": list(CATEGORIES)},
+                    "description": {"type": "string"},
+                    "reads": _NAMES,
+                    "binds": _NAMES,
+                    "condition": {"type": "string"},
+                },
+                "required": ["id", "category", "description", "reads", "binds", "condition"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["operators"],
+    "additionalProperties": False,
+}
+"""JSON schema of a reply."""
+
+_PROMPT: Final = """\
+Write a library of rubric operators for a text environment. An operator is a deterministic Boolean
+condition on one transition (the state before an action, the action, the state after it). The same
+operators judge every transition of every task of this environment.
+
+Write exactly {count} operators in each of three categories:
+- evidence: the transition newly reveals information that the task needs.
+- invalidity: the action is malformed, rejected, repeated without effect, or cannot be carried out.
+- execution: the transition carries out an operation that the task requires, reaches a subgoal or
+  satisfies an intermediate condition.
+
+An operator has:
+- id: lower-case letters, digits and underscores; unique.
+- category: one of the three.
+- description: one sentence that says what it detects.
+- reads: the names of the facts its condition uses, without "facts.".
+- binds: the names of the task fields its condition uses, without "task.".
+- condition: a truth value. It may use facts.<name>, task.<name>, true, false, strings in double
+  quotes, whole numbers, ["lists", "of strings"], size(list), in, && || ! == != < <= > >= and
+  parentheses. There is no arithmetic, no indexing, no other function. "x in list" asks whether a
+  list of strings has a string. Only whole numbers and numbers have an order.
+
+Rules: where evidence is missing or ambiguous the condition is false. The operators of a category
+detect different things, and none holds on every transition or on none. No operator can know whether
+the task will succeed: it judges what one transition showed.
+
+ENVIRONMENT {environment}
+{description}
+
+An instruction, the first observation, and the actions that are admissible then, as an agent sees
+them:
+{example}
+
+What some actions, drawn at random, were answered:
+{answers}
+
+FACTS OF A TRANSITION
+{facts}
+
+TASK FIELDS, read out of the instruction
+{binding}
+
+Reply with one JSON object: {{"operators": [{{"id": ..., "category": ..., "description": ...,
+"reads": [...], "binds": [...], "condition": ...}}, ...]}}, {total} operators in all.
+"""
+
+_AGAIN: Final = """
+Your last reply was refused:
+{errors}
+
+It was:
+{reply}
+
+Reply with the whole library again, with these errors mended.
+"""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a model is told of an environment: what an agent could observe, and nothing else.
+
+    Attributes:
+        environment: Name of the environment.
+        description: The interface in words.
+        instruction: The instruction of a task.
+        observation: The first observation of it.
+        admissible: The admissible actions that came with it.
+        answers: Actions drawn at random, each with the observation that answered it.
+        facts_type: Dataclass of the facts of a transition.
+        binding_type: Dataclass of the binding.
+    """
+
+    environment: str
+    description: str
+    instruction: str
+    observation: str
+    admissible: Sequence[str]
+    answers: Sequence[tuple[str, str]]
+    facts_type: type
+    binding_type: type
+
+    @property
+    def prompt(self) -> str:
+        """The prompt of the first reply."""
+        return _PROMPT.format(
+            count=OPERATORS_PER_CATEGORY,
+            total=OPERATORS_PER_CATEGORY * len(CATEGORIES),
+            environment=self.environment,
+            description=self.description,
+            example="\n".join(
+                _short(each)
+                for each in (self.instruction, self.observation, " | ".join(self.admissible))
+            ),
+            answers="\n".join(f"> {_short(a)}\n{_short(b)}" for a, b in self.answers) or "(none)",
+            facts=_fields("facts", self.facts_type),
+            binding=_fields("task", self.binding_type),
+        )
+
+
+@dataclass(frozen=True)
+class Written:
+    """A library that a model wrote.
+
+    Attributes:
+        library: The library.
+        prompt: The prompt of the first reply.
+        refused: The first error of each reply that was refused.
+    """
+
+    library: RubricLibrary
+    prompt: str
+    refused: tuple[str, ...]
+
+
+def generate(
+    interface: Interface,
+    ask: Callable[[str, dict[str, Any]], str],
+    attempts: int = ATTEMPTS,
+    tell: Callable[[int, str], None] = lambda number, error: None,
+) -> Written:
+    """Asks a model for a library until a reply holds.
+
+    Args:
+        interface: What the model is told.
+        ask: Sends a prompt, with the JSON schema of the reply, and returns the reply.
+        attempts: Replies at most.
+        tell: Progress callback: ``(number of the refused reply, its first error)``.
+
+    Raises:
+        RubricError: When no reply holds; says what is wrong with the last one.
+    """
+    prompt = interface.prompt
+    refused: list[str] = []
+    for number in range(1, attempts + 1):
+        reply = ask(prompt, SCHEMA)
+        library, errors = read_reply(reply, interface)
+        if library is not None:
+            return Written(library, interface.prompt, tuple(refused))
+        refused.append(errors[0])
+        tell(number, errors[0])
+        shown = "\n".join(f"- {error}" for error in errors[:_MOST_ERRORS])
+        prompt = interface.prompt + _AGAIN.format(errors=shown, reply=reply[:_LONGEST_REPLY])
+    raise RubricError(f"no reply of {attempts} is a library; the last one: {refused[-1]}")
+
+
+def read_reply(reply: str, interface: Interface) -> tuple[RubricLibrary | None, list[str]]:
+    """The library in a reply, or None and everything that is wrong with it."""
+    fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", reply, re.DOTALL)
+    try:
+        data = json.loads(fenced[1] if fenced else reply)
+    except (ValueError, RecursionError) as error:
+        return None, [f"the reply is no JSON: {error}"]
+    operators = data.get("operators") if isinstance(data, dict) else None
+    if not isinstance(operators, list):
+        return None, ['the reply is no object with a list "operators"']
+    terms = field_terms("facts", interface.facts_type)
+    terms |= field_terms("task", interface.binding_type)
+    errors = [error for each in operators for error in _faults(each, terms)]
+    counts = Counter(str(each.get("category")) for each in operators if isinstance(each, dict))
+    errors += [
+        f"{counts[category]} {category} operators: write {OPERATORS_PER_CATEGORY}"
+        for category in CATEGORIES
+        if counts[category] != OPERATORS_PER_CATEGORY
+    ]
+    if errors:
+        return None, errors
+    ordered = sorted(operators, key=lambda each: CATEGORIES.index(each["category"]))
+    try:
+        library = RubricLibrary.parse(
+            _dump({"environment": interface.environment, "operators": ordered}), "the reply"
+        )
+        Judge(library, interface.facts_type, interface.binding_type)
+    except RubricError as error:
+        return None, [str(error)]
+    return library, []
+
+
+def as_yaml(library: RubricLibrary, provenance: Provenance) -> str:
+    """The text of a library's file, with its provenance; reading it gives the same library."""
+    data = library.model_copy(update={"provenance": provenance}).model_dump(mode="json")
+    return _dump({name: data[name] for name in ("environment", "provenance", "operators")})
+
+
+def _faults(data: Any, terms: dict[str, Term]) -> list[str]:
+    """What is wrong with one operator."""
+    name = data.get("id") if isinstance(data, dict) else data
+    try:
+        Operator.model_validate(data).check("library", terms)
+    except ValidationError as error:
+        return [
+            f"operator {name!r}: {'.'.join(map(str, each['loc'])) or 'operator'}: {each['msg']}"
+            for each in error.errors(include_url=False)
+        ]
+    except RubricError as error:
+        return [str(error).removeprefix("library: ")]
+    return []
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + " ..."
+
+
+def _fields(prefix: str, record: type) -> str:
+    """The fields of a dataclass as the model reads them: name, type, values, meaning."""
+    meanings = field_meanings(record)
+    lines = []
+    for name, term in field_terms(prefix, record).items():
+        allowed = f", one of {json.dumps(term.allowed)}" if term.allowed is not None else ""
+        meaning = meanings.get(name.partition(".")[2], "")
+        lines.append(f"- {name} ({term.kind}{allowed}): {meaning}".rstrip(": "))
+    return "\n".join(lines) or "(none)"
+
+
+class _Blocks(yaml.SafeDumper):
+    """Writes texts of several lines as blocks."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Blocks.add_representer(str, _text)
+
+
+def _dump(data: Any) -> str:
+    return yaml.dump(data, Dumper=_Blocks, sort_keys=False, allow_unicode=True, width=100)
