@@ -56,6 +56,7 @@ DIAGNOSIS = "tests/algorithms/test_diagnosis.py"
 RECREDIT = "tests/algorithms/test_recredit.py"
 READS = "tests/algorithms/credit/test_reads.py"
 REINFORCE = "tests/algorithms/reinforce_plus_plus/test_credit.py"
+GENERATION = "tests/rubric/test_generation.py"
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,63 @@ class Fault:
 
 
 FAULTS = (
+    # What a user brings
+    Fault(
+        "a model never told its errors",
+        "rubric/generation.py",
+        "interface.prompt + _AGAIN.format(",
+        "interface.prompt + _AGAIN[:0].format(",
+        GENERATION,
+    ),
+    Fault(
+        "a model told one error at a time",
+        "rubric/generation.py",
+        '.check("library", terms)',
+        '.check("library")',
+        GENERATION,
+    ),
+    Fault(
+        "a model shown what the oracle does",
+        "envs/interface.py",
+        "action = act(info)",
+        "action = env.unwrapped.oracle_action()",
+        "tests/envs/test_interface.py",
+    ),
+    Fault(
+        "an operator that always fires unnoticed",
+        "envs/library_report.py",
+        "rate[number] == 1",
+        "rate[number] > 1",
+        "tests/envs/test_library_report.py",
+    ),
+    Fault(
+        "overlap of all steps, not of those that fire",
+        "envs/library_report.py",
+        "both >= OVERLAP * either",
+        "both >= OVERLAP * len(fired)",
+        "tests/envs/test_library_report.py",
+    ),
+    Fault(
+        "a package with the template's name in it",
+        "cli/commands/new_env.py",
+        're.sub("key_door|KeyDoor"',
+        're.sub("KeyDoor"',
+        "tests/cli/test_new_env.py",
+    ),
+    Fault(
+        "a job without what its engine needs",
+        "cli/submission.py",
+        "or any(marker.evaluate",
+        "or all(marker.evaluate",
+        "tests/cli/test_submit.py",
+    ),
+    Fault(
+        "a vector of one worker's text",
+        "envs/text_space.py",
+        "_path(shared_memory, index).write_bytes",
+        "_path(shared_memory, 0).write_bytes",
+        "tests/envs/test_conformance.py",
+    ),
     # Credit
     Fault(
         "signs before and after mixed up",
