@@ -3,6 +3,7 @@
 # make test-slow  runs the tests that start clusters and several learners, and kill them
 # make test-vllm  sets up an environment with vLLM and runs the tests of the vLLM engine
 # make lint    sets everything up and checks style and types
+# make docs    sets everything up and builds the documentation, into build/site
 # make .venv   sets everything up, and no more
 
 export OMP_NUM_THREADS ?= 1
@@ -10,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 # Files in their order, which has those of long tests first: the processes end at about the same time.
 PYTEST = .venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: train test test-slow test-vllm lint .venv
+.PHONY: train test test-slow test-vllm lint docs .venv
 
 train: .venv/.ready
 	.venv/bin/trca train quickstart
@@ -29,6 +30,9 @@ lint: .venv/.ready
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
+docs: .venv/.docs
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
+
 .venv: .venv/.ready
 
 .venv/.ready: pyproject.toml constraints.txt
@@ -36,3 +40,7 @@ lint: .venv/.ready
 
 .venv-vllm/.ready: .venv/.ready constraints-vllm.txt
 	.ci/setup-vllm
+
+.venv/.docs: .venv/.ready
+	.venv/bin/python -m pip install --quiet --quiet --constraint constraints.txt --editable '.[docs]'
+	touch .venv/.docs

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import PydanticUndefined
+from typer.main import get_command
 
 from trca.algorithms import ALGORITHMS
 from trca.algorithms.parameters import LossSettings, TextParameters
+from trca.cli import app
 from trca.rubric import Budgets
 from trca.tune_configs.settings import RunParameters
 
@@ -18,6 +22,13 @@ A config is a flat YAML file of these names; `trca train CONFIG --set name=value
 `budgets.execution=2` or `env_config.games=medium` reaches into one. The same names are attributes
 of the RLlib configs (`TRCAConfig().training(lr=1e-6)`) and keys of a Ray Tune `param_space`.
 Defaults are the paper's where it has a value. This page is written by `python docs/build.py`.
+"""
+
+
+COMMANDS_HEAD = """# Commands
+
+What `trca COMMAND --help` says. `play`, `new-env`, `rubric`, `data` and `serve-retriever` work in
+the base installation; the others need `trca[train]`. `python docs/build.py` writes this page.
 """
 
 
@@ -57,9 +68,54 @@ def _default(field: Any) -> str:
     return f"`{value}`" if value is not None else "none"
 
 
+def commands_page() -> str:
+    """The page of commands: what ``--help`` says of each."""
+    return "\n".join([COMMANDS_HEAD, *_commands("trca", get_command(app))])
+
+
+def _commands(name: str, command: Any) -> list[str]:
+    if not hasattr(command, "commands"):
+        return [_command(name, command)]
+    inner = [_commands(f"{name} {each}", found) for each, found in command.commands.items()]
+    return [section for sections in inner for section in sections]
+
+
+def _command(name: str, command: Any) -> str:
+    shown = [p for p in command.params if not getattr(p, "hidden", False)]
+    arguments = [p for p in shown if p.param_type_name == "argument"]
+    usage = " ".join([name, *(_usage(p) for p in arguments), "[OPTIONS]"])
+    lines = [f"## `{name}`", "", f"`{usage}`", "", inspect.cleandoc(command.help or ""), ""]
+    lines += ["| argument or option | default | meaning |", "|---|---|---|"]
+    for parameter in shown:
+        given = ", ".join(f"`{each}`" for each in parameter.opts)
+        given = f"`{_usage(parameter)}`" if parameter in arguments else given
+        meaning = " ".join((parameter.help or "").split()).replace("|", "\\|")
+        lines.append(f"| {given} | {_default_of(parameter)} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _usage(argument: Any) -> str:
+    name = str(argument.metavar or argument.name.upper()).strip("[]").replace("|", "or")
+    return name if argument.required else f"[{name}]"
+
+
+def _default_of(parameter: Any) -> str:
+    value = parameter.default
+    if parameter.required or value is None or value is False or callable(value) or value == ():
+        return "-"
+    return f"`{getattr(value, 'value', value)}`"
+
+
 def main() -> None:
     """Writes the pages."""
-    (Path(__file__).parent / "settings.md").write_text(settings_page(), encoding="utf-8")
+    for name, page in PAGES.items():
+        (Path(__file__).parent / name).write_text(page(), encoding="utf-8")
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "settings.md": settings_page,
+    "commands.md": commands_page,
+}
 
 
 if __name__ == "__main__":

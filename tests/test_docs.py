@@ -9,6 +9,7 @@ A page states above a block how the tests shorten it, or why they do not run it:
 import importlib.util
 import re
 import shlex
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ import yaml
 from typer.testing import CliRunner
 
 from trca.cli import app
+from trca.cli.commands.new_env import write_package
+from trca.rubric import Operator
 from trca.tune_configs.files import read
 
 ROOT = Path(__file__).parents[1]
@@ -89,11 +92,12 @@ RUN = [b for page in PAGES if page != MEASURED for b in blocks(page) if not b.sk
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder with what snippets name: a short preset, and a corpus with its index."""
+    """A folder with what snippets name: a short preset, a package, a corpus with its index."""
     from trca.envs.retrieval.indexing import index_corpus
     from trca.envs.retrieval.passages import read_corpus
 
     monkeypatch.chdir(tmp_path)
+    write_package("my_game", tmp_path)
     Path("examples").symlink_to(ROOT / "examples")
     Path("short.yaml").write_text(yaml.safe_dump(read("quickstart") | SHORT))
     line = '{"id": "1", "contents": "\\"Ada Lovelace\\"\\nShe wrote the first program."}\n'
@@ -120,12 +124,22 @@ def test_the_python_of_a_page_runs_to_its_end(page, folder, cluster):
 )
 def test_a_command_of_a_page_runs_to_its_end(block, command, folder):
     program, *arguments = command
+    if arguments == ["new-env", "my_game"]:
+        shutil.rmtree("my_game")
     if program == "make":
         done = subprocess.run([*command, "-C", str(ROOT)], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return
     result = CliRunner().invoke(app, arguments, input="quit\n")
     assert result.exit_code == 0, result.output
+
+
+def test_the_operators_of_a_page_are_operators():
+    shown = [b for b in RUN if b.page == "docs/rubrics.md" and b.language == "yaml"]
+    assert shown
+    for block in shown:
+        for operator in yaml.safe_load(block.code):
+            Operator.model_validate(operator).check(str(block))
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -139,9 +153,15 @@ def test_every_script_and_page_that_a_page_names_is_there(page):
         assert (ROOT / path).is_file(), path
 
 
-def test_the_page_of_settings_is_what_the_code_says():
+def test_the_site_leads_to_every_page():
+    nav = yaml.safe_dump(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
+    left_out = [page for page in PAGES if page != "README.md" and Path(page).name not in nav]
+    assert not left_out, "name them under nav in mkdocs.yml"
+
+
+def test_the_pages_that_are_made_are_what_the_code_says():
     spec = importlib.util.spec_from_file_location("docs_build", ROOT / "docs" / "build.py")
     build = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(build)
-    written = (ROOT / "docs" / "settings.md").read_text()
-    assert written == build.settings_page(), "run: python docs/build.py"
+    for name, page in build.PAGES.items():
+        assert (ROOT / "docs" / name).read_text() == page(), "run: python docs/build.py"
