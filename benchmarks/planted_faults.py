@@ -951,12 +951,13 @@ def plant(tree: Path, fault: Fault) -> None:
 
 def copy_tree(tree: Path) -> None:
     """Copies what the tests need."""
-    listed = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", "trca", "tests"]
+    listed = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"]
+    listed += ["trca", "tests", "examples"]
     names = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split("\n")
     for name in [*filter(None, names), "pyproject.toml"]:
-        if (ROOT / name).is_file():
+        if (ROOT / name).exists():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, tree / name)
+            shutil.copyfile(ROOT / name, tree / name, follow_symlinks=False)
 
 
 def run(tree: Path, tests: Sequence[str]) -> Outcome:
