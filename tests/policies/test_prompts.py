@@ -162,6 +162,24 @@ def test_history_goes_first_then_the_end_of_the_page(tokenizer: Any) -> None:
     assert "'take mug 1 from desk 1'" in cut
 
 
+def test_the_subgoal_follows_the_task_and_goes_last_of_all(tokenizer: Any) -> None:
+    for prompter in ({}, {"template": "compact", "history_length": 0}):
+        without = text(tokenizer, prompter=prompter)
+        shown = text(tokenizer, prompter=prompter, subgoal="take mug")
+        assert shown.replace("\nYour subgoal: take mug", "") == without
+        assert "put a mug on shelf.\nYour subgoal: take mug\n" in shown
+        for spare in range(400):
+            room = {**prompter, "max_prompt_tokens": spare}
+            try:
+                cut = text(tokenizer, prompter=room, subgoal="take mug " * 20)
+            except ValueError:
+                with pytest.raises(ValueError, match="raise max_prompt_tokens"):
+                    text(tokenizer, prompter=room)
+                continue
+            assert len(tokenizer(cut)["input_ids"]) <= spare
+            assert ("Your subgoal" in cut) or cut == text(tokenizer, prompter=room)
+
+
 def test_a_budget_too_small_for_the_task_is_refused(tokenizer: Any) -> None:
     with pytest.raises(ValueError, match="raise max_prompt_tokens"):
         text(tokenizer, prompter={"max_prompt_tokens": 20})

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from trca.envs.plans import PLAN_FORMAT, write_plan
 from trca.envs.responses import read_action
-from trca.policies.spans import read_response, token_bytes
+from trca.policies.spans import byte_alphabet, read_response, token_bytes
 
 PIECES = ("<action>", "</action>", "<", ">", "/", "act", "ion", "go to bed 1", "é", "漢", "x", " ")
 
@@ -118,3 +119,57 @@ def test_other_tokenizers_are_refused() -> None:
     backend = Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
     with pytest.raises(ValueError, match="byte-level or byte-fallback"):
         token_bytes(PreTrainedTokenizerFast(tokenizer_object=backend))
+
+
+@pytest.mark.parametrize("name", ["tokenizer", "qwen_tokenizer"])
+def test_the_parts_of_a_plan_are_its_tokens_and_the_mask_holds_them(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    tokenizer = request.getfixturevalue(name)
+    table = token_bytes(tokenizer)
+    said = "Hm é.\n<switch>KEEP</switch>\n<subgoal>find é mug</subgoal>\n<action>go</action> x"
+    ids = tokenizer(said, add_special_tokens=False)["input_ids"]
+    response = read_response(ids, tokenizer, PLAN_FORMAT)
+    assert response.plan is not None
+    assert (response.plan.switch, response.plan.subgoal) == (False, "find é mug")
+    assert response.action == "go"
+    marked = response.action_mask
+    whole = b"".join(table[i] for i, m in zip(ids, marked, strict=True) if m).decode()
+    assert whole.strip().startswith("<switch>")
+    assert whole.strip("\n x").endswith("</action>")
+    for part, text in enumerate(("KEEP</switch", "find é mug", "<action>go"), start=1):
+        own = b"".join(table[i] for i, p in zip(ids, response.parts, strict=True) if p == part)
+        assert text in own.decode(errors="replace")
+    assert (np.diff(response.parts[response.parts > 0]) >= 0).all()
+    assert not response.parts[~marked].any()
+
+
+def test_a_token_of_two_parts_is_of_the_later_one() -> None:
+    vocabulary = {character: k for k, character in enumerate(sorted(byte_alphabet()))}
+    vocabulary["><"] = len(vocabulary)
+    backend = Tokenizer(models.BPE(vocabulary, [(">", "<")]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = decoders.ByteLevel()
+    glued = PreTrainedTokenizerFast(tokenizer_object=backend)
+    ids = glued(write_plan(True, "a", "b"))["input_ids"]
+    parts = read_response(ids, glued, PLAN_FORMAT).parts
+    assert parts[[k for k, i in enumerate(ids) if i == vocabulary["><"]]].tolist() == [2, 3]
+    assert (parts > 0).all()
+
+
+def test_a_response_without_a_plan_has_no_parts(tokenizer: Any) -> None:
+    ids = tokenizer("<switch>KEEP</switch><action>go</action>")["input_ids"]
+    response = read_response(ids, tokenizer, PLAN_FORMAT)
+    assert response.plan is None
+    assert not response.action_mask.any()
+    assert not response.parts.any()
+    assert read_response(tokenizer("<action>go</action>")["input_ids"], tokenizer).plan is None
+
+
+def test_a_subgoal_of_broken_bytes_is_printable(tokenizer: Any) -> None:
+    cut = tokenizer("漢")["input_ids"][:-1]
+    opening, closing = ("<switch>KEEP</switch><subgoal>a", "</subgoal><action>go</action>")
+    ids = [*tokenizer(opening)["input_ids"], *cut, *tokenizer(closing)["input_ids"]]
+    plan = read_response(ids, tokenizer, PLAN_FORMAT).plan
+    assert plan is not None
+    assert plan.subgoal == "a\ufffd"

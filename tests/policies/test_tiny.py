@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.policies.conftest import RoomEnv
 from trca.envs import TextEnv, make
+from trca.envs.plans import PLAN_FORMAT, read_plan
 from trca.envs.responses import ACTION_FORMAT, read_action
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.searchqa.data.generate import generated
@@ -23,7 +24,7 @@ from trca.policies.engines.engine import Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import resolve_model
 from trca.policies.prompts import Prompter
-from trca.policies.tiny import TinySpec, new_model, tiny_policy
+from trca.policies.tiny import TinySpec, new_model, tiny_folder, tiny_policy
 from trca.policies.warmstart import Stage, demonstrate
 
 SPEC = TinySpec(
@@ -62,6 +63,39 @@ def test_it_learns_to_speak_the_format_with_the_words_of_the_world(
     )
     commands = [read_action(tokenizer.decode(c.ids)).action for c in said]
     assert np.mean([c in info["admissible_actions"] for c in commands]) > 0.6
+
+
+def test_it_learns_to_speak_plans(room: str, cache: Folders) -> None:
+    folder = tiny_policy(room, {}, SPEC, "plan")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    env = make(room)
+    _, info = env.reset()
+    plans = []
+    for subgoal in ("", "go"):
+        prompt = Prompter(tokenizer, "compact", history_length=0).encode(
+            task=info["task"],
+            step=0,
+            max_steps=4,
+            history=[],
+            observation="You are in a room." if not subgoal else "You look around.",
+            admissible=info["admissible_actions"],
+            subgoal=subgoal,
+        )
+        said = TransformersEngine(model, tokenizer).generate(
+            [Request(prompt, seed) for seed in range(64)], SamplingParams(1.0, 20, PLAN_FORMAT.stop)
+        )
+        readings = [read_plan(tokenizer.decode(c.ids)) for c in said]
+        assert np.mean([r.action in info["admissible_actions"] for r in readings]) > 0.6
+        plans += [reading.plan for reading in readings if reading.plan is not None]
+    assert {plan.switch for plan in plans} == {True, False}
+    assert np.mean([plan.subgoal == "go" for plan in plans]) > 0.8
+
+
+def test_a_format_without_a_plan_is_no_recipe_of_its_own(room: str) -> None:
+    folders = {tiny_folder(room, {}, name) for name in ("action", "search_r1")}
+    assert folders == {tiny_folder(room, {})}
+    assert tiny_folder(room, {}, "plan") not in folders
 
 
 def test_it_is_built_once_for_all_that_leaves_the_language_alone(room: str, cache: Folders) -> None:

@@ -1,7 +1,7 @@
 import gymnasium
 import pytest
 
-from trca.envs import make
+from trca.envs import Outcome, TextEnv, make
 from trca.envs.text_space import AnyText
 from trca.policies.warmstart import demonstrate
 
@@ -30,3 +30,54 @@ def test_without_admissible_actions_nothing_is_random(randomness):
     examples = demonstrate([make(Gate)], randomness, 3, 0, 0, lambda *report: None)
     assert {example.action for example in examples} == {"open gate"}
     assert "You stand before a gate." in examples[0].prompt
+
+
+class Stairs(TextEnv):
+    """Climb three steps: the subgoal changes at each second one."""
+
+    task_ids = ("up",)
+    instruction = "climb"
+    admissible_actions = ("climb", "rest")
+
+    def start_task(self, task_id, options):
+        self.height = 0
+        return "You are at the foot."
+
+    def take_action(self, action):
+        self.height += action == "climb"
+        return Outcome(f"You are at {self.height}.", float(self.height == 3), self.height == 3)
+
+    def demonstrator_action(self):
+        return "climb"
+
+    def demonstrator_subgoal(self):
+        return f"floor {self.height // 2}"
+
+
+def test_with_plans_a_sensible_action_takes_up_the_subgoal_that_it_is_for():
+    examples = demonstrate([make(Stairs)], 0.0, 6, 0, 0, lambda *report: None, plans=True)
+    said = [(e.switch, e.subgoal, e.action) for e in examples[:3]]
+    assert said == [
+        (True, "floor 0", "climb"),
+        (False, "floor 0", "climb"),
+        (True, "floor 1", "climb"),
+    ]
+    assert examples[0].prompt.startswith("climb\nYou are")
+    assert examples[1].prompt.startswith("climb\nYour subgoal: floor 0\n")
+    assert (examples[3].switch, examples[3].prompt) == (True, examples[0].prompt)
+
+
+def test_with_plans_a_random_action_keeps_the_subgoal_that_there_is():
+    examples = demonstrate([make(Stairs)], 1.0, 60, 3, 0, lambda *report: None, plans=True)
+    starts = [e.prompt.startswith("climb\nYou are") for e in examples]
+    assert [e.switch for e in examples] == starts
+    assert {e.subgoal for e in examples} == {"floor 0"}
+
+
+def test_without_plans_the_same_is_demonstrated_and_no_subgoal_is_asked_for():
+    plain, planned = (
+        demonstrate([make(Stairs)], 0.5, 60, 3, 0, lambda *report: None, plans=plans)
+        for plans in (False, True)
+    )
+    assert [e.action for e in plain] == [e.action for e in planned]
+    assert not any(e.subgoal or e.switch or "subgoal" in e.prompt for e in plain)

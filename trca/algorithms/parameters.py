@@ -101,7 +101,8 @@ class TextParameters(LossSettings):
     template: Template = Field("paper", description="Prompt template.")
     response_format: Annotated[str, AfterValidator(RESPONSE_FORMATS.check)] = Field(
         "action",
-        description="Tags of an action: action; search_r1 for the <search> and <answer> of "
+        description="Tags of an action: action; plan for a switch, a subgoal that stands in the "
+        "next prompt, and an action (HiPER); search_r1 for the <search> and <answer> of "
         "verl-agent; search_r1_growing and r1_answer for Search-R1 with and without a search, each "
         "with a prompt of its own; 'file.py:FORMAT' for one of your own.",
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.engines import ENDPOINTS
-from trca.policies.prompts import Prompter
+from trca.policies.prompts import Prompter, paper_prompt
 
 
 def make_prompter(
@@ -20,9 +21,12 @@ def make_prompter(
         max_prompt_tokens: Another limit on a prompt than that of the parameters.
     """
     responses = RESPONSE_FORMATS.get(parameters.response_format)
+    template = responses.prompt or parameters.template
+    if template == "paper" and responses.instructions is not None:
+        template = partial(paper_prompt, instructions=responses.instructions)
     return Prompter(
         tokenizer,
-        template=responses.prompt or parameters.template,
+        template=template,
         history_length=parameters.history_length,
         max_prompt_tokens=max_prompt_tokens or _limit(parameters),
         memory=parameters.memory,

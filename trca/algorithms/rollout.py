@@ -482,6 +482,8 @@ class RolloutLoop:
     def _read(self, episode: _Episode, completion: Completion) -> None:
         episode.completion = completion
         episode.response = read_response(completion.ids, self.tokenizer, self._format)
+        if episode.response.plan is not None:
+            episode.subgoal = episode.response.plan.subgoal
 
     def _record(self, episode: _Episode, transition: Transition) -> None:
         """Adds a step to the episode's rollout."""
@@ -512,6 +514,7 @@ class RolloutLoop:
             admissible=episode.info["admissible_actions"],
             idle=episode.env.idle_actions,
             memory=episode.info.get("memory") if memory is None else memory,
+            subgoal=episode.subgoal,
         )
 
 
@@ -530,6 +533,7 @@ class _Episode:
     since: float = 0.0
     completion: Completion | None = None
     response: Response | None = None
+    subgoal: str = ""
     done: bool = False
     error: str = ""
 

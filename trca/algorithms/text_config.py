@@ -254,7 +254,7 @@ class TextAlgorithmConfig(AlgorithmConfig):
         if self.engine in ENDPOINTS:
             return str(self.model)
         env_config = json.dumps(self.env_config, sort_keys=True, default=str)
-        return _resolve(str(self.model), self.env, env_config)
+        return _resolve(str(self.model), self.env, env_config, self.response_format)
 
     def build_learner_group(
         self,
@@ -358,7 +358,8 @@ def _check_model(model: str, prompt_tokens: int, new_tokens: int) -> None:
 
 
 @cache
-def _resolve(model: str, env: str | type, env_config: str) -> str:
+def _resolve(model: str, env: str | type, env_config: str, response_format: str) -> str:
     from trca.policies.models import resolve_model
 
-    return str(resolve_model(model, env_id=env, env_config=json.loads(env_config)))
+    own = json.loads(env_config)
+    return resolve_model(model, env_id=env, env_config=own, response_format=response_format)

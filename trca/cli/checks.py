@@ -204,7 +204,7 @@ def local_model(settings: RunSettings) -> str:
 
     model, run = settings.parameters.model, settings.run
     if model == TINY:
-        folder = tiny_folder(run.env, run.env_config)
+        folder = tiny_folder(run.env, run.env_config, settings.parameters.response_format)
         return str(folder) if folder.is_dir() else ""
     if model.startswith(SHRUNK) or Path(model).expanduser().is_dir():
         return resolve_model(model, env_id=run.env, env_config=run.env_config)

@@ -23,8 +23,8 @@ class PlainEnv(TextEnv):
     A task is a seed, such as ``seed-7``: the environment is reset with it. The instruction is
     ``info["task"]``, else the first observation. ``admissible_actions``, ``won``, ``score`` and
     ``accepted`` are taken from its ``info`` where it gives them; ``won`` is else an end with a
-    positive reward, ``score`` the sum of the rewards. Its ``oracle_action`` and
-    ``demonstrator_action`` are used where it has them.
+    positive reward, ``score`` the sum of the rewards. Its ``oracle_action``,
+    ``demonstrator_action`` and ``demonstrator_subgoal`` are used where it has them.
 
     Attributes:
         plain: The plain environment.
@@ -115,6 +115,10 @@ class PlainEnv(TextEnv):
     def demonstrator_action(self) -> str:
         """The environment's own demonstrator's."""
         return self._own("demonstrator_action", super().demonstrator_action)
+
+    def demonstrator_subgoal(self) -> str:
+        """What that is for, by the environment's own word."""
+        return self._own("demonstrator_subgoal", super().demonstrator_subgoal)
 
     def close(self) -> None:
         """Closes the environment."""

@@ -19,18 +19,39 @@ PromptWriter = Callable[[str, int, int, Sequence[tuple[str, str]], str, str, Seq
 """Writes a prompt; arguments as in `trca.policies.prompts.paper_prompt`."""
 
 
+Span = tuple[int, int]
+"""The first character of a part of a response, and the one after its last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a response says of the subgoal that it follows.
+
+    Attributes:
+        switch: Whether it takes up a new subgoal, or keeps the one before.
+        subgoal: The subgoal that it follows.
+        parts: The spans of switch, subgoal and action, in this order, tags included.
+    """
+
+    switch: bool
+    subgoal: str
+    parts: tuple[Span, Span, Span]
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What a response says.
 
     Attributes:
         action: The action for the environment; `UNPARSED` where none could be read.
-        span: First character of the action in the response and the one after its last, tags
-            included; None where there are no tags.
+        span: Where the action is in the response, tags included; None where there are no tags. With
+            a plan, it holds the whole of the plan.
+        plan: The plan; None where the format has none, or the response could not be read.
     """
 
     action: str
-    span: tuple[int, int] | None
+    span: Span | None
+    plan: Plan | None = None
 
 
 NO_ACTION: Final = Reading(UNPARSED, None)
@@ -45,8 +66,14 @@ class ResponseFormat:
         read: Reads a response. Its tags are ASCII, and it accepts any string.
         stop: Strings that end a response; generation stops right after one of them.
         prompt: The prompt that asks for this format; None where the usual templates do.
+        instructions: How the template ``paper`` asks for this format, with ``{choice}`` for "an
+            action" or "an admissible action"; None for a thought and an action.
         whole_history: Whether the history of its prompt has whole responses in place of actions.
         write: Writes the response with a thought and an action; None where nothing needs it.
+        write_plan: Writes the response that takes up or keeps a subgoal, from whether it switches,
+            the subgoal and the action; None where responses have no plan. With a plan, each prompt
+            shows the subgoal of the last response that could be read.
+        tags: The tags, each of which is a token of the tiny policy; the last one ends a response.
     """
 
     read: Callable[[str], Reading]
@@ -54,6 +81,9 @@ class ResponseFormat:
     prompt: PromptWriter | None = None
     whole_history: bool = False
     write: Callable[[str, str], str] | None = None
+    instructions: str | None = None
+    write_plan: Callable[[bool, str, str], str] | None = None
+    tags: tuple[str, ...] = ("<think>", "</think>", _OPEN, _CLOSE)
 
 
 def read_action(response: str) -> Reading:
@@ -79,6 +109,7 @@ RESPONSE_FORMATS: Final[Registry[ResponseFormat]] = Registry(
     "response format",
     {
         "action": ACTION_FORMAT,
+        "plan": "trca.envs.plans:PLAN_FORMAT",
         "r1_answer": "trca.envs.searchqa.search_r1:R1_ANSWER_FORMAT",
         "search_r1": "trca.envs.searchqa.search_r1:SEARCH_R1_FORMAT",
         "search_r1_growing": "trca.envs.searchqa.search_r1:SEARCH_R1_GROWING_FORMAT",

@@ -271,6 +271,14 @@ class TextEnv(gymnasium.Env[str, str], ABC):
             " model instead of tiny"
         )
 
+    def demonstrator_subgoal(self) -> str:
+        """What `demonstrator_action` is for, in a few words; by default its first word.
+
+        The tiny policy learns from it where responses have a plan.
+        """
+        verb = re.match(r"[^\W\d_]+", self.demonstrator_action())
+        return verb[0] if verb else "act"
+
     def random_action(self, rng: np.random.Generator) -> str:
         """One of the admissible actions, drawn evenly; override it to fill blanks."""
         admissible = self.admissible_actions

@@ -12,13 +12,19 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerFast
 
-TAGS: Final = ("<think>", "</think>", "<action>", "</action>")
+from trca.envs.responses import ACTION_FORMAT
+
+TAGS: Final = ACTION_FORMAT.tags
 END: Final = "<|end|>"
 _RARE: Final = 3
 
 
 def train_tokenizer(
-    texts: Sequence[str], actions: Iterable[str], words: int, merges: int
+    texts: Sequence[str],
+    actions: Iterable[str],
+    words: int,
+    merges: int,
+    tags: Sequence[str] = TAGS,
 ) -> PreTrainedTokenizerFast:
     """A tokenizer that reads each frequent word, number, tag and code of the texts as one token.
 
@@ -32,14 +38,15 @@ def train_tokenizer(
         actions: Actions of the environment.
         words: The most words that become tokens.
         merges: The most BPE merges learned from the words that do not.
+        tags: What is one token each, whatever stands beside it.
     """
     phrases = leading_phrases(actions)
     split = _split_pattern(phrases)
-    known, tags = re.compile(split), re.compile("|".join(TAGS))
+    known, tag = re.compile(split), re.compile("|".join(tags))
     counts = Counter(
         word
         for text, times in Counter(texts).items()
-        for part in tags.split(text)
+        for part in tag.split(text)
         for word in known.findall(part) * times
     )
     frequent = [w for w, n in sorted(counts.items(), key=lambda c: (-c[1], c[0])) if n >= _RARE]
@@ -62,7 +69,7 @@ def train_tokenizer(
         pad_token=END,
         clean_up_tokenization_spaces=False,
     )
-    tokenizer.add_tokens(list(TAGS))
+    tokenizer.add_tokens(list(tags))
     return tokenizer
 
 

@@ -20,7 +20,11 @@ _VOCABULARIES: Final = ("tokenizer.json", "vocab.json", "tokenizer.model")
 
 
 def resolve_model(
-    name: str, *, env_id: str | type, env_config: Mapping[str, Any] | None = None
+    name: str,
+    *,
+    env_id: str | type,
+    env_config: Mapping[str, Any] | None = None,
+    response_format: str = "action",
 ) -> str:
     """Where the model of a name lies.
 
@@ -30,6 +34,7 @@ def resolve_model(
             for dry runs; else a folder or a Hugging Face name, which stays as it is.
         env_id: The environment that the tiny policy is to speak, as `trca.envs.make` takes it.
         env_config: Keyword arguments of that environment.
+        response_format: The response format that the tiny policy is to speak.
 
     Returns:
         What `load_model` and `load_tokenizer` take.
@@ -41,7 +46,7 @@ def resolve_model(
     if name == TINY:
         from trca.policies.tiny import tiny_policy
 
-        return str(tiny_policy(env_id, env_config or {}))
+        return str(tiny_policy(env_id, env_config or {}, response_format=response_format))
     if name.startswith(SHRUNK):
         from trca.policies.shrunk import shrunk_model
 

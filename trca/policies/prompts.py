@@ -39,8 +39,8 @@ class Prompter:
     actions share are written once: ``go to bed 1 desk 1``, ``click [back] [buy now]``.
 
     A prompt over the budget is shortened in a fixed order: the oldest pairs of the history, then
-    the memory, then the end of the observation, at last the end of the list of actions. The task
-    and the instructions are never touched.
+    the memory, then the end of the observation, then the end of the list of actions, at last the
+    subgoal. The task and the instructions are never touched.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class Prompter:
         admissible: Sequence[str],
         idle: Collection[str] = (),
         memory: str | None = None,
+        subgoal: str = "",
     ) -> NDArray[np.int32]:
         """The token ids of the prompt of one step.
 
@@ -97,6 +98,7 @@ class Prompter:
             admissible: The actions that the environment would accept; empty where it does not say.
             idle: Those of them that are always there and change nothing.
             memory: What was observed so far; shown only by a prompter with ``memory``.
+            subgoal: The subgoal that the agent follows; blank where it has none.
 
         Returns:
             int32 of shape (P,), P at most ``max_prompt_tokens``.
@@ -110,8 +112,10 @@ class Prompter:
         if self.template == "compact":
             admissible = [action for action in admissible if action not in idle]
 
+        asked = with_subgoal(task, subgoal)
+
         def ids(past: History, memory: str, page: str, actions: Sequence[str]) -> list[int]:
-            return self._ids(self._write(task, step, max_steps, past, memory, page, actions))
+            return self._ids(self._write(asked, step, max_steps, past, memory, page, actions))
 
         def fits(tokens: list[int]) -> bool:
             return len(tokens) <= self.max_prompt_tokens
@@ -130,6 +134,15 @@ class Prompter:
             kept = bisect_right(range(len(parts)), 0, key=lambda k: 0 if fits(shortened(k)) else 1)
             if kept:
                 return np.array(shortened(kept - 1), dtype=np.int32)
+        if subgoal:
+            return self.encode(
+                task=task,
+                step=step,
+                max_steps=max_steps,
+                history=(),
+                observation=observation,
+                admissible=admissible,
+            )
         raise ValueError(
             f"the task and the instructions alone take over {self.max_prompt_tokens} tokens:"
             " raise max_prompt_tokens"
@@ -163,6 +176,11 @@ class Prompter:
         return list(self._tokenizer(text)["input_ids"])
 
 
+def with_subgoal(task: str, subgoal: str) -> str:
+    """The instruction of a task, and the subgoal that the agent follows on a line of its own."""
+    return f"{task}\nYour subgoal: {subgoal}" if subgoal else task
+
+
 def _head(words: Sequence[str], kept: int) -> str:
     return " ".join([*words[:kept], _CUT]) if kept < len(words) else " ".join(words)
 
@@ -183,6 +201,7 @@ def paper_prompt(
     memory: str,
     observation: str,
     admissible: Sequence[str],
+    instructions: str = _ANSWER,
 ) -> str:
     """The text of template ``paper``; arguments as in `Prompter.encode`, all of it shown."""
     lines = [f"You are an expert agent operating in a text environment. Your task is to: {task}"]
@@ -202,7 +221,7 @@ def paper_prompt(
         listed = ",\n ".join(f"'{action}'" for action in admissible)
         lines.append(f"Your admissible actions of the current situation are: [{listed}].")
     choice = "an admissible action" if admissible else "an action"
-    return "\n".join([*lines, _ANSWER.format(choice=choice)])
+    return "\n".join([*lines, instructions.format(choice=choice)])
 
 
 def compact_prompt(

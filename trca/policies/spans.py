@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.envs.responses import ACTION_FORMAT, ResponseFormat
+from trca.envs.responses import ACTION_FORMAT, Plan, ResponseFormat, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,17 @@ class Response:
         text: Its text; bytes that are not UTF-8 become U+FFFD.
         action: The action for the environment; blank where none could be read.
         action_mask: bool (R,), True on the tokens that overlap the action, tags included.
+        plan: The plan; None where there is none.
+        parts: int8 (R,), the part of the plan that each token is of: 1 of the switch, 2 of the
+            subgoal, 3 of the action, tags included, and 0 of none. A token that overlaps two parts
+            is of the later one.
     """
 
     text: str
     action: str
     action_mask: NDArray[np.bool_]
+    plan: Plan | None
+    parts: NDArray[np.int8]
 
 
 def read_response(
@@ -47,9 +53,19 @@ def read_response(
     text = b"".join(pieces).decode(errors="surrogateescape")
     reading = response_format.read(text)
     mask = np.zeros(len(pieces), dtype=bool)
+    parts = np.zeros(len(pieces), dtype=np.int8)
+
+    def tokens(span: Span) -> NDArray[np.bool_]:
+        return _overlapping(pieces, *(len(_encoded(text[:place])) for place in span))
+
     if reading.span is not None:
-        mask = _overlapping(pieces, *(len(_encoded(text[:place])) for place in reading.span))
-    return Response(_printable(text), _printable(reading.action), mask)
+        mask = tokens(reading.span)
+    plan = reading.plan
+    if plan is not None:
+        for part, span in enumerate(plan.parts, start=1):
+            parts[tokens(span)] = part
+        plan = replace(plan, subgoal=_printable(plan.subgoal))
+    return Response(_printable(text), _printable(reading.action), mask, plan, parts)
 
 
 def part_of(

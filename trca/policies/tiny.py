@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config,
 from trca.common.cache import build_once, cache_folder, digest
 from trca.common.progress import Report, progress
 from trca.envs.registration import EnvClass, env_class, identity, language, make
+from trca.envs.responses import ACTION_FORMAT, RESPONSE_FORMATS, ResponseFormat
 from trca.policies.bpe import END, TAGS, train_tokenizer
 from trca.policies.models import quiet
 from trca.policies.warmstart import Example, Stage, demonstrate, imitate
@@ -80,7 +81,10 @@ class TinySpec:
 
 
 def tiny_policy(
-    env: EnvClass, env_config: Mapping[str, Any] | None = None, spec: TinySpec | None = None
+    env: EnvClass,
+    env_config: Mapping[str, Any] | None = None,
+    spec: TinySpec | None = None,
+    response_format: str = "action",
 ) -> Path:
     """Folder of the tiny policy of an environment, which ``from_pretrained`` opens.
 
@@ -92,9 +96,10 @@ def tiny_policy(
         env: The environment, as `trca.envs.make` takes it.
         env_config: Keyword arguments of the environment.
         spec: Sizes and stages; None for those that the environment declares.
+        response_format: What it is to speak: a format with a plan, or else a thought and an action.
     """
     spec = spec or spec_of(env)
-    recipe = _recipe(env, env_config or {}, spec)
+    recipe = _recipe(env, env_config or {}, spec, response_format)
     folder, own = _folder(recipe), recipe["env_config"]
     limit = {} if spec.max_steps is None else {"max_steps": spec.max_steps}
 
@@ -109,7 +114,8 @@ def tiny_policy(
             if spec.worlds and getattr(played[0].unwrapped, "generated", False):
                 first = own.get("seed", 0) + 1
                 played = [start(seed=first + number) for number in range(spec.worlds)]
-            build_tiny(played, spec, target, tick, snapshot)
+            spoken = RESPONSE_FORMATS.get(response_format)
+            build_tiny(played, spec, target, tick, snapshot, spoken)
         (target / "recipe.json").write_text(json.dumps(recipe, indent=2, default=str))
 
     snapshot = folder.with_name(f"{folder.name}.snapshot")
@@ -124,19 +130,25 @@ def tiny_policy(
         raise
 
 
-def tiny_folder(env: EnvClass, env_config: Mapping[str, Any] | None = None) -> Path:
+def tiny_folder(
+    env: EnvClass, env_config: Mapping[str, Any] | None = None, response_format: str = "action"
+) -> Path:
     """Where `tiny_policy` keeps the policy; nothing is built."""
-    return _folder(_recipe(env, env_config or {}, spec_of(env)))
+    return _folder(_recipe(env, env_config or {}, spec_of(env), response_format))
 
 
-def _recipe(env: EnvClass, env_config: Mapping[str, Any], spec: TinySpec) -> dict[str, Any]:
+def _recipe(
+    env: EnvClass, env_config: Mapping[str, Any], spec: TinySpec, response_format: str
+) -> dict[str, Any]:
     spoken = language(env)
+    plans = RESPONSE_FORMATS.get(response_format).write_plan is not None
     own = {k: v for k, v in env_config.items() if k in spoken} | {"split": "train"}
     return {
         "env": identity(env),
         "env_config": own,
         "spec": asdict(spec),
         "version": _VERSION,
+        **({"response_format": response_format} if plans else {}),
     }
 
 
@@ -158,6 +170,7 @@ def build_tiny(
     target: Path,
     tick: Report,
     snapshot: Path | None = None,
+    response_format: ResponseFormat = ACTION_FORMAT,
 ) -> None:
     """Makes tokenizer and model for an environment, trains them, and saves them.
 
@@ -167,7 +180,16 @@ def build_tiny(
         target: Folder to fill.
         tick: Receives the progress.
         snapshot: A file that keeps the state of imitation, to resume from; removed at the end.
+        response_format: What it speaks, if that is a format with a plan.
     """
+    write_plan = response_format.write_plan
+    tags = TAGS if write_plan is None else response_format.tags
+
+    def said(example: Example) -> str:
+        if write_plan is None:
+            return respond(example.action)
+        return write_plan(example.switch, example.subgoal, example.action)
+
     stages = [
         demonstrate(
             envs,
@@ -177,23 +199,25 @@ def build_tiny(
             spec.history_length,
             tick,
             spec.deliberate,
+            write_plan is not None,
         )
         for number, stage in enumerate(spec.stages)
     ]
     examples = [example for stage in stages for example in stage]
     tokenizer = train_tokenizer(
-        [f"{example.prompt}{respond(example.action)}" for example in examples],
+        [f"{example.prompt}{said(example)}" for example in examples],
         {example.action for example in examples},
         spec.words,
         spec.merges,
+        tags,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
-        model = new_model(tokenizer, spec)
+        model = new_model(tokenizer, spec, tags[-1])
         imitate(
             model,
             [
-                _encoded(stage[: s.updates * spec.batch_size], tokenizer)
+                _encoded(stage[: s.updates * spec.batch_size], tokenizer, said)
                 for stage, s in zip(stages, spec.stages, strict=True)
             ],
             batch_size=spec.batch_size,
@@ -217,7 +241,7 @@ def respond(action: str) -> str:
     return f"<think>{THOUGHT}</think><action>{action}</action>"
 
 
-def new_model(tokenizer: PreTrainedTokenizerFast, spec: TinySpec) -> Any:
+def new_model(tokenizer: PreTrainedTokenizerFast, spec: TinySpec, end: str = TAGS[-1]) -> Any:
     """A model of random weights, drawn from PyTorch's global generator.
 
     A mimetic one has weights of unit gain, and output projections that undo the value projections,
@@ -226,7 +250,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast, spec: TinySpec) -> Any:
     2023).
     """
     model = Qwen3ForCausalLM(architecture(spec, len(tokenizer)))
-    ends = [tokenizer.vocab[END], tokenizer.vocab[TAGS[-1]]]
+    ends = [tokenizer.vocab[END], tokenizer.vocab[end]]
     model.generation_config = GenerationConfig(eos_token_id=ends, pad_token_id=ends[0])
     if spec.mimetic:
         _make_mimetic(model)
@@ -262,10 +286,10 @@ def _make_mimetic(model: Any) -> None:
 
 
 def _encoded(
-    examples: list[Example], tokenizer: PreTrainedTokenizerFast
+    examples: list[Example], tokenizer: PreTrainedTokenizerFast, said: Callable[[Example], str]
 ) -> list[tuple[list[int], list[int]]]:
     prompts = tokenizer([e.prompt for e in examples])["input_ids"]
-    responses = tokenizer([respond(e.action) for e in examples])["input_ids"]
+    responses = tokenizer([said(e) for e in examples])["input_ids"]
     return list(zip(prompts, responses, strict=True))
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from trca.common.progress import Report
 from trca.envs.text_env import BLANK
-from trca.policies.prompts import compact_prompt
+from trca.policies.prompts import compact_prompt, with_subgoal
 
 SNAPSHOT_UPDATES: Final = 100
 """Updates between two snapshots of imitation."""
@@ -43,10 +43,14 @@ class Example:
     Attributes:
         prompt: What the policy reads.
         action: What the demonstrator did.
+        subgoal: What for; blank where responses have no plan.
+        switch: Whether that is another subgoal than at the step before.
     """
 
     prompt: str
     action: str
+    subgoal: str = ""
+    switch: bool = False
 
 
 def demonstrate(
@@ -57,8 +61,12 @@ def demonstrate(
     history_length: int,
     tick: Report,
     deliberate: tuple[str, ...] = (),
+    plans: bool = False,
 ) -> list[Example]:
     """Plays whole episodes of tasks drawn from the splits until there are enough steps.
+
+    With plans the prompt shows the subgoal of the step before. A sensible action takes up the
+    demonstrator's subgoal, a random one keeps the subgoal that there is.
 
     Args:
         envs: The environment, or several like it.
@@ -68,6 +76,7 @@ def demonstrate(
         history_length: Past actions in the prompt.
         tick: Receives the progress.
         deliberate: Beginnings of actions that are never random.
+        plans: Whether the demonstrator says a subgoal.
 
     Raises:
         ValueError: When an environment has no demonstrator, or admits deliberate actions alone.
@@ -81,15 +90,17 @@ def demonstrate(
         env, inner = envs[number], inner_envs[number]
         observation, info = env.reset(options={"task": task})
         past: list[tuple[str, str]] = []
-        over = False
+        subgoal, over = "", False
         while not over:
+            prompt = _prompt(inner, info, observation, past, history_length, subgoal)
+            before = subgoal
             if draw.random() < randomness and info["admissible_actions"]:
                 action = _random_action(inner, info["admissible_actions"], deliberate, draw)
             else:
-                action = inner.demonstrator_action()
-            examples.append(
-                Example(_prompt(inner, info, observation, past, history_length), action)
-            )
+                action, subgoal = inner.demonstrator_action(), ""
+            if plans:
+                subgoal = subgoal or inner.demonstrator_subgoal()
+            examples.append(Example(prompt, action, subgoal, switch=subgoal != before))
             past.append((observation, action))
             observation, _, terminated, truncated, info = env.step(action)
             over = terminated or truncated
@@ -120,9 +131,10 @@ def _prompt(
     observation: str,
     past: Sequence[tuple[str, str]],
     history_length: int,
+    subgoal: str,
 ) -> str:
     return compact_prompt(
-        info["task"],
+        with_subgoal(info["task"], subgoal),
         len(past),
         env.max_steps,
         past[-history_length:] if history_length else (),

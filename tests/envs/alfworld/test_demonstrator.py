@@ -7,7 +7,7 @@ import pytest
 from trca.envs.alfworld.actions import read_action
 from trca.envs.alfworld.beliefs import Beliefs
 from trca.envs.alfworld.binding import bind
-from trca.envs.alfworld.demonstrator import demonstrated_action
+from trca.envs.alfworld.demonstrator import demonstrated_action, demonstrated_subgoal
 from trca.envs.alfworld.env import ALFWorldEnv
 
 ROOM = ("cabinet 1", "countertop 1", "fridge 1", "microwave 1", "sinkbasin 1")
@@ -137,3 +137,31 @@ def test_asking_twice_gives_the_same_answer():
     env = ALFWorldEnv()
     env.reset(options={"task": "small/train/heat-0003"})
     assert env.demonstrator_action() == env.demonstrator_action()
+
+
+def test_its_subgoal_is_the_next_milestone(beliefs):
+    task = bind("put a hot mug in cabinet.")
+    assert demonstrated_subgoal(task, Beliefs(ROOM)) == "find mug"
+    for subgoal, action, answer in (
+        ("take mug", "take mug 1 from countertop 1", "You pick up the mug 1."),
+        ("heat mug", "go to microwave 1", "You arrive at microwave 1. The microwave 1 is closed."),
+        ("heat mug", "heat mug 1 with microwave 1", "You heat the mug 1 using the microwave 1."),
+        ("move mug", "go to cabinet 1", "You arrive at cabinet 1. The cabinet 1 is closed."),
+        ("move mug", "open cabinet 1", "You open the cabinet 1. In it, you see nothing."),
+        ("move mug", "move mug 1 to cabinet 1", "You move the mug 1 to the cabinet 1."),
+    ):
+        assert demonstrated_subgoal(task, beliefs) == subgoal
+        beliefs.update(read_action(action), answer, [])
+
+
+def test_it_looks_for_the_lamp_with_the_object_in_hand(beliefs):
+    task = bind("look at mug under the desklamp.")
+    assert demonstrated_subgoal(task, beliefs) == "take mug"
+    beliefs.update(read_action("take mug 1 from countertop 1"), "You pick up the mug 1.", [])
+    assert demonstrated_subgoal(task, beliefs) == "find desklamp"
+    beliefs.update(
+        read_action("go to countertop 1"),
+        "You arrive at countertop 1. On the countertop 1, you see a desklamp 1.",
+        [],
+    )
+    assert demonstrated_subgoal(task, beliefs) == "use desklamp"

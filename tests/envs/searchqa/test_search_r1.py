@@ -68,7 +68,7 @@ def test_an_environment_takes_the_dialect():
 
 
 def test_formats_have_names():
-    known = "action", "r1_answer", "search_r1", "search_r1_growing"
+    known = "action", "plan", "r1_answer", "search_r1", "search_r1_growing"
     assert RESPONSE_FORMATS.names() == known
     with pytest.raises(ValueError, match=f"unknown response format 'x': .*{', '.join(known)}"):
         RESPONSE_FORMATS.get("x")

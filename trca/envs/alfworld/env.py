@@ -17,7 +17,7 @@ from trca.common.names import unknown
 from trca.envs.alfworld.adapter import ALFWorldAdapter
 from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.data.sources import game_source
-from trca.envs.alfworld.demonstrator import demonstrated_action
+from trca.envs.alfworld.demonstrator import demonstrated_action, demonstrated_subgoal
 from trca.envs.alfworld.oracle import oracle_action
 from trca.envs.alfworld.pages import REJECTED
 from trca.envs.alfworld.simulator import Simulator
@@ -104,6 +104,11 @@ class ALFWorldEnv(TextEnv):
         """
         adapter = self.adapter
         return demonstrated_action(adapter.binding, adapter.beliefs, self._transcript[-1][2])
+
+    def demonstrator_subgoal(self) -> str:
+        """The next milestone of what is known to help, such as ``heat mug``; else what to find."""
+        adapter = self.adapter
+        return demonstrated_subgoal(adapter.binding, adapter.beliefs)
 
     @property
     def instruction(self) -> str:
