@@ -34,6 +34,7 @@ from trca.algorithms.credit import CREDIT_RULES, bind_credit
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize
 from trca.algorithms.critic import Values
 from trca.algorithms.grpo.credit import trajectory_advantage
+from trca.algorithms.plans import Plans
 from trca.algorithms.records import StepBatch
 from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward
 
@@ -149,14 +150,15 @@ def what_it_reads(rule: str, batch: StepBatch) -> dict[str, Any]:
         "final_f1": np.bincount(batch.rollout, batch.reward)[batch.rollout],
         "gold_passages": [("Ada: She wrote notes.", "Lum Hill: A town in the north.")] * len(batch),
         "hindsight_logprobs": -0.5 - batch.context % 7 / 7,
+        "plans": Plans(batch.context % 4 == 0, batch.context, np.full(len(batch), 3, np.int8)),
         "values": _made_up_values(batch),
     }
     return {name: made_up[name] for name in bind_credit(rule, {}).reads}
 
 
 def _made_up_values(batch: StepBatch) -> Values:
-    """A value for each state, at the one token of each response."""
-    state = (batch.context % 7 / 7)[:, None]
+    """Three values for each state, at the one token of each response."""
+    state = np.repeat((batch.context % 7 / 7)[:, None], 3, axis=1)
     ends = (batch.terminated | batch.truncated)[:, None]
     one = np.ones(len(batch), dtype=np.int64)
     return Values(state, np.where(ends, 0.0, np.roll(state, -1, 0)), one, state, one > 0)

@@ -50,6 +50,11 @@ AHEAD = "tests/algorithms/test_sampling_ahead.py"
 REPLAY = "tests/algorithms/test_replay.py"
 STEPSEARCH = "tests/algorithms/stepsearch/test_credit.py"
 TURN_PPO = "tests/algorithms/turn_ppo/test_credit.py"
+HIPER = "tests/algorithms/hiper/test_credit.py"
+HIPER_TRAINING = "tests/algorithms/hiper/test_training.py"
+PLANS = "tests/envs/test_plans.py"
+SPANS = "tests/policies/test_spans.py"
+WARM_START = "tests/policies/test_warmstart.py"
 HCAPO = "tests/algorithms/hcapo/test_credit.py"
 CRITIC = "tests/algorithms/test_critic.py"
 DIAGNOSIS = "tests/algorithms/test_diagnosis.py"
@@ -215,6 +220,80 @@ FAULTS = (
         "mean = (np.bincount(number, likely, len(starts)) / lengths)[number]",
         "mean = np.full(len(batch), likely.mean())",
         HCAPO,
+    ),
+    Fault(
+        "credit that passes from one subgoal's actions to those of the one before",
+        "algorithms/hiper/credit.py",
+        "of_actions = discounted_returns(differences, segment, gamma * gae_lambda)",
+        "of_actions = discounted_returns(differences, batch.rollout, gamma * gae_lambda)",
+        HIPER,
+    ),
+    Fault(
+        "segments of any length discounted as if they were one turn",
+        "algorithms/hiper/credit.py",
+        "np.power(gamma, turns, dtype=np.float64)",
+        "np.power(gamma, turns > 0, dtype=np.float64)",
+        HIPER,
+    ),
+    Fault(
+        "a first turn that pays for keeping",
+        "algorithms/hiper/credit.py",
+        "- keep_penalty * ~starting",
+        "- keep_penalty * ~plans.switch",
+        HIPER,
+    ),
+    Fault(
+        "the subgoal of a turn that keeps it credited too",
+        "algorithms/hiper/credit.py",
+        "((part == OF_SUBGOAL) & ~starting[step])",
+        "((part == OF_SUBGOAL) & (step < 0))",
+        HIPER,
+    ),
+    Fault(
+        "the value of an action read before its subgoal",
+        "algorithms/hiper/credit.py",
+        "at_action[acting] = tokens[nearest]",
+        "at_action[acting] += 0 * tokens[nearest]",
+        HIPER,
+    ),
+    Fault(
+        "a plan that is read with two subgoals",
+        "envs/plans.py",
+        "response.count(tag) != 1",
+        "response.count(tag) < 1",
+        PLANS,
+    ),
+    Fault(
+        "special tokens of a model's making in the next prompt",
+        "envs/plans.py",
+        'or "<" in subgoal',
+        'or subgoal == "<"',
+        PLANS,
+    ),
+    Fault(
+        "parts of a plan a token too long",
+        "policies/spans.py",
+        "parts[tokens(span)] = part",
+        "parts[tokens((span[0], span[1] + 1))] = part",
+        SPANS,
+    ),
+    Fault(
+        "a subgoal forgotten after a response that cannot be read",
+        "algorithms/rollout.py",
+        """        if episode.response.plan is not None:
+            episode.subgoal = episode.response.plan.subgoal
+""",
+        """        plan = episode.response.plan
+        episode.subgoal = "" if plan is None else plan.subgoal
+""",
+        HIPER_TRAINING,
+    ),
+    Fault(
+        "demonstrated subgoals that change with random actions",
+        "policies/warmstart.py",
+        "subgoal = subgoal or inner.demonstrator_subgoal()",
+        "subgoal = inner.demonstrator_subgoal()",
+        WARM_START,
     ),
     # Critic
     Fault(

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from tests import toy
 from trca.algorithms import TRCAConfig
+from trca.envs.plans import PLAN_FORMAT, write_plan
 from trca.policies.prompts import Prompter
 
 TAGS = ["<think>", "</think>", "<action>", "</action>"]
@@ -22,8 +23,25 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return rooms_model(tmp_path_factory.mktemp("model"))
 
 
-def rooms_model(folder: Path, head_dim: int = 16) -> Path:
-    """Trains and saves a model for the toy environment."""
+@pytest.fixture(scope="session")
+def planner(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, that says any switch and one of two subgoals too."""
+    said = [
+        write_plan(switch, subgoal, action)
+        for switch in (True, False)
+        for subgoal in ("key", "room")
+        for action in toy.ACTIONS
+    ]
+    return rooms_model(tmp_path_factory.mktemp("planner"), tags=PLAN_FORMAT.tags, said=said)
+
+
+def rooms_model(
+    folder: Path,
+    head_dim: int = 16,
+    tags: Sequence[str] = TAGS,
+    said: Sequence[str] = tuple(f"<action>{action}</action>" for action in toy.ACTIONS),
+) -> Path:
+    """Trains and saves a model for the toy environment, that says any of these responses."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -34,7 +52,7 @@ def rooms_model(folder: Path, head_dim: int = 16) -> Path:
     )
     text = "take the key.\nYou are in room 0. You are in room 1. A key is here.\n"
     tokenizer.train_from_iterator([text + " ".join(toy.ACTIONS)] * 4, trainer)
-    tokenizer.add_tokens([AddedToken(tag, normalized=False) for tag in TAGS])
+    tokenizer.add_tokens([AddedToken(tag, normalized=False) for tag in tags])
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|end|>"
     )
@@ -54,13 +72,13 @@ def rooms_model(folder: Path, head_dim: int = 16) -> Path:
         pad_token_id=fast.pad_token_id,
     )
     model = Qwen3ForCausalLM(config)
-    learn_to_speak(model, fast)
+    learn_to_speak(model, fast, said)
     model.save_pretrained(folder)
     return folder
 
 
-def learn_to_speak(model: Any, tokenizer: Any) -> None:
-    """Imitates an agent that takes actions at random."""
+def learn_to_speak(model: Any, tokenizer: Any, responses: Sequence[str]) -> None:
+    """Imitates an agent that responds at random."""
     prompter, rng = Prompter(tokenizer, "compact"), np.random.default_rng(0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
     for _ in range(60):
@@ -73,7 +91,7 @@ def learn_to_speak(model: Any, tokenizer: Any) -> None:
             observation=f"You are in room {room}",
             admissible=toy.ACTIONS,
         )
-        said = [tokenizer.encode(f"<action>{action}</action>") for action in toy.ACTIONS]
+        said = [tokenizer.encode(response) for response in responses]
         longest = max(map(len, said))
         ids = torch.tensor([[*prompt, *s, *[0] * (longest - len(s))] for s in said])
         labels = torch.tensor(

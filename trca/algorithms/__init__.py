@@ -26,6 +26,7 @@ from trca.algorithms.graphgpo import GraphGPO, GraphGPOConfig
 from trca.algorithms.grpo import GRPO, GRPOConfig
 from trca.algorithms.hcapo import HCAPO, HCAPOConfig
 from trca.algorithms.hgpo import HGPO, HGPOConfig
+from trca.algorithms.hiper import HiPER, HiPERConfig
 from trca.algorithms.igpo import IGPO, IGPOConfig
 from trca.algorithms.reinforce_plus_plus import ReinforcePlusPlus, ReinforcePlusPlusConfig
 from trca.algorithms.rewardflow import RewardFlow, RewardFlowConfig
@@ -60,6 +61,8 @@ __all__ = [
     "GraphGPOConfig",
     "HCAPOConfig",
     "HGPOConfig",
+    "HiPER",
+    "HiPERConfig",
     "IGPOConfig",
     "RLOOConfig",
     "ReinforcePlusPlus",
@@ -96,6 +99,7 @@ ALGORITHMS: dict[str, type[TextAlgorithm]] = {
         FilteredBC,
         HCAPO,
         TurnPPO,
+        HiPER,
         StepSearch,
     )
 }

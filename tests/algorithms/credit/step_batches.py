@@ -8,10 +8,13 @@ from hypothesis.extra.numpy import arrays
 
 from tests.algorithms.credit.critic_values import critic_values
 from trca.algorithms.credit import bind_credit
+from trca.algorithms.plans import Plans
 from trca.algorithms.records import StepBatch
 
 TEXTS = ("a red mug", "a red mug.", "the red mug!", "a blue cup", "one blue cup")
 """Texts of the observations 0 to 4: the first two are 95% alike."""
+PARTS = np.array([1, 2, 3], dtype=np.int8)
+"""The parts of three response tokens that are a plan."""
 CATEGORIES = np.array([0, 0, 1, 1, 2, 2], dtype=np.int8)
 
 
@@ -95,7 +98,10 @@ def what_it_reads(rule, batch):
         "final_f1": outcomes,
         "gold_passages": [("a blue cup",)] * len(batch),
         "hindsight_logprobs": -0.5 - batch.context,
-        "values": critic_values(batch, [[0.1 * context + 0.3] for context in batch.context]),
+        "plans": Plans(batch.context == 1, batch.observation, np.tile(PARTS, len(batch))),
+        "values": critic_values(
+            batch, [[[0.1 * context + 0.3] * 3] * 3 for context in batch.context], heads=3
+        ),
     }
     return {name: made_up[name] for name in bind_credit(rule, {}).reads}
 

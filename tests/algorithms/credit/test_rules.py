@@ -18,9 +18,9 @@ from trca.algorithms import ALGORITHMS
 from trca.algorithms.credit import CREDIT_RULES, bind_credit
 
 RULES = sorted(a.config_class.parameters_class.own_rule() for a in ALGORITHMS.values())
-ON_THE_BATCH = {"reinforce_plus_plus", "turn_ppo", "stepsearch"}
+ON_THE_BATCH = {"reinforce_plus_plus", "turn_ppo", "stepsearch", "hiper"}
 """Rules whose statistics are those of the whole batch."""
-BESIDE_OUTCOMES = {"trca", "igpo", "turn_ppo", "stepsearch"}
+BESIDE_OUTCOMES = {"trca", "igpo", "turn_ppo", "stepsearch", "hiper"}
 """Rules that credit judgments, what was learned about the answer, or what a critic says."""
 few = settings(max_examples=25)
 

@@ -16,6 +16,7 @@ gold_passages       The texts that support them, a tuple. Gold.
 answer_logprobs     Mean log-probability of the right answer's tokens, were it given now. Gold.
 final_f1            F1 of the answer that its rollout gave.
 hindsight_logprobs  How likely its action is to a policy that knows that its rollout succeeded.
+plans               Switches, subgoals and their tokens; see `trca.algorithms.plans.Plans`.
 values              What the critic says; see `trca.algorithms.critic.Values`.
 ==================  ================================================================================
 
@@ -96,6 +97,7 @@ READS: Final[Registry[Read]] = Registry(
         "gold_answers": "trca.algorithms.gold:GOLD_ANSWERS",
         "gold_passages": "trca.algorithms.gold:GOLD_PASSAGES",
         "hindsight_logprobs": "trca.algorithms.hcapo.hindsight:HINDSIGHT_LOGPROBS",
+        "plans": "trca.algorithms.plans:PLANS",
         "values": "trca.algorithms.critic:VALUES",
     },
 )

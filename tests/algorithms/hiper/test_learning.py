@@ -1,0 +1,30 @@
+"""HiPER learns: on the toy environment success rises with plans that nobody taught."""
+
+import numpy as np
+import pytest
+
+from trca.algorithms import HiPERConfig
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+def test_success_rises(make_config, planner):
+    algorithm = make_config(
+        HiPERConfig,
+        model=str(planner),
+        max_new_tokens=40,
+        tasks_per_iteration=8,
+        group_size=4,
+        minibatch_size=24,
+        micro_batch_tokens=4096,
+        lr=4e-3,
+        critic_lr=5e-3,
+        lr_warmup_updates=8,
+        adam_betas=(0.9, 0.95),
+        entropy_coeff=0.01,
+    ).build_algo()
+    success = [algorithm.train()["success_rate"] for _ in range(16)]
+    algorithm.stop()
+    assert np.mean(success[-4:]) > np.mean(success[:3]) + 0.15, [
+        round(float(s), 2) for s in success
+    ]

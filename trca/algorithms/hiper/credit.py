@@ -1,0 +1,223 @@
+"""HiPER: advantages of a plan on two levels (Peng et al., arXiv 2602.16165).
+
+A turn says whether it switches, which subgoal it follows and how it acts. Segments start at the
+first turn of a rollout and at each SWITCH; segment k starts at turn b_k, is d_k turns long and ends
+with turn e_k. Three heads of the critic: V^H and V^T of the state of a turn, V^L of the text before
+the turn's action, which knows the subgoal. With the penalised rewards
+
+::
+
+    r_t = reward_t - keep_penalty [KEEP, not the first turn] - invalid_action_penalty [no action]
+          - change_penalty [KEEP, and the subgoal is another one than that of the turn before]
+
+    G_t = r_t + gamma G_{t+1} inside a segment,   r_t + gamma V^H(s_{t+1}) at its end
+
+    action     delta_t = r_t + gamma (V^L_{t+1} inside a segment, V^H(s_{t+1}) at its end) - V^L_t
+               A^L_t = delta_t + gamma gae_lambda A^L_{t+1} inside a segment, delta_t at its end
+    subgoal    A^H_k = G_{b_k} - V^H(s_{b_k}) + gamma^{d_k} gae_lambda A^H_{k+1}
+    switch     A^T_t = G_t - V^T(s_t)
+
+    targets    A^L_t + V^L_t,   A^H_k + V^H(s_{b_k}) at the start of each segment,   G_t for V^T
+
+A^L goes to the tokens of the action, A^T to those of the switch, A^H to those of the subgoal of the
+turn that starts the segment; the subgoal of another turn has no advantage. Each is normalised over
+the batch, (A - mean) / (std + 1e-8) with ddof 0.
+
+Where this differs from the paper or the public code (``hier_gae/core_hgae.py``):
+
+=======================  ===========================================================================
+Scale of penalties       A tenth: the public code takes .3 from a KEEP and .1 from an invalid action
+                         of an outcome of 10, and .1 or .3 from a changed subgoal; here it is 1.
+Responses                Read as a whole or not at all (`trca.envs.plans`); the public code takes
+                         the first pair of each tag, an unknown switch for SWITCH, and a missing one
+                         for KEEP. One that cannot be read is a KEEP without an action in both.
+                         All of it is trained as the action, as in both (``train_malformed``).
+Changed subgoal          The text is another one; the public code compares tokens. Compared with the
+                         last subgoal that could be read, which the prompt shows.
+Place of V^L             Before the first token of the action part; where there is none, before the
+                         first response token. The public code: the first token after the subgoal.
+Tokens of two parts      Count to the later part; the public code adds both advantages.
+Step limit               The segment ends there, with V^H of the state at which the rollout was cut
+                         off. The public code takes 0, or on request the value of the last turn's
+                         own state.
+gamma, gae_lambda        0.95 as for all rules here, and 1, for turns and segments alike.
+Zero variance            Exactly 0.
+=======================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AfterValidator, Field
+
+from trca.algorithms.credit.arithmetic import (
+    discounted_returns,
+    next_values,
+    normalize,
+    rollout_spans,
+)
+from trca.algorithms.credit.registry import CREDIT_RULES, Credited
+from trca.algorithms.critic import CriticSettings, Values
+from trca.algorithms.parameters import Credit, RatioLevel, TextParameters, own_default
+from trca.algorithms.plans import Plans
+from trca.algorithms.records import StepBatch
+from trca.common.bounds import check_share
+from trca.envs.responses import RESPONSE_FORMATS
+
+HIGH, LOW, SWITCH = range(3)
+"""Heads of the critic: V^H, V^L and V^T."""
+OF_SWITCH, OF_SUBGOAL, OF_ACTION = 1, 2, 3
+"""Codes of the parts of a response; see `Plans`."""
+_EPSILON: Final = 1e-8
+
+
+class HiPERParameters(CriticSettings, TextParameters):
+    """Hyperparameters of HiPER."""
+
+    algorithm = "HiPER"
+    compares_rollouts = False
+
+    credit: Credit = "hiper"
+    response_format: Annotated[str, AfterValidator(RESPONSE_FORMATS.check)] = own_default(
+        "response_format", "plan"
+    )
+    ratio_level: RatioLevel = own_default("ratio_level", "token")
+    train_malformed: bool = own_default("train_malformed", True)
+    keep_penalty: float = Field(
+        0.03,
+        ge=0.0,
+        description="Taken from a turn that keeps its subgoal, of an outcome of 1; not from the "
+        "first turn (public code: 0.3 of 10).",
+    )
+    change_penalty: float = Field(
+        0.01,
+        ge=0.0,
+        description="Taken from a turn that says KEEP and yet another subgoal (public code: 0.1 of "
+        "10).",
+    )
+    invalid_action_penalty: float = Field(
+        0.01,
+        ge=0.0,
+        description="Taken from a turn whose response could not be read (public code: 0.1 of 10).",
+    )
+
+
+_DEFAULTS = HiPERParameters()
+
+
+@CREDIT_RULES.register("hiper")
+def hiper(
+    batch: StepBatch,
+    *,
+    values: Values,
+    plans: Plans,
+    gamma: float = _DEFAULTS.gamma,
+    gae_lambda: float = _DEFAULTS.gae_lambda,
+    keep_penalty: float = _DEFAULTS.keep_penalty,
+    change_penalty: float = _DEFAULTS.change_penalty,
+    invalid_action_penalty: float = _DEFAULTS.invalid_action_penalty,
+) -> Credited:
+    """The advantages of switches, subgoals and actions, and the targets of three values.
+
+    Args:
+        batch: S steps.
+        values: What the critic says, with three heads.
+        plans: What the responses say.
+        gamma: Discount from turn to turn.
+        gae_lambda: Weight of later temporal differences.
+        keep_penalty: Taken from a KEEP.
+        change_penalty: Taken from a KEEP with another subgoal.
+        invalid_action_penalty: Taken from a response that could not be read.
+
+    Returns:
+        Advantages of the tokens; a step has the mean over its trained tokens.
+
+    Raises:
+        ValueError: For a critic without three heads, or a discount outside [0, 1].
+    """
+    check_share("gae_lambda", gae_lambda)
+    if values.state.shape[1] != 3:
+        raise ValueError(f"hiper reads 3 values of a place, not {values.state.shape[1]}")
+    steps = len(batch)
+    first = np.zeros(steps, dtype=bool)
+    first[rollout_spans(batch.rollout)[0]] = True
+    starting = first | plans.switch
+    segment = np.cumsum(starting) - 1
+    starts, turns = rollout_spans(segment)
+    ends = starts + turns - 1
+
+    before = np.where(first, -1, np.roll(plans.subgoal, 1))
+    changed = ~starting & (before >= 0) & (plans.subgoal != before)
+    reward = batch.reward - keep_penalty * ~starting - change_penalty * changed
+    reward = reward - invalid_action_penalty * ~batch.parsed
+
+    step = np.repeat(np.arange(steps), values.lengths)
+    spoken = values.lengths > 0
+    at_state = np.cumsum(values.lengths) - values.lengths
+    at_action = at_state.copy()
+    tokens = np.flatnonzero(plans.parts == OF_ACTION)
+    acting, nearest = np.unique(step[tokens], return_index=True)
+    at_action[acting] = tokens[nearest]
+    low = values.state[:, LOW].copy()
+    low[spoken] = values.tokens[at_action[spoken], LOW]
+    high = values.state[starts, HIGH]
+    boot = values.after[ends, HIGH]
+
+    paid = reward.copy()
+    paid[ends] += gamma * boot
+    returns = discounted_returns(paid, segment, gamma)
+    differences = reward + gamma * next_values(low, segment, boot) - low
+    of_actions = discounted_returns(differences, segment, gamma * gae_lambda)
+    weights = gae_lambda * np.power(gamma, turns, dtype=np.float64)
+    of_segments = _over_segments(returns[starts] - high, weights, batch.rollout[starts])
+
+    targets = np.full((len(step), 3), np.nan)
+    targets[at_state[starts][spoken[starts]], HIGH] = (of_segments + high)[spoken[starts]]
+    targets[at_action[spoken], LOW] = (of_actions + low)[spoken]
+    targets[at_state[spoken], SWITCH] = returns[spoken]
+
+    of_subgoals = np.zeros(steps)
+    of_subgoals[starts] = of_segments
+    part = np.where(batch.parsed[step], plans.parts, OF_ACTION)
+    part[~values.action | ((part == OF_SUBGOAL) & ~starting[step])] = 0
+    advantages = np.zeros(len(step))
+    for number, column in (
+        (OF_SWITCH, returns - values.state[:, SWITCH]),
+        (OF_SUBGOAL, of_subgoals),
+        (OF_ACTION, of_actions),
+    ):
+        said = part == number
+        taken, turn = np.unique(step[said], return_inverse=True)
+        codes = np.zeros_like(taken)
+        advantages[said] = normalize(column[taken], codes, ddof=0, epsilon=_EPSILON)[turn]
+    trained = step[values.action]
+    count = np.maximum(np.bincount(trained, minlength=steps), 1)
+    mean = np.bincount(trained, advantages[values.action], steps) / count
+    return Credited(mean, advantages, targets)
+
+
+def _over_segments(
+    differences: NDArray[np.float64], weights: NDArray[np.float64], rollout: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """A_k = delta_k + w_k A_(k+1) over the segments of each rollout, by doubling the horizon.
+
+    Args:
+        differences: float64 (K,), delta.
+        weights: float64 (K,), w.
+        rollout: int64 (K,), the rollout of each segment; contiguous.
+
+    Returns:
+        float64 (K,).
+    """
+    advantages, weights = differences.copy(), weights.copy()
+    first, lengths = rollout_spans(rollout)
+    weights[first + lengths - 1] = 0.0
+    horizon = 1
+    while horizon < lengths.max(initial=0):
+        advantages[:-horizon] += weights[:-horizon] * advantages[horizon:]
+        weights[:-horizon] *= weights[horizon:]
+        horizon *= 2
+    return advantages
