@@ -47,6 +47,7 @@ IGPO = "tests/algorithms/igpo/test_credit.py"
 REWARDFLOW = "tests/algorithms/rewardflow/test_credit.py"
 NODES = "tests/algorithms/test_nodes.py"
 AHEAD = "tests/algorithms/test_sampling_ahead.py"
+ROWS = "tests/algorithms/test_rows.py"
 REPLAY = "tests/algorithms/test_replay.py"
 STEPSEARCH = "tests/algorithms/stepsearch/test_credit.py"
 TURN_PPO = "tests/algorithms/turn_ppo/test_credit.py"
@@ -60,6 +61,7 @@ CRITIC = "tests/algorithms/test_critic.py"
 DIAGNOSIS = "tests/algorithms/test_diagnosis.py"
 RECREDIT = "tests/algorithms/test_recredit.py"
 READS = "tests/algorithms/credit/test_reads.py"
+PLAN = "tests/cli/test_plan.py"
 REINFORCE = "tests/algorithms/reinforce_plus_plus/test_credit.py"
 GENERATION = "tests/rubric/test_generation.py"
 
@@ -456,6 +458,27 @@ FAULTS = (
         "algorithms/replay.py",
         "weights=weight * more.weights",
         "weights=more.weights",
+        REPLAY,
+    ),
+    Fault(
+        "replayed tokens lose their step's advantage beside a critic",
+        "algorithms/rows.py",
+        "return np.repeat(rows.advantages, rows.response_lengths)",
+        "return np.zeros(len(rows.action), np.float32)",
+        ROWS,
+    ),
+    Fault(
+        "a critic learns that replayed states are worth nothing",
+        "algorithms/rows.py",
+        '("value_targets", np.nan)',
+        '("value_targets", 0.0)',
+        ROWS,
+    ),
+    Fault(
+        "replayed rows marked by their place in a shard",
+        "algorithms/rows.py",
+        "replayed=None if self.replayed is None else self.replayed[rows]",
+        "replayed=None if self.replayed is None else self.replayed[: len(rows)]",
         REPLAY,
     ),
     Fault(
@@ -978,6 +1001,28 @@ FAULTS = (
         "self.max_requests_in_flight_per_env_runner = pushes",
         "pass",
         AHEAD,
+    ),
+    # Plan
+    Fault(
+        "a head planned for a critic of its own",
+        "cli/memory.py",
+        "shape.parameters - shape.head",
+        "shape.parameters",
+        PLAN,
+    ),
+    Fault(
+        "a network planned for a critic on the trunk",
+        "cli/memory.py",
+        '(network if kind == "own" else 0)',
+        "network",
+        PLAN,
+    ),
+    Fault(
+        "a critic's moments left out of the plan",
+        "cli/memory.py",
+        "= critic * 16",
+        "= critic * 8",
+        PLAN,
     ),
 )
 
