@@ -268,8 +268,8 @@ FAULTS = (
     Fault(
         "special tokens of a model's making in the next prompt",
         "envs/plans.py",
-        'or "<" in subgoal',
-        'or subgoal == "<"',
+        'any(sign in subgoal for sign in "<>")',
+        'any(sign in subgoal for sign in "\\0")',
         PLANS,
     ),
     Fault(

@@ -53,8 +53,7 @@ def read_plan(response: str) -> Reading:
         or switch.upper() not in (KEEP, SWITCH)
         or not action
         or not 1 <= len(subgoal) <= LONGEST_SUBGOAL
-        or "<" in subgoal
-        or ">" in subgoal
+        or any(sign in subgoal for sign in "<>")
     ):
         return NO_ACTION
     parts = ((starts[0], ends[1]), (starts[2], ends[3]), (starts[4], ends[5]))
