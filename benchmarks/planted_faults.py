@@ -59,6 +59,7 @@ WARM_START = "tests/policies/test_warmstart.py"
 HCAPO = "tests/algorithms/hcapo/test_credit.py"
 CRITIC = "tests/algorithms/test_critic.py"
 DIAGNOSIS = "tests/algorithms/test_diagnosis.py"
+VIEW = "tests/cli/view/test_page.py"
 RECREDIT = "tests/algorithms/test_recredit.py"
 READS = "tests/algorithms/credit/test_reads.py"
 PLAN = "tests/cli/test_plan.py"
@@ -159,6 +160,41 @@ FAULTS = (
 """,
         "",
         "tests/cli/test_compare.py",
+    ),
+    Fault(
+        "text of a model read as HTML",
+        "cli/view/page/parts.js",
+        "node.append(child instanceof Node ? child : document.createTextNode(String(child)));",
+        "if (child instanceof Node) node.append(child);\n    else node.innerHTML += child;",
+        VIEW,
+    ),
+    Fault(
+        "an exported script element ended by its data",
+        "cli/view/bundle.py",
+        "return text.translate(_SAFE)",
+        "return text",
+        VIEW,
+    ),
+    Fault(
+        "a page without a policy",
+        "cli/view/bundle.py",
+        'page = read("view.html").replace("<!-- policy -->", head)',
+        'page = read("view.html").replace("<!-- policy -->", "")',
+        VIEW,
+    ),
+    Fault(
+        "an answer to any host",
+        "cli/view/server.py",
+        'allowed_hosts=[HOST, "localhost"]',
+        'allowed_hosts=["*"]',
+        "tests/cli/view/test_server.py",
+    ),
+    Fault(
+        "parts shown that do not add up",
+        "cli/view/details.py",
+        "if gap > _EXACT:",
+        "if gap > np.inf:",
+        "tests/cli/view/test_details.py",
     ),
     Fault(
         "useful transitions counted in all rollouts",
@@ -330,8 +366,8 @@ FAULTS = (
     Fault(
         "advantages negated by the rule",
         "algorithms/trca/credit.py",
-        "return trajectory_advantage(batch, ddof=ddof, epsilon=epsilon) + step",
-        "return -trajectory_advantage(batch, ddof=ddof, epsilon=epsilon) - step",
+        "return parts.episode + parts.step",
+        "return -parts.episode - parts.step",
         TRCA,
     ),
     Fault(

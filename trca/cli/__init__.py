@@ -25,6 +25,7 @@ from trca.cli.commands.serve_retriever import serve_retriever
 from trca.cli.commands.submit import jobs, submit
 from trca.cli.commands.sweep import sweep
 from trca.cli.commands.train import train
+from trca.cli.commands.view import view
 from trca.cli.console import fail
 from trca.common.extras import missing_training
 
@@ -87,6 +88,7 @@ for command in (
     evaluate,
     compare,
     inspect,
+    view,
     diagnose,
     recredit,
     report,

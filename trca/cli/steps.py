@@ -52,7 +52,12 @@ def print_reasons(reasons: Mapping[str, Sequence[Clause]], library: RubricLibrar
     for name, clauses in reasons.items():
         print_folded(f"{name}: {meanings[name]}", indent=4, style="magenta")
         for clause in clauses:
-            print_folded(f"{clause.text}{_values(clause)}", indent=6, style="cyan", hanging=4)
+            print_folded(
+                f"{clause.text}{_bracketed(shown_values(clause))}",
+                indent=6,
+                style="cyan",
+                hanging=4,
+            )
 
 
 def print_end(won: bool, steps: int, reward: float) -> None:
@@ -61,14 +66,17 @@ def print_end(won: bool, steps: int, reward: float) -> None:
     console.print(f"\n{verdict} after {steps} steps, reward {reward:g}")
 
 
-def _values(clause: Clause) -> str:
-    """The values a clause read, in brackets; none where the clause itself says them."""
+def shown_values(clause: Clause) -> str:
+    """The values a clause read, as ``name = value``; blank where the clause itself says them."""
     for name, value in clause.values.items():
         if clause.text in (name, f"!{name}", f"{name} == {_shown(value)}"):
             return ""
-    values = ", ".join(
+    return ", ".join(
         f"{name.partition('.')[2]} = {_shown(value)}" for name, value in clause.values.items()
     )
+
+
+def _bracketed(values: str) -> str:
     return f"  ({values})" if values else ""
 
 

@@ -43,7 +43,7 @@ Ablations                ``ablation`` takes r^F or r^B out of the mixture and le
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,6 +120,44 @@ def trca(
     Raises:
         ValueError: For gamma or lambda outside [0, 1], a budget below 0, or an unknown choice.
     """
+    parts = trca_parts(
+        batch,
+        gamma=gamma,
+        lambda_=lambda_,
+        budgets=budgets,
+        ablation=ablation,
+        outcome_scale=outcome_scale,
+        budget_schedule=budget_schedule,
+        ddof=ddof,
+        epsilon=epsilon,
+    )
+    return parts.episode + parts.step
+
+
+class TRCAParts(NamedTuple):
+    """What the advantages of `trca` consist of, float64 (S,) each."""
+
+    returns: NDArray[np.float64]
+    """R_{i,t}, the completion-aware return."""
+    episode: NDArray[np.float64]
+    """A^E."""
+    step: NDArray[np.float64]
+    """A^S."""
+
+
+def trca_parts(
+    batch: StepBatch,
+    *,
+    gamma: float = _DEFAULTS.gamma,
+    lambda_: float = _DEFAULTS.lambda_,
+    budgets: Budgets | Mapping[str, float] | None = None,
+    ablation: Ablation = _DEFAULTS.ablation,
+    outcome_scale: float = _DEFAULTS.outcome_scale,
+    budget_schedule: BudgetSchedule = _DEFAULTS.budget_schedule,
+    ddof: int = 0,
+    epsilon: float = 1e-6,
+) -> TRCAParts:
+    """Return, A^E and A^S of every step; arguments and errors are those of `trca`."""
     if ablation not in get_args(Ablation):
         raise unknown("ablation", ablation, get_args(Ablation))
     if budget_schedule not in get_args(BudgetSchedule):
@@ -135,7 +173,7 @@ def trca(
     returns = discounted_returns(outcome_scale * batch.reward + rubric, batch.rollout, gamma)
     contexts = joint_codes(batch.group, batch.context)
     step = normalize(returns, contexts, ddof=ddof, epsilon=epsilon)
-    return trajectory_advantage(batch, ddof=ddof, epsilon=epsilon) + step
+    return TRCAParts(returns, trajectory_advantage(batch, ddof=ddof, epsilon=epsilon), step)
 
 
 def failed_share(batch: StepBatch) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,8 +12,7 @@ from trca.cli.console import console, refusing, use_one_thread
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trca.algorithms.records import Rollout, Step
-    from trca.rubric import Judge
+    from trca.algorithms.records import Rollout
     from trca.tune_configs.settings import RunSettings
 
 
@@ -76,6 +75,7 @@ def _list(rollouts: Iterator[Rollout], path: Path) -> None:
 
 
 def _show(rollout: Rollout, settings: RunSettings) -> None:
+    from trca.cli.reasons import Reasons
     from trca.cli.steps import (
         print_action,
         print_end,
@@ -86,44 +86,20 @@ def _show(rollout: Rollout, settings: RunSettings) -> None:
     )
 
     print_task(rollout.task_id, rollout.task_type)
-    judge, adapter_class = _judge(settings) if rollout.operators else (None, None)
-    if judge is not None and judge.library.ids != rollout.operators:
+    reasons = Reasons(settings) if rollout.operators else None
+    if reasons is not None and not reasons.knows(rollout):
         console.print("The rubric library has changed since: no reasons are given.", style="red")
-        judge = None
+        reasons = None
+    told = reasons.of(rollout) if reasons else []
     after = [*(step.observation for step in rollout.steps), rollout.last_observation]
     print_observation(after.pop(0))
-    for step, observation in zip(rollout.steps, after, strict=True):
+    for number, (step, observation) in enumerate(zip(rollout.steps, after, strict=True)):
         print_action(step.action, step.response)
         print_observation(observation)
         if not rollout.operators:
             continue
-        fired = [rollout.operators[number] for number in step.judgments.nonzero()[0]]
+        fired = [rollout.operators[place] for place in step.judgments.nonzero()[0]]
         print_judgments(fired, step.foundational, step.breakthrough)
-        if judge is not None:
-            facts = _facts(adapter_class, step)
-            reasons = judge.explain(_binding(adapter_class, rollout), facts)
-            print_reasons({k: v for k, v in reasons.items() if k in fired}, judge.library)
+        if reasons is not None:
+            print_reasons(told[number], reasons.library)
     print_end(rollout.won, len(rollout.steps), sum(step.reward for step in rollout.steps))
-
-
-def _judge(settings: RunSettings) -> tuple[Judge, Any]:
-    """The judge of a run, and the adapter class of its environment."""
-    from trca.cli.rollout_files import library_of
-    from trca.envs.annotate import load_judge
-    from trca.envs.registration import env_class
-
-    adapter_class = env_class(settings.run.env).adapter_class
-    library = library_of(settings)
-    assert library is not None, "rollouts were judged"
-    return load_judge(library, adapter_class), adapter_class
-
-
-def _binding(adapter_class: Any, rollout: Rollout) -> Any:
-    adapter = adapter_class()
-    adapter.reset(rollout.instruction, rollout.steps[0].observation, ())
-    return adapter.binding
-
-
-def _facts(adapter_class: Any, step: Step) -> Any:
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in step.facts.items()}
-    return adapter_class.facts_type(**values)

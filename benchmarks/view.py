@@ -1,0 +1,96 @@
+"""How long `trca view` takes to open a run of many rollouts.
+
+    python benchmarks/view.py outputs/quickstart [--rollouts 10000] [--chromium /usr/bin/chromium]
+
+Makes a run whose one iteration has that many rollouts, copies of those that the given run recorded,
+and times its list from a cold index: all that the page asks for until all groups are listed, and
+with a browser until the first rows stand on the page. Deletes the run afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import time
+from itertools import cycle
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+
+import uvicorn
+from measuring import resident_mib, timed
+
+from trca.cli.run_folder import RunFolder
+from trca.cli.view.runs import RecordedRun
+from trca.cli.view.server import HOST, PAGE, create_app, listen
+
+
+def enlarge(source: Path, target: Path, rollouts: int, size: int = 8) -> Path:
+    """Copies a run's config and metrics, and its rollouts as often as needed, in groups of 8."""
+    target.mkdir()
+    for name in ("config.yaml", "metrics.jsonl"):
+        shutil.copy(source / name, target / name)
+    folder = target / "rollouts" / "iteration_000001"
+    folder.mkdir(parents=True)
+    lines = [
+        line
+        for path in sorted((source / "rollouts").glob("*/train.jsonl"))
+        for line in path.read_text().splitlines()
+        if not line.startswith('{"missing"')
+    ]
+    with (folder / "train.jsonl").open("w") as file:
+        for number, line in zip(range(rollouts), cycle(lines), strict=False):
+            record = json.loads(line) | {"group": number // size, "index": number % size}
+            file.write(json.dumps(record) + "\n")
+    return folder / "train.jsonl"
+
+
+def main() -> None:
+    """Makes the run, and prints the times."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--rollouts", type=int, default=10_000)
+    parser.add_argument("--chromium")
+    given = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        path = enlarge(given.run, Path(folder) / "run", given.rollouts)
+        print(f"{given.rollouts:,} rollouts, {path.stat().st_size / 2**20:,.0f} MiB")
+        run = RecordedRun(RunFolder(Path(folder) / "run"))
+        run.about()  # imports the environments, as the command does before it serves
+        before, started = resident_mib(), time.perf_counter()
+        seconds, index = timed(lambda: run.index("train", 1))
+        groups, wall = index.groups, time.perf_counter() - started
+        print(f"index: {wall:.2f} s, {seconds:.2f} s of processor, {len(groups):,} groups")
+        pages = range(0, len(groups), PAGE)
+        size = sum(len(json.dumps(run.groups("train", 1, start, PAGE))) for start in pages)
+        print(f"list: {time.perf_counter() - started:.2f} s, {size / 2**20:.1f} MiB of JSON")
+        print(f"memory: {resident_mib() - before:.0f} MiB more")
+        if given.chromium:
+            path.touch()  # another file to the index
+            print(f"in a browser: {_first_rows(run, given.chromium):.2f} s until rows are shown")
+
+
+def _first_rows(run: RecordedRun, chromium: str) -> float:
+    from playwright.sync_api import sync_playwright
+
+    opened = listen(0)
+    server = uvicorn.Server(uvicorn.Config(create_app([run]), log_level="warning"))
+    serving = Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
+    serving.start()
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=flags)
+        page = browser.new_page()
+        started = time.perf_counter()
+        page.goto(f"http://{HOST}:{opened.getsockname()[1]}/")
+        page.wait_for_selector(".list .pip")
+        seconds = time.perf_counter() - started
+        browser.close()
+    server.should_exit = True
+    serving.join()
+    return seconds
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""What the page says of a group: credit, reasons, tokens, and where contexts meet."""
+
+import json
+
+import numpy as np
+import pytest
+
+from trca.algorithms.records import from_json
+from trca.cli.reasons import Reasons
+from trca.cli.run_folder import RunFolder
+from trca.cli.view.details import Details, align, texts_of
+from trca.cli.view.runs import RecordedRun
+from trca.tune_configs.settings import RunSettings
+
+
+def test_steps_stand_in_one_row_where_contexts_meet():
+    rows, meets = align(["abcd", "axcd", "bcz", ""])
+    assert rows == [
+        [0, 0, None, None],  # a
+        [1, None, 0, None],  # b
+        [None, 1, None, None],  # x
+        [2, 2, 1, None],  # c
+        [3, 3, None, None],  # d
+        [None, None, 2, None],  # z
+    ] or rows == [
+        [0, 0, None, None],
+        [None, 1, None, None],
+        [1, None, 0, None],
+        [2, 2, 1, None],
+        [None, None, 2, None],
+        [3, 3, None, None],
+    ]
+    assert meets == [[2, 2, 3, 2], [2, 1, 3, 2], [2, 3, 1], []]
+
+
+def test_every_step_stands_once_and_in_time_order():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        paths = ["".join(rng.choice(list("abc"), rng.integers(0, 9))) for _ in range(4)]
+        rows, _ = align(paths)
+        for n, path in enumerate(paths):
+            assert [row[n] for row in rows if row[n] is not None] == list(range(len(path)))
+        for row in rows:
+            assert len({paths[n][k] for n, k in enumerate(row) if k is not None}) == 1
+
+
+def test_the_parts_of_an_advantage_add_up_to_what_was_learned_from(run):
+    group = run.group("train", 1, 0)
+    assert group["notes"] == []
+    steps = [step for rollout in group["rollouts"] for step in rollout["steps"]]
+    for step in steps:
+        assert step["episode"] + step["step"] == pytest.approx(step["advantage"])
+    assert any(step["step"] for step in steps)
+    assert group["rollouts"][0]["steps"][-1]["return"] > 1.0  # the outcome, and what fired
+
+
+def test_parts_that_do_not_add_up_are_not_shown(recorded_run):
+    config = RunFolder(recorded_run).read_config() | {"lambda_": 0.1}
+    details = Details(RunSettings.resolve(config, need_data=False))
+    lines = RecordedRun(RunFolder(recorded_run)).index("train", 1).lines(0)
+    group = details.of([from_json(line) for line in lines])
+    assert "their parts are not shown" in group["notes"][0]
+    assert "episode" not in group["rollouts"][0]["steps"][0]
+    assert group["rollouts"][0]["steps"][0]["advantage"] is not None
+
+
+def test_operators_that_fired_come_with_the_values_they_read(run, recorded_run):
+    group = run.group("train", 1, 0)
+    settings = RunSettings.resolve(RunFolder(recorded_run).read_config(), need_data=False)
+    first = from_json(next(run.index("train", 1).lines(0)))
+    told = Reasons(settings).of(first)
+    assert [[f["id"] for f in s["fired"]] for s in group["rollouts"][0]["steps"]] == [
+        list(each) for each in told
+    ]
+    clauses = [w for s in group["rollouts"][0]["steps"] for f in s["fired"] for w in f["why"]]
+    assert any(values for _, values in clauses)
+    assert all(f["why"] for s in group["rollouts"][0]["steps"] for f in s["fired"])
+
+
+def test_another_library_gives_no_reasons_and_says_so(run, recorded_run):
+    record = json.loads(next(run.index("train", 1).lines(0)))
+    record["operators"][0] = "renamed"
+    group = run.details.of([from_json(json.dumps(record))])
+    assert "Another rubric library" in group["notes"][0]
+    fired = [f for step in group["rollouts"][0]["steps"] for f in step["fired"]]
+    assert fired
+    assert not any(f["why"] for f in fired)
+
+
+def test_a_character_of_two_tokens_stands_once():
+    assert texts_of(["é".encode()[:1], "é".encode()[1:], b"!", b"\xff"]) == ["", "é", "!", "\ufffd"]

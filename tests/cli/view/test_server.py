@@ -1,0 +1,45 @@
+"""The server answers this machine alone, and says what is recorded."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from trca.cli.view.server import create_app
+
+
+@pytest.fixture
+def client(run):
+    return TestClient(create_app([run]), base_url="http://127.0.0.1:8100")
+
+
+def test_the_list_comes_in_pages(client):
+    at = "/api/runs/0/train/3/groups"
+    first, second = (client.get(f"{at}?start={start}&count=1").json() for start in (0, 1))
+    assert (first["total"], len(first["groups"])) == (2, 1)
+    assert [page["groups"][0]["group"] for page in (first, second)] == [0, 1]
+    about = client.get("/api/runs").json()[0]
+    assert about["iterations"] == {"train": [1, 3], "eval": []}
+    assert {each["category"] for each in about["operators"]} == {
+        "evidence", "invalidity", "execution",
+    }  # fmt: skip
+
+
+def test_what_is_not_recorded_is_not_found(client):
+    for path in ("1/train/1/groups", "0/train/2/groups", "0/eval/1/groups", "0/train/1/groups/9"):
+        assert client.get(f"/api/runs/{path}").status_code == 404
+    assert client.get("/api/runs/0/..%2F..%2Fconfig/1/groups").status_code in (404, 422)
+
+
+def test_another_site_that_points_its_name_here_is_refused(client):
+    for host in ("evil.example", "evil.example:8100", "127.0.0.1.evil.example"):
+        assert client.get("/api/runs", headers={"Host": host}).status_code == 400
+    for host in ("localhost:8100", "127.0.0.1:8100"):
+        assert client.get("/api/runs", headers={"Host": host}).status_code == 200
+
+
+def test_every_answer_forbids_foreign_scripts(client):
+    for path in ("/", "/view.js", "/api/runs", "/none"):
+        headers = client.get(path).headers
+        assert "default-src 'none'; script-src 'self'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in headers

@@ -1,0 +1,111 @@
+"""``trca view``: recorded rollouts in a browser, or as one HTML file."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trca.cli.console import console, errors, fail, refusing, use_one_thread
+
+if TYPE_CHECKING:
+    from trca.cli.view.runs import RecordedRun
+
+
+def view(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or its name.")],
+    other: Annotated[
+        str | None, typer.Argument(metavar="[RUN2]", help="Another run to stand beside it.")
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the page; 0 takes a free one.")
+    ] = 8100,
+    export: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write one iteration to a file.")
+    ] = None,
+    iteration: Annotated[
+        int | None, typer.Option(min=1, help="That iteration. [default: the last recorded]")
+    ] = None,
+    evaluation: Annotated[
+        bool, typer.Option("--evaluation", help="Export rollouts of the held-out evaluation.")
+    ] = False,
+    storage_path: Annotated[str, typer.Option(help="Folder or URI that holds the runs.")] = (
+        "outputs"
+    ),
+) -> None:
+    """Show recorded rollouts in a browser: why operators fired, and where credit went.
+
+    Serves at this machine's own address only, until Ctrl-C.
+
+    - `trca view outputs/quickstart`
+    - `trca view outputs/quickstart outputs/grpo` sets two runs side by side, task by task
+    - `trca view outputs/quickstart --iteration 25 --export rollouts.html` writes a file to send
+    """
+    use_one_thread()
+    from trca.cli.run_folder import RunFolder
+    from trca.cli.view.runs import RecordedRun
+    from trca.tune_configs.files import ConfigError
+
+    with refusing(ConfigError, ValueError, OSError):
+        runs = [RecordedRun(RunFolder.open(r, storage_path)) for r in (run, other) if r]
+        if not export and (iteration or evaluation):
+            raise ConfigError(
+                "--iteration and --evaluation go with --export: the page has them all"
+            )
+        for each in runs:
+            if not any(each.about()["iterations"].values()):
+                raise ConfigError(f"{each.folder.path} has no recorded rollouts yet")
+        if export:
+            _export(runs, export, "eval" if evaluation else "train", iteration)
+            return
+    _serve(runs, port)
+
+
+def _export(runs: list[RecordedRun], path: Path, kind: str, iteration: int | None) -> None:
+    from trca.cli.rollout_files import recorded
+    from trca.cli.view.bundle import single_file
+    from trca.cli.view.runs import every_group
+    from trca.common.files import write_text
+
+    wanted = None if iteration is None else [iteration]
+    data: dict[str, Any] = {"kind": kind, "runs": []}
+    for run in runs:
+        number = max(recorded(run.folder, f"{kind}.jsonl", wanted))
+        listed = run.groups(kind, number, 0, len(run.index(kind, number).groups))
+        whole = {group["group"]: group for group in every_group(run, kind, number)}
+        about = run.about() | {"iterations": {kind: [number]}}
+        data["runs"].append({"about": about, "list": listed, "groups": whole})
+    write_text(path, single_file(data))
+    console.print(f"Written to {path}", markup=False)
+
+
+def _serve(runs: list[RecordedRun], port: int) -> None:
+    if not (find_spec("fastapi") and find_spec("uvicorn")):
+        fail("serving needs FastAPI and uvicorn: pip install 'trca[serve]'", code=2)
+    from threading import Thread
+
+    import uvicorn
+
+    from trca.cli.view.server import HOST, create_app, listen
+
+    with refusing(OSError):
+        try:
+            opened = listen(port)
+        except OSError as error:
+            raise OSError(f"port {port}: {error.strerror}: choose another --port") from None
+    server = uvicorn.Server(uvicorn.Config(create_app(runs), log_level="warning"))
+    console.print(f"http://{HOST}:{opened.getsockname()[1]}/", markup=False)
+    errors.print("Ctrl-C ends it")
+    Thread(target=_warm, args=(runs,), daemon=True).start()
+    with opened, suppress(KeyboardInterrupt):
+        server.run(sockets=[opened])
+
+
+def _warm(runs: list[RecordedRun]) -> None:
+    """Imports what whole groups need while the list is being read; errors come up when asked."""
+    with suppress(Exception):
+        for run in runs:
+            run.load()

@@ -1,0 +1,135 @@
+"""What the page asks of recorded runs, served or written to a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from trca.cli.view.index import RolloutIndex, index_of
+
+if TYPE_CHECKING:
+    from trca.cli.run_folder import RunFolder
+    from trca.cli.view.details import Details
+
+KINDS: Final = ("train", "eval")
+"""Rollouts that were learned from, and those of the held-out evaluation."""
+_CURVES: Final = (
+    "iteration",
+    "trajectories",
+    "success_rate",
+    "evaluation/success_rate",
+    "foundational_reward",
+    "breakthrough_reward",
+)
+_OPERATOR: Final = "operators/"
+
+
+class RecordedRun:
+    """A run folder, as the page sees it. Only `group` loads the parts that train.
+
+    Attributes:
+        folder: The run.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self._lock, self._indexing = Lock(), Lock()
+
+    def about(self) -> dict[str, Any]:
+        """Name, recorded iterations by kind, operators with their meanings, and metrics."""
+        config = self.folder.read_config()
+        rows = self.folder.metrics()
+        names = [*_CURVES, *sorted({n for row in rows for n in row if n.startswith(_OPERATOR)})]
+        return {
+            "name": self.folder.name,
+            "algorithm": str(config.get("algorithm", "")),
+            "env": str(config.get("env", "")),
+            "iterations": {kind: sorted(self._paths(kind)) for kind in KINDS},
+            "operators": self._meanings(),
+            "metrics": {name: [_finite(row.get(name)) for row in rows] for name in names},
+        }
+
+    def index(self, kind: str, iteration: int) -> RolloutIndex:
+        """The rollouts of an iteration.
+
+        Raises:
+            KeyError: When they are not recorded.
+            ValueError: When the file cannot be read.
+        """
+        path = self._paths(kind)[iteration]
+        with self._indexing:
+            return index_of(path)
+
+    def groups(self, kind: str, iteration: int, start: int, count: int) -> dict[str, Any]:
+        """A page of the list of groups; errors are those of `index`."""
+        index = self.index(kind, iteration)
+        return {
+            "total": len(index.groups),
+            "operators": index.operators,
+            "groups": index.groups[start : start + count],
+        }
+
+    def group(self, kind: str, iteration: int, number: int) -> dict[str, Any]:
+        """All of a group; errors are those of `index`, and KeyError where it has no rollout."""
+        from trca.algorithms.records import from_json
+
+        rollouts = [from_json(line) for line in self.index(kind, iteration).lines(number)]
+        if not rollouts:
+            raise KeyError(number)
+        with self._lock:  # the judge is not to be shared between threads
+            return self.details.of(rollouts)
+
+    def load(self) -> None:
+        """Loads ahead what `group` needs, which takes seconds."""
+        import trca.algorithms.records  # noqa: F401
+
+        with self._lock:
+            self.details.load()
+
+    @cached_property
+    def details(self) -> Details:
+        """What reads whole groups; imports the parts that train."""
+        from trca.cli.view.details import Details
+        from trca.tune_configs.settings import RunSettings
+
+        source = f"{self.folder.name}/config.yaml"
+        settings = RunSettings.resolve(self.folder.read_config(), source, need_data=False)
+        return Details(settings)
+
+    def _paths(self, kind: str) -> dict[int, Path]:
+        found = (self.folder.path / "rollouts").glob(f"iteration_*/{kind}.jsonl")
+        return {int(path.parent.name.rpartition("_")[2]): path for path in found}
+
+    def _meanings(self) -> list[dict[str, str]]:
+        """Id, category and description of each operator; none where nothing judges the run."""
+        from trca.envs.registration import env_class
+        from trca.rubric import RubricError, RubricLibrary
+        from trca.tune_configs.files import ConfigError
+
+        config = self.folder.read_config()
+        try:
+            env = env_class(config["env"])
+            library = (config.get("env_config") or {}).get("library")
+            library = library or getattr(env, "library", None)
+            loaded = RubricLibrary.load(library) if library else None
+        except (RubricError, ConfigError, ValueError, KeyError, ImportError, OSError):
+            return []
+        fields = ("id", "category", "description")
+        operators = loaded.operators if loaded else ()
+        return [{name: getattr(each, name) for name in fields} for each in operators]
+
+
+def every_group(run: RecordedRun, kind: str, iteration: int) -> Iterator[dict[str, Any]]:
+    """All groups of an iteration that have a rollout, whole; errors are those of `RecordedRun`."""
+    for group in run.index(kind, iteration).groups:
+        if group["rollouts"]:
+            yield run.group(kind, iteration, group["group"])
+
+
+def _finite(value: Any) -> float | None:
+    number = isinstance(value, int | float) and math.isfinite(value)
+    return float(value) if number else None

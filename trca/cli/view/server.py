@@ -1,0 +1,107 @@
+"""The server of the page: reads run folders, on this machine's own address only."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import FastAPI, HTTPException, Query, Request, Response
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from trca.cli.view.bundle import POLICY, read
+from trca.cli.view.runs import RecordedRun
+
+HOST: Final = "127.0.0.1"
+PAGE: Final = 250
+"""Most groups that one request lists."""
+_HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+_FILES: Final = {"view.html": "text/html", "view.css": "text/css", "view.js": "text/javascript"}
+
+Kind = Literal["train", "eval"]
+
+
+def create_app(runs: Sequence[RecordedRun]) -> FastAPI:
+    """Makes the application.
+
+    It answers requests for this machine alone: a page of another site that had its name point here
+    (DNS rebinding) sends that name as ``Host``, and is refused.
+
+    Args:
+        runs: One run, or two to stand side by side.
+    """
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+
+    @app.middleware("http")
+    async def protect(
+        request: Request, go_on: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        response = await go_on(request)
+        response.headers.update(_HEADERS)
+        return response
+
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
+
+    @app.get("/")
+    def page() -> Response:
+        return _file("view.html")
+
+    @app.get("/view.css")
+    def style() -> Response:
+        return _file("view.css")
+
+    @app.get("/view.js")
+    def script() -> Response:
+        return _file("view.js")
+
+    @app.get("/api/runs")
+    def about() -> list[dict[str, Any]]:
+        return [run.about() for run in runs]
+
+    @app.get("/api/runs/{number}/{kind}/{iteration}/groups")
+    def groups(
+        number: int,
+        kind: Kind,
+        iteration: int,
+        start: Annotated[int, Query(ge=0)] = 0,
+        count: Annotated[int, Query(ge=1, le=PAGE)] = PAGE,
+    ) -> dict[str, Any]:
+        return _asked(lambda: _run(number).groups(kind, iteration, start, count))
+
+    @app.get("/api/runs/{number}/{kind}/{iteration}/groups/{group}")
+    def group(number: int, kind: Kind, iteration: int, group: int) -> dict[str, Any]:
+        return _asked(lambda: _run(number).group(kind, iteration, group))
+
+    def _run(number: int) -> RecordedRun:
+        return dict(enumerate(runs))[number]
+
+    return app
+
+
+def listen(port: int) -> socket.socket:
+    """Opens a port of this machine's own address; 0 takes one that is free.
+
+    Raises:
+        OSError: When another program has it.
+    """
+    return socket.create_server((HOST, port))
+
+
+def _asked(answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    try:
+        return answer()
+    except KeyError:
+        raise HTTPException(404, "this is not recorded") from None
+    except (ValueError, OSError) as error:
+        raise HTTPException(422, str(error)) from None
+
+
+def _file(name: str) -> Response:
+    return Response(read(name), media_type=_FILES[name])
