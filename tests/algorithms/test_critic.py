@@ -13,6 +13,7 @@ from trca.algorithms import GRPOConfig, TurnPPO, TurnPPOConfig, export
 from trca.algorithms.critic import VALUES, explained_variance, value_loss
 from trca.algorithms.records import StepBatch, assign_advantages, from_json, to_json
 from trca.algorithms.rows import TokenColumns, make_rows
+from trca.envs.text_env import DEFAULT_AGENT
 from trca.envs.text_space import AnyText
 from trca.policies.models import load_model
 
@@ -209,7 +210,7 @@ pytestmark = pytest.mark.usefixtures("cluster")
 def check_values(algorithm):
     """The critic is asked of each state; a rollout that was cut off has one more."""
     rollouts = [r for r in algorithm.rollouts if r.steps]
-    batch = StepBatch.from_rollouts(rollouts, algorithm._operators.categories)
+    batch = StepBatch.from_rollouts(rollouts, algorithm._operators[DEFAULT_AGENT].categories)
     values = VALUES(algorithm._sources(rollouts), batch)
     start = 0
     for rollout in rollouts:

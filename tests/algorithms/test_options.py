@@ -9,6 +9,7 @@ from trca.algorithms.credit import CREDIT_RULES
 from trca.algorithms.filtering import teaching_groups
 from trca.algorithms.records import StepBatch, advantages_of
 from trca.algorithms.trca.credit import failed_share
+from trca.envs.text_env import DEFAULT_AGENT
 from trca.rubric import Budgets
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -63,7 +64,7 @@ def test_a_shrinking_rubric_shows_its_whole_budgets_and_credits_by_its_share(mak
     settings = {"outcome_scale": 10.0, "budget_schedule": "group_success", "lambda_": 0.5}
     algorithm = make_config(TRCAConfig, **settings).build_algo()
     result = algorithm.train()
-    rollouts, categories = algorithm.rollouts, algorithm._operators.categories
+    rollouts, categories = algorithm.rollouts, algorithm._operators[DEFAULT_AGENT].categories
     batch = StepBatch.from_rollouts(rollouts, categories)
     shares = np.unique(failed_share(batch))
     assert ((shares > 0) & (shares < 1)).any()

@@ -18,6 +18,7 @@ from trca.algorithms.seeding import derive_seed
 from trca.envs import make
 from trca.envs.responses import ACTION_FORMAT
 from trca.envs.searchqa.search_r1 import SEARCH_R1_FORMAT
+from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.engines.engine import BatchEngine, Completion, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import load_model, load_tokenizer
@@ -377,7 +378,7 @@ def test_rubric_rewards_of_the_environment_are_those_of_credit(model):
     runner.loop.engine = Wanderer(load_tokenizer(str(model)))
     rollouts = evaluate_panel(runner, runner.panel("train").head(6), rollouts=2).rollouts
     assert len(rollouts) == 12
-    batch = StepBatch.from_rollouts(rollouts, runner.operators().categories)
+    batch = StepBatch.from_rollouts(rollouts, runner.operators()[DEFAULT_AGENT].categories)
     rewards = batch.rubric_rewards(Budgets(**budgets))
     steps = [step for rollout in rollouts for step in rollout.steps]
     found = np.array([(step.foundational, step.breakthrough) for step in steps])

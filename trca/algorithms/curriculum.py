@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.records import Rollout
+from trca.algorithms.records import Rollout, episodes
 from trca.envs.panel import Panel
 
 
@@ -78,7 +78,7 @@ class Curriculum:
         if not self._strength:
             return
         groups: dict[tuple[str, int], list[bool]] = defaultdict(list)
-        for rollout in rollouts:
+        for rollout in episodes(rollouts):
             groups[rollout.task_id, rollout.group].append(rollout.won)
         for (task, _), won in groups.items():
             successes, number = self._counts.get(task, (0.0, 0.0))

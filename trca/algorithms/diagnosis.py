@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.records import Rollout, StepBatch
+from trca.algorithms.records import Rollout, StepBatch, refuse_teams
 
 CLASSES: Final = ("Execution", "Evidence", "Validity", "Other")
 """Classes of transitions; the first that applies."""
@@ -75,6 +75,7 @@ def diagnose(
     if not pairs:
         raise ValueError("no rollout with a step is recorded")
     played = [rollout for rollout, _ in pairs]
+    refuse_teams(played, "diagnose")
     solved: dict[object, bool] = {}
     for rollout, group in pairs:
         solved[group] = solved.get(group, False) or rollout.won

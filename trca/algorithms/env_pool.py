@@ -11,15 +11,16 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, SupportsFloat
 
 import gymnasium
 
 from trca.common.threads import Call, StuckError, Task, Threads, stuck, wait
-from trca.envs.annotate import RubricAnnotation
-from trca.envs.text_env import TextEnv
+from trca.envs.annotate import NO_OPERATORS, Operators, RubricAnnotation
+from trca.envs.teams.env import TeamEnv
+from trca.envs.text_env import DEFAULT_AGENT, TextEnv
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ class PooledEnv:
         idle_actions: Its admissible actions that change nothing.
         waits: Whether its steps wait on a network.
         prefetches: Whether its class looks up together what several steps need.
-        operators: Ids of the rubric operators that judge it, in library order.
+        operators: Ids of the rubric operators that judge each agent, in library order.
         name: Its id, or its class.
         stuck: Whether a call of it never returned.
     """
@@ -51,7 +52,7 @@ class PooledEnv:
     idle_actions: frozenset[str]
     waits: bool
     prefetches: bool
-    operators: tuple[str, ...]
+    operators: Mapping[str, tuple[str, ...]]
     name: str
     _total: _Stopwatch
     _unjudged: _Stopwatch
@@ -241,7 +242,7 @@ class EnvPool:
         annotation = find_annotation(env)
         if annotation is not None:
             annotation.env = unjudged = _Stopwatch(annotation.env)
-        judged, mro = env.has_wrapper_attr("judge"), type(env.unwrapped).__mro__
+        mro = type(env.unwrapped).__mro__
         return PooledEnv(
             env=total,
             split=split,
@@ -249,7 +250,7 @@ class EnvPool:
             idle_actions=getattr(env.unwrapped, "idle_actions", frozenset()),
             waits=getattr(env.unwrapped, "waits", False),
             prefetches=any("prefetch" in vars(c) for c in mro if c is not TextEnv),
-            operators=tuple(env.get_wrapper_attr("judge").library.ids) if judged else (),
+            operators={agent: tuple(own.ids) for agent, own in operators_of(env).items()},
             name=env.spec.id if env.spec else type(env.unwrapped).__name__,
             _total=total,
             _unjudged=unjudged,
@@ -258,11 +259,21 @@ class EnvPool:
 
 def find_annotation(env: gymnasium.Env[str, str]) -> RubricAnnotation | None:
     """Returns the wrapper that judges an environment; None where nothing judges."""
+    if isinstance(env.unwrapped, TeamEnv):
+        env = env.unwrapped.inner
     while isinstance(env, gymnasium.Wrapper):
         if isinstance(env, RubricAnnotation):
             return env
         env = env.env
     return None
+
+
+def operators_of(env: gymnasium.Env[str, str]) -> Mapping[str, Operators]:
+    """Returns the rubric operators of each agent that plays an environment."""
+    if isinstance(env.unwrapped, TeamEnv):
+        return env.unwrapped.operators
+    annotation = find_annotation(env)
+    return annotation.operators if annotation else {DEFAULT_AGENT: NO_OPERATORS}
 
 
 def _prefetches(

@@ -20,7 +20,7 @@ from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from trca.algorithms.environments import default_split, env_creator
 from trca.algorithms.metrics import rollout_metrics
-from trca.algorithms.records import Rollout
+from trca.algorithms.records import Rollout, episodes
 from trca.algorithms.rollout import Failure, GroupRequest, Incident, RolloutBatch
 from trca.algorithms.sampling import sample_groups
 from trca.algorithms.text_config import TextAlgorithmConfig
@@ -52,11 +52,12 @@ class Evaluation:
         Rates are over the finished rollouts; ``missing_rollouts`` says how many are not in them.
         """
         by_type: dict[str, list[bool]] = {}
-        for rollout in self.rollouts:
+        played = episodes(self.rollouts)
+        for rollout in played:
             by_type.setdefault(rollout.task_type, []).append(rollout.won)
         return {
             **rollout_metrics(self.rollouts),
-            "n": len(self.rollouts),
+            "n": len(played),
             "missing_rollouts": sum(f.rollouts for f in self.failures),
             "task_types": {
                 name: {"success_rate": float(np.mean(wins)), "n": len(wins)}

@@ -22,7 +22,7 @@ from trca.algorithms.training_state import read_weights
 def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
     """Writes config, weights (safetensors) and tokenizer where ``from_pretrained`` opens them.
 
-    An adapter is merged into the weights.
+    An adapter is merged into the weights. Each of several policies has a folder of its id in it.
 
     Args:
         source: An algorithm, or a checkpoint that one wrote.
@@ -37,26 +37,43 @@ def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
     from trca.policies.lora import has_lora, merge_lora
     from trca.policies.models import load_tokenizer
 
-    module: Any
-    if isinstance(source, TextAlgorithm):
-        spec = source.config.get_rl_module_spec(inference_only=True)
-        module = spec.build()
-        module.set_state(source.learner_group.get_weights()[DEFAULT_MODULE_ID])
-    else:
-        learner = Path(source, COMPONENT_LEARNER_GROUP, COMPONENT_LEARNER)
-        path = learner / COMPONENT_RL_MODULE / DEFAULT_MODULE_ID
-        if (learner / SHARDS).is_dir():
-            module = _from_shards(learner)
-        elif path.is_dir():
-            module = RLModule.from_checkpoint(path.absolute())
-        else:
-            raise ValueError(f"{source} is no checkpoint: it has no {path.relative_to(source)}")
     folder = Path(directory)
-    if has_lora(module.model):
-        merge_lora(module.model)
-    module.model.save_pretrained(folder)
-    load_tokenizer(module.model_config["model"]).save_pretrained(folder)
+    modules = _modules(source)
+    for name, module in modules.items():
+        if has_lora(module.model):
+            merge_lora(module.model)
+        own = folder if len(modules) == 1 else folder / name
+        module.model.save_pretrained(own)
+        tokenizer = load_tokenizer(module.model_config["model"])
+        tokenizer.save_pretrained(own)
+        if own != folder:  # what all have: whoever opens the folder needs no weights for it
+            tokenizer.save_pretrained(folder)
+            module.model.config.save_pretrained(folder)
     return folder
+
+
+def _modules(source: TextAlgorithm | str | Path) -> dict[str, Any]:
+    """The policies by their ids.
+
+    Raises:
+        ValueError: When the path holds no checkpoint of a text algorithm.
+    """
+    if isinstance(source, TextAlgorithm):
+        weights = source.learner_group.get_weights()
+        modules: dict[str, Any] = {}
+        for name in source.config.module_ids:
+            modules[name] = source.config.get_rl_module_spec(inference_only=True).build()
+            modules[name].set_state(weights[name])
+        return modules
+    learner = Path(source, COMPONENT_LEARNER_GROUP, COMPONENT_LEARNER)
+    path = learner / COMPONENT_RL_MODULE
+    if (learner / SHARDS).is_dir():
+        return {DEFAULT_MODULE_ID: _from_shards(learner)}
+    found = sorted(each.parent for each in path.glob(f"*/{RLModule.METADATA_FILE_NAME}"))
+    if not found:
+        missing = (path / DEFAULT_MODULE_ID).relative_to(source)
+        raise ValueError(f"{source} is no checkpoint: it has no {missing}")
+    return {each.name: RLModule.from_checkpoint(each.absolute()) for each in found}
 
 
 def _from_shards(learner: Path) -> Any:

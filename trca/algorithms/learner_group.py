@@ -109,6 +109,7 @@ class TextLearnerGroup(LearnerGroup):
         prompts: Sequence[NDArray[np.int32]],
         responses: Sequence[NDArray[np.int32]],
         reference: bool = False,
+        **given: Any,
     ) -> list[NDArray[np.float32]]:
         """Log-probabilities of responses after prompts, by the policy's present weights.
 
@@ -116,11 +117,12 @@ class TextLearnerGroup(LearnerGroup):
             prompts: int32 (P,) each.
             responses: int32 (R,) each.
             reference: Whether the frozen reference scores instead.
+            given: ``module_id`` of the policy, where there are several.
 
         Returns:
             float32 (R,) for each response.
         """
-        return self._of_tokens("score_rows", prompts, responses, reference=reference)
+        return self._of_tokens("score_rows", prompts, responses, reference=reference, **given)
 
     def values(
         self,
@@ -137,6 +139,14 @@ class TextLearnerGroup(LearnerGroup):
             float32 (R, H) for each response; the first is the value of the prompt.
         """
         return self._of_tokens("value_rows", prompts, responses)
+
+    def of(self, module_id: str) -> Any:
+        """These learners as one policy's: `score` asks that one.
+
+        Args:
+            module_id: The policy's id.
+        """
+        return _OfModule(self, module_id)
 
     def _of_tokens(
         self,
@@ -289,6 +299,17 @@ class TextLearnerGroup(LearnerGroup):
                     "a learner was lost with its node, where what the learners had learned was"
                     " kept: resume the run from its last checkpoint"
                 ) from error
+
+
+class _OfModule:
+    """The learners as those of one policy."""
+
+    def __init__(self, group: TextLearnerGroup, module_id: str) -> None:
+        self._group, self._module_id = group, module_id
+
+    def score(self, *args: Any, **kwargs: Any) -> list[NDArray[np.float32]]:
+        """See `TextLearnerGroup.score`."""
+        return self._group.score(*args, **kwargs, module_id=self._module_id)
 
 
 class _Remote(Checkpointable):

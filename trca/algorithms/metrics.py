@@ -5,7 +5,7 @@ name                      meaning
 ========================= =========================================================================
 success_rate              share of rollouts that completed their task
 score                     mean of the environment's own score
-episode_length            mean steps of a rollout
+episode_length            mean steps of an episode, of all roles of a team
 measures/<name>           mean of other results of the environment at the end, such as f1
 parsed_ratio              share of steps whose response held an action
 valid_action_ratio        share of steps whose action the environment carried out
@@ -15,6 +15,10 @@ frac_zero_advantage       share of steps with advantage 0
 foundational_reward       mean r^F of a step
 breakthrough_reward       mean r^B of a step
 operators/<id>            share of steps on which the operator fires
+roles/<role>/<name>       in a team, the metrics above of a role's steps; without <role>, the mean
+                          over the roles, but for operators
+policies/<id>/<name>      with several policies, the metrics of learning below of each; without
+                          <id>, the mean over them
 gold_in_training          1 where the credit rule reads the right answers or passages, else 0
 context_group_size        mean, over steps, of the size of the step's context group
 missing_rollouts          rollouts lost for a technical reason (never counted as failures)
@@ -66,21 +70,24 @@ from typing import Any
 
 import numpy as np
 
-from trca.algorithms.records import Rollout, StepBatch, advantages_of
+from trca.algorithms.records import Rollout, StepBatch, advantages_of, episodes
 from trca.rubric import Budgets
+
+_NAN = float("nan")
 
 
 def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, Any]:
     """Returns the metrics of rollouts alone; nan where there are none."""
     names = sorted({name for rollout in rollouts for name in rollout.measures})
+    played = episodes(rollouts)
     measures = {
-        name: _mean([r.measures[name] for r in rollouts if name in r.measures]) for name in names
+        name: _mean([r.measures[name] for r in played if name in r.measures]) for name in names
     }
     steps = [step for rollout in rollouts for step in rollout.steps]
     return {
-        "success_rate": _mean([r.won for r in rollouts]),
-        "score": _mean([r.score for r in rollouts]),
-        "episode_length": _mean([r.env_steps() for r in rollouts]),
+        "success_rate": _mean([r.won for r in played]),
+        "score": _mean([r.score for r in played]),
+        "episode_length": len(steps) / len(played) if played else _NAN,
         "parsed_ratio": _mean([s.parsed for s in steps]),
         "valid_action_ratio": _mean([s.accepted for s in steps]),
         "response_length": _mean([len(s.response_ids) for s in steps]),
@@ -126,4 +133,4 @@ def credit_metrics(
 
 
 def _mean(values: Any) -> float:
-    return float(np.mean(values)) if len(values) else float("nan")
+    return float(np.mean(values)) if len(values) else _NAN

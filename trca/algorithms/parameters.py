@@ -154,6 +154,19 @@ class TextParameters(LossSettings):
         "go_on with the others.",
     )
 
+    # Teams
+    role_policies: Literal["shared", "own"] | dict[str, str] = Field(
+        "shared",
+        description="Policies of a team's roles: one for all (shared), one each (own), or by role "
+        "the policy's name.",
+    )
+    frozen_roles: tuple[str, ...] = Field(
+        (), description="Roles of a team whose rollouts are not learned from."
+    )
+    policy_lr: dict[str, Annotated[float, Field(gt=0.0)]] = Field(
+        {}, description="Learning rates of policies that differ from lr, by the policy's name."
+    )
+
     # Credit
     credit: Credit = "grpo"
     credit_config: dict[str, Any] = Field(

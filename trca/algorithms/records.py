@@ -24,6 +24,9 @@ from numpy.typing import NDArray
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward
 
+DEFAULT_MODULE: Final = "default_policy"
+"""Id of the policy where there is one (RLlib's name)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -80,7 +83,8 @@ class Rollout:
         group: Number of the rollout group G(x) within the iteration.
         index: Number of the rollout within its group, 0 to N - 1.
         policy_version: Version of the weights at its start.
-        agent_id: The agent that acted.
+        agent_id: The agent that acted; in a team, the role.
+        module_id: The policy that acted for it.
         instruction: The task in words.
         operators: Ids of the rubric operators, in the order of the judgments.
         steps: The steps in order.
@@ -89,6 +93,7 @@ class Rollout:
         score: The environment's own score.
         truncated: Whether the step limit ended it.
         measures: Other results of the environment at the end, such as ``f1``.
+        turns: In a team, the number of each step among all steps of the episode; else empty.
         final_prompt_ids: int32 (P,), what the policy would have read next; kept where the step
             limit ended the rollout and a critic asks for the value of that state.
         advantages: float64 (T,), the advantage of each step, once a credit rule has given it.
@@ -101,6 +106,7 @@ class Rollout:
     index: int
     policy_version: int
     agent_id: str = DEFAULT_AGENT
+    module_id: str = DEFAULT_MODULE
     instruction: str = ""
     operators: tuple[str, ...] = ()
     steps: list[Step] = field(default_factory=list)
@@ -109,6 +115,7 @@ class Rollout:
     score: float = 0.0
     truncated: bool = False
     measures: dict[str, float] = field(default_factory=dict)
+    turns: list[int] = field(default_factory=list)
     final_prompt_ids: NDArray[np.int32] | None = None
     advantages: NDArray[np.float64] | None = None
 
@@ -304,6 +311,10 @@ def to_record(rollout: Rollout) -> dict[str, Any]:
     where a rule has given one.
     """
     record = {f.name: getattr(rollout, f.name) for f in fields(Rollout) if f.name not in _OPTIONAL}
+    if rollout.module_id != DEFAULT_MODULE:
+        record["module_id"] = rollout.module_id
+    if rollout.turns:
+        record["turns"] = list(rollout.turns)
     if rollout.final_prompt_ids is not None:
         record["final_prompt_ids"] = _plain(rollout.final_prompt_ids)
     record["steps"] = [
@@ -340,6 +351,8 @@ def from_json(line: str) -> Rollout:
         raise ValueError(f"the rollout lacks the field {error}") from None
     except (TypeError, OverflowError) as error:
         raise ValueError(f"a field of the rollout has the wrong type: {error}") from None
+    rollout.module_id = str(record.get("module_id", DEFAULT_MODULE))
+    rollout.turns = [int(turn) for turn in record.get("turns", ())]
     if "final_prompt_ids" in record:
         rollout.final_prompt_ids = np.array(record["final_prompt_ids"], dtype=np.int32)
     if steps and all("advantage" in step for step in steps):
@@ -365,6 +378,41 @@ def read_rollouts(path: Path) -> Iterator[Rollout]:
                 raise ValueError(f"{path}, line {number}: {error}") from error
 
 
+def episodes(rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """One rollout of each episode, in their order: that of the team's first role.
+
+    The rollouts of a team share task, outcome, score and measures.
+    """
+    first: dict[tuple[int, int, str], Rollout] = {}
+    for number, rollout in enumerate(rollouts):
+        alone = rollout.agent_id == DEFAULT_AGENT
+        first.setdefault((rollout.group, rollout.index, str(number) if alone else ""), rollout)
+    return list(first.values())
+
+
+def refuse_teams(rollouts: Sequence[Rollout], what: str) -> None:
+    """Refuses rollouts of several agents, whose judgments have different operators.
+
+    Args:
+        rollouts: The rollouts.
+        what: What cannot read them.
+
+    Raises:
+        ValueError: When there is more than one agent; names them.
+    """
+    agents = by_agent(rollouts)
+    if len(agents) > 1:
+        raise ValueError(f"{what} reads the rollouts of one agent, not of {' and '.join(agents)}")
+
+
+def by_agent(rollouts: Sequence[Rollout]) -> dict[str, list[Rollout]]:
+    """The rollouts of each agent, in their order."""
+    found: dict[str, list[Rollout]] = {}
+    for rollout in rollouts:
+        found.setdefault(rollout.agent_id, []).append(rollout)
+    return found
+
+
 ARRAYS: Final = {
     "prompt_ids": np.int32,
     "response_ids": np.int32,
@@ -373,7 +421,7 @@ ARRAYS: Final = {
     "judgments": np.uint8,
 }
 """Fields of a step that are arrays, and their types."""
-_OPTIONAL: Final = ("final_prompt_ids", "advantages")
+_OPTIONAL: Final = ("module_id", "turns", "final_prompt_ids", "advantages")
 """Fields of a rollout that a record may lack."""
 
 

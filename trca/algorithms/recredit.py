@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.credit.registry import BoundRule
-from trca.algorithms.records import Rollout, StepBatch, advantages_of
+from trca.algorithms.records import Rollout, StepBatch, advantages_of, refuse_teams
 from trca.rubric import RubricLibrary
 
 SIGNS = ("-", "0", "+")
@@ -144,6 +144,7 @@ def recredit(
     parts, groups, count = list[Recredited](), 0, 0
     for recorded in iterations:
         rollouts = [rollout for rollout in recorded if rollout.steps]
+        refuse_teams(rollouts, "recredit")
         if any(rollout.operators != ids for rollout in rollouts):
             raise ValueError(
                 "the rollouts were judged by another rubric library than the run's is now: put the"

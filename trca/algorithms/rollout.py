@@ -32,11 +32,13 @@ from numpy.typing import NDArray
 from trca.algorithms.env_pool import EnvPool, PooledEnv, Transition
 from trca.algorithms.packing import pack, unpack
 from trca.algorithms.parameters import OnMissingRollout
-from trca.algorithms.records import Rollout, Step, changed_facts
+from trca.algorithms.records import DEFAULT_MODULE, Rollout, Step, changed_facts
 from trca.algorithms.seeding import derive_seed
 from trca.common.memory import own_memory_mb
 from trca.common.threads import StuckError, Threads, wait
 from trca.envs.responses import ACTION_FORMAT, ResponseFormat
+from trca.envs.teams.env import RoleTransition
+from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.engines.engine import Completion, Engine, Request, SamplingParams
 from trca.policies.prompts import Prompter
 from trca.policies.spans import Response, read_response
@@ -185,6 +187,7 @@ class RolloutLoop:
         limits: Limits = Limits(),
         open_engine: Callable[[], Engine] | None = None,
         keep_final_prompts: bool = False,
+        module_of: Callable[[str, GroupRequest], str] | None = None,
     ) -> None:
         """Starts with an empty pool.
 
@@ -197,6 +200,8 @@ class RolloutLoop:
             limits: Time limits, and what becomes of a group that lacks rollouts.
             open_engine: Opens an engine with the same weights, in place of one that died or hangs.
             keep_final_prompts: Whether truncated rollouts keep the prompt of their last state.
+            module_of: Id of the policy that acts for an agent in an episode of a group; None where
+                there is one policy.
         """
         self.engine = engine
         self.prompter = prompter
@@ -207,6 +212,7 @@ class RolloutLoop:
         self._batch_s = 0.0
         self._open_engine = open_engine
         self._keep_final_prompts = keep_final_prompts
+        self._module_of = module_of or (lambda agent, request: DEFAULT_MODULE)
         self._engine_thread = Threads(1, "trca-engine")
         self._engine_failed = False
         self.tokenizer = tokenizer
@@ -231,14 +237,14 @@ class RolloutLoop:
             self._round(again, sampling, batch, "dropped")
         for request in groups:
             own = [e for e in first + again if e.request is request]
-            done = [e.rollout for e in own if e.rollout is not None and e.done]
+            done = [e for e in own if e.done]
             lacking, go_on = request.size - len(done), self._limits.on_missing_rollout == "go_on"
             if lacking:
                 lost = lacking if done and go_on else request.size
                 reason = next(e.error for e in reversed(own) if e.error)
                 batch.failures.append(Failure(request.group, request.task_id, lost, reason))
             if not lacking or go_on:
-                batch.rollouts += done
+                batch.rollouts += [rollout for e in done for rollout in e.rollouts.values()]
         self._renew_engine(batch)
         self._sleep()
         batch.rollouts.sort(key=lambda r: (r.group, r.index))
@@ -282,20 +288,25 @@ class RolloutLoop:
     def _start(self, episode: _Episode) -> None:
         request, index = episode.request, episode.index
         env = episode.env = self.pool.take(request.split, fresh=episode.tries > 1)
-        episode.rollout = Rollout(
-            task_id=request.task_id,
-            split=request.split,
-            task_type="",
-            group=request.group,
-            index=index,
-            policy_version=self.engine.version,
-            operators=env.operators,
-        )
+        version = self.engine.version
         episode.started = time.monotonic()
         seed = derive_seed(*request.key, request.group, index, "reset") % 2**31
         episode.observation, episode.info = self.pool.reset(env, seed, request.options())
-        episode.rollout.task_type = episode.info["task_type"]
-        episode.rollout.instruction = episode.info["task"]
+        episode.rollouts = {
+            agent: Rollout(
+                task_id=request.task_id,
+                split=request.split,
+                task_type=episode.info["task_type"],
+                group=request.group,
+                index=index,
+                policy_version=version,
+                agent_id=agent,
+                module_id=self._module_of(agent, request),
+                instruction=episode.info["task"],
+                operators=operators,
+            )
+            for agent, operators in env.operators.items()
+        }
 
     def _play(
         self, episodes: list[_Episode], sampling: SamplingParams, batch: RolloutBatch, action: str
@@ -367,15 +378,15 @@ class RolloutLoop:
             self._act(acting, arrived)
 
     def _submit(self, episode: _Episode, sampling: SamplingParams, arrived: _Arrived) -> None:
-        assert episode.rollout is not None
         late = self._too_long(episode)
         if late is not None:
             raise late
         episode.prompt_ids = self._prompt(episode)
         episode.since = time.monotonic()
-        turn = (episode.request.group, episode.index, len(episode.rollout.steps))
+        turn = (episode.request.group, episode.index, episode.turns)
         seed = derive_seed(*episode.request.key, *turn)
-        episode.pending = self.engine.submit(Request(episode.prompt_ids, seed), sampling)
+        request = Request(episode.prompt_ids, seed, episode.rollout.module_id)
+        episode.pending = self.engine.submit(request, sampling)
         episode.pending.add_done_callback(partial(_put, arrived, episode))
 
     def _flush(self, requests: int) -> Exception | None:
@@ -419,9 +430,7 @@ class RolloutLoop:
         limit = self._limits.rollout_timeout_s
         if time.monotonic() - episode.started <= limit:
             return None
-        assert episode.rollout is not None
-        steps = len(episode.rollout.steps)
-        return StuckError(f"the rollout has not ended in {limit:g} s, after {steps} steps")
+        return StuckError(f"the rollout has not ended in {limit:g} s, after {episode.turns} steps")
 
     def _overdue(self, generating: set[_Episode]) -> list[tuple[_Episode, StuckError]]:
         """Gives up steps that take too long; returns the episodes that wait for too long.
@@ -486,9 +495,8 @@ class RolloutLoop:
             episode.subgoal = episode.response.plan.subgoal
 
     def _record(self, episode: _Episode, transition: Transition) -> None:
-        """Adds a step to the episode's rollout."""
+        """Adds a step to the rollout of the agent that took it."""
         rollout = episode.rollout
-        assert rollout is not None
         _record(episode, transition)
         if episode.done and rollout.truncated and self._keep_final_prompts:
             rollout.final_prompt_ids = self._prompt(episode)
@@ -501,12 +509,12 @@ class RolloutLoop:
             step.add_done_callback(partial(_put, arrived, episode))
 
     def _prompt(self, episode: _Episode) -> NDArray[np.int32]:
-        assert episode.rollout is not None
         assert episode.env is not None
         steps, whole = episode.rollout.steps, self._format.whole_history
-        memory = episode.request.memory
+        memory, info = episode.request.memory, episode.info
+        brief = info.get("brief") if self.prompter.template != "compact" else None
         return self.prompter.encode(
-            task=episode.info["task"],
+            task=brief or info["task"],
             step=len(steps),
             max_steps=episode.env.max_steps,
             history=[(s.observation, s.response if whole else s.action) for s in steps],
@@ -518,13 +526,34 @@ class RolloutLoop:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A step whose transition has not ended.
+
+    Attributes:
+        turn: Its number in the episode.
+        observation: What the agent saw before it.
+        prompt_ids: What its policy read.
+        completion: What it sampled.
+        response: The same, read.
+    """
+
+    turn: int
+    observation: str
+    prompt_ids: Any
+    completion: Completion
+    response: Response
+
+
 @dataclass(eq=False)
 class _Episode:
     request: GroupRequest
     index: int
     tries: int = 1
     env: PooledEnv | None = None
-    rollout: Rollout | None = None
+    rollouts: dict[str, Rollout] = field(default_factory=dict)
+    turns: int = 0
+    taken: dict[str, _Taken] = field(default_factory=dict)
     started: float = 0.0
     observation: str = ""
     info: dict[str, Any] = field(default_factory=dict)
@@ -536,6 +565,11 @@ class _Episode:
     subgoal: str = ""
     done: bool = False
     error: str = ""
+
+    @property
+    def rollout(self) -> Rollout:
+        """That of the agent whose turn it is."""
+        return self.rollouts[self.info.get("agent", DEFAULT_AGENT)]
 
     @property
     def place(self) -> tuple[int, int]:
@@ -565,40 +599,70 @@ def _one_line(error: BaseException) -> str:
 
 
 def _record(episode: _Episode, transition: Transition) -> None:
-    """Adds a step to the episode's rollout."""
-    completion, response = episode.completion, episode.response
-    assert completion is not None
-    assert response is not None
-    observation, reward, terminated, truncated, info = transition
-    rubric = info.get("rubric")
-    rollout = episode.rollout
-    assert rollout is not None
-    rollout.steps.append(
-        Step(
-            prompt_ids=episode.prompt_ids,
-            response_ids=completion.ids,
-            action_mask=response.action_mask,
-            old_logprobs=completion.logprobs,
-            observation=episode.observation,
-            response=response.text,
-            action=response.action,
-            context=str(info["context"]),
-            next_context=str(info["next_context"]),
-            reward=float(reward),
-            judgments=rubric["judgments"] if rubric else _NO_JUDGMENTS,
-            parsed=bool(info["parsed"]),
-            accepted=bool(info["accepted"]),
-            foundational=rubric["foundational"] if rubric else 0.0,
-            breakthrough=rubric["breakthrough"] if rubric else 0.0,
-            facts=changed_facts(info.get("facts")),
-            version=completion.version,
-        )
+    """Adds the steps whose transitions have ended to the rollouts of their agents."""
+    assert episode.completion is not None
+    assert episode.response is not None
+    observation, _, terminated, truncated, info = transition
+    agent = episode.rollout.agent_id
+    episode.taken[agent] = _Taken(
+        episode.turns,
+        episode.observation,
+        episode.prompt_ids,
+        episode.completion,
+        episode.response,
     )
+    episode.turns += 1
+    in_team = "closed" in info
+    for ended in info["closed"] if in_team else [_alone(agent, transition)]:
+        rollout, taken = episode.rollouts[ended.agent], episode.taken.pop(ended.agent)
+        rollout.steps.append(_step(taken, ended))
+        rollout.last_observation = ended.observation
+        if in_team:
+            rollout.turns.append(taken.turn)
     episode.observation, episode.info = observation, info
     episode.done = bool(terminated or truncated)
     if episode.done:
-        rollout.last_observation = observation
-        rollout.won = bool(info["won"])
-        rollout.score = float(info["score"])
-        rollout.measures = dict(info.get("measures", {}))
-        rollout.truncated = bool(truncated and not terminated)
+        for rollout in episode.rollouts.values():
+            rollout.won = bool(info["won"])
+            rollout.score = float(info["score"])
+            rollout.measures = dict(info.get("measures", {}))
+            rollout.truncated = bool(truncated and not terminated)
+
+
+def _alone(agent: str, transition: Transition) -> RoleTransition:
+    """The transition of the only agent."""
+    observation, reward, _, _, info = transition
+    return RoleTransition(
+        agent=agent,
+        reward=float(reward),
+        parsed=info["parsed"],
+        accepted=info["accepted"],
+        observation=observation,
+        context=info["context"],
+        next_context=info["next_context"],
+        facts=info.get("facts"),
+        rubric=info.get("rubric"),
+    )
+
+
+def _step(taken: _Taken, ended: RoleTransition) -> Step:
+    rubric = ended.rubric
+    return Step(
+        prompt_ids=taken.prompt_ids,
+        response_ids=taken.completion.ids,
+        action_mask=taken.response.action_mask,
+        old_logprobs=taken.completion.logprobs,
+        observation=taken.observation,
+        response=taken.response.text,
+        action=taken.response.action,
+        context=str(ended.context),
+        next_context=str(ended.next_context),
+        reward=ended.reward,
+        judgments=rubric["judgments"] if rubric else _NO_JUDGMENTS,
+        parsed=bool(ended.parsed),
+        accepted=bool(ended.accepted),
+        foundational=rubric["foundational"] if rubric else 0.0,
+        breakthrough=rubric["breakthrough"] if rubric else 0.0,
+        facts=changed_facts(ended.facts),
+        version=taken.completion.version,
+    )

@@ -8,7 +8,7 @@ global row numbers travel with the rows, so that any way of cutting gives the sa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -271,6 +271,22 @@ def join_rows(one: Rows, other: Rows) -> Rows:
     number = np.concatenate([one.number, one.total + other.number])
     total = one.total + other.total
     return Rows(number=number, total=total, replayed=np.concatenate(replayed), **columns)
+
+
+def join_roles(parts: Sequence[Rows]) -> Rows:
+    """The rows of several roles that one policy acts for; each role counts alike.
+
+    Args:
+        parts: A whole batch of each role.
+    """
+    first, *others = parts
+    if not others:
+        return first
+    share = 1.0 / len(parts)
+    joined = replace(first, weights=share * first.weights)
+    for part in others:
+        joined = join_rows(joined, replace(part, weights=share * part.weights))
+    return replace(joined, replayed=None)
 
 
 def _of_tokens(rows: Rows) -> NDArray[np.float32]:

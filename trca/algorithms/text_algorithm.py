@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any, ClassVar
 
@@ -15,7 +16,6 @@ import numpy as np
 import torch
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
-from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import (
     ENV_RUNNER_RESULTS,
@@ -33,17 +33,18 @@ from trca.algorithms.filtering import add, teaching, teaching_groups
 from trca.algorithms.learner_group import TextLearnerGroup
 from trca.algorithms.metrics import credit_metrics, rollout_metrics
 from trca.algorithms.mismatch import MISMATCH_METRICS, cause
-from trca.algorithms.records import Rollout, StepBatch, assign_advantages
+from trca.algorithms.records import Rollout, StepBatch, assign_advantages, by_agent
 from trca.algorithms.replay import Replay, add_replayed, replay_weight
 from trca.algorithms.rollout import Failure, GroupRequest, Incident, RolloutBatch
-from trca.algorithms.rows import Rows, TokenColumns, make_rows
+from trca.algorithms.rows import Rows, TokenColumns, join_roles, make_rows
 from trca.algorithms.sampling import sample_groups, wait_for_one
 from trca.algorithms.sampling_ahead import SamplingAhead
 from trca.algorithms.text_config import ALGORITHM_OF, TextAlgorithmConfig
-from trca.algorithms.text_env_runner import Operators
 from trca.algorithms.text_learner import UPDATE_METRICS
 from trca.common.memory import own_memory_mb
+from trca.envs.annotate import Operators
 from trca.envs.panel import Panel
+from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.canary import Canary, Sent, check
 from trca.policies.dtypes import DTYPES
 from trca.policies.engines.engine import SamplingParams
@@ -55,6 +56,23 @@ logger = logging.getLogger(__name__)
 _TRAINING_STEPS = "training_steps"
 _CURRICULUM = "curriculum"
 _REPLAY = "replay"
+
+
+@dataclass(frozen=True)
+class _Credited:
+    """Rollouts of an agent that have their advantages.
+
+    Attributes:
+        agent: The agent.
+        rollouts: Its rollouts.
+        batch: Their columns.
+        tokens: Those of their tokens.
+    """
+
+    agent: str
+    rollouts: list[Rollout]
+    batch: StepBatch
+    tokens: TokenColumns
 
 
 class TextAlgorithm(Algorithm):
@@ -96,15 +114,15 @@ class TextAlgorithm(Algorithm):
         self._failed_in_a_row = 0
         self._first_reason = ""
         self._panels: dict[str, Panel] = {}
-        self._canaries: dict[int, Canary] = {}
+        self._canaries: dict[tuple[int, str], Canary] = {}
         self._ahead: SamplingAhead | None = None
         self._curriculum: Curriculum | None = None
         self._replay = Replay(self.config.replay_size, self.config.replay_max_age)
         self._credit = bind_credit(self.config.credit, self.config.parameters())
         super().setup(config)
         self._refuse_missing_reads()
-        self._operators: Operators = self._ask_runner("operators")
-        if self.needs_rubric and not self._operators.ids:
+        self._operators: dict[str, Operators] = self._ask_runner("operators")
+        if self.needs_rubric and not any(each.ids for each in self._operators.values()):
             raise ValueError(
                 no_rubric(type(self).__name__, self.config.env, self.config.env_config)
             )
@@ -149,7 +167,7 @@ class TextAlgorithm(Algorithm):
             return
         self._failed_in_a_row = 0
         rows = self._with_replay(self._assign_credit(sampled))
-        if len(rows):
+        if rows:
             self._update(rows)
         self._log_memory(sampled.memory_mb)
 
@@ -257,56 +275,95 @@ class TextAlgorithm(Algorithm):
             for k, task in enumerate(tasks, first)
         ]
 
-    def _credited(self, rollouts: list[Rollout]) -> tuple[StepBatch, TokenColumns]:
-        """Gives rollouts their advantages; returns their columns, and those of their tokens."""
-        batch = StepBatch.from_rollouts(rollouts, self._operators.categories)
+    def _credited(self, rollouts: list[Rollout]) -> list[_Credited]:
+        """Gives rollouts their advantages, each agent's among themselves."""
+        return [self._credited_agent(agent, own) for agent, own in by_agent(rollouts).items()]
+
+    def _credited_agent(self, agent: str, rollouts: list[Rollout]) -> _Credited:
+        batch = StepBatch.from_rollouts(rollouts, self._operators[agent].categories)
         sources = self._sources(rollouts)
         read = {name: READS.get(name)(sources, batch) for name in self._credit.reads}
         credit = self._credit.credit(batch, **read)
         assign_advantages(rollouts, credit.advantages)
         values = read["values"].tokens if "values" in read else None
-        return batch, TokenColumns(credit.token_advantages, values, credit.value_targets)
+        tokens = TokenColumns(credit.token_advantages, values, credit.value_targets)
+        return _Credited(agent, rollouts, batch, tokens)
 
-    def _assign_credit(self, sampled: RolloutBatch) -> Rows:
+    def _assign_credit(self, sampled: RolloutBatch) -> dict[str, Rows]:
+        """Credits every step; returns the rows that each policy learns from."""
         start = time.perf_counter()
         rollouts, config = sampled.rollouts, self.config
-        batch, tokens = self._credited(rollouts)
-        taught, columns, of_taught = teaching(rollouts, config.on_zero_advantage), batch, tokens
-        if len(taught) < len(rollouts):
-            columns = StepBatch.from_rollouts(taught, batch.categories)
-            of_taught = tokens.of_rollouts(taught, rollouts)
-        rows = make_rows(
+        credited, kept = self._credited(rollouts), 0
+        parts: dict[str, list[Rows]] = {}
+        for each in credited:
+            taught = teaching(each.rollouts, config.on_zero_advantage)
+            kept += len(taught)
+            for module, own in _by_module(taught).items():
+                rows = self._rows(each, own)
+                if len(rows) and config.learns(each.agent, module):
+                    parts.setdefault(module, []).append(rows)
+        self._log({"left_out_rollouts": len(rollouts) - kept})
+        self._log({"timing": {"credit": time.perf_counter() - start}})
+        self._log(rollout_metrics(rollouts))
+        self._log_credit(credited)
+        self._log({"gold_in_training": float(bool(self._credit.gold))})
+        for each in credited:
+            values, targets = each.tokens.values, each.tokens.value_targets
+            if values is not None and targets is not None:
+                self._log({"explained_variance": explained_variance(values, targets)})
+        generated = sum(len(step.response_ids) for r in rollouts for step in r.steps)
+        self._log({"tokens_per_second": generated / max(sampled.seconds["generation"], 1e-9)})
+        return {module: join_roles(parts[module]) for module in sorted(parts)}
+
+    def _rows(self, credited: _Credited, taught: list[Rollout]) -> Rows:
+        """The rows of some of an agent's rollouts."""
+        config, columns, tokens = self.config, credited.batch, credited.tokens
+        if len(taught) < len(credited.rollouts):
+            columns = StepBatch.from_rollouts(taught, columns.categories)
+            tokens = tokens.of_rollouts(taught, credited.rollouts)
+        return make_rows(
             taught,
             columns,
             config.aggregation,
             config.train_malformed,
             config.constant_steps,
-            of_taught,
+            tokens,
         )
-        self._log({"left_out_rollouts": len(rollouts) - len(taught)})
-        self._log({"timing": {"credit": time.perf_counter() - start}})
-        self._log(rollout_metrics(rollouts))
-        budgets = Budgets.of(config.budgets)
-        self._log(credit_metrics(rollouts, batch, budgets, self._operators.ids))
-        self._log({"gold_in_training": float(bool(self._credit.gold))})
-        if tokens.values is not None and tokens.value_targets is not None:
-            explained = explained_variance(tokens.values, tokens.value_targets)
-            self._log({"explained_variance": explained})
-        generated = sum(len(step.response_ids) for r in rollouts for step in r.steps)
-        self._log({"tokens_per_second": generated / max(sampled.seconds["generation"], 1e-9)})
-        return rows
 
-    def _with_replay(self, rows: Rows) -> Rows:
+    def _log_credit(self, credited: list[_Credited]) -> None:
+        """Logs the metrics of rubric and credit, of a team by role too."""
+        budgets = Budgets.of(self.config.budgets)
+        found = {
+            each.agent: credit_metrics(
+                each.rollouts, each.batch, budgets, self._operators[each.agent].ids
+            )
+            for each in credited
+        }
+        if list(found) == [DEFAULT_AGENT]:
+            self._log(found[DEFAULT_AGENT])
+            return
+        self._log(
+            _means([{k: v for k, v in m.items() if k != "operators"} for m in found.values()])
+        )
+        played = {each.agent: rollout_metrics(each.rollouts) for each in credited}
+        self._log({"roles": {agent: played[agent] | found[agent] for agent in found}})
+
+    def _with_replay(self, parts: dict[str, Rows]) -> dict[str, Rows]:
         """Adds the rollouts that are due to be replayed; keeps the good ones of this iteration."""
         config, iteration = self.config, self.training_steps - 1
         if not config.replay_size:
-            return rows
+            return parts
         replayed = self._replay.take(iteration)
         self._replay.keep(iteration, self.rollouts)
         self._log({"replayed_rollouts": len(replayed)})
         weight = replay_weight(iteration, config.replay_weight, config.replay_ramp)
         settings: Any = config
-        return add_replayed(rows, replayed, weight, self._operators.categories, settings)
+        (module,) = config.module_ids
+        categories = self._operators[DEFAULT_AGENT].categories
+        none = StepBatch.from_rollouts([], categories)
+        rows = parts[module] if parts else make_rows([], none, config.aggregation, False)
+        rows = add_replayed(rows, replayed, weight, categories, settings)
+        return {module: rows} if len(rows) else {}
 
     @property
     def gold_reads(self) -> tuple[str, ...]:
@@ -320,12 +377,19 @@ class TextAlgorithm(Algorithm):
 
     def _sources(self, rollouts: list[Rollout]) -> Sources:
         runner: Any = self.env_runner_group.local_env_runner
-        return Sources(self.config, runner, self.learner_group, rollouts)
+        learners: Any = self.learner_group
+        if rollouts and len(self.config.module_ids) > 1:
+            learners = learners.of(rollouts[0].module_id)
+        return Sources(self.config, runner, learners, rollouts)
 
-    def _update(self, rows: Rows) -> None:
+    def _update(self, rows: dict[str, Rows]) -> None:
         start = time.perf_counter()
-        shards = rows.shards(max(1, self.config.num_learners))
-        data = {"batches": shards} if self.learner_group.is_remote else {"batch": shards[0]}
+        count = max(1, self.config.num_learners)
+        sharded = {module: own.shards(count) for module, own in rows.items()}
+        shards = [{module: own[k] for module, own in sharded.items()} for k in range(count)]
+        data: dict[str, Any] = {"batches": shards}
+        if not self.learner_group.is_remote:
+            data = {"batch": shards[0]}
         rebuilt = self.learner_group.rebuilt
         results = self.learner_group.update(
             **data,
@@ -340,10 +404,16 @@ class TextAlgorithm(Algorithm):
             lost = Incident(time.time(), "learner", "", "", "it was lost", "retried")
             self.incidents.append(lost)
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
-        learned_metrics = self.metrics.peek((LEARNER_RESULTS, DEFAULT_MODULE_ID))
         names = UPDATE_METRICS + (CRITIC_METRICS if self.config.critic_kind else ())
-        self._log({name: learned_metrics[name] for name in names})
-        self._watch_mismatch({name: float(learned_metrics[name]) for name in MISMATCH_METRICS})
+        learned_metrics: dict[str, dict[str, float]] = {}
+        for module in rows:
+            peeked = self.metrics.peek((LEARNER_RESULTS, module))
+            learned_metrics[module] = {name: peeked[name] for name in names}
+        self._log(_means(list(learned_metrics.values())))
+        if len(self.config.module_ids) > 1:
+            self._log({"policies": learned_metrics})
+        for of_one in learned_metrics.values():
+            self._watch_mismatch({name: float(of_one[name]) for name in MISMATCH_METRICS})
         learned = time.perf_counter()
         self.env_runner_group.sync_weights(
             from_worker_or_learner_group=self.learner_group, inference_only=True
@@ -376,22 +446,22 @@ class TextAlgorithm(Algorithm):
         """
         if self.config.max_staleness:
             return
-        runners, scored = self.env_runner_group, dict[bytes, Sent]()
-        answers: list[tuple[int, Canary]] = runners.foreach_env_runner(
+        runners, scored = self.env_runner_group, dict[tuple[str, bytes], Sent]()
+        answers: list[tuple[int, dict[str, Canary]]] = runners.foreach_env_runner(
             methodcaller("canary"),
             local_env_runner=runners.num_remote_env_runners() == 0,
             timeout_seconds=self.config.generation_timeout_s,
         )
         worst = 0.0
-        for number, canary in answers:
-            said = canary.ids.tobytes()
+        for number, module, canary in [(k, m, c) for k, own in answers for m, c in own.items()]:
+            said = module, canary.ids.tobytes()
             if said not in scored:
-                score: Any = methodcaller("score_canary", canary.prompt_ids, canary.ids)
+                score: Any = methodcaller("score_canary", canary.prompt_ids, canary.ids, module)
                 scores = [result.get() for result in self.learner_group.foreach_learner(score)]
                 scored[said] = max(scores, key=lambda sent: bool(sent.digest))  # who sent them
-            before = self._canaries.get(number)
+            before = self._canaries.get((number, module))
             worst = max(worst, check(canary, scored[said], before))
-            self._canaries[number] = canary
+            self._canaries[number, module] = canary
         self._log({"push_difference": worst})
 
     def _log_memory(self, runners_mb: float) -> None:
@@ -421,3 +491,19 @@ class TextAlgorithm(Algorithm):
     def _log(self, metrics: dict[str, Any], reduce: str = "mean") -> None:
         window = 1 if reduce == "mean" else None
         self.metrics.log_dict(metrics, reduce=reduce, window=window)
+
+
+def _by_module(rollouts: Sequence[Rollout]) -> dict[str, list[Rollout]]:
+    """Rollouts by the policy that acted, in their order."""
+    found: dict[str, list[Rollout]] = {}
+    for rollout in rollouts:
+        found.setdefault(rollout.module_id, []).append(rollout)
+    return found
+
+
+def _means(metrics: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The mean of each metric; of one, the metric itself."""
+    if len(metrics) == 1:
+        return metrics[0]
+    names = dict.fromkeys(name for each in metrics for name in each)
+    return {n: float(np.mean([each[n] for each in metrics if n in each])) for n in names}

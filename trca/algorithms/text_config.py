@@ -21,6 +21,7 @@ import copy
 import json
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -33,6 +34,8 @@ from ray.tune.search.sample import Domain
 
 from trca.algorithms.hints import IGNORED, unknown_setting
 from trca.algorithms.parameters import TextParameters, check, family
+from trca.common.names import unknown
+from trca.envs.teams.team import Team
 from trca.envs.text_space import AnyText
 from trca.policies.engines import ENDPOINTS
 from trca.tune_configs.files import OWN_KEYS, read
@@ -46,6 +49,21 @@ ALGORITHM_OF: Final[dict[type, type]] = {}
 Not an attribute of the config class, which is one of the algorithm: Ray follows attributes that are
 classes when it exports a class, and never comes out of a circle.
 """
+
+
+@dataclass(frozen=True)
+class RolePolicies:
+    """A ``policy_mapping_fn`` by role.
+
+    Attributes:
+        policies: The policy's id by role.
+    """
+
+    policies: dict[str, str]
+
+    def __call__(self, agent_id: str, *args: Any, **kwargs: Any) -> str:
+        """The policy's id; takes what RLlib gives."""
+        return self.policies[agent_id]
 
 
 class TextAlgorithmConfig(AlgorithmConfig):
@@ -168,6 +186,7 @@ class TextAlgorithmConfig(AlgorithmConfig):
         from trca.policies.lora import missing_peft
 
         check(self.parameters_class, self.parameters())
+        self._set_up_team()
         bind_credit(self.credit, self.parameters())
         if self.env is None:
             raise ValueError("no environment is set: give env, such as 'trca/ALFWorld-v0'")
@@ -237,6 +256,78 @@ class TextAlgorithmConfig(AlgorithmConfig):
         finally:
             attributes["model"] = model
 
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles of the team that plays; none where one agent does."""
+        team = self.env_config.get("team")
+        return () if team is None else tuple(Team.load(team).roles)
+
+    @property
+    def module_ids(self) -> tuple[str, ...]:
+        """The ids of the policies, in order."""
+        return tuple(sorted(self.policies))
+
+    def module_of(self, agent: str, episode: Any = None) -> str:
+        """The id of the policy that acts for an agent, by RLlib's ``policy_mapping_fn``.
+
+        Args:
+            agent: The agent.
+            episode: What the function is given as episode: the `GroupRequest` of its group.
+
+        Raises:
+            ValueError: When there is no such policy.
+        """
+        if len(self.policies) == 1:
+            return self.module_ids[0]
+        chosen: Any = self.policy_mapping_fn
+        module = str(chosen(agent, episode))
+        if module not in self.policies:
+            raise unknown("policy", module, self.module_ids)
+        return module
+
+    def learns(self, agent: str, module: str) -> bool:
+        """Whether the rollouts of an agent teach the policy that acted for it."""
+        trained: Any = self.policies_to_train
+        if agent in self.frozen_roles:
+            return False
+        if callable(trained):
+            return bool(trained(module, None))
+        return trained is None or module in trained
+
+    def _set_up_team(self) -> None:
+        """Gives the roles of a team their policies, and refuses what teams cannot have."""
+        roles, chosen = self.roles, self.role_policies
+        named = {"role_policies": chosen if isinstance(chosen, dict) else {}}
+        for name, given in {**named, "frozen_roles": self.frozen_roles}.items():
+            for role in given:
+                if role not in roles:
+                    known = f": choose {', '.join(roles)}" if roles else ": set env_config.team"
+                    raise ValueError(f"{name} names {role!r}, and there is no such role{known}")
+        if chosen != "shared":
+            if not roles:
+                raise ValueError(
+                    f"role_policies is {chosen!r}, and no team plays: set env_config.team"
+                )
+            policies = chosen if isinstance(chosen, dict) else {role: role for role in roles}
+            if lacking := [role for role in roles if role not in policies]:
+                raise ValueError(f"role_policies names no policy for {' and '.join(lacking)}")
+            mapping: Any = RolePolicies(dict(policies))
+            self.multi_agent(policies=set(policies.values()), policy_mapping_fn=mapping)
+        for name in self.policy_lr:
+            if name not in self.policies:
+                raise unknown("policy in policy_lr", name, self.module_ids)
+        if roles and not self.in_evaluation:
+            pairs = [(role, self.module_of(role)) for role in roles]
+            if not any(self.learns(role, module) for role, module in pairs):
+                raise ValueError("every role is frozen: nothing would be learned")
+            for name, asked in (
+                ("critic", self.critic_kind),
+                ("replay_size", self.replay_size),
+                ("sharding", self.sharding != "none" and len(self.policies) > 1),
+            ):
+                if asked:
+                    raise ValueError(f"{name} is set, and a team plays, for which it is not built")
+
     def parameters(self) -> dict[str, Any]:
         """The hyperparameters as they stand, by name."""
         return {name: getattr(self, name) for name in self.parameters_class.model_fields}
@@ -255,6 +346,16 @@ class TextAlgorithmConfig(AlgorithmConfig):
             return str(self.model)
         env_config = json.dumps(self.env_config, sort_keys=True, default=str)
         return _resolve(str(self.model), self.env, env_config, self.response_format)
+
+    def model_of(self, module: str) -> str:
+        """Folder or Hugging Face name of a policy's model: its own folder in that of several.
+
+        Args:
+            module: The policy's id.
+        """
+        model = self.resolved_model()
+        own = Path(model, module)
+        return str(own) if (own / "config.json").is_file() else model
 
     def build_learner_group(
         self,

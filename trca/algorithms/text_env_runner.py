@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any
 
 import gymnasium
-import numpy as np
 import ray
 import torch
-from numpy.typing import NDArray
 from ray.rllib.core import (
     COMPONENT_RL_MODULE,
     DEFAULT_AGENT_ID,
-    DEFAULT_MODULE_ID,
 )
 from ray.rllib.env import INPUT_ENV_SPACES
 from ray.rllib.env.env_context import EnvContext
@@ -34,31 +31,21 @@ from ray.rllib.utils.metrics import (
     WEIGHTS_SEQ_NO,
 )
 
-from trca.algorithms.env_pool import find_annotation
+from trca.algorithms.env_pool import find_annotation, operators_of
 from trca.algorithms.prompting import engine_tokenizer, make_prompter
-from trca.algorithms.records import Rollout
+from trca.algorithms.records import Rollout, by_agent, episodes
 from trca.algorithms.rollout import GroupRequest, Limits, RolloutBatch, RolloutLoop
 from trca.algorithms.text_config import TextAlgorithmConfig
+from trca.envs.annotate import Operators
 from trca.envs.panel import Panel
 from trca.envs.responses import RESPONSE_FORMATS
+from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import Gold, MissingPartError
 from trca.policies.canary import Canary, ask, digest
 from trca.policies.engines import ENDPOINTS, ENGINES
 from trca.policies.engines.engine import Engine, EngineSpec, SamplingParams
-from trca.rubric.rewards import DEFAULT_LAMBDA, EpisodeRewards
-
-
-@dataclass(frozen=True)
-class Operators:
-    """The rubric operators of an environment.
-
-    Attributes:
-        ids: Their names, in library order.
-        categories: int8 (M,), 0 Evidence, 1 Invalidity, 2 Execution.
-    """
-
-    ids: tuple[str, ...]
-    categories: NDArray[np.int8]
+from trca.policies.engines.several import SeveralEngines
+from trca.rubric.rewards import DEFAULT_LAMBDA
 
 
 class TextEnvRunner(EnvRunner, Checkpointable):
@@ -119,6 +106,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             limits,
             None if config.engine in ENDPOINTS else self._open_engine,
             keep_final_prompts=bool(config.critic_kind),
+            module_of=config.module_of,
         )
 
     def sample(
@@ -142,13 +130,14 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         self._log(batch.rollouts)
         return batch
 
-    def canary(self) -> tuple[int, Canary]:
-        """Returns the number of this runner, and what its engine makes of the fixed prompt."""
-        loop = self.loop
-        sent = digest(self._weights or {})
-        return self.worker_index or 0, ask(
-            loop.engine, loop.tokenizer, self.config.temperature, sent
-        )
+    def canary(self) -> tuple[int, dict[str, Canary]]:
+        """Returns the number of this runner, and what each policy makes of the fixed prompt."""
+        loop, weights, canaries = self.loop, self._weights or {}, dict[str, Canary]()
+        for module in self.config.module_ids:
+            sent = digest(weights.get(module, {}))
+            tokenizer, temperature = loop.tokenizer, self.config.temperature
+            canaries[module] = ask(loop.engine, tokenizer, temperature, sent, module)
+        return self.worker_index or 0, canaries
 
     def panel(self, split: str) -> Panel:
         """Returns the tasks of a split, in order."""
@@ -173,14 +162,11 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         finally:
             env.close()
 
-    def operators(self) -> Operators:
-        """Returns the rubric operators of the environment; none where nothing judges."""
+    def operators(self) -> dict[str, Operators]:
+        """Returns the rubric operators of each agent; none where nothing judges it."""
         env = self._make_env(self.config.train_split)
         try:
-            if not env.has_wrapper_attr("judge"):
-                return Operators((), np.empty(0, np.int8))
-            library = env.get_wrapper_attr("judge").library
-            return Operators(tuple(library.ids), library.categories)
+            return dict(operators_of(env))
         finally:
             env.close()
 
@@ -191,7 +177,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
     def get_spaces(self) -> dict[str, Any]:
         """Returns the spaces: text in, text out."""
         spaces = (self.config.observation_space, self.config.action_space)
-        return {INPUT_ENV_SPACES: spaces, DEFAULT_MODULE_ID: spaces}
+        return {INPUT_ENV_SPACES: spaces} | dict.fromkeys(self.config.module_ids, spaces)
 
     def assert_healthy(self) -> None:
         """Checks that the runner was set up."""
@@ -211,7 +197,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         if self._weights is not None and self._check_component(
             COMPONENT_RL_MODULE, components, not_components
         ):
-            state[COMPONENT_RL_MODULE] = {DEFAULT_MODULE_ID: self._weights}
+            state[COMPONENT_RL_MODULE] = self._weights
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -224,9 +210,9 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         weights = state[COMPONENT_RL_MODULE]
         if isinstance(weights, ray.ObjectRef):
             weights = ray.get(weights)
-        self._weights, self.weights_version = weights[DEFAULT_MODULE_ID], version
+        self._weights, self.weights_version = dict(weights), version
         if "loop" in self.__dict__:
-            self.loop.engine.load_weights(self._weights, version)
+            self._load_weights(self.loop.engine)
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns the arguments that build this runner again."""
@@ -239,7 +225,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
     def _open_engine(self) -> Engine:
         config = self.config
         spec = EngineSpec(
-            config.resolved_model(),
+            "",
             dtype=config.dtype,
             device=str(self.device),
             max_tokens=config.max_prompt_tokens + config.max_new_tokens,
@@ -247,10 +233,20 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             lora_alpha=config.lora_alpha,
             options=config.engine_config,
         )
-        engine: Engine = ENGINES.get(config.engine)(spec)
+        engines: dict[str, Engine] = {
+            module: ENGINES.get(config.engine)(replace(spec, model=config.model_of(module)))
+            for module in config.module_ids
+        }
+        alone = len(engines) == 1
+        engine: Engine = next(iter(engines.values())) if alone else SeveralEngines(engines)
         if self._weights is not None:
-            engine.load_weights(self._weights, self.weights_version)
+            self._load_weights(engine)
         return engine
+
+    def _load_weights(self, engine: Engine) -> None:
+        weights: Any = self._weights
+        (first, *others) = self.config.module_ids
+        engine.load_weights(weights if others else weights[first], self.weights_version)
 
     def _make_env(self, split: str) -> gymnasium.Env[str, str]:
         context = EnvContext(
@@ -259,13 +255,11 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             num_workers=self.num_workers or 0,
         )
         env: gymnasium.Env[str, str] = self._env_creator(context)
-        annotation = find_annotation(env)
-        if annotation is not None:
-            annotation.rewards = EpisodeRewards(
-                annotation.judge.library.categories,
-                self.config.budgets,
-                getattr(self.config, "lambda_", DEFAULT_LAMBDA),
-            )
+        team = env.unwrapped
+        for judged in (find_annotation(env), team if isinstance(team, TeamEnv) else None):
+            if judged is not None:
+                lambda_ = getattr(self.config, "lambda_", DEFAULT_LAMBDA)
+                judged.reward_by(self.config.budgets, lambda_)
         return env
 
     def _log(self, rollouts: Sequence[Rollout]) -> None:
@@ -273,12 +267,15 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         log = self.metrics.log_value
         log(NUM_ENV_STEPS_SAMPLED, steps, reduce="sum")
         log(NUM_ENV_STEPS_SAMPLED_LIFETIME, steps, reduce="lifetime_sum", with_throughput=True)
-        log((NUM_AGENT_STEPS_SAMPLED, DEFAULT_AGENT_ID), steps, reduce="sum")
-        log((NUM_AGENT_STEPS_SAMPLED_LIFETIME, DEFAULT_AGENT_ID), steps, reduce="lifetime_sum")
-        log(NUM_EPISODES, len(rollouts), reduce="sum")
-        log(NUM_EPISODES_LIFETIME, len(rollouts), reduce="lifetime_sum")
+        for agent, own in (by_agent(rollouts) or {DEFAULT_AGENT_ID: []}).items():
+            count = sum(r.env_steps() for r in own)
+            log((NUM_AGENT_STEPS_SAMPLED, agent), count, reduce="sum")
+            log((NUM_AGENT_STEPS_SAMPLED_LIFETIME, agent), count, reduce="lifetime_sum")
+        played = episodes(rollouts)
+        log(NUM_EPISODES, len(played), reduce="sum")
+        log(NUM_EPISODES_LIFETIME, len(played), reduce="lifetime_sum")
         window = self.config.metrics_num_episodes_for_smoothing
-        for rollout in rollouts:
+        for rollout in played:
             episode_return = sum(step.reward for step in rollout.steps)
             log(EPISODE_RETURN_MEAN, episode_return, reduce="mean", window=window)
             log(EPISODE_LEN_MEAN, rollout.env_steps(), reduce="mean", window=window)

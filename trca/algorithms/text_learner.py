@@ -116,18 +116,15 @@ class _Pass(NamedTuple):
 
 
 class TextLearner(TorchLearner):
-    """Updates a language model on credited steps.
-
-    Attributes:
-        updates: Optimizer steps taken.
-    """
+    """Updates a language model on credited steps; of several policies, one after the other."""
 
     config: TextAlgorithmConfig
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)  # type: ignore[no-untyped-call]
-        self.updates = 0
-        self._compared = False
+        self._module_id = DEFAULT_MODULE_ID
+        self._updates: dict[str, int] = {}
+        self._compared: set[str] = set()
         self._replays = False
         self._terms: list[LossTerms] = []
         self._sums: list[tuple[float, float, float]] = []
@@ -140,7 +137,7 @@ class TextLearner(TorchLearner):
         settings = {name: getattr(self.config, name) for name in LossSettings.model_fields}
         self._settings = LossSettings(**settings)
         if self.distributed and not self._sharded:
-            for parameter in self._parameters:
+            for parameter in self._params.values():
                 torch.distributed.broadcast(parameter.data, src=0)
 
     def configure_optimizers_for_module(
@@ -148,10 +145,11 @@ class TextLearner(TorchLearner):
     ) -> None:
         """AdamW over the trainable parameters: the reference is frozen."""
         module: Any = self.module[module_id]
+        self._module_id = module_id
         parameters = [p for p in module.parameters() if p.requires_grad]
         optimizer = torch.optim.AdamW(
             self._in_groups(parameters),
-            lr=self.config.lr,
+            lr=self._lr,
             betas=tuple(self.config.adam_betas),
             weight_decay=self.config.weight_decay,
         )
@@ -168,7 +166,8 @@ class TextLearner(TorchLearner):
         """Trains ``num_epochs`` over this learner's rows.
 
         Args:
-            training_data: Its ``batch`` is this learner's `Rows`.
+            training_data: Its ``batch`` is this learner's `Rows`, or those of each policy by its
+                id, in the same order on all learners.
             timesteps: RLlib's counters.
             shuffle_key: Seed of the mini-batches; the same on all learners.
             kwargs: Ignored arguments of `LearnerGroup.update`.
@@ -180,6 +179,14 @@ class TextLearner(TorchLearner):
         self.before_gradient_based_update(timesteps=timesteps or {})
         self._weights_seq_no += 1
         given: Any = training_data.batch
+        for module_id, rows in given.items() if isinstance(given, dict) else [(None, given)]:
+            self._module_id = module_id or self._module_id
+            self._update_module(rows, shuffle_key)
+        self.after_gradient_based_update(timesteps=timesteps or {})
+        return self.metrics.reduce()
+
+    def _update_module(self, given: Rows, shuffle_key: Sequence[int]) -> None:
+        """Trains one policy on its rows."""
         if self.config.replay_size:
             self._replays = bool(self._over_learners([_any_replayed(given)], largest=True)[0])
         rows, mismatch = self._scored(given)
@@ -197,8 +204,6 @@ class TextLearner(TorchLearner):
             if not self._replays:
                 mismatch["mismatch_kl"] = updates[0]["approx_kl"] if updates else math.nan
         self._log_updates(updates, mismatch, len(rows) * self.config.num_epochs)
-        self.after_gradient_based_update(timesteps=timesteps or {})
-        return self.metrics.reduce()
 
     def compute_loss_for_module(  # type: ignore[override]
         self,
@@ -220,35 +225,51 @@ class TextLearner(TorchLearner):
         self._terms.append(terms)
         return terms.loss
 
-    def score_canary(self, prompt_ids: Any, ids: Any) -> Sent:
+    @property
+    def updates(self) -> int:
+        """Optimizer steps taken, of the policy that was trained last."""
+        return self._updates.get(self._module_id, 0)
+
+    @updates.setter
+    def updates(self, number: int) -> None:
+        self._updates[self._module_id] = number
+
+    def score_canary(self, prompt_ids: Any, ids: Any, module_id: str | None = None) -> Sent:
         """Scores what an engine sampled after a push; all learners take part.
 
         Args:
             prompt_ids: int32 (P,), the fixed prompt.
             ids: int32 (R,), the answer.
+            module_id: The policy, where there are several.
         """
+        self._module_id = module_id or self._module_id
         with torch.no_grad():
             out = self._forward(one_response(prompt_ids, ids, self._device), reference=False)
-        module: Any = self.module[DEFAULT_MODULE_ID]
+        module: Any = self._policy
         logprobs = out["logprobs"].cpu().numpy()
         return Sent(self._weights_seq_no, module.sent, module.dtype, logprobs)
 
-    def score_rows(self, rows: Rows, reference: bool = False) -> NDArray[np.float32]:
+    def score_rows(
+        self, rows: Rows, reference: bool = False, module_id: str | None = None
+    ) -> NDArray[np.float32]:
         """Scores response tokens without a gradient; all learners take part.
 
         Args:
             rows: This learner's rows; their action tokens are scored.
             reference: Whether the frozen reference scores.
+            module_id: The policy, where there are several.
 
         Returns:
             float32 (sum of R,), log-probabilities; 0 where a token is none of the action.
         """
+        self._module_id = module_id or self._module_id
         return self._score(rows, reference)
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """RLlib's state and the number of updates, which the warm-up goes by."""
         state: dict[str, Any] = super().get_state(*args, **kwargs)
-        return {**state, "updates": self.updates}
+        several = len(self._module_ids) > 1
+        return {**state, "updates": dict(self._updates) if several else self.updates}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restores a state, an older one too.
@@ -261,7 +282,8 @@ class TextLearner(TorchLearner):
         self._weights_seq_no = max(0, self._weights_seq_no)
         if own > 0:
             self._weights_seq_no = max(own, self._weights_seq_no) + 1
-        self.updates = state.get("updates", self.updates)
+        updates = state.get("updates", {})
+        self._updates |= updates if isinstance(updates, dict) else {self._module_id: updates}
 
     def snapshot(self) -> tuple[bool, dict[str, Any]]:
         """Copies what updates have changed, of this learner's shares.
@@ -271,18 +293,20 @@ class TextLearner(TorchLearner):
         """
         return True, {
             "tensors": copies(self._training_tensors()),
-            "updates": self.updates,
-            "compared": self._compared,
+            "updates": dict(self._updates),
+            "compared": set(self._compared),
             WEIGHTS_SEQ_NO: self._weights_seq_no,
             COMPONENT_METRICS_LOGGER: self.metrics.get_state(),
         }
 
     def resume(self, snapshot: dict[str, Any]) -> None:
         """Goes on from a `snapshot` of a learner with the same share."""
-        if len(snapshot["tensors"]) > len(self._parameters):
-            make_moments(self._trained, self.get_optimizer(DEFAULT_MODULE_ID))
+        for module_id in self._module_ids:
+            self._module_id = module_id
+            if len(self._of_module(snapshot["tensors"])) > len(self._parameters):
+                make_moments(self._trained, self.get_optimizer(module_id))
         fill(self._training_tensors(), snapshot["tensors"])
-        self.updates, self._compared = snapshot["updates"], snapshot["compared"]
+        self._updates, self._compared = snapshot["updates"], snapshot["compared"]
         self._weights_seq_no = snapshot[WEIGHTS_SEQ_NO]
         self.metrics.set_state(snapshot[COMPONENT_METRICS_LOGGER])
 
@@ -303,7 +327,7 @@ class TextLearner(TorchLearner):
         shards = Path(path) / SHARDS
         if shards.is_dir():
             if has_moments(shards):
-                make_moments(self._model, self.get_optimizer(DEFAULT_MODULE_ID))
+                make_moments(self._model, self.get_optimizer(self._module_id))
             load_shards(self._training_tensors(), shards)
         super().restore_from_path(path, **kwargs)
 
@@ -335,7 +359,36 @@ class TextLearner(TorchLearner):
             split_moments(optimizer, of_one["state"]["state"])
 
     def _training_tensors(self) -> dict[str, Tensor]:
-        return training_tensors(self._trained, self.get_optimizer(DEFAULT_MODULE_ID))
+        ids = self._module_ids
+        if len(ids) == 1:
+            return training_tensors(self._trained, self.get_optimizer(self._module_id))
+        tensors: dict[str, Tensor] = {}
+        for module_id in ids:
+            self._module_id = module_id
+            own = training_tensors(self._trained, self.get_optimizer(module_id))
+            tensors |= {f"{module_id}/{name}": tensor for name, tensor in own.items()}
+        return tensors
+
+    def _of_module(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Those of the training tensors that are of the present policy."""
+        if len(self._module_ids) == 1:
+            return tensors
+        return {k: v for k, v in tensors.items() if k.startswith(f"{self._module_id}/")}
+
+    @property
+    def _module_ids(self) -> list[str]:
+        """All policies, in order."""
+        return sorted(self.module.keys())
+
+    @property
+    def _policy(self) -> Any:
+        """The policy that is trained or scored now."""
+        return self.module[self._module_id]
+
+    @property
+    def _lr(self) -> float:
+        """Its full learning rate."""
+        return float(self.config.policy_lr.get(self._module_id, self.config.lr))
 
     @property
     def _trained(self) -> Any:
@@ -344,8 +397,7 @@ class TextLearner(TorchLearner):
 
     @property
     def _model(self) -> Any:
-        module: Any = self.module[DEFAULT_MODULE_ID]
-        return module.model
+        return self._policy.model
 
     def _make_modules_ddp_if_necessary(self) -> None:
         """No wrapper: `_update_minibatch` adds the gradients up."""
@@ -362,7 +414,8 @@ class TextLearner(TorchLearner):
 
     @property
     def _parameters(self) -> list[torch.nn.Parameter]:
-        parameters: Any = self._params.values()
+        optimizer = self.get_optimizer(self._module_id)
+        parameters: Any = [self._params[ref] for ref in self._optimizer_parameters[optimizer]]
         return list(parameters)
 
     def _scored(self, rows: Rows) -> tuple[Rows, dict[str, float] | None]:
@@ -403,7 +456,7 @@ class TextLearner(TorchLearner):
         Returns:
             Metrics of the mini-batch; None where no learner's rows have a counted token.
         """
-        optimizer = self.get_optimizer(DEFAULT_MODULE_ID)
+        optimizer = self.get_optimizer(self._module_id)
         optimizer.zero_grad(set_to_none=True)
         self._terms.clear()
         self._sums.clear()
@@ -415,7 +468,7 @@ class TextLearner(TorchLearner):
                 (0.0 * out["logprobs"].sum()).backward()
                 continue
             loss = self.compute_loss_for_module(
-                module_id=DEFAULT_MODULE_ID,
+                module_id=self._module_id,
                 config=self.config,
                 batch=self._loss_inputs(micro, batch, factor),
                 fwd_out=out,
@@ -429,9 +482,10 @@ class TextLearner(TorchLearner):
             self._sums.append((*shares, float(len(batch.targets))))
         metrics, counted = self._measured()
         if counted:
-            if not (self._compared or self._replays or self.config.recompute_logprobs):
+            compared = self._module_id in self._compared
+            if not (compared or self._replays or self.config.recompute_logprobs):
                 self._check_mismatch(metrics["approx_kl"])
-            self._compared = True
+            self._compared.add(self._module_id)
         self._learn_values(rows, factor)
         self._add_up_gradients(bool(counted))
         norm, others = self._clip_gradients()
@@ -455,7 +509,7 @@ class TextLearner(TorchLearner):
 
     def _set_lr(self, optimizer: Any, share: float) -> None:
         """Sets the learning rate to a share of the full one, while it warms up."""
-        self._set_optimizer_lr(optimizer, self.config.lr * share)
+        self._set_optimizer_lr(optimizer, self._lr * share)
 
     def _learn_values(self, rows: Rows, factor: float) -> None:
         """Adds the gradients of a critic; there is none here."""
@@ -469,7 +523,7 @@ class TextLearner(TorchLearner):
         return float(gathered(torch.nn.utils.clip_grad_norm_(parameters, limit)))
 
     def _check_mismatch(self, mismatch: float) -> None:
-        module: Any = self.module[DEFAULT_MODULE_ID]
+        module: Any = self._policy
         bound = DTYPES[module.dtype].mismatch
         if mismatch > bound:
             raise RuntimeError(
@@ -505,7 +559,7 @@ class TextLearner(TorchLearner):
         return rows.action if not self._settings.kl_coeff_format else np.ones_like(rows.action)
 
     def _forward(self, batch: TokenBatch, reference: bool) -> dict[str, Tensor]:
-        module: Any = self.module[DEFAULT_MODULE_ID]
+        module: Any = self._policy
         with module.network(reference) as model, last_mlp_at(model, batch.row, batch.position):
             out: dict[str, Tensor] = module.score(
                 input_ids=batch.input_ids,
@@ -593,10 +647,10 @@ class TextLearner(TorchLearner):
             means["ratio_max"] = max(u["ratio_max"] for u in updates)
         means["skipped_updates"] = sum(u["skipped_updates"] for u in updates)
         means |= mismatch
-        means["lr"] = self._get_optimizer_lr(self.get_optimizer(DEFAULT_MODULE_ID))
-        self.metrics.log_dict(means, key=DEFAULT_MODULE_ID, reduce="mean", window=1)
-        trained = (DEFAULT_MODULE_ID, NUM_MODULE_STEPS_TRAINED)
-        lifetime = (DEFAULT_MODULE_ID, NUM_MODULE_STEPS_TRAINED_LIFETIME)
+        means["lr"] = self._get_optimizer_lr(self.get_optimizer(self._module_id))
+        self.metrics.log_dict(means, key=self._module_id, reduce="mean", window=1)
+        trained = (self._module_id, NUM_MODULE_STEPS_TRAINED)
+        lifetime = (self._module_id, NUM_MODULE_STEPS_TRAINED_LIFETIME)
         self.metrics.log_value(trained, rows, reduce="sum")
         self.metrics.log_value(lifetime, rows, reduce="lifetime_sum")
 

@@ -33,12 +33,14 @@ class Report:
     @classmethod
     def of(cls, panel: Panel, evaluations: Mapping[int, Evaluation]) -> Report:
         """The report of evaluations of a panel, by seed."""
+        from trca.algorithms.records import episodes
+
         outcomes: list[Outcome] = []
         types: dict[str, str] = {}
         played = (rollout for each in evaluations.values() for rollout in each.rollouts)
         scored = any(rollout.score != rollout.won for rollout in played)
         for seed, evaluation in evaluations.items():
-            for rollout in evaluation.rollouts:
+            for rollout in episodes(evaluation.rollouts):
                 types[rollout.task_id] = rollout.task_type
                 outcomes.append(
                     Outcome(

@@ -52,6 +52,7 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
     """
     from torch.utils.tensorboard import SummaryWriter
 
+    from trca.algorithms.records import episodes
     from trca.policies.models import load_tokenizer
 
     first = run.last_iteration()
@@ -84,7 +85,7 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
             before = rows[-1] if rows else {"trajectories": 0, "env_steps": 0}
             row = {
                 "iteration": iteration,
-                "trajectories": before["trajectories"] + len(algorithm.rollouts),
+                "trajectories": before["trajectories"] + len(episodes(algorithm.rollouts)),
                 "env_steps": before["env_steps"] + sum(r.env_steps() for r in algorithm.rollouts),
                 "seconds": time.monotonic() - start,
                 **flatten(result),

@@ -77,7 +77,7 @@ def digest(weights: Mapping[str, Any]) -> str:
     return total.hexdigest()[:16]
 
 
-def ask(engine: Engine, tokenizer: Any, temperature: float, sent: str) -> Canary:
+def ask(engine: Engine, tokenizer: Any, temperature: float, sent: str, module: str = "") -> Canary:
     """Lets an engine answer the fixed prompt.
 
     Args:
@@ -85,9 +85,10 @@ def ask(engine: Engine, tokenizer: Any, temperature: float, sent: str) -> Canary
         tokenizer: Its tokenizer.
         temperature: Temperature of training.
         sent: Digest of the weights that came last.
+        module: Id of the policy, where the engine has several.
     """
     prompt = np.array(tokenizer.encode(_TEXT)[:_PROMPT], dtype=np.int32)
-    future = engine.submit(Request(prompt, 0), SamplingParams(temperature, _ANSWER))
+    future = engine.submit(Request(prompt, 0, module), SamplingParams(temperature, _ANSWER))
     engine.flush()
     said = future.result()
     return Canary(engine.version, sent, prompt, said.ids, said.logprobs)

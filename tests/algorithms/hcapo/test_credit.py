@@ -12,6 +12,7 @@ from trca.algorithms import HCAPOConfig
 from trca.algorithms.credit import CREDIT_RULES
 from trca.algorithms.hcapo.hindsight import HINDSIGHT_LOGPROBS, note
 from trca.algorithms.records import StepBatch
+from trca.envs.text_env import DEFAULT_AGENT
 
 hcapo = CREDIT_RULES.get("hcapo")
 BATCH = step_batch([2, 2], [0, 0], [0, 1, 0, 0], [0, 1, 0, 1])
@@ -100,7 +101,7 @@ def test_the_policy_is_asked_with_the_end_of_the_rollout_in_its_prompt(make_conf
     algorithm.train()
     rollouts = algorithm.rollouts
     assert {r.won for r in rollouts} == {True, False}
-    batch = StepBatch.from_rollouts(rollouts, algorithm._operators.categories)
+    batch = StepBatch.from_rollouts(rollouts, algorithm._operators[DEFAULT_AGENT].categories)
     found = HINDSIGHT_LOGPROBS(algorithm._sources(rollouts), batch)
     tokenizer = algorithm.env_runner_group.local_env_runner.loop.tokenizer
     row = 0

@@ -57,7 +57,7 @@ def test_the_last_subgoal_that_could_be_read_stands_in_the_prompt(trained):
 def test_the_rule_reads_plans_and_credits_each_part(trained):
     algorithm, *_ = trained
     config, rollouts = algorithm.config, algorithm.rollouts
-    batch = StepBatch.from_rollouts(rollouts, algorithm._operators.categories)
+    batch = StepBatch.from_rollouts(rollouts, algorithm._operators["default_agent"].categories)
     sources = algorithm._sources(rollouts)
     read = {name: READS.get(name)(sources, batch) for name in ("plans", "values")}
     steps = [step for rollout in rollouts for step in rollout.steps]

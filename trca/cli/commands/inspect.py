@@ -69,7 +69,8 @@ def _list(rollouts: Iterator[Rollout], path: Path) -> None:
         breakthrough = sum(step.breakthrough for step in rollout.steps)
         console.print(
             f"{number:>4}  {'won ' if rollout.won else 'lost'}  {len(rollout.steps):>3} steps"
-            f"  r^F {foundational:+.2f}  r^B {breakthrough:+.2f}  {rollout.task_id}",
+            f"  r^F {foundational:+.2f}  r^B {breakthrough:+.2f}"
+            f"{f'  {rollout.agent_id}' if rollout.turns else ''}  {rollout.task_id}",
             markup=False,
         )
 
@@ -87,7 +88,9 @@ def _show(rollout: Rollout, settings: RunSettings) -> None:
 
     print_task(rollout.task_id, rollout.task_type)
     reasons = Reasons(settings) if rollout.operators else None
-    if reasons is not None and not reasons.knows(rollout):
+    if rollout.turns and reasons is not None and not reasons.knows(rollout):
+        reasons = None  # a role that speaks has operators of messages too
+    elif reasons is not None and not reasons.knows(rollout):
         console.print("The rubric library has changed since: no reasons are given.", style="red")
         reasons = None
     told = reasons.of(rollout) if reasons else []

@@ -28,10 +28,12 @@ class Request:
         prompt_ids: int32 of shape (P,).
         seed: Seed of this request's own random stream. The same seed, prompt and weights give the
             same completion whatever else is in the batch.
+        module: Id of the policy that is asked; one engine has one policy and does not look.
     """
 
     prompt_ids: NDArray[np.int32]
     seed: int
+    module: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +94,12 @@ class EngineSpec:
 
 
 class Engine(Protocol):
-    """Generates completions with one version of the policy's weights.
+    """Generates completions with one version of the policy's weights."""
 
-    Attributes:
-        version: Version of the weights.
-    """
-
-    version: int
+    @property
+    def version(self) -> int:
+        """Version of the weights."""
+        ...
 
     def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
         """Starts a completion. An error of the request or of the engine goes into the future."""
