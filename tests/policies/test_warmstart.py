@@ -81,3 +81,23 @@ def test_without_plans_the_same_is_demonstrated_and_no_subgoal_is_asked_for():
     )
     assert [e.action for e in plain] == [e.action for e in planned]
     assert not any(e.subgoal or e.switch or "subgoal" in e.prompt for e in plain)
+
+
+@pytest.mark.parametrize(
+    ("name", "team", "deliberate"),
+    [
+        ("alfworld", "alfworld_planner", ()),
+        ("webshop", "webshop_planner", ()),
+        ("searchqa", "searchqa_searcher", ("answer",)),
+    ],
+)
+def test_a_team_is_demonstrated_too(name: str, team: str, deliberate: tuple[str, ...]) -> None:
+    env = make(name, team=team)
+    roles = env.unwrapped.agents  # type: ignore[attr-defined]
+    examples = demonstrate([env], 0.3, 60, 0, 0, lambda *_: None, deliberate)
+    heard = [example for example in examples if f"\n{roles[0]}: " in example.prompt]
+    assert 0 < len(heard) < len(examples)
+    if name == "searchqa":
+        assert any(example.action.startswith("tell[") for example in examples)
+        assert {example.action.partition("[")[0] for example in heard} == {"answer"}
+    env.close()

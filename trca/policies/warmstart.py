@@ -94,8 +94,12 @@ def demonstrate(
         while not over:
             prompt = _prompt(inner, info, observation, past, history_length, subgoal)
             before = subgoal
-            if draw.random() < randomness and info["admissible_actions"]:
-                action = _random_action(inner, info["admissible_actions"], deliberate, draw)
+            admissible = info["admissible_actions"]
+            in_turn = "agent" in info  # some role of a team may have nothing but deliberate actions
+            if in_turn and all(action.startswith(deliberate) for action in admissible):
+                admissible = []
+            if draw.random() < randomness and admissible:
+                action = _random_action(inner, admissible, deliberate, draw)
             else:
                 action, subgoal = inner.demonstrator_action(), ""
             if plans:
