@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The commands a demanding new user tries, the wrong ones too, with all they print in one file.
 #
-#   benchmarks/tour.sh [FOLDER]     some 65 commands, most of them seconds; writes FOLDER/tour.txt
+#   benchmarks/tour.sh [FOLDER]     some 75 commands, most of them seconds; writes FOLDER/tour.txt
 #
 # A pipe and a terminal (a pseudo-terminal by script(1)), 80 and 60 columns wide. TOUR_MODEL is the
 # model of its short runs; the default is a small random one, so that nothing is built first.
@@ -134,6 +134,16 @@ pipe 80 "ls outputs/quickstart | grep evaluation"
 pipe 80 "trca evaluate outputs/quickstart --config webshop"
 pipe 80 "trca evaluate outputs/quickstrat"
 
+chapter "Look back"
+pipe 80 "trca diagnose outputs/quickstart"
+terminal 60 "trca diagnose outputs/quickstart"
+pipe 80 "trca recredit outputs/quickstart --credit gigpo"
+pipe 80 "trca recredit outputs/quickstart --credit gipgo"
+pipe 80 "trca compare outputs/quickstart outputs/in_a_terminal"
+pipe 80 "trca compare outputs/quickstart outputs/nothing"
+pipe 80 "trca report outputs/quickstart outputs/in_a_terminal --by credit"
+pipe 80 "trca evaluate outputs/quickstart --panel offical-134"
+
 chapter "Export and move"
 pipe 80 "trca export outputs/quickstart --to 'my policy'"
 pipe 80 "head -30 'my policy/README.md'"
@@ -145,6 +155,7 @@ mv hidden.py rule.py
 
 chapter "Sweeps"
 pipe 80 "trca sweep sweeps/lambda --dry-run"
+pipe 80 "trca sweep sweeps/budgets --dry-run"
 pipe 80 "trca sweep algorithms.yaml $trial"
 pipe 80 "trca sweep sweep.yaml $trial"
 pipe 80 "ls outputs/sweep outputs/sweep/trials; cat outputs/sweep/status.json"
