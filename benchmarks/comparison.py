@@ -73,8 +73,11 @@ OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
         {"lr": 8e-4, **_budgets(0.1)},
         {"lr": 4e-4, **_budgets(0.5), "budget_schedule": "group_success"},
     ],
-    # V^H alone carries success back to earlier subgoals: it has to be learned as fast as the policy
-    "HiPER": [{"lr": lr, "critic_lr": 1e-3} for lr in (2e-4, 4e-4, 8e-4)],
+    # At the default rate, for large models, a tiny critic stays blind.
+    **{
+        name: [{"lr": lr, "critic_lr": 1e-3} for lr in (2e-4, 4e-4, 8e-4)]
+        for name in ("TurnPPO", "HiPER")
+    },
 }
 """Trials of algorithms with more to choose than a learning rate."""
 
