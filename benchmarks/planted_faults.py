@@ -745,8 +745,8 @@ FAULTS = (
     Fault(
         "context taken after the action",
         "algorithms/rollout.py",
-        'context=str(info["context"])',
-        'context=str(info["next_context"])',
+        "        context=str(ended.context),",
+        "        context=str(ended.next_context),",
         LEARNING,
     ),
     Fault(
@@ -759,8 +759,8 @@ FAULTS = (
     Fault(
         "the run's budgets do not reach the environment",
         "algorithms/text_env_runner.py",
-        "                self.config.budgets,",
-        "                None,",
+        "judged.reward_by(self.config.budgets, lambda_)",
+        "judged.reward_by(None, lambda_)",
         LEARNING,
     ),
     Fault(
@@ -780,15 +780,15 @@ FAULTS = (
     Fault(
         "a lost group scored zero",
         "algorithms/rollout.py",
-        "done = [e.rollout for e in own if e.rollout is not None and e.done]",
-        "done = [e.rollout for e in own if e.rollout is not None]",
+        "done = [e for e in own if e.done]",
+        "done = list(own)",
         LEARNING,
     ),
     Fault(
         "one seed for all rollouts of a group",
         "algorithms/rollout.py",
-        "turn = (episode.request.group, episode.index, len(episode.rollout.steps))",
-        "turn = (episode.request.group, len(episode.rollout.steps))",
+        "turn = (episode.request.group, episode.index, episode.turns)",
+        "turn = (episode.request.group, episode.turns)",
         LEARNING,
     ),
     Fault(
@@ -801,16 +801,16 @@ FAULTS = (
     Fault(
         "weights pushed a version late",
         "algorithms/text_env_runner.py",
-        "        self._weights, self.weights_version = weights[DEFAULT_MODULE_ID], version",
-        "        late, self._late = getattr(self, '_late', None), weights[DEFAULT_MODULE_ID]\n"
+        "        self._weights, self.weights_version = dict(weights), version",
+        "        late, self._late = getattr(self, '_late', None), dict(weights)\n"
         "        self._weights, self.weights_version = late or self._late, version",
         LEARNING,
     ),
     Fault(
         "weights never pushed",
         "algorithms/text_env_runner.py",
-        "self.loop.engine.load_weights(self._weights, version)",
-        "pass",
+        "            self._load_weights(self.loop.engine)",
+        "            pass",
         LEARNING,
     ),
     # Rows

@@ -248,7 +248,7 @@ def test_two_iterations_with_a_critic_and_a_checkpoint_between(make_config, tmp_
     assert second["explained_variance"] != 0.0
     whole = straight.learner_group.get_weights()[DEFAULT_MODULE_ID]
     assert {name.partition("/")[0] for name in whole if "/" in name} == {"critic"}
-    pushed = straight.env_runner_group.local_env_runner._weights
+    pushed = straight.env_runner_group.local_env_runner._weights[DEFAULT_MODULE_ID]
     assert pushed.keys() == {name for name in whole if not name.startswith("critic/")}
     straight.stop()
     resumed = TurnPPO.from_checkpoint(path)

@@ -12,7 +12,15 @@ def evaluation(*scores):
     """What an evaluation holds for a report; a rollout is won at score 1."""
     rollouts = [
         SimpleNamespace(
-            task_id=f"t{k}", task_type="mug", won=score == 1.0, score=score, steps=[], measures={}
+            task_id=f"t{k}",
+            task_type="mug",
+            won=score == 1.0,
+            score=score,
+            steps=[],
+            measures={},
+            group=k,
+            index=0,
+            agent_id="default_agent",
         )
         for k, score in enumerate(scores)
     ]

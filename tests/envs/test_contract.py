@@ -19,7 +19,7 @@ from gymnasium.spaces import Text
 from gymnasium.utils.env_checker import check_env
 
 from trca.envs import Adapter, Outcome, TextEnv, make, register
-from trca.envs.registration import ENVIRONMENTS, PACKAGED, arguments, canonical, env_class
+from trca.envs.registration import PACKAGED, arguments, canonical, env_class
 from trca.envs.text_env import MissingPartError
 from trca.rubric import RubricLibrary
 
@@ -113,7 +113,7 @@ class Plain(gymnasium.Env[str, str]):
 
 register("test/Coin-v0", Coin)
 register("test/Plain-v0", Plain)
-IDS = [*ENVIRONMENTS.names()]
+IDS = [*PACKAGED, "test/Coin-v0", "test/Plain-v0"]
 RESET_KEYS = {
     *("task_id", "split", "task_type", "task", "admissible_actions", "context", "memory"),
 }
