@@ -29,6 +29,7 @@ def free_port() -> int:
 def cluster() -> Iterator[None]:
     import ray
 
+    ray.shutdown()  # RLlib starts one where a test that asks for none builds an algorithm
     with TemporaryDirectory(prefix="ray") as folder:  # short: Ray's sockets lie in it
         ray.init(
             num_cpus=6,

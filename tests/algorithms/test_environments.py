@@ -20,6 +20,7 @@ def test_the_evaluated_split_is_the_default_of_the_environment():
     assert default_split("alfworld", {}) == "valid_seen"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_a_class_out_of_a_file_trains_by_its_id_on_a_remote_env_runner(make_config, tmp_path):
     file = tmp_path / "mine.py"

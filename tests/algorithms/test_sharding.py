@@ -156,6 +156,7 @@ def moments(learner, parameter):
     return state["exp_avg"], state["exp_avg_sq"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"lora_rank": 4}], ids=["plain", "lora"])
 def test_the_checkpoint_of_two_learners_goes_on_with_three_and_with_one(
     make_config, tmp_path, settings

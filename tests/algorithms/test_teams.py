@@ -29,6 +29,8 @@ from trca.algorithms.rows import join_roles
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.models import load_model
 
+pytestmark = pytest.mark.usefixtures("cluster")
+
 TEAM = """
 names: [numbered]
 roles:
@@ -130,6 +132,7 @@ def test_a_record_of_the_only_agent_says_nothing_of_teams(make_config: Any) -> N
     runner.stop()
 
 
+@pytest.mark.slow
 def test_credit_of_a_role_does_not_depend_on_the_other(make_team: Callable[..., Any]) -> None:
     algorithm = make_team().build_algo()
     try:
@@ -218,6 +221,7 @@ def test_rllibs_own_settings_say_which_policy_acts_and_learns(
         algorithm.stop()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_holds_every_policy(make_team: Callable[..., Any], tmp_path: Path) -> None:
     config = make_team(role_policies="own")
     algorithm = config.build_algo()
@@ -243,6 +247,7 @@ def test_a_checkpoint_holds_every_policy(make_team: Callable[..., Any], tmp_path
         again.stop()
 
 
+@pytest.mark.slow
 def test_each_policy_is_exported_and_plays_again(
     make_team: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -265,6 +270,7 @@ def test_each_policy_is_exported_and_plays_again(
         assert [s.response for s in one.steps] == [s.response for s in other.steps]
 
 
+@pytest.mark.slow
 def test_each_policy_has_an_adapter_of_its_own(make_team: Callable[..., Any]) -> None:
     pytest.importorskip("peft")
     config = make_team(role_policies="own", lora_rank=2, policy_lr={"planner": 1e-2})

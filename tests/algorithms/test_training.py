@@ -176,6 +176,7 @@ def test_iterations_without_any_rollout_are_skipped_and_then_stop_training(make_
     algorithm.stop()
 
 
+@pytest.mark.slow
 def test_any_number_of_learners_gives_the_same_weights(make_config):
     results = []
     for learners in (0, 2):

@@ -73,6 +73,7 @@ def model(tmp_path_factory):
     return taught(tmp_path_factory.mktemp("react"), tokenizer, rows)
 
 
+@pytest.mark.slow
 def test_react_and_reflexion_play_whole_episodes_at_a_real_server(folder, model, free_port):
     # An even task takes two steps: with one, whatever the model samples, Reflexion tries again.
     plays = {"react": 4, "reflexion": 1}
@@ -101,6 +102,7 @@ def test_react_and_reflexion_play_whole_episodes_at_a_real_server(folder, model,
     assert_no_key(folder, result)
 
 
+@pytest.mark.slow
 def test_a_model_of_this_machine_plays_as_an_agent_too(folder, model):
     result = evaluate(str(model), "--agent=react", "--set=max_prompt_tokens=900", "--tasks=2")
     assert result.exit_code == 0, result.output

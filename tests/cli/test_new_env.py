@@ -44,6 +44,7 @@ def test_another_name_stands_in_every_place(package):
     assert library.environment == "TowerOfIce"
 
 
+@pytest.mark.slow
 def test_its_own_tests_pass(package):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=package, env={**os.environ}, capture_output=True, text=True)

@@ -104,7 +104,7 @@ def by_definition(response):
 
 
 @given(texts)
-@settings(max_examples=8_000, deadline=None, phases=[Phase.generate])
+@settings(max_examples=2_000, deadline=None, phases=[Phase.generate])
 def test_any_mixture_of_tags_is_read_as_defined(response):
     reading, defined = read_plan(response), by_definition(response)
     if defined is None:
@@ -117,7 +117,7 @@ words = st.text(min_size=1, max_size=30).filter(lambda text: text.strip() and "<
 
 
 @given(st.booleans(), words, words)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_what_is_written_is_read_back(switch, subgoal, action):
     subgoal = subgoal.replace(">", "?")
     reading = read_plan(write_plan(switch, subgoal, action))

@@ -59,7 +59,7 @@ def by_definition(response):
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
-@settings(max_examples=8_000, deadline=None, phases=[Phase.generate])
+@settings(max_examples=2_500, deadline=None, phases=[Phase.generate])
 def test_any_mixture_of_tags_is_read_as_defined(response):
     assert read_action(response).action == by_definition(response)
 

@@ -8,6 +8,7 @@ from trca.algorithms import HiPERConfig
 pytestmark = pytest.mark.usefixtures("cluster")
 
 
+@pytest.mark.slow
 def test_success_rises(make_config, planner):
     algorithm = make_config(
         HiPERConfig,
