@@ -77,7 +77,8 @@ def test_a_node_that_goes_one_that_comes_and_a_full_object_store_cost_no_rollout
         assert result["missing_rollouts"] == 0
         assert tokens_of(algorithm.rollouts) == tokens_of(alone.rollouts)
         lost = [(i.kind, i.action) for i in algorithm.incidents]
-        assert lost == ([("env runner", "retried")] if change == "goes" else [])
+        # Ray may notice that the node has gone before its runner is asked: then nothing is lost.
+        assert lost == [] or (change, lost) == ("goes", [("env runner", "retried")])
         healthy.append(result["fault_tolerance"]["num_healthy_workers"])
     assert healthy == [2, 1, 1, 2, 2]
     ray.kill(hoard)

@@ -39,6 +39,7 @@ def browser():
 def page(browser):
     """A page that takes no error, and nothing from elsewhere."""
     opened = browser.new_page(viewport={"width": 1400, "height": 900})
+    opened.set_default_timeout(120_000)  # a busy machine is slow, and that is no fault
     errors, requests = [], []
     opened.on("pageerror", lambda error: errors.append(str(error)))
     opened.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
@@ -57,7 +58,7 @@ def serving(*arguments):
     try:
         yield server.stdout.readline().strip()
         server.send_signal(signal.SIGINT)
-        _, said = server.communicate(timeout=60)
+        _, said = server.communicate(timeout=120)
         assert server.returncode == 0, said
         assert "Traceback" not in said
     finally:
