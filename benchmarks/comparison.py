@@ -31,7 +31,7 @@ import numpy as np
 
 from trca.algorithms import ALGORITHMS
 from trca.cli.curve import column, draw_comparison, moving_mean
-from trca.cli.tables import half_width
+from trca.cli.tables import half_width, over_tasks
 from trca.common.files import write_text
 from trca.tune_configs.files import read
 
@@ -215,19 +215,8 @@ def cell(values: Sequence[float], count: bool) -> str:
 
 def leads(first: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
     """Mean difference, paired by panel, and its 95% bootstrap interval over panels (percentile)."""
-    from scipy.stats import bootstrap
-
     differences = np.subtract(first, other)
-    if len(differences) < 2 or not differences.any():
-        return (float(differences.mean()),) * 3
-    found = bootstrap(
-        (differences,),
-        np.mean,
-        n_resamples=10_000,
-        method="percentile",
-        rng=np.random.default_rng(0),
-    ).confidence_interval
-    return float(differences.mean()), float(found.low), float(found.high)
+    return float(differences.mean()), *over_tasks(differences.tolist())
 
 
 def table(runs: Mapping[str, Sequence[Rows]]) -> str:

@@ -1,6 +1,7 @@
 """The plan against what is there: the bytes of real learners and engines, and all presets."""
 
 import re
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -85,6 +86,22 @@ def test_a_critic_is_counted_by_hand(settings, parameters):
     assert with_critic["models being read"] - alone["models being read"] == 2 * 4 * parameters
 
 
+@contextmanager
+def saved_for_backward(model):
+    """Bytes of what a pass keeps for the backward pass, by storage, without the weights."""
+    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    alive = {}
+
+    def keep(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            alive[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        yield alive
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"critic": "own"}, {"critic": "own", "lora_rank": 4}, {"critic": "trunk", "lora_rank": 4}],
@@ -109,17 +126,8 @@ def test_what_a_critic_holds_is_what_the_plan_counts(settings):
         there += moments["exp_avg"].nbytes + moments["exp_avg_sq"].nbytes
     needs = learner(settings, Shape.of(settings))
     assert needs.held["critic, with gradients and AdamW state"] == there
-    held_by_weights = {p.untyped_storage().data_ptr() for p in module.parameters()}
-    alive = {}
-
-    def keep(tensor):
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in held_by_weights:
-            alive[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
     place = torch.arange(4)
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with saved_for_backward(module) as alive:
         module.values(input_ids=torch.zeros((4, 128), dtype=torch.int64), row=place, position=place)
     assert 0 < sum(alive.values()) < sum(needs.computing.values())
 
@@ -142,16 +150,7 @@ def test_activations_are_those_that_are_alive_after_a_forward_pass():
     )
     shape = Shape.of(settings)
     model = load_model(settings.algorithm_config().resolved_model(), "float32").model
-    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    alive = {}
-
-    def keep(tensor):
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            alive[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with saved_for_backward(model) as alive:
         out = model(input_ids=torch.zeros((4, 256), dtype=torch.int64), use_cache=False)
     estimate = learner(settings, shape).computing["all layers"]
     assert out.last_hidden_state.requires_grad

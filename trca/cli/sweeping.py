@@ -23,7 +23,7 @@ import numpy as np
 
 from trca.cli.curve import draw_comparison, panel_words
 from trca.cli.run_folder import RunFolder
-from trca.cli.tables import half_width
+from trca.cli.tables import half_width, terminal_table
 from trca.common.files import write_text
 from trca.tune_configs.files import ConfigError, map_texts, path_parts
 from trca.tune_configs.settings import RunSettings
@@ -337,11 +337,9 @@ def write_table(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> None:
 
 def as_rich(rows: Sequence[Mapping[str, Any]]) -> Table:
     """The rows as a table for the terminal."""
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table = terminal_table()
     for name in _columns(rows):
         fold = name in rows[0]["point"]
         table.add_column(

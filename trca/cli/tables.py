@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from rich.console import Group
+    from rich.table import Table
 
 ALL: Final = "All"
 """Name of the row over all task types."""
@@ -95,7 +96,7 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def over_tasks(values: Sequence[float]) -> tuple[float, float]:
-    """The 95% bootstrap interval of a mean over tasks (percentile, 10,000 resamples, seed 0).
+    """The 95% bootstrap interval of a mean over tasks or panels (percentile, 10,000 resamples).
 
     NaN for no task, and the value itself where all tasks have the same.
     """
@@ -136,14 +137,20 @@ def as_markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def terminal_table() -> Table:
+    """A table for the terminal, with a rule below its head and no frame."""
+    from rich import box
+    from rich.table import Table
+
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+
+
 def as_rich(rows: Sequence[Row], title: str) -> Group:
     """A title and the rows as a table, for the terminal."""
-    from rich import box
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table = terminal_table()
     table.add_column("task type", no_wrap=True)
     names = _columns(rows)
     for name in names:

@@ -48,8 +48,7 @@ def compare(
 
 
 def _print(rows: list[Paired], reports: list[dict[str, Any]]) -> None:
-    from rich import box
-    from rich.table import Table
+    from trca.cli.tables import terminal_table
 
     panel = reports[0]["panel"]
     title = f"{panel['environment']} {panel['split']}, {rows[0].tasks} tasks in both"
@@ -59,7 +58,7 @@ def _print(rows: list[Paired], reports: list[dict[str, Any]]) -> None:
             f"{name}: {report.get('policy', report['path'])}{_missing(report)}", markup=False
         )
     for measure in dict.fromkeys(row.measure for row in rows):
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+        table = terminal_table()
         table.add_column(measure, no_wrap=True)
         for heading in ("tasks", "A", "B", "B - A", "95% interval", "better", "worse", "p"):
             table.add_column(heading, justify="right", no_wrap=True)

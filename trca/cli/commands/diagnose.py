@@ -13,6 +13,8 @@ from trca.cli.console import console, print_folded, refusing, use_one_thread
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rich.table import Table
+
     from trca.algorithms.diagnosis import Diagnosis
     from trca.algorithms.records import Rollout
 
@@ -137,11 +139,10 @@ def _read(
 
 
 def _print(found: Mapping[str, Diagnosis], categories: Mapping[str, str]) -> None:
-    from rich import box
-    from rich.table import Table
+    from trca.cli.tables import terminal_table
 
     def table(first: str) -> Table:
-        made = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+        made = terminal_table()
         made.add_column(first, no_wrap=True)
         for words in found:
             made.add_column(words, justify="right")

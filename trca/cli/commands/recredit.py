@@ -12,6 +12,8 @@ import typer
 from trca.cli.console import console, refusing, use_one_thread
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from trca.algorithms.records import Rollout
     from trca.algorithms.recredit import Change, Fired
     from trca.tune_configs.settings import RunSettings
@@ -114,14 +116,13 @@ def _read(paths: Iterable[Path]) -> Iterator[list[Rollout]]:
 
 
 def _print(told: Change, about: dict[str, Any]) -> None:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
     from trca.algorithms.recredit import SIGNS
+    from trca.cli.tables import terminal_table
 
     def table(*headings: str) -> Table:
-        made = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+        made = terminal_table()
         for number, heading in enumerate(headings):
             made.add_column(heading, justify="right" if number else "left", no_wrap=not number)
         return made
