@@ -65,17 +65,21 @@ class Case:
         prompt: Tokens of a prompt.
         response: Tokens of a response; the second half of them is the action.
         rows: Number of rows.
+        common: First tokens of a prompt that each 8 rows have in common, as a rollout group has.
     """
 
     vocabulary: int
     prompt: int
     response: int
     rows: int
+    common: int = 0
 
     def make_rows(self) -> Rows:
         """Random rows whose old log-probabilities are about those of the random model."""
         draw = np.random.default_rng(0)
         tokens = draw.integers(0, self.vocabulary, self.rows * (self.prompt + self.response))
+        by_row = tokens.reshape(self.rows, -1)
+        by_row[:, : self.common] = np.repeat(by_row[::8, : self.common], 8, axis=0)[: self.rows]
         action = np.tile(np.arange(self.response) >= self.response // 2, self.rows)
         logprobs = np.full(len(action), -np.log(self.vocabulary), np.float32)
         return Rows(
@@ -95,6 +99,8 @@ class Case:
 CASES = (
     Case(520, 64, 16, 128),
     Case(520, 512, 64, 64),
+    Case(520, 64, 16, 128, common=48),
+    Case(520, 512, 64, 64, common=448),
     Case(152_064, 64, 16, 128),
     Case(152_064, 512, 64, 64),
 )
@@ -127,8 +133,8 @@ def main() -> int:
     torch.set_num_threads(1)
     lack = trl_trainer.missing_trl()
     print(
-        "| vocabulary | rows | learner s | bare s | ratio | TRL s | ratio | learner MiB |"
-        " bare MiB |\n|---:|---|---:|---:|---:|---:|---:|---:|---:|"
+        "| vocabulary | rows | in common | learner s | bare s | ratio | TRL s | ratio |"
+        " learner MiB | bare MiB |\n|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|"
     )
     for case in CASES:
         with tempfile.TemporaryDirectory() as folder:
@@ -137,7 +143,7 @@ def main() -> int:
             learner, bare, trl = in_turns(case, folder, asked.rounds, with_trl=not lack)
         print(
             f"| {case.vocabulary:,} | {case.rows} x {case.prompt} + {case.response}"
-            f" | {learner:.2f} | {bare:.2f} | {learner / bare:.2f} | {trl:.2f} |"
+            f" | {case.common} | {learner:.2f} | {bare:.2f} | {learner / bare:.2f} | {trl:.2f} |"
             f" {learner / trl:.2f} | {peaks[0]:,.0f} | {peaks[1]:,.0f} |",
             flush=True,
         )

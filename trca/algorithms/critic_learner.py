@@ -52,10 +52,13 @@ class ActorCriticLearner(TextLearner):
 
     def _values(self, rows: Rows, places: NDArray[np.bool_]) -> Tensor:
         """Values of the text before these response tokens, (K, H)."""
-        batch = token_batch(rows, places, self._device)
+        batch = token_batch(rows, places, self._device, self._shares)
         module: Any = self.module[DEFAULT_MODULE_ID]
         values: Tensor = module.values(
-            input_ids=batch.input_ids, row=batch.row, position=batch.position
+            input_ids=batch.input_ids,
+            row=batch.row,
+            position=batch.position,
+            shared=batch.shared,
         )
         return values
 

@@ -14,9 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trca.policies.shared_prefixes import SharedPrefixes, hidden_places
+
 
 @contextmanager
-def last_mlp_at(model: Any, row: Tensor, position: Tensor) -> Iterator[None]:
+def last_mlp_at(
+    model: Any, row: Tensor, position: Tensor, shared: SharedPrefixes | None = None
+) -> Iterator[None]:
     """Runs the last ``mlp`` of a model at these positions alone, and gives zeros elsewhere.
 
     Does nothing for models of another build, and under gradient checkpointing, which runs the
@@ -25,7 +29,8 @@ def last_mlp_at(model: Any, row: Tensor, position: Tensor) -> Iterator[None]:
     Args:
         model: A Hugging Face causal LM.
         row: int64 (K,), rows of the positions that count.
-        position: int64 (K,), the positions, each pair once.
+        position: int64 (K,), the positions.
+        shared: The distinct prefixes that run in place of the rows; None for the rows.
     """
     layers = getattr(model.base_model, "layers", None)
     mlp = getattr(layers[-1], "mlp", None) if layers else None
@@ -33,13 +38,16 @@ def last_mlp_at(model: Any, row: Tensor, position: Tensor) -> Iterator[None]:
         yield
         return
     whole = mlp.forward
+    _, row, position = hidden_places(row, row, position, shared)
 
     def forward(hidden: Tensor) -> Any:
-        out = whole(hidden[row, position][None])
+        flat = hidden.flatten(0, 1)
+        places = torch.unique(row * hidden.shape[1] + position)
+        out = whole(flat[places][None])
         if not isinstance(out, Tensor):
             return whole(hidden)
-        zeros = torch.zeros_like(hidden, dtype=out.dtype)  # autocast may lower the precision
-        return zeros.index_put((row, position), out[0])
+        zeros = torch.zeros_like(flat, dtype=out.dtype)  # autocast may lower the precision
+        return zeros.index_put((places,), out[0]).view_as(hidden)
 
     mlp.forward = forward
     try:

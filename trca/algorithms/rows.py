@@ -129,8 +129,14 @@ class Rows:
             yield micro
 
     def numbered_microbatches(self, token_budget: int) -> Iterator[tuple[NDArray[np.int64], Rows]]:
-        """The same, each with the places its rows have here."""
-        order = np.argsort(-self.lengths, kind="stable")
+        """The same, each with the places its rows have here.
+
+        Rows of one padded length are in the order of their tokens, so that those that begin alike
+        come together; see `trca.policies.shared_prefixes`.
+        """
+        tokens = np.split(self.tokens, np.cumsum(self.lengths)[:-1]) if len(self) else []
+        keys = [(-padded(len(row)), row.tobytes()) for row in tokens]
+        order = np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
         start = 0
         while start < len(order):
             fit = max(1, token_budget // padded(int(self.lengths[order[start]])))

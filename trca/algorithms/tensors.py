@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trca.algorithms.rows import Rows, padded
+from trca.policies.shared_prefixes import SharedPrefixes, share_prefixes
+
+MOST_DISTINCT: Final = 0.9
+"""Share of the tokens that may be distinct prefixes where computing each once still pays."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class TokenBatch:
         position: int64 (K,), the place before it, whose hidden state predicts it.
         targets: int64 (K,), its id.
         counted: bool (sum of R,), which response tokens count.
+        shared: The distinct prefixes of the rows, where computing each once pays.
     """
 
     input_ids: Tensor
@@ -32,15 +37,19 @@ class TokenBatch:
     position: Tensor
     targets: Tensor
     counted: NDArray[np.bool_]
+    shared: SharedPrefixes | None = None
 
 
-def token_batch(rows: Rows, counted: NDArray[np.bool_], device: Any) -> TokenBatch:
+def token_batch(
+    rows: Rows, counted: NDArray[np.bool_], device: Any, share: bool = False
+) -> TokenBatch:
     """The tensors of some rows.
 
     Args:
         rows: The rows, B at least 1.
         counted: bool (sum of R,), which response tokens count.
         device: Where the tensors go.
+        share: Whether the model can share prefixes.
     """
     lengths, responses = rows.lengths, rows.response_lengths
     width = padded(int(lengths.max()))
@@ -50,12 +59,16 @@ def token_batch(rows: Rows, counted: NDArray[np.bool_], device: Any) -> TokenBat
     first = np.repeat(rows.prompt_lengths - (np.cumsum(responses) - responses), responses)
     place = first + np.arange(len(row))
     row, place = row[counted], place[counted]
+    shared = share_prefixes(ids, lengths, device) if share else None
+    if shared and len(shared.owner) > MOST_DISTINCT * lengths.sum():
+        shared = None
     return TokenBatch(
         input_ids=torch.from_numpy(ids).to(device),
         row=torch.from_numpy(row).to(device),
         position=torch.from_numpy(place - 1).to(device),
         targets=torch.from_numpy(ids[row, place]).to(device),
         counted=counted,
+        shared=shared,
     )
 
 

@@ -386,6 +386,11 @@ class TextLearner(TorchLearner):
         return self.module[self._module_id]
 
     @property
+    def _shares(self) -> bool:
+        """Whether it computes the common prefixes of rows once."""
+        return bool(self._policy.shares_prefixes)
+
+    @property
     def _lr(self) -> float:
         """Its full learning rate."""
         return float(self.config.policy_lr.get(self._module_id, self.config.lr))
@@ -550,7 +555,7 @@ class TextLearner(TorchLearner):
         if self._sharded:
             most = int(self._over_learners([most], largest=True)[0])
         for number, (places, micro) in enumerate(passes, 1):
-            batch = token_batch(micro, self._counted(micro), self._device)
+            batch = token_batch(micro, self._counted(micro), self._device, self._shares)
             yield _Pass(batch, number == most, micro, places)
         for number in range(len(passes) + 1, most + 1):
             yield _Pass(no_tokens(self._device), number == most)
@@ -560,7 +565,10 @@ class TextLearner(TorchLearner):
 
     def _forward(self, batch: TokenBatch, reference: bool) -> dict[str, Tensor]:
         module: Any = self._policy
-        with module.network(reference) as model, last_mlp_at(model, batch.row, batch.position):
+        with (
+            module.network(reference) as model,
+            last_mlp_at(model, batch.row, batch.position, batch.shared),
+        ):
             out: dict[str, Tensor] = module.score(
                 input_ids=batch.input_ids,
                 row=batch.row,
@@ -568,6 +576,7 @@ class TextLearner(TorchLearner):
                 targets=batch.targets,
                 temperature=self.config.temperature,
                 reference=reference,
+                shared=batch.shared,
             )
         return out
 

@@ -17,6 +17,12 @@ from trca.policies.logits import score_tokens
 from trca.policies.lora import add_lora, has_lora, lora_as, lora_off
 from trca.policies.models import checkpoint_layers, load_model, load_tokenizer, resolve_dtype
 from trca.policies.sharding import shard
+from trca.policies.shared_prefixes import (
+    SharedPrefixes,
+    enable_sharing,
+    hidden_places,
+    shares,
+)
 from trca.policies.weights import export_weights, import_weights
 
 CRITIC: Final = "critic"
@@ -82,10 +88,15 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
             self.value_head = nn.Linear(width, int(config.get("value_heads", 1)))
             nn.init.zeros_(self.value_head.weight)
             nn.init.zeros_(self.value_head.bias)
+        for network in (self.model, getattr(self, "reference", None)):
+            if network is not None and not self.inference_only:
+                enable_sharing(network)
         if self.critic_kind == "own" and rank:
             add_lora(self.model, rank, int(config.get("lora_alpha", 32)), torch.float32, CRITIC)
         elif self.critic_kind == "own":
-            self.critic = load_model(name, "float32").base_model
+            critic = load_model(name, "float32")
+            enable_sharing(critic)
+            self.critic = critic.base_model
             if config.get("gradient_checkpointing", False):
                 checkpoint_layers(self.critic)
 
@@ -137,20 +148,34 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         else:
             yield self.model.base_model
 
-    def values(self, *, input_ids: Tensor, row: Tensor, position: Tensor) -> Tensor:
+    @property
+    def shares_prefixes(self) -> bool:
+        """Whether `score` and `values` take the distinct prefixes of rows in place of the rows."""
+        return shares(self.model)
+
+    def values(
+        self,
+        *,
+        input_ids: Tensor,
+        row: Tensor,
+        position: Tensor,
+        shared: SharedPrefixes | None = None,
+    ) -> Tensor:
         """The critic's values of places: of the text up to and with the token that stands there.
 
         Args:
             input_ids: int64 (B, L), padded on the right, where causal attention never looks.
             row: int64 (K,), the row of each place.
             position: int64 (K,), the place.
+            shared: The distinct prefixes of the rows, to compute each once; None to run the rows.
 
         Returns:
             float32 (K, H), a value of each head.
         """
+        inputs, row, position = hidden_places(input_ids, row, position, shared)
         autocast = torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self._mixed)
         with self._critic_network() as network, autocast:
-            hidden = network(input_ids=input_ids, use_cache=False).last_hidden_state
+            hidden = network(**inputs, use_cache=False).last_hidden_state
         found: Tensor = self.value_head(hidden[row, position].float())
         return found
 
@@ -163,6 +188,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         targets: Tensor,
         temperature: float = 1.0,
         reference: bool = False,
+        shared: SharedPrefixes | None = None,
     ) -> dict[str, Tensor]:
         """Log-probabilities of chosen tokens; only their positions meet the vocabulary.
 
@@ -173,6 +199,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
             targets: int64 (K,), its id.
             temperature: Temperature of the sampling distribution.
             reference: Whether the reference scores, instead of the policy.
+            shared: The distinct prefixes of the rows, to compute each once; None to run the rows.
 
         Returns:
             ``logprobs`` and ``entropy``, float32 (K,) each.
@@ -187,6 +214,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
                 targets,
                 vocabulary=self.vocabulary,
                 temperature=temperature,
+                shared=shared,
             )
         return {"logprobs": logprobs, "entropy": entropy}
 

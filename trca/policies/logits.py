@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from trca.policies.shared_prefixes import SharedPrefixes, hidden_places
+
 CHUNK: Final = 1024
 """The most tokens whose logits are alive at once."""
 
@@ -45,6 +47,7 @@ def score_tokens(
     *,
     vocabulary: int,
     temperature: float = 1.0,
+    shared: SharedPrefixes | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Runs a causal LM and scores chosen tokens.
 
@@ -56,11 +59,13 @@ def score_tokens(
         targets: int64 (K,), its id.
         vocabulary: See `token_logprobs`.
         temperature: See `token_logprobs`.
+        shared: The distinct prefixes of the rows, to compute each once; None to run the rows.
 
     Returns:
         float32 log-probabilities (K,) and float32 entropies (K,) in nats.
     """
-    hidden = model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+    inputs, row, position = hidden_places(input_ids, row, position, shared)
+    hidden = model.base_model(**inputs, use_cache=False).last_hidden_state
     return token_logprobs(
         model, hidden[row, position], targets, vocabulary=vocabulary, temperature=temperature
     )

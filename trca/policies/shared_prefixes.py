@@ -1,0 +1,190 @@
+"""One computation for the tokens that rows have in common.
+
+The steps of a rollout group share their instruction, and often more: rows that begin with the same
+tokens have the same hidden states there. The embeddings, projections, norms and feed-forward layers
+of a causal LM see each token on its own, so they run over the distinct prefixes alone; attention
+runs over the rows, whose queries, keys and values are gathered from those. Gradients add up where
+rows meet. The result is that of the rows one by one, up to rounding.
+
+::
+
+    shared = share_prefixes(ids, lengths)
+    hidden = model.base_model(**shared.inputs(), use_cache=False).last_hidden_state
+    hidden[0, shared.node[row, position]]  # as the padded rows give it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+_NAME: Final = "trca_shared_prefixes"
+ARCHITECTURES: Final = frozenset(
+    {"llama", "qwen2", "qwen3", "qwen3_moe", "mistral", "phi3", "smollm3", "olmo2", "granite"}
+)
+"""Architectures with rotary positions and full attention that hand their attention what they are
+given; the tests compare each with its plain forward pass."""
+
+
+@dataclass(frozen=True)
+class SharedPrefixes:
+    """The distinct prefixes of B rows padded to L tokens, as a tree: a token each, U in all.
+
+    Attributes:
+        input_ids: int64 (1, U), the last token of each prefix.
+        position_ids: int64 (1, U), its place in a row.
+        node: int64 (B, L), the prefix that ends at each place; 0 on the padding.
+        owner: int64 (U,), a place (row * L + column) where each prefix ends.
+    """
+
+    input_ids: Tensor
+    position_ids: Tensor
+    node: Tensor
+    owner: Tensor
+
+    def inputs(self) -> dict[str, Any]:
+        """The arguments of the model's forward pass; the mask is one that no model makes anew."""
+        return {
+            "input_ids": self.input_ids,
+            "position_ids": self.position_ids,
+            "attention_mask": torch.zeros((1, 1, 1, 1), device=self.node.device),
+            "shared_prefixes": self,
+        }
+
+
+def share_prefixes(
+    ids: NDArray[np.int64], lengths: NDArray[np.int64], device: Any = "cpu"
+) -> SharedPrefixes:
+    """Finds the distinct prefixes of rows.
+
+    Args:
+        ids: int64 (B, L), padded on the right.
+        lengths: int64 (B,), their tokens without padding.
+        device: Where the tensors go.
+    """
+    count, width = ids.shape
+    inside = np.arange(width) < lengths[:, None]
+    # A row in the order of tokens has the longest prefix in common with the row before.
+    order = np.array(sorted(range(count), key=lambda k: ids[k, : lengths[k]].tobytes()))
+    both = inside[order[1:]] & inside[order[:-1]]
+    differs = ~(both & (ids[order[1:]] == ids[order[:-1]]))
+    common = np.where(differs.any(axis=1), differs.argmax(axis=1), width)
+    own = inside.copy()
+    own[order[1:]] &= np.arange(width) >= common[:, None]
+    node = np.zeros((count, width), dtype=np.int64)
+    node[own] = np.arange(own.sum())
+    for before, row, size in zip(order, order[1:], common, strict=False):
+        node[row, :size] = node[before, :size]
+    owner = np.flatnonzero(own)
+
+    def to(values: NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(values).to(device)
+
+    return SharedPrefixes(
+        input_ids=to(ids.ravel()[owner][None]),
+        position_ids=to((owner % width)[None]),
+        node=to(node),
+        owner=to(owner),
+    )
+
+
+def hidden_places(
+    input_ids: Tensor, row: Tensor, position: Tensor, shared: SharedPrefixes | None
+) -> tuple[dict[str, Any], Tensor, Tensor]:
+    """What goes into a forward pass, and where places of the rows are in its hidden states.
+
+    Args:
+        input_ids: int64 (B, L), the padded rows.
+        row: int64 (K,), the row of each place.
+        position: int64 (K,), the place.
+        shared: The distinct prefixes of the rows; None to run the rows as they are.
+
+    Returns:
+        The arguments of the pass, and the first two indices of the hidden states, int64 (K,) each.
+    """
+    if shared is None:
+        return {"input_ids": input_ids}, row, position
+    return shared.inputs(), torch.zeros_like(row), shared.node[row, position]
+
+
+def can_share(model: Any) -> bool:
+    """Whether a model's attention can be given `SharedPrefixes`.
+
+    Args:
+        model: A Hugging Face causal LM.
+    """
+    config = model.config
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    window = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
+    return (
+        config.model_type in ARCHITECTURES
+        and kinds == {"full_attention"}
+        and not window
+        and config._attn_implementation in ("sdpa", _NAME)
+    )
+
+
+def enable_sharing(model: Any) -> None:
+    """Lets a model's attention take `SharedPrefixes`, where it can; without them it stays as it is.
+
+    Args:
+        model: A Hugging Face causal LM.
+    """
+    if can_share(model):
+        model.config._attn_implementation = _NAME
+
+
+def shares(model: Any) -> bool:
+    """Whether `enable_sharing` has had an effect on a model."""
+    return bool(model.config._attn_implementation == _NAME)
+
+
+def attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    shared_prefixes: SharedPrefixes | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Attention as Hugging Face models call it.
+
+    Args:
+        module: The attention layer.
+        query: Shape (1, heads, U, d).
+        key: Shape (1, key-value heads, U, d).
+        value: Shape (1, key-value heads, U, d).
+        attention_mask: Ignored with shared prefixes: attention is causal along the rows.
+        shared_prefixes: The rows; None for PyTorch's own attention over the tokens as they are.
+        kwargs: What else the model says.
+
+    Returns:
+        Shape (1, U, heads, d).
+    """
+    if shared_prefixes is None:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
+    node, (rows, width) = shared_prefixes.node.flatten(), shared_prefixes.node.shape
+
+    def gathered(states: Tensor) -> Tensor:
+        heads, d = states.shape[1], states.shape[3]
+        flat = states.transpose(1, 2).reshape(-1, heads * d)
+        return flat.index_select(0, node).view(rows, width, heads, d).transpose(1, 2)
+
+    out, _ = sdpa_attention_forward(
+        module, gathered(query), gathered(key), gathered(value), None, **kwargs
+    )
+    heads, d = out.shape[2:]
+    return out.reshape(rows * width, heads, d).index_select(0, shared_prefixes.owner)[None], None
+
+
+AttentionInterface.register(_NAME, attention)
+AttentionMaskInterface.register(_NAME, sdpa_mask)
