@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from trca.envs.adapter import Adapter
+from trca.envs.choice import ActionChoice
 from trca.envs.registration import make, register, register_packaged
 from trca.envs.text_env import Outcome, TextEnv
 
@@ -11,7 +12,16 @@ if TYPE_CHECKING:
 
 register_packaged()
 
-__all__ = ["Adapter", "Outcome", "TextEnv", "aec_env", "make", "parallel_env", "register"]
+__all__ = [
+    "ActionChoice",
+    "Adapter",
+    "Outcome",
+    "TextEnv",
+    "aec_env",
+    "make",
+    "parallel_env",
+    "register",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,110 @@
+"""Vectors and numbered actions, and stock RLlib PPO on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from trca.envs import ActionChoice, make
+from trca.envs.choice import hashed_words
+
+PPO_ITERATIONS = 20
+NAMES = ("alfworld", "webshop", "searchqa", "examples/plain_key_door.py:KeyDoor")
+
+
+@pytest.mark.filterwarnings("error", "ignore:.*different from the unwrapped version")
+@pytest.mark.parametrize("name", NAMES)
+def test_gymnasium_finds_nothing_wrong(name: str) -> None:
+    check_env(ActionChoice(make(name)), skip_render_check=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_number_takes_the_admissible_action_of_that_place(name: str) -> None:
+    text, numbers = make(name), ActionChoice(make(name))
+    observation, info = text.reset(seed=3)
+    _, seen = numbers.reset(seed=3)
+    rng = np.random.default_rng(5)
+    over = False
+    while not over:
+        assert seen["text"] == observation
+        assert seen["admissible_actions"] == info["admissible_actions"]
+        number = int(rng.integers(len(info["admissible_actions"])))
+        action = info["admissible_actions"][number].replace("<your query>", info["task"])
+        action = action.replace("<your answer>", info["task"])
+        observation, reward, *ended, info = text.step(action)
+        _, paid, *over_too, seen = numbers.step(np.int64(number))
+        assert (paid, over_too) == (reward, ended)
+        over = any(ended)
+
+
+def test_the_observation_is_instruction_memory_text_actions_and_mask() -> None:
+    env = ActionChoice(make("alfworld"), choices=40, size=32)
+    vector, info = env.reset(seed=0)
+    admissible = info["admissible_actions"]
+    assert vector.shape == (43 * 32 + 40,)
+    parts = vector[: 43 * 32].reshape(43, 32)
+    assert np.array_equal(parts[0], hashed_words(info["task"], 32))
+    assert np.array_equal(parts[2], hashed_words(info["text"], 32))
+    for place, action in enumerate(admissible):
+        assert np.array_equal(parts[3 + place], hashed_words(action, 32))
+    assert not parts[3 + len(admissible) :].any()
+    assert vector[-40:].tolist() == [1.0] * len(admissible) + [0.0] * (40 - len(admissible))
+
+
+def test_a_number_beyond_the_admissible_actions_is_not_accepted() -> None:
+    env = ActionChoice(make("alfworld"), choices=64)
+    env.reset(seed=0)
+    _, reward, terminated, truncated, info = env.step(np.int64(63))
+    assert not info["parsed"]
+    assert not info["accepted"]
+    assert (reward, terminated, truncated) == (0.0, False, False)
+
+
+def test_more_actions_than_choices_say_what_to_set() -> None:
+    env = ActionChoice(make("alfworld"), choices=3)
+    with pytest.raises(ValueError, match=r"has \d+ admissible actions, and 3 can .* set choices="):
+        env.reset(seed=0)
+    with pytest.raises(ValueError, match="give 1 or more"):
+        ActionChoice(make("alfworld"), choices=0)
+
+
+def test_words_are_hashed_without_case_and_counted() -> None:
+    both = hashed_words("red key, red KEY door", 512)
+    assert np.array_equal(both, hashed_words("door key key red red", 512))
+    assert np.isclose(np.linalg.norm(both), 1.0)
+    assert np.allclose(sorted(abs(both[both != 0])), np.array([1, 2, 2]) / 3)
+    assert not hashed_words("...", 8).any()
+
+
+@pytest.mark.slow
+def test_stock_ppo_learns_to_open_the_door(cluster: Any) -> None:
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.tune.registry import register_env
+
+    register_env(
+        "key-door-choice",
+        lambda _: ActionChoice(make("examples/plain_key_door.py:KeyDoor"), choices=6, size=32),
+    )
+    config = (
+        PPOConfig()
+        .environment("key-door-choice")
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=8)
+        .learners(num_learners=0)
+        .training(
+            train_batch_size_per_learner=1024, minibatch_size=128, num_epochs=8, lr=1e-3,
+            entropy_coeff=0.01,
+        )
+        .debugging(seed=0)
+    )  # fmt: skip
+    algorithm = config.build_algo()
+    try:
+        returns = [
+            algorithm.train()["env_runners"]["episode_return_mean"] for _ in range(PPO_ITERATIONS)
+        ]
+    finally:
+        algorithm.stop()
+    assert returns[0] < 0.3
+    assert returns[-1] > 0.8

@@ -1,0 +1,131 @@
+"""`ActionChoice`: vectors and numbered actions, for learners without a language model.
+
+Stock RLlib PPO trains on it::
+
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.tune.registry import register_env
+    from trca.envs import ActionChoice, make
+
+    register_env("alfworld-choice", lambda config: ActionChoice(make("alfworld", **config)))
+    algo = PPOConfig().environment("alfworld-choice", env_config={"split": "train"}).build_algo()
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, SupportsFloat
+from zlib import crc32
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from gymnasium.utils import RecordConstructorArgs
+from numpy.typing import NDArray
+
+from trca.envs.text_env import BLANK, UNPARSED
+
+_WORDS: Final = re.compile(r"[^\W_]+")
+
+Vector = NDArray[np.float32]
+
+
+@lru_cache(maxsize=8192)
+def hashed_words(text: str, size: int) -> Vector:
+    """A text as a vector of fixed size: its words, hashed and counted with signs.
+
+    The hashing trick of Weinberger et al. (2009). Words are read without case.
+
+    Args:
+        text: Any text.
+        size: Length of the vector.
+
+    Returns:
+        float32 (size,), read-only, of length 1; zeros for a text without words.
+    """
+    vector = np.zeros(size, dtype=np.float32)
+    for word in _WORDS.findall(text.lower()):
+        code = crc32(word.encode())
+        vector[(code >> 1) % size] += 1 - 2 * (code & 1)
+    norm = float(np.linalg.norm(vector))
+    vector /= norm or 1.0
+    vector.setflags(write=False)
+    return vector
+
+
+class ActionChoice(gymnasium.Wrapper[Vector, np.int64, str, str], RecordConstructorArgs):
+    """A text environment with vectors for observations and numbers for actions.
+
+    The observation, float32 ((3 + ``choices``) * ``size`` + ``choices``,), is `hashed_words` of the
+    instruction, the memory, the text and each admissible action in order, then a mask: 1 for each
+    number that is an admissible action. ``Discrete(choices)`` chooses one of them; a number beyond
+    them is an action that could not be read, which the environment answers and ``accepted`` in
+    ``info`` denies. A blank to fill in, as in ``search[<your query>]``, is filled with the
+    instruction. ``info`` is that of the text environment with the text as ``text``, and without
+    ``facts``, a dataclass that RLlib's recorder of episodes cannot write.
+    """
+
+    def __init__(self, env: gymnasium.Env[str, str], *, choices: int = 48, size: int = 64) -> None:
+        """Wraps an environment.
+
+        Args:
+            env: One made by `trca.envs.make`.
+            choices: The most admissible actions a step has.
+            size: Length of the vector of one text.
+
+        Raises:
+            ValueError: For sizes below 1.
+        """
+        RecordConstructorArgs.__init__(self, choices=choices, size=size)
+        super().__init__(env)
+        if min(choices, size) < 1:
+            raise ValueError(f"choices is {choices} and size is {size}: give 1 or more")
+        self._choices, self._size = choices, size
+        length = (3 + choices) * size + choices
+        self.observation_space = Box(-1.0, 1.0, (length,), np.float32)
+        self.action_space = Discrete(choices)
+        self._task = ""
+        self._admissible: list[str] = []
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Vector, dict[str, Any]]:
+        """Starts a task, as the text environment does."""
+        text, info = self.env.reset(seed=seed, options=options)
+        self._task = info["task"]
+        return self._vector(text, info), _plain(info, text)
+
+    def step(self, action: np.int64) -> tuple[Vector, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Takes the admissible action of that number."""
+        text, reward, terminated, truncated, info = self.env.step(self._action(int(action)))
+        return self._vector(text, info), reward, terminated, truncated, _plain(info, text)
+
+    def _action(self, number: int) -> str:
+        if number >= len(self._admissible):
+            return UNPARSED
+        return BLANK.sub(lambda _: self._task, self._admissible[number])
+
+    def _vector(self, text: str, info: Mapping[str, Any]) -> Vector:
+        """The observation.
+
+        Raises:
+            ValueError: When there are more admissible actions than choices.
+        """
+        self._admissible = list(info["admissible_actions"])
+        number = len(self._admissible)
+        if number > self._choices:
+            raise ValueError(
+                f"task {info['task_id']} has {number} admissible actions, and {self._choices} can"
+                f" be chosen: set choices={number} or more"
+            )
+        texts = (self._task, info.get("memory", ""), text, *self._admissible)
+        vector = np.zeros((3 + self._choices) * self._size + self._choices, dtype=np.float32)
+        words = vector[: len(texts) * self._size].reshape(len(texts), self._size)
+        np.stack([hashed_words(each, self._size) for each in texts], out=words)
+        vector[vector.size - self._choices :][:number] = 1.0
+        return vector
+
+
+def _plain(info: Mapping[str, Any], text: str) -> dict[str, Any]:
+    return {**{key: value for key, value in info.items() if key != "facts"}, "text": text}
