@@ -34,6 +34,7 @@ from ray.tune.search.sample import Domain
 
 from trca.algorithms.hints import IGNORED, unknown_setting
 from trca.algorithms.parameters import TextParameters, check, family
+from trca.common.extras import missing_recorder
 from trca.common.names import unknown
 from trca.envs.teams.team import Team
 from trca.envs.text_space import AnyText
@@ -82,6 +83,7 @@ class TextAlgorithmConfig(AlgorithmConfig):
     action_space: Any
     custom_evaluation_function: Any
     minibatch_size: Any
+    output: Any
 
     def __init__(self, algo_class: type | None = None) -> None:
         from trca.algorithms.evaluation import evaluate_algorithm
@@ -92,6 +94,7 @@ class TextAlgorithmConfig(AlgorithmConfig):
         self.env_runner_cls = TextEnvRunner
         self.observation_space = AnyText()
         self.action_space = AnyText()
+        self.batch_mode = "complete_episodes"
         self.add_default_connectors_to_learner_pipeline = False
         self._dont_auto_sync_env_runner_states = True
         self.delay_between_env_runner_restarts_s = 1.0
@@ -232,6 +235,8 @@ class TextAlgorithmConfig(AlgorithmConfig):
             )
         if self.lora_rank and (lack := missing_peft()):
             raise ValueError(f"lora_rank is {self.lora_rank}: {lack}")
+        if self.output and (lack := missing_recorder()):
+            raise ValueError(f"output is {self.output}: {lack}")
         if lack := missing_engine(self.engine):
             raise ValueError(lack)
         if self.engine in ENDPOINTS:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any
+from uuid import uuid4
 
 import gymnasium
 import ray
@@ -128,6 +129,8 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             groups, sampling or SamplingParams(config.temperature, config.max_new_tokens)
         )
         self._log(batch.rollouts)
+        if config.output and any(group.progress is not None for group in groups):
+            self._record(batch.rollouts)
         return batch
 
     def canary(self) -> tuple[int, dict[str, Canary]]:
@@ -261,6 +264,13 @@ class TextEnvRunner(EnvRunner, Checkpointable):
                 lambda_ = getattr(self.config, "lambda_", DEFAULT_LAMBDA)
                 judged.reward_by(self.config.budgets, lambda_)
         return env
+
+    def _record(self, rollouts: Sequence[Rollout]) -> None:
+        """Writes training rollouts where ``config.offline_data(output=...)`` says."""
+        from trca.algorithms.offline import write_episodes
+
+        name = f"{self.weights_version:06d}-{self.worker_index or 0:03d}-{uuid4().hex}.parquet"
+        write_episodes(rollouts, f"{self.config.output}/{name}")
 
     def _log(self, rollouts: Sequence[Rollout]) -> None:
         steps = sum(r.env_steps() for r in rollouts)

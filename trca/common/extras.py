@@ -14,3 +14,10 @@ def missing_training() -> str:
     if not missing:
         return ""
     return f"training needs {', '.join(missing)}: pip install 'trca[train]'"
+
+
+def missing_recorder() -> str:
+    """What to install to record episodes for RLlib's offline API; blank when it is there."""
+    if find_spec("msgpack_numpy"):
+        return ""
+    return "recording episodes needs msgpack-numpy: pip install 'trca[offline]'"
