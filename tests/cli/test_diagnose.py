@@ -5,6 +5,12 @@ import json
 import pytest
 
 from tests.cli.test_inspect import trca
+from tests.common.test_chat_endpoint import reply
+from tests.envs.retrieval.servers import http, replying
+from tests.served import served, taught
+from trca.algorithms.llm_judge import draw_transitions, transition_prompt
+from trca.algorithms.records import read_rollouts
+from trca.policies.bpe import END, train_tokenizer
 
 
 def test_the_first_and_the_last_part_of_a_run_stand_beside_each_other(recorded_run, tmp_path):
@@ -51,3 +57,64 @@ def test_what_cannot_be_diagnosed_is_refused_with_the_mend(recorded_run, tmp_pat
         result = trca("diagnose", *options)
         assert result.exit_code == 2, result.output
         assert message in " ".join(result.output.split())
+
+
+def labelled(url, run, *options):
+    return trca("diagnose", run, "--judge=m", f"--base-url={url}", *options)
+
+
+def test_a_model_labels_beside_the_operators(recorded_run, tmp_path):
+    said = reply('{"label": "Validity"}'), reply("no idea"), reply('{"label": "Other"}')
+    with replying(*said) as (url, requests):
+        result = labelled(url, recorded_run, "--output", tmp_path, "--transitions=12")
+    assert result.exit_code == 0, result.output
+    told = json.loads((tmp_path / "diagnosis.json").read_text())["judge"]
+    assert (told["model"], told["labelled"], told["unlabelled"]) == ("m", 12, 0)
+    assert len(requests) == 13  # one reply was no label, and was asked for again
+    assert sum(row["Validity"] for row in told["confusion"].values()) == 1
+    assert sum(row["Other"] for row in told["confusion"].values()) == 11
+    asked = json.loads(requests[0].partition(b"\r\n\r\n")[2])
+    assert asked["temperature"] == 0.0
+    assert asked["response_format"]["json_schema"]["schema"]["required"] == ["label"]
+    assert "m and the operators agree on" in " ".join(result.output.split())
+    with replying(http("never asked")) as (url, requests):
+        again = labelled(url, recorded_run, "--output", tmp_path, "--transitions=12")
+    assert not requests
+    assert json.loads((tmp_path / "diagnosis.json").read_text())["judge"] == told
+    assert again.output == result.output
+
+
+def test_labels_that_came_before_an_endpoint_failed_are_kept(recorded_run, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    refused = http("no such key sk-very-secret", "401 Unauthorized")
+    with replying(*[reply('{"label": "Other"}')] * 8, refused) as (url, _):
+        result = labelled(url, recorded_run, "--output", tmp_path, "--transitions=30")
+    assert result.exit_code == 2
+    assert "401" in result.output
+    assert "sk-very" not in result.output
+    kept = [line for line in (tmp_path / "judge.jsonl").read_text().splitlines() if line]
+    assert 1 <= len(kept) <= 8
+    assert not (tmp_path / "diagnosis.json").exists()
+
+
+def test_a_judge_and_its_endpoint_go_together(recorded_run):
+    for options in (["--judge=m"], ["--base-url=http://127.0.0.1:9/v1"]):
+        result = trca("diagnose", recorded_run, *options)
+        assert result.exit_code == 2
+        assert "--judge NAME and --base-url URL go together" in result.output
+
+
+@pytest.mark.slow
+def test_a_real_server_labels(recorded_run, tmp_path, free_port):
+    rollouts = [r for path in recorded_run.rglob("train.jsonl") for r in read_rollouts(path)]
+    drawn = draw_transitions(rollouts, 16)
+    rows = [(transition_prompt(*each), f'{{"label": "Evidence"}}{END}') for each in drawn]
+    tokenizer = train_tokenizer([f"{a}{b}" for a, b in rows], [], 400, 100)
+    model = taught(tmp_path / "model", tokenizer, rows * 20)
+    with served(model, free_port) as url:
+        options = f"--base-url={url}", "--output", tmp_path, "--transitions=16"
+        result = trca("diagnose", recorded_run, f"--judge={model}", *options)
+    assert result.exit_code == 0, result.output
+    told = json.loads((tmp_path / "diagnosis.json").read_text())["judge"]
+    assert told["labelled"] + told["unlabelled"] == 16
+    assert told["labelled"] >= 8

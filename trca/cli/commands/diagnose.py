@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from trca.algorithms.diagnosis import Diagnosis
+    from trca.algorithms.llm_judge import Agreement
     from trca.algorithms.records import Rollout
+    from trca.rubric import RubricLibrary
 
+_REPLY_TOKENS: Final = 32
 _ROWS: Final = (
     ("failed rollouts", "failure_rate"),
     ("groups without a success", "success_free_groups"),
@@ -39,6 +42,17 @@ def diagnose(
     output: Annotated[
         Path | None, typer.Option(help="Folder for diagnosis.{json,png}. [default: the run's]")
     ] = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A model at --base-url that labels transitions, too."),
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(help="Base URL of an OpenAI-compatible endpoint; the key is OPENAI_API_KEY."),
+    ] = None,
+    transitions: Annotated[
+        int, typer.Option(min=1, help="Transitions that --judge labels, of all parts together.")
+    ] = 200,
     storage_path: Annotated[str, typer.Option(help="Folder or URI that holds the runs.")] = (
         "outputs"
     ),
@@ -52,6 +66,9 @@ def diagnose(
     - `trca diagnose outputs/quickstart`
     - `trca evaluate tiny --split train --tasks 16 --seeds 8 --transcripts` samples 16 groups of 8,
       and `trca diagnose outputs/evaluation_....jsonl` makes the study of the warm start
+    - `trca diagnose outputs/quickstart --judge NAME --base-url https://HOST/v1` lets a model label
+      transitions of failed rollouts beside the operators, with Cohen's kappa; it goes on where it
+      was stopped
     """
     use_one_thread()
     from dataclasses import asdict
@@ -61,13 +78,16 @@ def diagnose(
     from trca.cli.curve import draw_diagnosis
     from trca.cli.rollout_files import library_of, recorded
     from trca.cli.run_folder import RunFolder
+    from trca.common.chat_endpoint import EndpointError
     from trca.common.files import write_text
     from trca.rubric import RubricLibrary
     from trca.tune_configs.files import ConfigError, read
     from trca.tune_configs.settings import RunSettings
 
     metrics: Sequence[Mapping[str, Any]] = ()
-    with refusing(ConfigError, ValueError, OSError):
+    with refusing(ConfigError, EndpointError, ValueError, OSError):
+        if bool(judge) != bool(base_url):
+            raise ConfigError("--judge NAME and --base-url URL go together")
         if run.endswith(".jsonl"):
             source = config or "quickstart"
             settings = RunSettings.resolve(read(source), source, need_data=False)
@@ -85,21 +105,28 @@ def diagnose(
         if library is None:
             raise ConfigError(f"nothing judges {settings.run.env}: there is no rubric to ask")
         loaded = RubricLibrary.load(library)
-        found = {}
+        found, everything = {}, list["Rollout"]()
         for words, paths in parts.items():
             rollouts, groups = _read(paths, loaded.ids)
             found[words] = diagnose_rollouts(rollouts, groups, loaded.categories)
+            everything += rollouts
         first, *_, last = [*found.values(), *found.values()]
         categories = {o.id: o.category for o in loaded.operators}
         wanted = [name for name, category in categories.items() if category != "invalidity"]
         told = alarms(first, last, wanted, metrics)
         folder.mkdir(parents=True, exist_ok=True)
         data = {words: asdict(each) for words, each in found.items()} | {"alarms": told}
+        agreed = None
+        if judge and base_url:
+            agreed = _ask(everything, loaded, judge, base_url, transitions, folder)
+            data["judge"] = {"model": judge, **asdict(agreed)}
         write_text(folder / "diagnosis.json", json.dumps(data, indent=1) + "\n")
         draw_diagnosis(
             found, categories, folder / "diagnosis.png", f"{Path(run).name}: {settings.run.env}"
         )
     _print(found, categories)
+    if agreed:
+        _print_agreement(agreed, judge or "")
     for each in told:
         console.print("! ", style="bold red", end="")
         print_folded(each, indent=0, hanging=2)
@@ -136,6 +163,68 @@ def _read(
             rollouts.append(rollout)
             groups.append((iteration, rollout.group) if iteration else rollout.task_id)
     return rollouts, groups
+
+
+def _ask(
+    rollouts: Sequence[Rollout],
+    library: RubricLibrary,
+    model: str,
+    url: str,
+    number: int,
+    folder: Path,
+) -> Agreement:
+    """Lets a model label transitions, and compares with the operators' labels."""
+    from trca.algorithms.llm_judge import (
+        SCHEMA,
+        agreement,
+        draw_transitions,
+        label_transitions,
+        operator_labels,
+        transition_prompt,
+    )
+    from trca.common.chat_endpoint import ChatEndpoint
+    from trca.common.progress import progress_bar
+
+    drawn = draw_transitions(rollouts, number)
+    if not drawn:
+        raise ValueError("no rollout failed: there is no transition to label")
+    form = {"name": "label", "strict": True, "schema": SCHEMA}
+    request = {
+        "temperature": 0.0,
+        "max_tokens": _REPLY_TOKENS,
+        "response_format": {"type": "json_schema", "json_schema": form},
+    }
+    with ChatEndpoint(url, model) as endpoint, progress_bar() as report:
+        labels = label_transitions(
+            [transition_prompt(rollout, step) for rollout, step in drawn],
+            lambda prompt: endpoint.ask(prompt, **request).text,
+            folder / "judge.jsonl",
+            model,
+            lambda done: report("labelled", done, len(drawn)),
+        )
+    return agreement(operator_labels(drawn, library.categories), labels)
+
+
+def _print_agreement(agreed: Agreement, model: str) -> None:
+    from trca.cli.tables import terminal_table
+
+    table = terminal_table()
+    table.add_column("operators say", no_wrap=True)
+    for name in agreed.confusion:
+        table.add_column(f"model: {name}", justify="right")
+    table.add_column("kappa", justify="right")
+    for name, row in agreed.confusion.items():
+        table.add_row(name, *map(str, row.values()), f"{agreed.kappas[name]:.2f}")
+    console.print(table, soft_wrap=False)
+    unread = f"; {agreed.unlabelled} replies could not be read" if agreed.unlabelled else ""
+    print_folded(
+        f"{model} and the operators agree on {agreed.agreement:.1%} of {agreed.labelled}"
+        f" transitions of failed rollouts, Cohen's kappa {agreed.kappa:.2f}; useful are"
+        f" {agreed.useful['operators']:.1%} by the operators and {agreed.useful['model']:.1%} by"
+        f" the model{unread}.",
+        indent=0,
+        hanging=0,
+    )
 
 
 def _print(found: Mapping[str, Diagnosis], categories: Mapping[str, str]) -> None:
