@@ -2,6 +2,8 @@
 
 import os
 import re
+import shutil
+import site
 import subprocess
 import sys
 import tarfile
@@ -130,3 +132,48 @@ def test_importing_an_algorithm_in_the_base_says_what_to_install(base, tmp_path)
     assert done.stderr.splitlines()[-1] == (
         "ModuleNotFoundError: training needs ray, torch, transformers: pip install 'trca[train]'"
     )
+
+
+@pytest.fixture(scope="module")
+def project(built, tmp_path_factory):
+    """The Python of somebody's project: the wheel, a package that extends it, and for training what
+    this environment has."""
+    folder = tmp_path_factory.mktemp("project")
+    succeed(sys.executable, "-m", "venv", folder)
+    python = folder / "bin" / "python"
+    own = Path(succeed(python, "-c", "import site; print(site.getsitepackages()[0])").strip())
+    (own / "training.pth").write_text(site.getsitepackages()[0])
+    source = shutil.copytree(ROOT / "examples" / "key_door", folder / "key_door")
+    pip = (python, "-m", "pip", "install", "--quiet", "--no-deps")
+    succeed(*pip, built[1], source)
+    found = succeed(python, "-c", "import trca; print(trca.__file__)", cwd=folder)
+    assert found.startswith(str(own))
+    return python, source
+
+
+def test_a_foreign_project_tests_its_environment_against_the_wheel(project):
+    python, source = project
+    assert "3 passed" in succeed(python, "-m", "pytest", "-p", "no:cacheprovider", cwd=source)
+
+
+def test_a_foreign_project_trains_its_environment_with_the_wheel(project, tmp_path):
+    python, source = project
+    settings = {
+        "env": "key_door:key_door/KeyDoor-v0",
+        "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
+        "iterations": 1,
+        "tasks_per_iteration": 2,
+        "group_size": 2,
+        "env_config.max_steps": 3,
+        "max_new_tokens": 6,
+        "evaluation_interval": 1,
+        "evaluation_tasks": 2,
+        "num_env_runners": 0,
+        "num_learners": 0,
+    }
+    given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    train = (python.with_name("trca"), "train", source / "train.yaml", "--name", "first")
+    succeed(*train, "--storage-path", tmp_path, *given, cwd=tmp_path)
+    assert len((tmp_path / "first" / "metrics.jsonl").read_text().splitlines()) == 1
+    report = succeed(python.with_name("trca"), "inspect", tmp_path / "first", "--rollout", "0")
+    assert "Place: hall. Here: " in report
