@@ -3,8 +3,9 @@
     python benchmarks/view.py outputs/quickstart [--rollouts 10000] [--chromium /usr/bin/chromium]
 
 Makes a run whose one iteration has that many rollouts, copies of those that the given run recorded,
-and times its list from a cold index: all that the page asks for until all groups are listed, and
-with a browser until the first rows stand on the page. Deletes the run afterwards.
+and times its index, which the command makes before it serves; its list, all that the page asks for
+until all groups are listed; and with a browser, from the page's opening until the first rows stand
+on it. Deletes the run afterwards.
 """
 
 from __future__ import annotations
@@ -62,12 +63,12 @@ def main() -> None:
         seconds, index = timed(lambda: run.index("train", 1))
         groups, wall = index.groups, time.perf_counter() - started
         print(f"index: {wall:.2f} s, {seconds:.2f} s of processor, {len(groups):,} groups")
+        started = time.perf_counter()
         pages = range(0, len(groups), PAGE)
         size = sum(len(json.dumps(run.groups("train", 1, start, PAGE))) for start in pages)
         print(f"list: {time.perf_counter() - started:.2f} s, {size / 2**20:.1f} MiB of JSON")
         print(f"memory: {resident_mib() - before:.0f} MiB more")
         if given.chromium:
-            path.touch()  # another file to the index
             print(f"in a browser: {_first_rows(run, given.chromium):.2f} s until rows are shown")
 
 

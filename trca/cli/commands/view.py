@@ -96,6 +96,9 @@ def _serve(runs: list[RecordedRun], port: int) -> None:
             opened = listen(port)
         except OSError as error:
             raise OSError(f"port {port}: {error.strerror}: choose another --port") from None
+    with errors.status("reading the last iteration"):
+        for run in runs:
+            run.index_first()
     server = uvicorn.Server(uvicorn.Config(create_app(runs), log_level="warning"))
     console.print(f"http://{HOST}:{opened.getsockname()[1]}/", markup=False)
     errors.print("Ctrl-C ends it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -63,6 +64,12 @@ class RecordedRun:
         path = self._paths(kind)[iteration]
         with self._indexing:
             return index_of(path)
+
+    def index_first(self) -> None:
+        """Indexes what the page shows first; errors come up when it is asked for."""
+        if paths := self._paths(KINDS[0]):
+            with suppress(ValueError, OSError):
+                self.index(KINDS[0], max(paths))
 
     def groups(self, kind: str, iteration: int, start: int, count: int) -> dict[str, Any]:
         """A page of the list of groups; errors are those of `index`."""
