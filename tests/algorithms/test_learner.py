@@ -156,7 +156,7 @@ def test_the_engine_lies_on_the_device_of_its_runner(make_config):
     runner = local_runner(make_config())
     assert runner.device == torch.device("cpu")
     runner.device = torch.device("meta")
-    assert runner.loop.engine._model.device.type == "meta"
+    assert runner.loop.engine.model.device.type == "meta"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")

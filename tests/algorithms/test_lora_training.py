@@ -37,7 +37,7 @@ def test_an_adapter_is_trained_saved_resumed_and_exported(make_config, tmp_path)
     plain = load_model(str(export(algorithm, tmp_path / "model")))
     ids = torch.arange(24)[None]
     with torch.no_grad():
-        sampled = runner.loop.engine._model(ids).logits
+        sampled = runner.loop.engine.model(ids).logits
         torch.testing.assert_close(plain(ids).logits, sampled, atol=1e-4, rtol=1e-4)
     algorithm.stop()
 

@@ -278,6 +278,14 @@ def test_each_policy_has_an_adapter_of_its_own(make_team: Callable[..., Any]) ->
     try:
         before = weights_of(algorithm)
         assert all("lora" in name for own in before.values() for name in own)
+        learner = algorithm.learner_group._learner
+        engines = algorithm.env_runner.loop.engine.engines
+        for models in (
+            [learner.module[role].model for role in ROLES],
+            [engines[role].model for role in ROLES],
+        ):
+            places = [model.get_input_embeddings().weight.data_ptr() for model in models]
+            assert len(set(places)) == 1
         algorithm.train()
         after = weights_of(algorithm)
         assert all(changed(before[role], after[role]) for role in ROLES)

@@ -86,7 +86,7 @@ def test_an_engine_that_keeps_a_copy_is_named_at_the_second_push(pair):
 def test_a_part_that_stays_old_is_named(pair):
     weights = pair.move()
     last = next(name for name in weights if "norm" in name and "layers.1" in name)
-    old = export_weights(pair.engine._model)[last]
+    old = export_weights(pair.engine.model)[last]
     for _ in range(60):
         weights = pair.move()
     pair.engine.load_weights({**weights, last: old}, pair.version)

@@ -10,7 +10,7 @@ import torch
 
 from tests.architectures import save_model
 from tests.policies.test_llm_module import batch, build
-from trca.policies.lora import add_lora, lora_as, lora_off, merge_lora
+from trca.policies.lora import add_lora, lora_as, lora_off, merge_lora, share_bases
 from trca.policies.models import load_model
 from trca.policies.weights import export_weights
 
@@ -160,3 +160,26 @@ def test_the_adapter_is_on_again_after_an_error(folders: dict[str, str]) -> None
     with pytest.raises(KeyError), lora_off(module.model):
         raise KeyError
     assert torch.equal(scores(module), before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_policies_on_one_base_hold_it_once(folders: dict[str, str], kind: str) -> None:
+    one, other, whole = (build_lora(folders[kind]) for _ in range(3))
+    apart = build(folders[kind])
+    move(one)
+    before = scores(one), scores(other)
+    share_bases([one.model, other.model, apart.model])
+    assert torch.equal(scores(one), before[0])
+    assert torch.equal(scores(other), before[1])
+
+    def places(module: Any, factors: bool) -> set[int]:
+        parameters = module.model.named_parameters()
+        return {p.data_ptr() for name, p in parameters if ("lora_" in name) == factors}
+
+    assert places(one, factors=False) == places(other, factors=False)
+    assert not places(one, factors=True) & places(other, factors=True)
+    assert not places(one, factors=False) & places(apart, factors=False)
+    assert not places(one, factors=False) & places(whole, factors=False)
+    move(other)
+    assert torch.equal(scores(one), before[0])
+    assert not torch.equal(scores(other), before[1])

@@ -72,6 +72,7 @@ from trca.algorithms.training_state import (
 )
 from trca.policies.canary import Sent
 from trca.policies.dtypes import DTYPES
+from trca.policies.lora import share_bases
 from trca.policies.sharding import gathered, set_gradient_sync
 
 logger = logging.getLogger(__name__)
@@ -408,10 +409,14 @@ class TextLearner(TorchLearner):
         """No wrapper: `_update_minibatch` adds the gradients up."""
 
     def _map_module_to_device(self, module: Any) -> None:
-        """Splits a model before it moves: no device need hold it whole."""
+        """Splits a model before it moves: no device need hold it whole.
+
+        Policies with adapters on one base hold it once from there on.
+        """
         if self._sharded:
             module[DEFAULT_MODULE_ID].shard(torch.device(self.device or "cpu").type)
         super()._map_module_to_device(module)
+        share_bases([policy.model for policy in module.values()])
 
     @property
     def _sharded(self) -> bool:

@@ -24,7 +24,7 @@ The layer computes ``W x + alpha / rank * B A x``.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Final
@@ -82,6 +82,23 @@ def add_lora(
         parameter.requires_grad_(_is_factor(path))
         if dtype is not None and parameter.requires_grad:
             parameter.data = parameter.data.to(dtype)
+
+
+def share_bases(models: Sequence[Any]) -> None:
+    """Lets models that were read from one place hold their frozen base once in memory.
+
+    Each keeps its adapters. Models without one are trained whole and keep their base.
+
+    Args:
+        models: Causal LMs where they compute: moving one to another device gives it a base again.
+    """
+    bases: dict[Any, dict[str, nn.Parameter]] = {}
+    for model in filter(has_lora, models):
+        own = {n: p for n, p in model.named_parameters() if not _is_factor(n)}
+        key = (model.name_or_path, model.dtype)
+        for name, tensor in own.items() if key in bases else ():
+            tensor.data = bases[key][name].data
+        bases.setdefault(key, own)
 
 
 def has_lora(model: nn.Module) -> bool:

@@ -7,6 +7,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from trca.policies.engines.engine import Completion, Engine, Request, SamplingParams
+from trca.policies.engines.transformers import TransformersEngine
+from trca.policies.lora import share_bases
 
 
 class SeveralEngines:
@@ -17,8 +19,13 @@ class SeveralEngines:
     """
 
     def __init__(self, engines: Mapping[str, Engine]) -> None:
-        """Takes open engines; there is at least one."""
+        """Takes open engines; there is at least one.
+
+        With LoRA, the ``transformers`` engines of one model hold its base once.
+        """
         self.engines = dict(engines)
+        of_transformers = [e for e in self.engines.values() if isinstance(e, TransformersEngine)]
+        share_bases([engine.model for engine in of_transformers])
 
     @property
     def version(self) -> int:

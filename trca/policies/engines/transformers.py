@@ -57,6 +57,7 @@ class TransformersEngine(BatchEngine):
     """Samples completions with a causal LM; see the module for what makes them reproducible.
 
     Attributes:
+        model: The causal LM.
         version: Version of the weights, as given to `load_weights`.
     """
 
@@ -74,7 +75,7 @@ class TransformersEngine(BatchEngine):
         """
         super().__init__()
         self.version = version
-        self._model = model
+        self.model = model
         self._tokenizer = tokenizer
         self._vocabulary = len(tokenizer)
         self._max_rows = max(_ROWS, max_batch_rows // _ROWS * _ROWS)
@@ -101,17 +102,17 @@ class TransformersEngine(BatchEngine):
             size = self._checked_length(request, sampling)
             groups[_round_up(size + _CACHE_SLACK, _CACHE_GRID)].append(number)
         completions: dict[int, Completion] = {}
-        training = self._model.training
-        self._model.eval()
+        training = self.model.training
+        self.model.eval()
         try:
-            with torch.inference_mode(), rows_attended(self._model):
+            with torch.inference_mode(), rows_attended(self.model):
                 for cached, numbers in sorted(groups.items()):
                     for first in range(0, len(numbers), self._max_rows):
                         some = numbers[first : first + self._max_rows]
                         batch = self._decode([requests[n] for n in some], sampling, cached)
                         completions.update(zip(some, batch, strict=True))
         finally:
-            self._model.train(training)
+            self.model.train(training)
         return [completions[number] for number in range(len(requests))]
 
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
@@ -121,12 +122,12 @@ class TransformersEngine(BatchEngine):
             ValueError: When names or shapes are not those of the model; the weights and the
                 version stay then.
         """
-        import_weights(self._model, weights)
+        import_weights(self.model, weights)
         self.version = version
 
     def close(self) -> None:
         """Lets go of the model."""
-        self._model = None
+        self.model = None
 
     def _checked_length(self, request: Request, sampling: SamplingParams) -> int:
         size = len(request.prompt_ids)
@@ -143,7 +144,7 @@ class TransformersEngine(BatchEngine):
         self, requests: Sequence[Request], sampling: SamplingParams, cached: int
     ) -> list[Completion]:
         """Completes requests whose keys and values take the size ``cached`` at first."""
-        device = self._model.device
+        device = self.model.device
         rows = [_Row(request, sampling) for request in requests]
         places = _filled(list(range(len(rows))))
         cache = self._prefill([rows[r].prompt for r in places], cached)
@@ -177,7 +178,7 @@ class TransformersEngine(BatchEngine):
 
     def _prefill(self, prompts: Sequence[list[int]], cached: int) -> RowCache:
         """Keys and values of all but the last token of each prompt; equal prompts are read once."""
-        device = self._model.device
+        device = self.model.device
         owners: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for place, prompt in enumerate(prompts):
             owners[tuple(prompt[:-1])].append(place)
@@ -193,7 +194,7 @@ class TransformersEngine(BatchEngine):
                 for line, prefix in enumerate(some):
                     ids[line, : len(prefix)] = prefix
                 read = DynamicCache()  # without the config, which would drop what slid away
-                self._model(
+                self.model(
                     input_ids=torch.from_numpy(ids).to(device),
                     position_ids=torch.arange(width, device=device)[None],
                     past_key_values=read,
@@ -209,7 +210,7 @@ class TransformersEngine(BatchEngine):
         """float32 logits (rows, vocabulary) after one more token in each row."""
         columns = torch.arange(cache.size, device=tokens.device)
         mask = torch.zeros(
-            len(tokens), 1, 1, cache.size, dtype=self._model.dtype, device=tokens.device
+            len(tokens), 1, 1, cache.size, dtype=self.model.dtype, device=tokens.device
         )
         mask.masked_fill_((columns > positions)[:, None, None], -torch.inf)
         masks: Tensor | dict[str, Tensor] = mask
@@ -219,7 +220,7 @@ class TransformersEngine(BatchEngine):
             masks = {"full_attention": mask, "sliding_attention": sliding}
             masks = masks if self._kinds else sliding
         cache.aim(positions[:, 0])
-        logits: Tensor = self._model(
+        logits: Tensor = self.model(
             input_ids=tokens,
             position_ids=positions,
             attention_mask=masks,
