@@ -65,6 +65,11 @@ READS = "tests/algorithms/credit/test_reads.py"
 PLAN = "tests/cli/test_plan.py"
 REINFORCE = "tests/algorithms/reinforce_plus_plus/test_credit.py"
 GENERATION = "tests/rubric/test_generation.py"
+TEAM = "tests/envs/teams/test_team_env.py"
+PREFIXES = "tests/policies/test_shared_prefixes.py"
+CHOICE = "tests/envs/test_choice.py"
+LLM_JUDGE = "tests/algorithms/test_llm_judge.py"
+OFFLINE = "tests/algorithms/test_offline.py"
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,140 @@ class Fault:
 
 
 FAULTS = (
+    # Teams, shared prefixes, and what others read
+    Fault(
+        "a team whose reward reaches the last actor alone",
+        "envs/teams/env.py",
+        "            for each in self._open.values():\n                each.reward += reward",
+        "            self._open[agent].reward += reward",
+        TEAM,
+    ),
+    Fault(
+        "a team whose judgments go to the next role",
+        "envs/teams/env.py",
+        'act.facts, act.rubric = info.get("facts"), info.get("rubric")',
+        'act.facts, act.rubric = info.get("facts"), None',
+        TEAM,
+    ),
+    Fault(
+        "a team role that may take any action",
+        "envs/teams/env.py",
+        "return action if role.may(action) or not action.strip() else _NOT_ALLOWED",
+        "return action",
+        TEAM,
+    ),
+    Fault(
+        "a team role that sees its own message",
+        "envs/teams/env.py",
+        "if v and k != agent]",
+        "if v]",
+        TEAM,
+    ),
+    Fault(
+        "a team whose answerer sees the page",
+        "envs/teams/env.py",
+        'shown = [self._view[0]] if "observation" in self.team.roles[agent].sees else []',
+        "shown = [self._view[0]]",
+        TEAM,
+    ),
+    Fault(
+        "a team transition that ends at once",
+        "envs/teams/env.py",
+        "ending = list(self._order) if self._over else [self.agent]",
+        "ending = list(self._order)",
+        TEAM,
+    ),
+    Fault(
+        "team messages that are read when they are sent",
+        "envs/teams/env.py",
+        "if act.message is not None and name != agent:\n                    act.message.was_read()",
+        "if act.message is not None:\n                    act.message.was_read()",
+        TEAM,
+    ),
+    Fault(
+        "team budgets of one role",
+        "envs/teams/env.py",
+        "EpisodeRewards(operators.categories, budgets, lambda_)",
+        "EpisodeRewards(operators.categories, None, lambda_)",
+        TEAM,
+    ),
+    Fault(
+        "shared prefixes at places of their own",
+        "policies/shared_prefixes.py",
+        "position_ids=to((owner % width)[None])",
+        "position_ids=to(np.arange(len(owner))[None])",
+        PREFIXES,
+    ),
+    Fault(
+        "shared prefixes whose outputs are mixed up",
+        "policies/shared_prefixes.py",
+        "index_select(0, shared_prefixes.owner)",
+        "index_select(0, shared_prefixes.owner.flip(0))",
+        PREFIXES,
+    ),
+    Fault(
+        "shared prefixes of the row before, whole",
+        "policies/shared_prefixes.py",
+        "np.where(differs.any(axis=1), differs.argmax(axis=1), width)",
+        "lengths[order[:-1]]",
+        PREFIXES,
+    ),
+    Fault(
+        "a shared place whose gradient counts twice",
+        "algorithms/last_mlp.py",
+        "torch.unique(row * hidden.shape[1] + position)",
+        "row * hidden.shape[1] + position",
+        PREFIXES,
+    ),
+    Fault(
+        "a choice that is off by one",
+        "envs/choice.py",
+        "self._admissible[number])",
+        "self._admissible[number - 1])",
+        CHOICE,
+    ),
+    Fault(
+        "a choice whose mask is full",
+        "envs/choice.py",
+        "[:number] = 1.0",
+        "[:] = 1.0",
+        CHOICE,
+    ),
+    Fault(
+        "an LLM judge that labels won rollouts",
+        "algorithms/llm_judge.py",
+        "for r in rollouts if not r.won for t",
+        "for r in rollouts for t",
+        LLM_JUDGE,
+    ),
+    Fault(
+        "kappa without chance",
+        "algorithms/llm_judge.py",
+        "(observed - expected) / (1 - expected)",
+        "observed",
+        LLM_JUDGE,
+    ),
+    Fault(
+        "an unread label that counts as Other",
+        "algorithms/llm_judge.py",
+        "CLASSES.index(label) if label in CLASSES and not others else UNLABELLED",
+        "CLASSES.index(label) if label in CLASSES and not others else 3",
+        LLM_JUDGE,
+    ),
+    Fault(
+        "recorded evaluations",
+        "algorithms/text_env_runner.py",
+        "if config.output and any(group.progress is not None for group in groups):",
+        "if config.output:",
+        OFFLINE,
+    ),
+    Fault(
+        "a recorded step limit that is an end",
+        "algorithms/offline.py",
+        "terminated=not rollout.truncated,\n        truncated=rollout.truncated",
+        "terminated=True,\n        truncated=False",
+        OFFLINE,
+    ),
     # What a user brings
     Fault(
         "a model never told its errors",

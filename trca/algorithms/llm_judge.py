@@ -9,8 +9,10 @@ never asks a model.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -33,6 +35,7 @@ SCHEMA: Final[dict[str, Any]] = {
 UNLABELLED: Final = -1
 """The label of a transition whose replies could not be read."""
 
+_OBJECT: Final = re.compile(r"\{[^{}]*\}")
 _ATTEMPTS: Final = 3
 _AT_ONCE: Final = 8
 _EARLIER: Final = 12
@@ -133,15 +136,15 @@ def transition_prompt(rollout: Rollout, number: int) -> str:
 def read_label(reply: str) -> int:
     """The label in a reply, as an index into `CLASSES`; `UNLABELLED` where there is none.
 
-    A reply is the JSON object that was asked for, or the bare word.
+    A reply has the JSON object that was asked for, whatever stands around it, or is the bare word.
+    One with two labels has none.
     """
-    text = reply.strip().removeprefix("```json").strip("`\n ")
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = text
-    label = found.get("label") if isinstance(found, dict) else found
-    return CLASSES.index(label) if label in CLASSES else UNLABELLED
+    said = {reply.strip().strip('"')} & set(CLASSES)
+    for text in _OBJECT.findall(reply):
+        with suppress(ValueError):
+            said.add(str(json.loads(text).get("label")))
+    label, *others = said or {""}
+    return CLASSES.index(label) if label in CLASSES and not others else UNLABELLED
 
 
 def label_transitions(

@@ -183,6 +183,22 @@ def test_the_planners_message_enters_the_executors_observation() -> None:
     assert "planner:" not in seen
 
 
+def test_a_role_that_speaks_and_listens_hears_the_others_alone() -> None:
+    sees = "sees: [observation, messages]"
+    talkers = Team.parse(
+        f"roles: {{one: {{speaks: true, {sees}}}, two: {{acts: [all], speaks: true, {sees}}}}}"
+    )
+    env = make("alfworld", team=talkers)
+    env.reset(seed=0)
+    seen, *_, info = env.step("hello")
+    assert (info["agent"], seen.splitlines()[-1]) == ("two", "one: hello")
+    seen, *_, info = env.step("tell[what?]")
+    assert (info["agent"], seen.splitlines()[-1]) == ("one", "two: what?")
+    assert "hello" not in seen
+    assert info["memory"].splitlines()[-1] == "two: what?"
+    assert "hello" not in info["memory"]
+
+
 def test_the_answerer_sees_the_question_and_the_message_and_nothing_else() -> None:
     env = make("searchqa", team="searchqa_searcher")
     _, info = env.reset(seed=0)
