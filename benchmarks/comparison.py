@@ -67,24 +67,23 @@ def _budgets(scale: float) -> dict[str, float]:
     }
 
 
+_RATES: Final = (2e-4, 4e-4, 8e-4, 1e-4)
 OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
     "TRCA": [
         {"lr": 4e-4, **_budgets(0.1)},
         {"lr": 8e-4, **_budgets(0.1)},
         {"lr": 4e-4, **_budgets(0.5), "budget_schedule": "group_success"},
+        {"lr": 2e-4, **_budgets(0.5), "budget_schedule": "group_success"},
     ],
     # At the default rate, for large models, a tiny critic stays blind.
-    **{
-        name: [{"lr": lr, "critic_lr": 1e-3} for lr in (2e-4, 4e-4, 8e-4)]
-        for name in ("TurnPPO", "HiPER")
-    },
+    **{name: [{"lr": lr, "critic_lr": 1e-3} for lr in _RATES] for name in ("TurnPPO", "HiPER")},
 }
 """Trials of algorithms with more to choose than a learning rate."""
 
 
 def trials(algorithm: str) -> Sequence[Trial]:
-    """What ``--tune`` tries on the quickstart: three settings of each algorithm."""
-    return OWN_TRIALS.get(algorithm, [{"lr": lr} for lr in (2e-4, 4e-4, 8e-4)])
+    """What ``--tune`` tries on the quickstart: four settings of each algorithm."""
+    return OWN_TRIALS.get(algorithm, [{"lr": lr} for lr in _RATES])
 
 
 @dataclass(frozen=True)
