@@ -256,6 +256,18 @@ def test_a_message_that_comes_too_late_is_unread() -> None:
     assert unread == {"one": False, "other": True}
 
 
+def test_nobody_reads_its_own_message() -> None:
+    alone = Team.parse(
+        "roles: {one: {speaks: true, sees: [messages]}, two: {acts: [all], sees: [observation]}}"
+    )
+    env = make("alfworld", team=alone)
+    env.reset(seed=0)
+    env.step("hello")
+    *_, info = env.step("look")
+    closed = {each.agent: each.rubric["fired"] for each in info["closed"]}
+    assert "message_unread" in closed["one"]
+
+
 def test_budgets_and_lambda_reach_the_rewards_of_every_role() -> None:
     nothing = {"evidence": 0.0, "invalidity": 0.0, "execution": 0.0}
     env = make("alfworld", team="alfworld_planner", budgets=nothing)
