@@ -77,6 +77,12 @@ class KeyDoorAdapter(Adapter):
         return self.facts
 
     @property
+    def memory(self) -> str:
+        been = [name for name, place in self.places.items() if name == place]
+        seen = [f"{name} in {place}" for name, place in self.places.items() if name != place]
+        return f"Been in {', '.join(been)}. Seen: {', '.join(seen) or 'nothing'}."
+
+    @property
     def context(self) -> str:
         return f"{self.binding.key}|{self.place}|{self.held}|{sorted(self.places.items())}"
 
