@@ -1,6 +1,7 @@
 """A sweep: every trial is a run of its own, in a process of its own, a few side by side.
 
-A trial that fails or is stopped leaves the others alone. All trials share one Ray.
+A trial that fails or is stopped leaves the others alone. All trials share one Ray. Where a search
+chooses the points, trials are made as it goes (`trca.cli.tuning`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,23 +24,27 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trca.cli.curve import draw_comparison, panel_words
+from trca.cli.provenance import versions
 from trca.cli.run_folder import RunFolder
 from trca.cli.tables import half_width, terminal_table
+from trca.cli.tuning import EarlyStopping, PointSearch, Result
 from trca.common.files import write_text
 from trca.tune_configs.files import ConfigError, map_texts, path_parts
 from trca.tune_configs.settings import RunSettings
+from trca.tune_configs.sweeps import SweepSettings
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-    from trca.tune_configs.sweeps import SweepSettings
 
 MEASURES: Final = {
     "evaluation/success_rate": "success, held out",
     "success_rate": "success, training, last 5",
 }
 """Metrics of the table, with the words of its columns."""
+_STOPPED: Final = "stopped.json"
+OVER: Final = frozenset({"finished", "stopped"})
+"""States of trials that are not run again."""
 _SECONDS_BETWEEN_LOOKS: Final = 0.2
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 _LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -46,7 +52,7 @@ _LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 @dataclass(frozen=True)
 class Trial:
-    """One point of the grid with one seed.
+    """One point with one seed on one panel.
 
     Attributes:
         point: The settings of the point.
@@ -65,14 +71,31 @@ class Trial:
     iterations: int
 
     @property
+    def number(self) -> int:
+        """Its number in the sweep, from 1 on."""
+        return int(self.run.name.partition("_")[0])
+
+    @property
+    def repeat(self) -> str:
+        """The panel and the seed in words."""
+        return "  ".join(filter(None, (self.panel, f"seed={self.seed}")))
+
+    @property
     def label(self) -> str:
         """The point, the panel and the seed in words."""
-        panel = f"  {self.panel}" if self.panel else ""
-        return f"{joined(self.words)}{panel}  seed={self.seed}"
+        return f"{joined(self.words)}  {self.repeat}"
+
+    @property
+    def stopped(self) -> dict[str, Any] | None:
+        """Where a scheduler stopped it: iteration, trajectories, metric and value."""
+        stopped: dict[str, Any] | None = self.run.read_json(_STOPPED)
+        return stopped
 
     @property
     def state(self) -> str:
-        """``waiting``, or the state of the run."""
+        """``waiting``, ``stopped`` where a scheduler stopped it, or the state of the run."""
+        if self.stopped:
+            return "stopped"
         if self.run.last_iteration() >= self.iterations:
             return "finished"
         return str((self.run.read_json("status.json") or {}).get("state", "waiting"))
@@ -123,23 +146,50 @@ def _shortest(path: Path, others: set[Path]) -> str:
     return str(path)
 
 
+def begin(sweep: SweepSettings, folder: RunFolder) -> None:
+    """Writes down a sweep, and its trials where no search chooses them; nothing is run."""
+    if not sweep.search:
+        make_trials(sweep, folder)
+    folder.write_json("versions.json", versions())
+    folder.write_settings(sweep.with_base().model_dump())
+
+
 def make_trials(sweep: SweepSettings, folder: RunFolder) -> list[Trial]:
-    """Makes the run folder of every trial; nothing is run."""
-    points = sweep.points()
+    """Makes the run folder of every trial of a sweep without a search."""
+    _make_points(sweep, folder, sweep.points(), first=0)
+    return read_trials(folder)
+
+
+def _make_points(
+    sweep: SweepSettings, folder: RunFolder, points: Sequence[Mapping[str, Any]], first: int
+) -> None:
+    """Makes the trials of some points that are not there yet.
+
+    Args:
+        sweep: The sweep.
+        folder: Its folder.
+        points: The points.
+        first: The number of the first of them.
+    """
     all_of_them = itertools.product(
         zip(points, point_words(points), strict=True),
         zip(sweep.panels, point_words(sweep.panels), strict=True),
         sweep.seeds,
     )
-    for number, ((point, words), (panel, where), seed) in enumerate(all_of_them, start=1):
+    number = first * sweep.repeats
+    for (point, words), (panel, where), seed in all_of_them:
+        number += 1
         settings = sweep.trial({**panel, **point}, seed)
         named = {**words, **where}
         parts = [f"{key.split('.')[-1].strip('_')}-{value}" for key, value in named.items()]
         slug = re.sub(r"[^\w.+-]+", "-", "_".join([*parts, f"seed-{seed}"]))[:80]
-        run = RunFolder.create(folder.path / "trials", f"{number:03d}_{slug}", numbered=False)
+        name = f"{number:03d}_{slug}"
+        if (folder.path / "trials" / name / "trial.json").exists():
+            continue
+        shutil.rmtree(folder.path / "trials" / name, ignore_errors=True)  # a kill left half of it
+        run = RunFolder.create(folder.path / "trials", name, numbered=False)
         run.write_settings(settings.flat())
         run.write_json("trial.json", {"point": point, "panel": panel, "seed": seed})
-    return read_trials(folder)
 
 
 def read_trials(folder: RunFolder) -> list[Trial]:
@@ -160,6 +210,108 @@ def read_trials(folder: RunFolder) -> list[Trial]:
     ]
 
 
+class Tuning:
+    """What a sweep leaves to Ray Tune: which points come next, and which trials stop early."""
+
+    def __init__(self, sweep: SweepSettings, folder: RunFolder) -> None:
+        """Takes up a sweep where it is.
+
+        Args:
+            sweep: The sweep, as its folder has it.
+            folder: Its folder.
+
+        Raises:
+            ConfigError: When the search does not repeat the points that were run.
+        """
+        self._sweep, self._folder = sweep, folder
+        self._search = PointSearch(sweep, folder.path / "search.jsonl") if sweep.search else None
+        self._stopping: EarlyStopping | None = None
+        self._points = 0
+        self._ended = -1
+        if not any((folder.path / "trials").glob("*/trial.json")):
+            return
+        trials = read_trials(folder)
+        if sweep.scheduler:
+            path = folder.path / "scheduler.jsonl"
+            self._stopping = EarlyStopping(sweep, trials[0].iterations, path)
+            for trial in trials:
+                if (line := self._stopping.stopped.get(trial.run.name)) and not trial.stopped:
+                    self._note_stop(trial, line["iteration"], line["value"])
+        if self._search:
+            self._replay(self._search, trials)
+
+    def _replay(self, search: PointSearch, trials: list[Trial]) -> None:
+        for number, group in enumerate(_by_point(trials, self._sweep.repeats)):
+            again = search.next(lambda _: None)
+            if again is None or point_words([again]) != point_words([group[0].point]):
+                raise ConfigError(
+                    f"{self._folder.path}: the search gives {again} as point {number + 1} and ran"
+                    f" {group[0].point}: go on with the version of Optuna it was started with"
+                )
+            if len(group) < self._sweep.repeats:
+                _make_points(self._sweep, self._folder, [group[0].point], number)
+            self._points += 1
+
+    def more(self, ended: Sequence[Trial]) -> list[Trial]:
+        """Makes the trials that can be made now.
+
+        Args:
+            ended: The trials that ended, well or not.
+
+        Returns:
+            The new ones.
+        """
+        if self._search is None or len(ended) == self._ended:
+            return []
+        self._ended = len(ended)
+        repeats = self._sweep.repeats
+
+        def result_of(number: int) -> Result | None:
+            group = [trial for trial in ended if (trial.number - 1) // repeats == number]
+            return _result(group, self._sweep.metric) if len(group) == repeats else None
+
+        first = self._points
+        while (point := self._search.next(result_of)) is not None:
+            _make_points(self._sweep, self._folder, [point], self._points)
+            self._points += 1
+        return read_trials(self._folder)[first * repeats :] if self._points > first else []
+
+    def stops(self, trial: Trial, rows: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether a trial stops, by its metrics so far; what was judged before stays."""
+        if self._sweep.scheduler is None:
+            return False
+        if self._stopping is None:
+            path = self._folder.path / "scheduler.jsonl"
+            self._stopping = EarlyStopping(self._sweep, trial.iterations, path)
+        for count, row in enumerate(rows, start=1):
+            value = measure(rows[:count], self._sweep.metric)
+            if not np.isnan(value) and self._stopping.stops(
+                trial.run.name, trial.repeat, row["iteration"], value
+            ):
+                self._note_stop(trial, row["iteration"], value)
+                return True
+        return False
+
+    def _note_stop(self, trial: Trial, iteration: int, value: float) -> None:
+        rows = [row for row in trial.run.metrics() if row["iteration"] == iteration]
+        rollouts = rows[0]["trajectories"] if rows else None
+        about = {"iteration": iteration, "trajectories": rollouts}
+        trial.run.write_json(_STOPPED, {**about, "metric": self._sweep.metric, "value": value})
+
+
+def _result(trials: Sequence[Trial], metric: str) -> Result:
+    """What a point came to whose trials have all ended."""
+    stops = [trial.stopped for trial in trials]
+    values = [
+        stop["value"] if stop else measure(trial.run.metrics(), metric)
+        for trial, stop in zip(trials, stops, strict=True)
+    ]
+    if np.isnan(values).any() or any(t.state not in ("finished", "stopped") for t in trials):
+        return Result(None)
+    first = min((stop["iteration"] for stop in stops if stop), default=None)
+    return Result(float(np.mean(values)), first)
+
+
 class Sweep:
     """Runs the trials that are left.
 
@@ -167,18 +319,23 @@ class Sweep:
         interrupted: Whether Ctrl-C stopped it.
     """
 
-    def __init__(self, trials: Sequence[Trial], side_by_side: int, console: Console) -> None:
+    def __init__(
+        self, trials: Sequence[Trial], tuning: Tuning, side_by_side: int, console: Console
+    ) -> None:
         """Takes the trials.
 
         Args:
-            trials: All trials of the sweep.
+            trials: The trials of the sweep so far.
+            tuning: Makes further ones, and stops some early.
             side_by_side: The most trials at a time.
             console: Where to print.
         """
         self.interrupted = False
         self._console = console
+        self._tuning = tuning
         self._side_by_side = side_by_side
-        self._waiting = [trial for trial in trials if trial.state != "finished"]
+        self._waiting = [trial for trial in trials if trial.state not in OVER]
+        self._ended = [trial for trial in trials if trial.state in OVER]
         self._running: dict[subprocess.Popen[bytes], Trial] = {}
         self._rows_shown = {trial.run.path: len(trial.run.metrics()) for trial in trials}
 
@@ -188,6 +345,7 @@ class Sweep:
         The first Ctrl-C stops each trial after its iteration; the second stops all at once.
         """
         try:
+            self._start_some()
             while self._waiting or self._running:
                 try:
                     self._step()
@@ -199,16 +357,29 @@ class Sweep:
                 process.wait()
 
     def _step(self) -> None:
-        while self._waiting and len(self._running) < self._side_by_side:
-            trial = self._waiting.pop(0)
-            self._running[_start(trial)] = trial
         time.sleep(_SECONDS_BETWEEN_LOOKS)
         for process, trial in list(self._running.items()):
             ended = process.poll() is not None
-            self._show(trial)
+            self._show(process, trial)
             if ended:
                 del self._running[process]
+                self._ended.append(trial)
                 self._say_end(trial, process.returncode)
+        self._start_some()
+
+    def _start_some(self) -> None:
+        while not self.interrupted and len(self._running) < self._side_by_side:
+            if not self._waiting:
+                self._waiting += self._tuning.more(self._ended)
+            if not self._waiting:
+                return
+            trial = self._waiting.pop(0)
+            rows = trial.run.metrics()
+            if self._tuning.stops(trial, rows):  # a kill came before it was judged
+                self._say_stopped(trial)
+                self._ended.append(trial)
+                continue
+            self._running[_start(trial)] = trial
 
     def _stop(self) -> None:
         if self.interrupted:
@@ -219,9 +390,11 @@ class Sweep:
         for process in self._running:
             process.send_signal(signal.SIGINT)
 
-    def _show(self, trial: Trial) -> None:
-        rows = trial.run.metrics()
-        for row in rows[self._rows_shown[trial.run.path] :]:
+    def _show(self, process: subprocess.Popen[bytes], trial: Trial) -> None:
+        rows, shown_before = trial.run.metrics(), self._rows_shown.get(trial.run.path, 0)
+        if len(rows) <= shown_before:
+            return
+        for row in rows[shown_before:]:
             held_out = row.get("evaluation/success_rate")
             shown = "" if held_out is None else f"  held out {held_out:.1%}"
             self._console.print(
@@ -229,10 +402,16 @@ class Sweep:
                 f"success {row.get('success_rate', float('nan')):.1%}{shown}",
                 markup=False,
             )
-        self._rows_shown[trial.run.path] = max(len(rows), self._rows_shown[trial.run.path])
+        self._rows_shown[trial.run.path] = len(rows)
+        if not trial.stopped and self._tuning.stops(trial, rows):
+            self._say_stopped(trial)
+            process.send_signal(signal.SIGINT)
+
+    def _say_stopped(self, trial: Trial) -> None:
+        self._console.print(f"{trial.label}  {_stop_words(trial.stopped or {})}", markup=False)
 
     def _say_end(self, trial: Trial, code: int) -> None:
-        if code == 0 or self.interrupted:
+        if code == 0 or self.interrupted or trial.stopped:
             return
         self._console.print(
             f"{trial.label}  failed: {failure(trial)}. Log: {_log(trial)}",
@@ -276,11 +455,12 @@ def _start(trial: Trial) -> subprocess.Popen[bytes]:
         )
 
 
-def run_sweep(trials: Sequence[Trial], side_by_side: int, console: Console) -> bool:
+def run_sweep(trials: Sequence[Trial], tuning: Tuning, side_by_side: int, console: Console) -> bool:
     """Runs what is left of a sweep on one Ray.
 
     Args:
-        trials: All of its trials.
+        trials: The trials of the sweep so far.
+        tuning: Makes further ones, and stops some early.
         side_by_side: The most trials at a time.
         console: Where to print.
 
@@ -291,7 +471,7 @@ def run_sweep(trials: Sequence[Trial], side_by_side: int, console: Console) -> b
 
     from trca.cli.training import init_ray
 
-    sweep = Sweep(trials, side_by_side, console)
+    sweep = Sweep(trials, tuning, side_by_side, console)
     if os.environ.get("RAY_ADDRESS"):
         sweep.run()
         return sweep.interrupted
@@ -307,16 +487,25 @@ def run_sweep(trials: Sequence[Trial], side_by_side: int, console: Console) -> b
 
 
 def summarise(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """One row a point: its settings, and mean, interval and n of each measure over its runs."""
+    """One row a point: its settings, and mean, interval and n of each measure over its whole runs.
+
+    Runs that were stopped early are told by themselves, and are in no mean.
+    """
     rows = []
     for each in _by_point(trials):
         sound = [trial for trial in each if trial.state == "finished"]
         failed = sum(trial.state == "failed" for trial in each)
         row: dict[str, Any] = {"point": each[0].point, "words": each[0].words}
         row |= {"n": len(sound), "failed": failed}
+        row["stopped"] = [
+            {"seed": t.seed, "panel": t.panel, **(t.stopped or {}), "run": str(t.run.path)}
+            for t in each
+            if t.state == "stopped"
+        ]
         row["runs"] = [str(trial.run.path) for trial in sound]
         for key in MEASURES:
-            values = [value for value in (_measure(t, key) for t in sound) if not np.isnan(value)]
+            found = (measure(trial.run.metrics(), key) for trial in sound)
+            values = [value for value in found if not np.isnan(value)]
             row[key] = {
                 "mean": float(np.mean(values)) if values else None,
                 "half_width": half_width(values) if len(values) > 1 else None,
@@ -330,7 +519,7 @@ def write_table(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> None:
     """Writes ``sweep.md`` and ``sweep.json``; ± is half of the 95% t interval over runs."""
     names = _columns(rows)
     lines = ["| " + " | ".join(names) + " |", "|" + "---:|" * len(names)]
-    lines += ["| " + " | ".join(_cells(row)) + " |" for row in rows]
+    lines += ["| " + " | ".join(_cells(row, names)) + " |" for row in rows]
     write_text(folder.path / "sweep.md", "\n".join(lines) + "\n")
     write_text(folder.path / "sweep.json", json.dumps(list(rows), indent=2) + "\n")
 
@@ -340,8 +529,9 @@ def as_rich(rows: Sequence[Mapping[str, Any]]) -> Table:
     from rich.text import Text
 
     table = terminal_table()
-    for name in _columns(rows):
-        fold = name in rows[0]["point"]
+    names = _columns(rows)
+    for name in names:
+        fold = name in rows[0]["point"] or name == "stopped early"
         table.add_column(
             Text(name.replace(", ", ",\n")),
             justify="left" if fold else "right",
@@ -349,7 +539,7 @@ def as_rich(rows: Sequence[Mapping[str, Any]]) -> Table:
             no_wrap=not fold,
         )
     for row in rows:
-        table.add_row(*map(Text, _cells(row)))
+        table.add_row(*map(Text, _cells(row, names)))
     return table
 
 
@@ -369,27 +559,41 @@ def draw_sweep(trials: Sequence[Trial], folder: RunFolder) -> bool:
     return True
 
 
-def _by_point(trials: Sequence[Trial]) -> list[list[Trial]]:
-    points: list[dict[str, Any]] = []
-    for trial in trials:
-        if trial.point not in points:
-            points.append(trial.point)
-    return [[trial for trial in trials if trial.point == point] for point in points]
+def _by_point(trials: Sequence[Trial], repeats: int | None = None) -> list[list[Trial]]:
+    """The trials of each point, which stand one after the other; two points may be equal."""
+    repeats = repeats or len({trial.repeat for trial in trials})
+    return [list(trials[k : k + repeats]) for k in range(0, len(trials), repeats)]
 
 
-def _measure(trial: Trial, key: str) -> float:
-    values = [row[key] for row in trial.run.metrics() if row.get(key) is not None]
+def measure(rows: Sequence[Mapping[str, Any]], key: str) -> float:
+    """A metric of a run so far: its last evaluation, or the mean of its last 5 iterations."""
+    values = [row[key] for row in rows if row.get(key) is not None]
     last = values[-1:] if key.startswith("evaluation/") else values[-5:]
     return float(np.mean(last)) if last else float("nan")
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [*rows[0]["point"], "runs", *MEASURES.values(), "failed"]
+    stopped = ["stopped early"] if any(row["stopped"] for row in rows) else []
+    return [*rows[0]["point"], "runs", *MEASURES.values(), "failed", *stopped]
 
 
-def _cells(row: Mapping[str, Any]) -> list[str]:
+def _cells(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
     measures = [_cell(row[key]) for key in MEASURES]
-    return [*row["words"].values(), str(row["n"]), *measures, str(row["failed"])]
+    cells = [*row["words"].values(), str(row["n"]), *measures, str(row["failed"])]
+    if "stopped early" in columns:
+        cells.append("; ".join(map(_reached, row["stopped"])) or "-")
+    return cells
+
+
+def _reached(stop: Mapping[str, Any]) -> str:
+    rollouts = "?" if stop["trajectories"] is None else f"{stop['trajectories']:,.0f}"
+    return (
+        f"iteration {stop['iteration']}, {rollouts} rollouts, {stop['metric']} {stop['value']:.3g}"
+    )
+
+
+def _stop_words(stop: Mapping[str, Any]) -> str:
+    return f"stopped early: {_reached(stop)}"
 
 
 def _cell(measure: Mapping[str, Any]) -> str:

@@ -21,3 +21,16 @@ def missing_recorder() -> str:
     if find_spec("msgpack_numpy"):
         return ""
     return "recording episodes needs msgpack-numpy: pip install 'trca[offline]'"
+
+
+def missing_extra(package: str, user: str, extra: str) -> str:
+    """What to install for something that needs a package, in one line; blank when it is there.
+
+    Args:
+        package: The package, as it is imported.
+        user: What needs it.
+        extra: The extra that brings it.
+    """
+    if find_spec(package) is not None:
+        return ""
+    return f"{user} needs {package}: pip install 'trca[{extra}]'"

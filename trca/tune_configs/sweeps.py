@@ -6,6 +6,9 @@ grid: {lambda_: [0.2, 0.8]}
 sample:                   drawn for each of ``samples`` points of every point of the grid
   lr: {loguniform: [1e-4, 1e-3]}
 samples: 8
+search: optuna            chooses the ``samples`` points by the results before; then no grid
+scheduler: asha           stops the trials early that are behind the others
+metric: success_rate      what both read
 seeds: [0, 1, 2]
 panels:                   tasks that every point is run on with every seed
   - {env_config.games: small-31}
@@ -17,22 +20,75 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from trca.common.extras import missing_extra
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, assign, read
 from trca.tune_configs.settings import RunSettings, switch
 
+METRICS: Final = ("success_rate", "score", "evaluation/success_rate", "evaluation/score")
+"""What a search and a scheduler may read; of all of them more is better."""
+_DISTRIBUTIONS: Final = (
+    *("choice", "uniform", "loguniform", "quniform", "qloguniform", "randint", "lograndint"),
+)
 
-class SweepSettings(BaseModel):
-    """A sweep."""
 
+class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    base: str = Field(description="Config every trial starts from: a name or a path.")
+
+class Optuna(_Part):
+    """The search by Optuna's TPE sampler, through Ray Tune's `OptunaSearch`."""
+
+    startup_points: int = Field(
+        4, ge=1, description="Points drawn at random before results are used."
+    )
+
+
+class ASHA(_Part):
+    """Asynchronous successive halving: Ray Tune's `ASHAScheduler`."""
+
+    grace_period: int = Field(1, ge=1, description="Iterations that every trial gets.")
+    reduction_factor: float = Field(
+        4, gt=1, description="At each rung about one trial in so many goes on."
+    )
+
+
+class Search(_Part):
+    """What chooses the points."""
+
+    optuna: Optuna = Field(description="Points near the best ones before them.")
+
+
+class Scheduler(_Part):
+    """What stops trials early."""
+
+    asha: ASHA = Field(description="Stops trials that are behind at the same iteration.")
+
+
+_PARTS: Final[dict[str, type[BaseModel]]] = {
+    "search": Search,
+    "scheduler": Scheduler,
+    "optuna": Optuna,
+    "asha": ASHA,
+}
+
+
+def _named(value: Any) -> Any:
+    """``optuna`` is short for ``{optuna: {}}``."""
+    return {value: {}} if isinstance(value, str) else value
+
+
+class SweepSettings(_Part):
+    """A sweep."""
+
+    base: str | dict[str, Any] = Field(
+        description="Config every trial starts from: a name, a path or the settings themselves."
+    )
     set: dict[str, Any] = Field(default_factory=dict, description="Changed in every trial.")
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default_factory=dict,
@@ -43,7 +99,17 @@ class SweepSettings(BaseModel):
         description="Settings that are drawn, each by a distribution of Ray Tune and its arguments:"
         " `{uniform: [0, 1]}`, loguniform, quniform, randint, choice and so on.",
     )
-    samples: int = Field(1, ge=1, description="Draws for every point of the grid.")
+    samples: int = Field(
+        1, ge=1, description="Draws for every point of the grid; with a search, points in all."
+    )
+    sample_seed: int = Field(0, ge=0, description="Seed of the draws and of the search.")
+    search: Annotated[Search | None, BeforeValidator(_named)] = Field(
+        None, description="Chooses the points by the results of those before: `optuna`."
+    )
+    scheduler: Annotated[Scheduler | None, BeforeValidator(_named)] = Field(
+        None, description="Stops trials early: `asha`."
+    )
+    metric: str = Field("success_rate", description="What search and scheduler read.")
     seeds: Annotated[list[int], Field(min_length=1)] = Field(description="Seeds of each point.")
     panels: Annotated[list[dict[str, Any]], Field(min_length=1)] = Field(
         default_factory=lambda: [dict[str, Any]()],
@@ -60,11 +126,8 @@ class SweepSettings(BaseModel):
         Raises:
             ConfigError: Names the key, its value, and what is allowed.
         """
-        for key in settings:
-            if key not in cls.model_fields:
-                raise ConfigError(
-                    f"{source}: unknown key {key!r}: {nearest(key, cls.model_fields)}"
-                )
+        if unknown := _unknown_key(cls, settings):
+            raise ConfigError(f"{source}: {unknown}")
         try:
             sweep = cls(**settings)
         except ValidationError as error:
@@ -77,16 +140,76 @@ class SweepSettings(BaseModel):
             raise ConfigError(f"{source}: {key} is in grid and in sample: leave it in one")
         for key in {key for panel in sweep.panels for key in panel} & sweep.grid.keys():
             raise ConfigError(f"{source}: {key} is in grid and in panels: leave it in one")
-        for point in sweep.points():
-            sweep.trial(point, sweep.seeds[0], source, need_data)
+        points = sweep.points()
+        trials = [sweep.trial(point, sweep.seeds[0], source, need_data) for point in points]
         for panel in sweep.panels[1:]:
-            sweep.trial({**sweep.points()[0], **panel}, sweep.seeds[0], source, need_data)
+            sweep.trial({**points[0], **panel}, sweep.seeds[0], source, need_data)
+        for problem in (*sweep._search_problems(), *sweep._scheduler_problems(trials)):
+            raise ConfigError(f"{source}: {problem}")
         return sweep
+
+    def _search_problems(self) -> list[str]:
+        """What makes no sense with a search."""
+        if self.metric not in METRICS:
+            return [f"metric is {self.metric!r}: {nearest(self.metric, METRICS)}"]
+        if self.search is None:
+            return []
+        if self.grid:
+            return [
+                "search is optuna and there is a grid: Optuna chooses the points, so write"
+                " `sample: {name: {choice: [...]}}` in place of `grid: {name: [...]}`"
+            ]
+        drawn = [key for key, space in self.sample.items() if "qloguniform" in space]
+        if drawn:
+            return [f"sample.{drawn[0]}: Optuna has no qloguniform: take loguniform or quniform"]
+        if self.samples == 1:
+            return ["search is optuna and samples is 1: give the number of points, such as 8"]
+        return [lack] if (lack := missing_extra("optuna", "search: optuna", "optuna")) else []
+
+    def _scheduler_problems(self, trials: list[RunSettings]) -> list[str]:
+        """What makes no sense with a scheduler; takes a trial of each point."""
+        if self.scheduler is None:
+            return []
+        if len(trials) < 2:
+            return ["scheduler is asha and there is 1 point: it compares points"]
+        lengths = sorted({trial.parameters.iterations for trial in trials})
+        if len(lengths) > 1:
+            return [
+                f"scheduler is asha and trials have {lengths} iterations: it compares trials of"
+                " one length, so leave iterations out of the points"
+            ]
+        grace = self.scheduler.asha.grace_period
+        if grace >= lengths[0]:
+            return [
+                f"scheduler.asha.grace_period is {grace} and trials have {lengths[0]} iterations:"
+                " none would be stopped: lower it"
+            ]
+        if self.metric.startswith("evaluation/"):
+            between = [trial.run.evaluation_interval for trial in trials]
+            rare = next((each for each in between if each is None or each > grace), 0)
+            if rare != 0:
+                return [
+                    f"metric is {self.metric} and evaluation_interval is {rare}: ASHA reads it"
+                    f" after {grace} iterations: set evaluation_interval to {grace} or less"
+                ]
+        return []
+
+    def with_base(self) -> SweepSettings:
+        """The same sweep with the settings of its base in place of the base's name."""
+        return self.model_copy(update={"base": _base(self.base)})
+
+    def spaces(self) -> dict[str, Any]:
+        """The distributions of ``sample``, of Ray Tune.
+
+        Raises:
+            ConfigError: For a distribution that Ray Tune does not have, or wrong arguments.
+        """
+        return {key: _distribution(key, space) for key, space in self.sample.items()}
 
     def points(self) -> list[dict[str, Any]]:
         """The points: the last setting of the grid runs fastest, but for the draws.
 
-        The draws are the same every time.
+        The draws are the same every time. With a search they stand in for the points to come.
 
         Raises:
             ConfigError: For a distribution that Ray Tune does not have, or wrong arguments.
@@ -97,10 +220,12 @@ class SweepSettings(BaseModel):
         ]
         if not self.sample:
             return found
-        spaces = {key: _distribution(key, space) for key, space in self.sample.items()}
-        rng = np.random.default_rng(0)
+        spaces, rng = self.spaces(), np.random.default_rng(self.sample_seed)
         return [
-            {**point, **{key: _drawn(space, rng) for key, space in spaces.items()}}
+            {
+                **point,
+                **{key: readable(space.sample(random_state=rng)) for key, space in spaces.items()},
+            }
             for point in found
             for _ in range(self.samples)
         ]
@@ -125,7 +250,7 @@ class SweepSettings(BaseModel):
         Raises:
             ConfigError: When they are no settings of a run.
         """
-        base = read(self.base)
+        base = _base(self.base)
         if "algorithm" in self.set:
             base = switch(base, self.set["algorithm"])
         base = assign(base, self.set)
@@ -135,15 +260,36 @@ class SweepSettings(BaseModel):
         return RunSettings.resolve(assign(base, chosen), source, need_data)
 
 
+def _base(base: str | Mapping[str, Any]) -> dict[str, Any]:
+    return read(base) if isinstance(base, str) else dict(base)
+
+
+def _unknown_key(model: type[BaseModel], settings: Mapping[str, Any], outer: str = "") -> str:
+    """The first key that a model does not have, with the nearest it has; blank where all are."""
+    for key, value in settings.items():
+        if key not in model.model_fields:
+            return f"unknown key {outer + key!r}: {nearest(key, model.model_fields)}"
+        part = _PARTS.get(key)
+        inner = _named(value)
+        if (
+            part
+            and isinstance(inner, Mapping)
+            and (unknown := _unknown_key(part, inner, f"{outer}{key}."))
+        ):
+            return unknown
+    return ""
+
+
 def _distribution(key: str, space: Mapping[str, list[Any]]) -> Any:
     """A distribution of Ray Tune."""
     from ray import tune
     from ray.tune.search.sample import Domain
 
     [(name, arguments)] = space.items()
-    known = ("choice", "uniform", "loguniform", "quniform", "qloguniform", "randint", "lograndint")
-    if name not in known:
-        raise ConfigError(f"sample.{key}: no distribution {name!r}: {nearest(name, known)}")
+    if name not in _DISTRIBUTIONS:
+        raise ConfigError(
+            f"sample.{key}: no distribution {name!r}: {nearest(name, _DISTRIBUTIONS)}"
+        )
     try:
         made = getattr(tune, name)(*([arguments] if name == "choice" else arguments))
         assert isinstance(made, Domain)
@@ -153,9 +299,8 @@ def _distribution(key: str, space: Mapping[str, list[Any]]) -> Any:
     return made
 
 
-def _drawn(space: Any, rng: np.random.Generator) -> Any:
-    """A value; of numbers the first three digits, which read well and tell draws apart."""
-    value = space.sample(random_state=rng)
+def readable(value: Any) -> Any:
+    """A drawn value in plain types; of numbers the first three digits tell draws apart."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, (float, np.floating)):

@@ -1,4 +1,4 @@
-"""``trca sweep``: a grid of settings and seeds, a run for every trial."""
+"""``trca sweep``: points of settings with seeds and panels, a run for every trial."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sweep(
         bool, typer.Option("--dry-run", help="Show the trials and what they need; run nothing.")
     ] = False,
 ) -> None:
-    """Run every point of a grid, with every seed on every panel; one table and one picture.
+    """Run points of settings, with every seed on every panel; one table and one picture.
 
     Every trial is a run with a folder of its own, evaluated at its end. One that fails is counted
     and the others go on; Ctrl-C stops all after their iteration.
@@ -67,11 +67,14 @@ def sweep(
         seeds: [0, 1]
         panels: [{env_config.games: small-31}, {env_config.games: small-32}]
         side_by_side: 2
+
+    With `search: optuna` Optuna chooses the `samples` points, and no grid is given; with
+    `scheduler: asha` trials that are behind are stopped early. Both read `metric`. The page on
+    sweeps tells more.
     """
     use_one_thread()
-    from trca.cli.provenance import versions
     from trca.cli.run_folder import RunFolder, is_uri, run_name
-    from trca.cli.sweeping import make_trials, read_trials
+    from trca.cli.sweeping import begin
     from trca.tune_configs.files import ConfigError, assignments, read
     from trca.tune_configs.sweeps import SweepSettings
 
@@ -86,7 +89,7 @@ def sweep(
             if dry_run:
                 raise ConfigError("--dry-run with --resume: give the one or the other")
             with folder.locked():
-                _run(folder, read_trials(folder))
+                _run(folder)
             return
         data = read(config)
         data["set"] = {**data.get("set", {}), **assignments(set_ or [])}
@@ -96,10 +99,8 @@ def sweep(
             return
         folder = RunFolder.create(storage_path, name or run_name(config), name is None)
         with folder.locked():
-            trials = make_trials(settings, folder)
-            folder.write_json("versions.json", versions())
-            folder.write_config(settings.model_dump())
-            _run(folder, trials)
+            begin(settings, folder)
+            _run(folder)
 
 
 def _check(sweep: SweepSettings, dry_run: bool) -> None:
@@ -126,13 +127,20 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
     if not dry_run:
         return
     rollouts = sum(s.trajectories_per_iteration * s.parameters.iterations for s in settings)
+    most = " at most" if sweep.scheduler else ""
     console.print(
         f"{len(settings) * sweep.repeats} trials, {sweep.side_by_side} side by side:"
         f" {len(settings)} points with {_repeats(sweep)};"
-        f" {rollouts * sweep.repeats:,} rollouts in all"
+        f" {rollouts * sweep.repeats:,} rollouts in all{most}"
     )
+    if sweep.search:
+        spaces = "  ".join(f"{key}={space}" for key, space in sweep.sample.items())
+        points = [f"chosen by Optuna, for {sweep.metric}: {spaces}"]
     for point in points:
         console.print(f"  {point}", markup=False)
+    if sweep.scheduler:
+        grace = sweep.scheduler.asha.grace_period
+        console.print(f"  ASHA stops trials early by {sweep.metric}, from iteration {grace} on")
     console.print("\nThe first trial alone:")
     console.print(plan(settings[0]), soft_wrap=False)
     for note in machine_notes(settings[0]):
@@ -146,30 +154,46 @@ def _repeats(sweep: SweepSettings) -> str:
     return f"{words} on {panels} panels" if panels > 1 else words
 
 
-def _run(folder: RunFolder, trials: list[Trial]) -> None:
+def _run(folder: RunFolder) -> None:
     from trca.cli.run_folder import quoted
-    from trca.cli.sweeping import as_rich, draw_sweep, run_sweep, summarise, write_table
+    from trca.cli.sweeping import (
+        OVER,
+        Tuning,
+        as_rich,
+        draw_sweep,
+        read_trials,
+        run_sweep,
+        summarise,
+        write_table,
+    )
     from trca.tune_configs.settings import RunSettings
+    from trca.tune_configs.sweeps import SweepSettings
 
-    side_by_side = int(folder.read_config()["side_by_side"])
+    sweep = SweepSettings.model_validate(folder.read_config())
+    side_by_side = sweep.side_by_side
+    tuning = Tuning(sweep, folder)
+    tuning.more([])
+    trials = read_trials(folder)
     settings = RunSettings.resolve(trials[0].run.read_config(), "trial")
     settings.algorithm_config().resolved_model()
-    left = sum(trial.state != "finished" for trial in trials)
-    todo = f"{len(trials)} trials" if left == len(trials) else f"{left} of {len(trials)} trials"
+    total = sweep.samples * sweep.repeats if sweep.search else len(trials)
+    left = total - sum(trial.state in OVER for trial in trials)
+    todo = f"{total} trials" if left == total else f"{left} of {total} trials"
     again = f"trca sweep --resume {quoted(folder.path)}"
     log = folder.path / "logs" / "output.log"
     try:
         _note(folder, trials, "running")
         console.print(f"[bold]{folder.path}[/]: {todo}, {side_by_side} side by side")
         with noise_to(log) as terminal, tracing_to(log):
-            interrupted = run_sweep(trials, side_by_side, terminal)
+            interrupted = run_sweep(trials, tuning, side_by_side, terminal)
     except KeyboardInterrupt:
         interrupted = True
     except Exception as error:
         _note(folder, trials, "failed", words(error))
         fail(f"{words(error)}. Log: {log}\nGo on with: {again}")
+    trials = read_trials(folder)
     rows = summarise(trials)
-    finished, failed = sum(row["n"] for row in rows), sum(row["failed"] for row in rows)
+    over = sum(trial.state in OVER for trial in trials)
     console.print()
     write_table(rows, folder)
     console.print(as_rich(rows), soft_wrap=False)
@@ -177,10 +201,10 @@ def _run(folder: RunFolder, trials: list[Trial]) -> None:
     console.print(f"Written to {folder.path}: sweep.md, sweep.json{drawn}", markup=False)
     if interrupted:
         _note(folder, trials, "interrupted")
-        console.print(f"stopped; {finished} of {len(trials)} trials are done. Go on with: {again}")
+        console.print(f"stopped; {over} of {total} trials are done. Go on with: {again}")
         raise typer.Exit(130)
-    if failed or finished < len(trials):
-        message = f"{len(trials) - finished} of {len(trials)} trials failed"
+    if over < total:
+        message = f"{total - over} of {total} trials failed"
         _note(folder, trials, "failed", message)
         fail(f"{message}. Try them again: {again}")
     _note(folder, trials, "finished")
