@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trca.cli.tracking import missing_trackers
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def setting_problems(settings: RunSettings) -> list[str]:
 
 def machine_problems(settings: RunSettings) -> list[str]:
     """What this machine lacks; on another the run may work."""
-    missing = [*_missing_gpus(settings), *_missing_model(settings.parameters.model)]
+    trackers = missing_trackers(settings.run.tracking)
+    missing = [*trackers, *_missing_gpus(settings), *_missing_model(settings.parameters.model)]
     return missing or _invalid(settings.algorithm_config())
 
 
@@ -114,7 +116,7 @@ def machine_notes(settings: RunSettings) -> list[str]:
     from trca.policies.models import TINY
 
     model = settings.parameters.model
-    notes = _missing_gpus(settings)
+    notes = [*missing_trackers(settings.run.tracking), *_missing_gpus(settings)]
     if lack := missing_engine(settings.parameters.engine):
         notes.append(lack)
     data = missing_data(settings)

@@ -8,6 +8,7 @@ outputs/quickstart/
     metrics.jsonl         one line an iteration
     failures.jsonl        one line for all that failed; not there when nothing did
     tensorboard/          the same as event files
+    tracking.json         the ids of its runs in other experiment trackers
     rollouts/iteration_000012/{train,eval}.jsonl
     checkpoints/iteration_000012/, and the links best and last
     logs/                 output of the libraries

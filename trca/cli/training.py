@@ -17,6 +17,7 @@ from trca.cli.failures import append_failures
 from trca.cli.progress import Progress
 from trca.cli.reports import Report
 from trca.cli.rollout_files import write_rollouts
+from trca.cli.tracking import tracking
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
@@ -50,8 +51,6 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
         InterruptedRunError: When the user asked to stop.
         OSError: When the disk is full; the last checkpoint is whole.
     """
-    from torch.utils.tensorboard import SummaryWriter
-
     from trca.algorithms.records import episodes
     from trca.policies.models import load_tokenizer
 
@@ -63,10 +62,10 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
     run.set_status("running", first)
     with (
         stopping_politely(progress) as asked_to_stop,
+        tracking(settings, run, first, progress.stage) as trackers,
         _algorithm(settings, run, progress) as algorithm,
     ):
         decode = load_tokenizer(algorithm.config.resolved_model()).decode
-        board = SummaryWriter(str(run.path / "tensorboard"), purge_step=first + 1)
         for iteration in range(first + 1, settings.parameters.iterations + 1):
             progress.stage(f"iteration {iteration}", announce=False)
             start = time.monotonic()
@@ -95,9 +94,7 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
             if algorithm.evaluation is not None:
                 append_failures(run.failures, iteration, algorithm.evaluation.incidents)
             _save_rollouts(algorithm, run, iteration, decode)
-            for name, value in row.items():
-                board.add_scalar(name, value, iteration)
-            board.flush()
+            trackers.log(row, algorithm.rollouts, iteration)
             draw_curve(rows, run.path / "curve.png", _title(settings, run), _panel(settings))
             best = _is_best(rows)
             due = iteration % settings.run.checkpoint_interval == 0
@@ -107,7 +104,6 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
             progress.show(row)
             if asked_to_stop() and not done:
                 raise InterruptedRunError(f"after iteration {iteration}")
-        board.close()
 
 
 def flatten(result: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

@@ -11,7 +11,12 @@ from typing import Any, Final
 from trca.common import strict_yaml
 from trca.common.names import nearest
 
-OWN_KEYS: Final = frozenset({"algorithm", "checkpoint_interval"})
+OWN_KEYS: Final = frozenset(
+    {
+        *("algorithm", "checkpoint_interval"),
+        *("tracking", "tracking_project", "tracked_rollouts_interval"),
+    }
+)
 """Settings of a run that are not keys of an RLlib config."""
 _NAMED: Final = re.compile(r"(?P<path>[^\n]+?)(?P<object>:[A-Za-z_]\w*)?")
 _LONGEST_PATH: Final = 4096

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from trca.common.names import nearest
 from trca.common.registry import own_file
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from trca.algorithms.text_algorithm import TextAlgorithm
     from trca.algorithms.text_config import TextAlgorithmConfig
 
+TRACKERS: Final = ("tensorboard", "mlflow", "wandb", "trackio")
+"""What `trca.cli.tracking` can log to."""
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 
@@ -35,6 +37,16 @@ class RunParameters(BaseModel):
         "TRCA", description="The algorithm, one of `trca.algorithms.ALGORITHMS`."
     )
     checkpoint_interval: Positive = Field(1, description="Iterations between checkpoints.")
+    tracking: list[str] = Field(
+        default_factory=lambda: ["tensorboard"],
+        description="Experiment trackers: `tensorboard`, `mlflow`, `wandb`, `trackio`.",
+    )
+    tracking_project: str = Field(
+        "trca", min_length=1, description="MLflow's experiment; project of W&B and trackio."
+    )
+    tracked_rollouts_interval: Positive = Field(
+        5, description="Iterations between samples of rollouts for the trackers."
+    )
 
     env: str = Field(
         "trca/ALFWorld-v0",
@@ -55,6 +67,16 @@ class RunParameters(BaseModel):
         None, description="Iterations between evaluations; none: only at the end."
     )
     restart_failed_env_runners: bool = Field(True, description="Restart runners that died.")
+
+    @field_validator("tracking")
+    @classmethod
+    def _check_trackers(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if name not in TRACKERS:
+                raise ValueError(f"unknown tracker {name!r}: {nearest(name, TRACKERS)}")
+        if len(set(names)) < len(names):
+            raise ValueError("a tracker stands twice")
+        return names
 
     def resources(self) -> tuple[float, float]:
         """CPUs and GPUs that its processes ask Ray for, beside the driver."""

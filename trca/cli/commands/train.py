@@ -202,7 +202,7 @@ def _run(settings: RunSettings, run: RunFolder) -> None:
         _note(run, "failed", words(error))
         fail(f"{words(error)}. Log: {log}\n{_saved(run)} Go on with: {again}")
     run.set_status("finished", settings.parameters.iterations)
-    _say_what_next(run, settings.run.algorithm)
+    _say_what_next(run, settings)
 
 
 def _saved(run: RunFolder) -> str:
@@ -219,7 +219,7 @@ def _note(run: RunFolder, state: Literal["interrupted", "failed"], message: str 
         run.set_status(state, run.last_iteration(), message)
 
 
-def _say_what_next(run: RunFolder, algorithm: str) -> None:
+def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
     from trca.cli.failures import failure_table, read_failures
     from trca.cli.reports import read_table
     from trca.cli.run_folder import quoted
@@ -231,13 +231,15 @@ def _say_what_next(run: RunFolder, algorithm: str) -> None:
     console.print(f"Curve:       {run.path / 'curve.png'}", markup=False)
     console.print("What next:")
     address, config = run.address, quoted(run.path / "config.yaml")
-    other = "GiGPO" if algorithm == "GRPO" else "GRPO"
-    for command, why in (
+    other = "GiGPO" if settings.run.algorithm == "GRPO" else "GRPO"
+    commands = [
         (f"trca evaluate {quoted(f'{address}@best')} --seeds 3", "the held-out panel, 3 times"),
         (f"trca train {config} --algorithm {other}", "another algorithm on the same tasks"),
         (f"trca export {quoted(address)} --to my-policy", "a folder that from_pretrained opens"),
-        (f"tensorboard --logdir {quoted(run.path)}", "every metric over time"),
-    ):
+    ]
+    if "tensorboard" in settings.run.tracking:
+        commands.append((f"tensorboard --logdir {quoted(run.path)}", "every metric over time"))
+    for command, why in commands:
         console.print(f"  [cyan]{escape(command)}[/]\n      {why}")
 
 
