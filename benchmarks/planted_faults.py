@@ -70,6 +70,8 @@ PREFIXES = "tests/policies/test_shared_prefixes.py"
 CHOICE = "tests/envs/test_choice.py"
 LLM_JUDGE = "tests/algorithms/test_llm_judge.py"
 OFFLINE = "tests/algorithms/test_offline.py"
+TUNING = "tests/cli/test_tuning.py"
+TRACKING = "tests/cli/test_tracking.py"
 
 
 @dataclass(frozen=True)
@@ -225,6 +227,77 @@ FAULTS = (
         "terminated=not rollout.truncated,\n        truncated=rollout.truncated",
         "terminated=True,\n        truncated=False",
         OFFLINE,
+    ),
+    # Sweeps and trackers
+    Fault(
+        "a sweep that ranks stopped points as whole",
+        "cli/tuning.py",
+        "elif result.iteration is None:",
+        "elif result.iteration != -1:",
+        TUNING,
+    ),
+    Fault(
+        "a sweep that waits for no result",
+        "cli/tuning.py",
+        "while self._told <= self._suggested - self._open:",
+        "while self._told <= self._suggested - self._open - 9:",
+        TUNING,
+    ),
+    Fault(
+        "a resumed sweep that forgets its rungs",
+        "cli/tuning.py",
+        "for line in self._lines:",
+        "for line in ():",
+        TUNING,
+    ),
+    Fault(
+        "a sweep that compares trials across panels",
+        "cli/tuning.py",
+        "named: Any = _Named(trial)",
+        'named, among = _Named(trial), ""',
+        TUNING,
+    ),
+    Fault(
+        "a sweep that averages stopped runs",
+        "cli/sweeping.py",
+        'sound = [trial for trial in each if trial.state == "finished"]',
+        "sound = [trial for trial in each if trial.state in OVER]",
+        TUNING,
+    ),
+    Fault(
+        "a sweep that leaves a point half made",
+        "cli/sweeping.py",
+        "if len(group) < self._sweep.repeats:",
+        "if not group:",
+        TUNING,
+    ),
+    Fault(
+        "a tracker that gets an iteration twice",
+        "cli/tracking.py",
+        'if iteration <= self._known.get(name, {}).get("iteration", 0):',
+        "if iteration <= 0:",
+        TRACKING,
+    ),
+    Fault(
+        "a tracker that starts anew when resumed",
+        "cli/tracking.py",
+        'str(known.get("run", ""))',
+        '""',
+        TRACKING,
+    ),
+    Fault(
+        "a tracker that is told the credentials",
+        "cli/tracking.py",
+        "            run.settings,\n            rank_zero_only",
+        '            {**run.settings, **__import__("os").environ},\n            rank_zero_only',
+        TRACKING,
+    ),
+    Fault(
+        "a tracker whose failure ends training",
+        "cli/tracking.py",
+        "except Exception as error:",
+        "except ZeroDivisionError as error:",
+        TRACKING,
     ),
     # What a user brings
     Fault(
