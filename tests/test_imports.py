@@ -12,6 +12,7 @@ ALLOWED = {
     "common": set(),
     "rubric": {"common"},
     "envs": {"rubric", "common"},
+    "interop": {"envs", "rubric", "common"},
     "policies": {"rubric", "envs", "common"},
     "algorithms": {"policies", "rubric", "envs", "common", "tune_configs.files"},
     "tune_configs.files": {"common"},
