@@ -24,7 +24,8 @@ class PlainEnv(TextEnv):
     ``info["task"]``, else the first observation. ``admissible_actions``, ``won``, ``score`` and
     ``accepted`` are taken from its ``info`` where it gives them; ``won`` is else an end with a
     positive reward, ``score`` the sum of the rewards. Its ``oracle_action``,
-    ``demonstrator_action`` and ``demonstrator_subgoal`` are used where it has them.
+    ``demonstrator_action`` and ``demonstrator_subgoal`` are used where it has them, and so is its
+    attribute ``waits``.
 
     Attributes:
         plain: The plain environment.
@@ -59,6 +60,7 @@ class PlainEnv(TextEnv):
         own = own or getattr(env.unwrapped, "max_steps", None)
         super().__init__(split, next((n for n in (max_steps, own) if n is not None), STEPS))
         self.plain = env
+        self.waits = bool(getattr(env.unwrapped, "waits", False))
         self.env_id = env.spec.id if env.spec else name
         self._seeds = {f"seed-{seed}": seed for seed in SPLITS[split]}
         self._told: dict[str, Any] = {}
