@@ -19,6 +19,7 @@ import trca
 ROOT = Path(trca.__file__).parents[1]
 HEAVY = {"alfworld", "matplotlib", "pandas", "pyarrow", "ray", "scipy", "torch", "transformers"}
 MOST_MB = 300
+PACKAGES = ("trca", "trca_verifiers")
 
 pytestmark = pytest.mark.slow
 
@@ -60,13 +61,13 @@ def tracked(*places):
 
 def test_the_wheel_has_the_whole_package_and_nothing_else(built):
     names = zipfile.ZipFile(built[1]).namelist()
-    assert {name for name in names if ".dist-info/" not in name} == tracked("trca")
+    assert {name for name in names if ".dist-info/" not in name} == tracked(*PACKAGES)
 
 
 def test_the_sdist_has_what_the_wheel_is_built_from(built):
     with tarfile.open(built[0]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    assert tracked("trca") | {"pyproject.toml", "README.md", "LICENSE", "PKG-INFO"} <= names
+    assert tracked(*PACKAGES) | {"pyproject.toml", "README.md", "LICENSE", "PKG-INFO"} <= names
 
 
 def test_the_metadata_is_what_an_index_takes(built):

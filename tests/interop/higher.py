@@ -1,0 +1,43 @@
+"""A game of many turns as verifiers' users write one: nothing of TRCA is in it."""
+
+import verifiers.v1 as vf
+
+__all__ = ["Higher", "HigherEnv"]
+
+
+class HigherData(vf.TaskData):
+    goal: int
+
+
+class HigherTask(vf.Task[HigherData]):
+    pass
+
+
+class HigherConfig(vf.EnvConfig):
+    player: vf.AgentConfig = vf.AgentConfig()
+    paid: bool = True
+
+
+class HigherEnv(vf.Env[HigherConfig]):
+    async def run(self, task, agents):
+        found = False
+        async with agents.player.interaction(task) as interaction:
+            segment = await interaction.turn()
+            while not segment.terminated and not found:
+                guess = int(segment.last_reply)
+                found = guess == task.data.goal
+                if not found:
+                    way = "higher" if guess < task.data.goal else "lower"
+                    segment = await interaction.turn(way)
+        if self.config.paid:
+            interaction.trace.record_reward("found", float(found))
+
+
+class Higher(vf.Taskset[HigherTask]):
+    INFINITE = True
+
+    def load(self):
+        n = 0
+        while True:
+            yield HigherTask(HigherData(prompt="Guess from 1 to 8.", goal=n % 8 + 1))
+            n += 1

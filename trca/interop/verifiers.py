@@ -1,0 +1,176 @@
+"""Our environments as a verifiers taskset (the interface of verifiers 0.4, ``verifiers.v1``).
+
+verifiers finds it by the name of a module, ``trca-verifiers``::
+
+    vf-eval trca-verifiers --env.taskset.env alfworld --model ...
+
+and what trains on verifiers' environments trains on it. What differs from our own rollouts: the
+whole conversation is the prompt, and verifiers sees one reward a rollout; what the rubric says of
+each transition is in ``trace.info["transitions"]``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+
+from trca.envs.responses import ACTION_FORMAT
+from trca.interop.episode import ASKED, Episode
+from trca.interop.requirement import required
+
+vf: Any = required("verifiers.v1", "verifiers")
+_to_wire: Any = required("verifiers.v1.dialects.chat", "verifiers").message_to_wire
+
+__all__ = ["InProcessHarness", "TextEnvironment", "TextTaskset"]
+
+SYSTEM_PROMPT = (
+    f"{ASKED} Answer with your thoughts and one action:"
+    " <think>your thoughts</think><action>the action</action>"
+)
+
+
+class TextData(vf.TaskData):  # type: ignore[misc]
+    """A task: its id is the task's."""
+
+    env: str
+    arguments: dict[str, Any]
+
+
+class TextTask(vf.Task[TextData]):  # type: ignore[misc]
+    """A task of one of our environments."""
+
+
+class TextTasksetConfig(vf.TasksetConfig):  # type: ignore[misc]
+    """Which environment is played.
+
+    Attributes:
+        env: Its name, as `trca.envs.make` takes it.
+        arguments: What `trca.envs.make` takes, such as ``split``.
+    """
+
+    env: str = ""
+    arguments: dict[str, Any] = {}  # noqa: RUF012 (a field of pydantic)
+
+
+class TextTaskset(vf.Taskset[TextTask, TextTasksetConfig]):  # type: ignore[misc]
+    """The tasks of a split, in panel order."""
+
+    def load(self) -> Iterator[Any]:
+        """Yields the tasks.
+
+        Raises:
+            ValueError: When no environment is named.
+        """
+        config = self.config
+        if not config.env:
+            raise ValueError("no environment is named: --env.taskset.env alfworld")
+        episode = Episode(config.env, **config.arguments)
+        tasks = episode.text_env.task_ids
+        episode.env.close()
+        for task in tasks:
+            data = TextData(
+                id=task,
+                name=task,
+                system_prompt=SYSTEM_PROMPT,
+                env=config.env,
+                arguments=config.arguments,
+            )
+            yield TextTask(data, config.task)
+
+
+class TextEnvironmentConfig(vf.EnvConfig):  # type: ignore[misc]
+    """Who plays.
+
+    Attributes:
+        player: The agent.
+        rubric_weight: Weight of the rollout's sum of r^TRCA in its reward, beside the outcome.
+    """
+
+    player: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
+    rubric_weight: float = 0.0
+
+
+class TextEnvironment(vf.Env[TextEnvironmentConfig]):  # type: ignore[misc]
+    """Plays a task: observations are the user's turns, and actions are read out of the answers.
+
+    The reward ``outcome`` is 1 for success, else 0; ``rubric_return`` is the sum of r^TRCA. A
+    failure of the environment or of the model ends the episode with an error and without a reward.
+    """
+
+    def __init__(self, config: Any) -> None:
+        """Prepares to play."""
+        super().__init__(config)
+        self._idle: dict[str, list[Episode]] = {}
+
+    async def run(self, task: Any, agents: Any) -> None:
+        """Plays one episode."""
+        data = task.data
+        key = json.dumps([data.env, data.arguments], sort_keys=True)
+        idle = self._idle.setdefault(key, [])
+        episode = idle.pop() if idle else await asyncio.to_thread(_make, data)
+        async with agents.player.interaction(task) as interaction:
+            shown = await asyncio.to_thread(episode.start, data.id)
+            segment = await interaction.turn(shown)
+            while not segment.terminated:
+                action = ACTION_FORMAT.read(segment.last_reply).action
+                shown = await asyncio.to_thread(episode.act, action)
+                if episode.over:
+                    break
+                segment = await interaction.turn(shown)
+        trace = interaction.trace
+        trace.info["transitions"] = episode.steps
+        if trace.ok:
+            trace.record_reward("outcome", episode.reward)
+            if episode.rubric_return is not None:
+                weight = self.config.rubric_weight
+                trace.record_reward("rubric_return", episode.rubric_return, weight)
+        idle.append(episode)
+
+    async def stop(self) -> None:
+        """Closes the environments."""
+        for episodes in self._idle.values():
+            for episode in episodes:
+                episode.env.close()
+        self._idle.clear()
+
+
+class InProcessHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
+    """One call of the model a turn, from verifiers' own process: nothing else is started."""
+
+    APPENDS_SYSTEM_PROMPT = True
+    SUPPORTS_RESUME = True
+    EXECUTES_CODE = False
+    NEEDS_CONTAINER = False
+
+    async def launch(
+        self,
+        ctx: Any,
+        trace: Any,
+        runtime: Any,
+        endpoint: str,
+        secret: str,
+        mcp_urls: dict[str, str],
+        data: Any,
+    ) -> Any:
+        """Sends the conversation, and leaves the answer in the trace."""
+        system, prompt = self.resolve_prompt(data)
+        messages = [] if system is None else [{"role": "system", "content": system}]
+        if isinstance(prompt, str):
+            messages.append({"role": "user", "content": prompt})
+        else:
+            messages += [_to_wire(message) for message in prompt or []]
+        async with httpx.AsyncClient(timeout=None, trust_env=False) as client:
+            answer = await client.post(
+                f"{endpoint}/chat/completions",
+                headers={"Authorization": f"Bearer {secret}"},
+                json={"model": ctx.model, "messages": messages},
+            )
+        return vf.ProgramResult(int(answer.is_error), "", answer.text if answer.is_error else "")
+
+
+def _make(data: Any) -> Episode:
+    return Episode(data.env, **data.arguments)

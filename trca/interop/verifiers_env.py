@@ -1,0 +1,256 @@
+"""`VerifiersEnv`: verifiers' environments as environments here.
+
+verifiers drives its environments itself and asks a model at an endpoint. Here the endpoint is ours:
+what verifiers sends to its model is the observation, and our action is the model's answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack, suppress
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+from trca.common.short_line import short_line
+from trca.envs.panel import no_task
+from trca.envs.text_env import Outcome, TextEnv
+from trca.interop.requirement import required
+from trca.interop.splits import part_of_split
+
+MOST_TASKS: Final = 1_000
+"""Tasks that are taken of an infinite taskset."""
+_MODEL: Final = "trca"
+_T = TypeVar("_T")
+
+
+class EpisodeError(RuntimeError):
+    """An episode of verifiers failed, or was not scored."""
+
+
+class VerifiersEnv(TextEnv):
+    """An environment of verifiers as a text environment: an action is an answer of the model.
+
+    ::
+
+        env = make(
+            "trca.interop.verifiers_env:VerifiersEnv", config={"taskset": {"id": "my-tasks"}}
+        )
+
+    The first observation has all messages of the first request to the model, a later one those
+    after our answer. The reward is that of the trace, which verifiers scores at the end. The step
+    limit is the agent's ``max_turns``, so that what it cuts off is scored too. Every tenth task is
+    of the split ``test``, the others of ``train``.
+
+    One agent plays, by text alone: requests with tools or images are refused. Where the
+    configuration names no harness, the agent has `trca.interop.verifiers.InProcessHarness`.
+    """
+
+    default_split = "test"
+    waits = True
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        split: str = "train",
+        max_steps: int = 25,
+        render_mode: str | None = None,
+        timeout_s: float = 600.0,
+    ) -> None:
+        """Loads the environment and its tasks.
+
+        Args:
+            config: Verifiers' ``[env]`` block: ``taskset``, and what else it has. The packages that
+                it names are code, and run.
+            split: ``train`` or ``test``.
+            max_steps: The step limit.
+            render_mode: See `TextEnv`.
+            timeout_s: Seconds that verifiers may take from an action to its next request.
+
+        Raises:
+            ValueError: When several agents play.
+        """
+        super().__init__(split, max_steps, render_mode)
+        self._vf = required("verifiers.v1", "verifiers")
+        loaders = required("verifiers.v1.utils.loaders", "verifiers")
+        block = loaders.resolve_env_config(dict(config))
+        agents = [name for name, value in block if isinstance(value, self._vf.AgentConfig)]
+        if len(agents) != 1:
+            raise ValueError(f"{block.env_id} is played by {', '.join(agents)}: one agent can play")
+        block = block.model_copy(update={agents[0]: self._player(getattr(block, agents[0]))})
+        self._env = loaders.load_environment(block)
+        taskset = self._env.taskset
+        tasks = islice(taskset, None if taskset.bounded else MOST_TASKS)
+        self._tasks = part_of_split(tasks, split, block.env_id)
+        self._timeout_s = timeout_s
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._serving: AsyncExitStack | None = None
+        self._episode: asyncio.Task[Any] | None = None
+        self._asked: asyncio.Future[str] | None = None
+        self._first = ""
+
+    @property
+    def task_ids(self) -> tuple[str, ...]:
+        """The tasks of the split, by their place in the taskset."""
+        return tuple(self._tasks)
+
+    @property
+    def instruction(self) -> str:
+        """The first observation."""
+        return self._first
+
+    def start_task(self, task_id: str, options: dict[str, Any]) -> str:
+        """Starts an episode of verifiers, and waits for its first request.
+
+        Raises:
+            EpisodeError: When the episode ends before.
+        """
+        if task_id not in self._tasks:
+            raise no_task(task_id, self.split, self.task_ids)
+        self._first = self._await(self._begin(task_id))
+        return self._first
+
+    def take_action(self, action: str) -> Outcome:
+        """Answers the request, and waits for the next one or for the end.
+
+        Raises:
+            EpisodeError: When the episode fails, or ends without a reward.
+        """
+        observation, reward = self._await(self._answer(action))
+        if reward is None:
+            return Outcome(observation)
+        return Outcome(observation, reward, terminated=True, won=reward > 0)
+
+    def close(self) -> None:
+        """Ends the episode, and stops serving."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            asyncio.run_coroutine_threadsafe(self._end(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            loop.close()
+
+    def _player(self, agent: Any) -> Any:
+        """The agent's configuration, with what it leaves open."""
+        settings: dict[str, Any] = {"max_turns": self.max_steps}
+        if agent.harness is None:
+            settings["harness"] = self._vf.HarnessConfig(id="trca-verifiers")
+        if "runtime" not in agent.model_fields_set:
+            settings["runtime"] = self._vf.SubprocessConfig()
+        return agent.model_copy(update=settings)
+
+    def _await(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        """Runs a coroutine on the loop of this environment, in a thread of its own."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+            self._thread.start()
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result(self._timeout_s)
+        except TimeoutError:
+            future.cancel()
+            raise EpisodeError(f"verifiers took more than {self._timeout_s:g} s") from None
+
+    async def _begin(self, task_id: str) -> str:
+        await self._abandon()
+        if self._serving is None:
+            await self._serve()
+        self._requests: asyncio.Queue[tuple[str, asyncio.Future[str]]] = asyncio.Queue()
+        client = self._vf.EvalClientConfig(base_url=self._url, api_key_var="TRCA_NO_KEY")
+        context = self._vf.ModelContext(model=_MODEL, client=client)
+        playing = self._env.run_episode(self._tasks[task_id], context)
+        self._episode = asyncio.create_task(playing)
+        observation, reward = await self._next()
+        if reward is not None:
+            raise EpisodeError("the episode ended before the model was asked")
+        return observation
+
+    async def _answer(self, action: str) -> tuple[str, float | None]:
+        assert self._asked is not None
+        self._asked.set_result(action)
+        return await self._next()
+
+    async def _next(self) -> tuple[str, float | None]:
+        """The next observation, and the reward where the episode has ended."""
+        assert self._episode is not None
+        request = asyncio.create_task(self._requests.get())
+        await asyncio.wait({request, self._episode}, return_when=asyncio.FIRST_COMPLETED)
+        if request.done():
+            observation, self._asked = request.result()
+            return observation, None
+        request.cancel()
+        episode, self._episode = self._episode.result(), None
+        traces = episode.traces
+        errors = [*episode.errors, *(error for trace in traces for error in trace.errors)]
+        if not episode.ok or len(traces) != 1:
+            why = "; ".join(f"{error.type}: {error.message}" for error in errors) or "no trace"
+            raise EpisodeError(short_line(f"the episode failed: {why}", 500))
+        if not any(reward is not None for reward in traces[0].rewards.values()):
+            raise EpisodeError("the episode was not scored")
+        return "", float(traces[0].reward)
+
+    async def _serve(self) -> None:
+        """Starts what verifiers shares between episodes, and the endpoint that it asks."""
+        web = required("aiohttp.web", "verifiers")
+
+        async def complete(request: Any) -> Any:
+            body = await request.json()
+            try:
+                observation = _observation(body)
+            except ValueError as error:
+                return web.json_response({"error": {"message": str(error)}}, status=400)
+            answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+            await self._requests.put((observation, answer))
+            message = {"role": "assistant", "content": await answer}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            said = {"id": _MODEL, "object": "chat.completion", "created": 0, "model": _MODEL}
+            return web.json_response({**said, "choices": [choice]})
+
+        stack = AsyncExitStack()
+        app = web.Application(client_max_size=64 << 20)
+        app.router.add_post("/v1/chat/completions", complete)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        self._url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        await stack.enter_async_context(self._env.serving())
+        self._serving = stack
+
+    async def _abandon(self) -> None:
+        """Cancels an episode that has not ended."""
+        episode, self._episode = self._episode, None
+        if self._asked is not None:
+            self._asked.cancel()
+        if episode is not None:
+            episode.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await episode
+
+    async def _end(self) -> None:
+        await self._abandon()
+        if self._serving is not None:
+            await self._serving.aclose()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+
+
+def _observation(body: Mapping[str, Any]) -> str:
+    """The messages of a request after the model's last answer, as text."""
+    if body.get("tools") or body.get("stream"):
+        raise ValueError("an action here is text: tools and streams are refused")
+    new: list[str] = []
+    for message in body["messages"]:
+        content = message.get("content") or ""
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if any(part.get("type") != "text" for part in parts):
+            raise ValueError("an observation here is text: images are refused")
+        if message["role"] == "assistant":
+            new.clear()
+        else:
+            new.append("\n".join(part["text"] for part in parts))
+    return "\n\n".join(new)
