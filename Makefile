@@ -2,6 +2,7 @@
 # make test    sets everything up and runs the tests
 # make test-slow  runs the tests that start clusters and several learners, and kill them
 # make test-vllm  sets up an environment with vLLM and runs the tests of the vLLM engine
+# make test-interop  sets up an environment each with TRL, OpenEnv and verifiers, and runs the tests of our adapters
 # make lint    sets everything up and checks style and types
 # make docs    sets everything up and builds the documentation, into build/site
 # make .venv   sets everything up, and no more
@@ -11,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 # Files in their order, which has those of long tests first: the processes end at about the same time.
 PYTEST = .venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: train test test-slow test-vllm lint docs .venv
+.PHONY: train test test-slow test-vllm test-interop lint docs .venv
 
 train: .venv/.ready
 	.venv/bin/trca train quickstart
@@ -24,6 +25,11 @@ test-slow: .venv/.ready
 
 test-vllm: .venv-vllm/.ready
 	.venv-vllm/bin/python -m pytest tests/vllm
+
+test-interop: .venv-interop/.ready
+	.venv-interop/trl/bin/python -m pytest tests/interop/test_trl.py tests/interop/test_docs.py
+	.venv-interop/openenv/bin/python -m pytest tests/interop/test_openenv.py tests/interop/test_docs.py
+	.venv-interop/verifiers/bin/python -m pytest tests/interop/test_verifiers.py tests/interop/test_docs.py
 
 lint: .venv/.ready
 	.venv/bin/ruff check .
@@ -40,6 +46,9 @@ docs: .venv/.docs
 
 .venv-vllm/.ready: .venv/.ready constraints-vllm.txt
 	.ci/setup-vllm
+
+.venv-interop/.ready: .venv/.ready constraints-trl.txt constraints-openenv.txt constraints-verifiers.txt
+	.ci/setup-interop
 
 .venv/.docs: .venv/.ready
 	.venv/bin/python -m pip install --quiet --quiet --constraint constraints.txt --editable '.[docs]'

@@ -72,6 +72,8 @@ LLM_JUDGE = "tests/algorithms/test_llm_judge.py"
 OFFLINE = "tests/algorithms/test_offline.py"
 TUNING = "tests/cli/test_tuning.py"
 TRACKING = "tests/cli/test_tracking.py"
+EPISODE = "tests/interop/test_episode.py"
+TRL_ENV = "tests/interop/test_trl_environments.py"
 
 
 @dataclass(frozen=True)
@@ -298,6 +300,42 @@ FAULTS = (
         "except Exception as error:",
         "except ZeroDivisionError as error:",
         TRACKING,
+    ),
+    # Adapters
+    Fault(
+        "a failed environment that pays zero",
+        "interop/episode.py",
+        'return None if self.failure else sum(step["reward"]',
+        'return sum(step["reward"]',
+        EPISODE,
+    ),
+    Fault(
+        "a rubric that outlives its episode",
+        "interop/episode.py",
+        'self.task_id, self.steps, self.over, self.won, self.failure = "", [], True, False, ""',
+        'self.task_id, self.over, self.won, self.failure = "", True, False, ""',
+        EPISODE,
+    ),
+    Fault(
+        "train and test tasks of others that overlap",
+        "interop/splits.py",
+        'if (n % 10 == 0) == (split == "test")',
+        'if n % 10 == 0 or split == "train"',
+        EPISODE,
+    ),
+    Fault(
+        "a step limit that pays nothing",
+        "interop/trl_env.py",
+        "if self._steps + 1 == self.max_steps:",
+        "if self._steps == self.max_steps:",
+        TRL_ENV,
+    ),
+    Fault(
+        "a broken tool that talks to the model",
+        "interop/trl_env.py",
+        "except ValueError as error:\n            return str(error), False",
+        "except Exception as error:\n            return str(error), False",
+        TRL_ENV,
     ),
     # What a user brings
     Fault(

@@ -4,6 +4,7 @@ A page states above a block how the tests shorten it, or why they do not run it:
 
     <!-- tested with: "quickstart" -> "short.yaml" -->
     <!-- not run by the tests: downloads an encoder -->
+    <!-- run by make test-interop: trl -->
 """
 
 import importlib.util
@@ -56,7 +57,13 @@ class Block:
 
     @property
     def skipped(self):
-        return "<!-- not run by the tests: " in self.notes
+        return "<!-- not run by the tests: " in self.notes or bool(self.library)
+
+    @property
+    def library(self):
+        """The library that a block needs; the tests of `tests/interop` run it."""
+        named = re.search(r"<!-- run by make test-interop: (\w+) -->", self.notes)
+        return named[1] if named else ""
 
     @property
     def code(self):
