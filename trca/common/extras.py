@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final
 
 _TRAINING: Final = ("ray", "torch", "transformers")
 
@@ -34,3 +35,19 @@ def missing_extra(package: str, user: str, extra: str) -> str:
     if find_spec(package) is not None:
         return ""
     return f"{user} needs {package}: pip install 'trca[{extra}]'"
+
+
+def required(module: str, extra: str) -> Any:
+    """Imports a library that one part of this package is for.
+
+    Args:
+        module: The module to import.
+        extra: The extra that brings it.
+
+    Raises:
+        ImportError: Says which extra to install.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{error}: pip install 'trca[{extra}]'") from error

@@ -12,10 +12,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from trca.common.extras import required
 from trca.common.names import unknown
 from trca.envs.registration import EnvClass, env_class
 from trca.interop.episode import Episode
-from trca.interop.requirement import required
 
 _server: Any = required("openenv.core.env_server", "openenv")
 

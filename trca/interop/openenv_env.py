@@ -14,9 +14,9 @@ from typing import Annotated, Any, Final
 import gymnasium
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
+from trca.common.extras import required
 from trca.common.short_line import short_line
 from trca.envs.text_space import AnyText
-from trca.interop.requirement import required
 
 LONGEST: Final = 100_000
 """Characters of a text of a server at most."""

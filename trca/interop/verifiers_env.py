@@ -13,10 +13,10 @@ from contextlib import AsyncExitStack, suppress
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+from trca.common.extras import required
 from trca.common.short_line import short_line
 from trca.envs.panel import no_task
 from trca.envs.text_env import Outcome, TextEnv
-from trca.interop.requirement import required
 from trca.interop.splits import part_of_split
 
 MOST_TASKS: Final = 1_000
