@@ -1,10 +1,12 @@
-"""Real sweeps by the real command: interrupted and gone on with, and with a trial that fails."""
+"""Real sweeps by the real command: interrupted, killed and resumed, and with a trial that fails."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 
 import pytest
 import yaml
@@ -36,6 +38,61 @@ SWEEP = {
 }
 
 
+EASY = """
+from trca.envs.text_env import Outcome, TextEnv
+
+
+class Easy(TextEnv):
+    def __init__(self, split="train", max_steps=1, ease=0.5):
+        super().__init__(split, max_steps)
+        self._ease = ease
+
+    @property
+    def task_ids(self):
+        return tuple(f"{self.split}-{number}" for number in range(10))
+
+    instruction = "say anything."
+    task_type = "Easy"
+    admissible_actions = ("anything",)
+
+    def start_task(self, task_id, options):
+        self._easy = int(task_id.rpartition("-")[2]) < 10 * self._ease
+        return "You are free to speak."
+
+    def take_action(self, action):
+        return Outcome("It was easy." if self._easy else "It was hard.", float(self._easy), True)
+"""
+"""An environment whose share of tasks that are won is a setting: results follow from the point."""
+SEARCH = {
+    "base": {
+        "algorithm": "GRPO",
+        "env": "easy.py:Easy",
+        "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
+        "tracking": ["trackio"],
+        "iterations": 2,
+        "evaluation_tasks": 4,
+        "tasks_per_iteration": 10,
+        "group_size": 2,
+        "max_new_tokens": 4,
+        "max_prompt_tokens": 512,
+    },
+    "sample": {"env_config.ease": {"uniform": [0, 1]}},
+    "samples": 3,
+    "sample_seed": 6,
+    "search": {"optuna": {"startup_points": 2}},
+    "scheduler": {"asha": {"reduction_factor": 2}},
+    "seeds": [0],
+    "side_by_side": 1,
+}
+
+LISTED = """
+import trackio
+
+for run in trackio.Api().runs("trca"):
+    print(run.config["_Group"], run.name)
+"""
+
+
 @pytest.fixture
 def sweep(tmp_path):
     """Writes a sweep and gives the command that runs it."""
@@ -54,7 +111,7 @@ def environment():
 
 
 def finish(command):
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=500)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=1800)
     assert "Traceback" not in done.stdout + done.stderr
     return done
 
@@ -115,6 +172,68 @@ def test_a_trial_that_fails_leaves_the_others_which_are_runs_like_any(sweep, tmp
     result = CliRunner().invoke(app, ["evaluate", str(folder)])
     assert result.exit_code == 2
     assert "is a sweep: name a trial of it" in result.output
+
+
+def kill_after_the_first_trial(command, folder):
+    """Kills a sweep without a word, and what is left of its session."""
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, env=environment(), start_new_session=True
+    )
+    while process.poll() is None and (len(states := trial_states(folder)) < 2 or not states[0]):
+        time.sleep(0.01)
+    assert process.poll() is None, "it ended before it was killed"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def trial_states(folder):
+    """Whether each trial there is has finished."""
+    paths = sorted(folder.glob("trials/*/trial.json"))
+    return [(path.parent / "evaluation.json").exists() for path in paths]
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_without_a_word_resumes_to_the_same_table(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "easy.py").write_text(EASY)
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(SEARCH))
+    command = [sys.executable, "-m", "trca", "sweep", "mine.yaml"]
+    done = finish([*command, "--name=whole"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    whole = tmp_path / "outputs" / "whole"
+    first, *others = json.loads((whole / "sweep.json").read_text())
+    assert first["n"] == 1
+    assert first["success_rate"]["mean"] == pytest.approx(
+        first["point"]["env_config.ease"], abs=0.1
+    )
+    stopped = [row for row in others if row["stopped"]]
+    assert stopped, "no trial was stopped early"
+    for row in stopped:
+        (stop,) = row["stopped"]
+        assert (row["n"], stop["iteration"], stop["trajectories"]) == (0, 1, 20)
+        assert row["point"]["env_config.ease"] < first["point"]["env_config.ease"]
+        assert f"iteration 1, 20 rollouts, success_rate {stop['value']:.3g}" in done.stdout
+        assert not os.path.exists(f"{stop['run']}/evaluation.json")
+    assert others[-1]["point"]["env_config.ease"] > 0.8  # Optuna goes where it is easy
+
+    killed = tmp_path / "outputs" / "killed"
+    kill_after_the_first_trial([*command, "--name=killed"], killed)
+    assert not (killed / "sweep.md").exists()
+    (tmp_path / "easy.py").unlink()  # it has its own copy
+    done = finish([*command[:-1], "--resume=killed"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (killed / "sweep.md").read_text() == (whole / "sweep.md").read_text()
+    assert (killed / "search.jsonl").read_text() == (whole / "search.jsonl").read_text()
+    assert (killed / "scheduler.jsonl").read_text() == (whole / "scheduler.jsonl").read_text()
+
+    # A trial that was killed and resumed is one run of the tracker.
+    done = subprocess.run([sys.executable, "-c", LISTED], capture_output=True, text=True)
+    tracked = [line.split() for line in done.stdout.splitlines()]
+    names = [name.rpartition("-")[0] for group, name in tracked if group == "killed"]
+    assert sorted(names) == sorted(path.name for path in (killed / "trials").iterdir())
 
 
 def test_points_name_files_by_name_and_by_their_folders_where_two_have_one():

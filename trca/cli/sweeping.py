@@ -73,7 +73,7 @@ class Trial:
     @property
     def number(self) -> int:
         """Its number in the sweep, from 1 on."""
-        return int(self.run.name.partition("_")[0])
+        return _number(self.run.path)
 
     @property
     def repeat(self) -> str:
@@ -198,7 +198,8 @@ def read_trials(folder: RunFolder) -> list[Trial]:
     Raises:
         ConfigError: When the folder is no sweep.
     """
-    runs = [RunFolder(p.parent) for p in sorted((folder.path / "trials").glob("*/trial.json"))]
+    found = (folder.path / "trials").glob("*/trial.json")
+    runs = [RunFolder(p.parent) for p in sorted(found, key=lambda p: _number(p.parent))]
     if not runs:
         raise ConfigError(f"{folder.path} is no sweep: go on with a run by trca train --resume")
     about = [run.read_json("trial.json") for run in runs]
@@ -208,6 +209,10 @@ def read_trials(folder: RunFolder) -> list[Trial]:
         Trial(each["point"], named, panel, each["seed"], run, run.read_config()["iterations"])
         for each, named, panel, run in zip(about, words, panels, runs, strict=True)
     ]
+
+
+def _number(trial: Path) -> int:
+    return int(trial.name.partition("_")[0])
 
 
 class Tuning:
