@@ -68,6 +68,7 @@ def _budgets(scale: float) -> dict[str, float]:
 
 
 _RATES: Final = (2e-4, 4e-4, 8e-4, 1e-4)
+"""The fourth is beyond the edge at which most algorithms are best with three."""
 OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
     "TRCA": [
         {"lr": 4e-4, **_budgets(0.1)},
@@ -75,6 +76,8 @@ OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
         {"lr": 4e-4, **_budgets(0.5), "budget_schedule": "group_success"},
         {"lr": 2e-4, **_budgets(0.5), "budget_schedule": "group_success"},
     ],
+    # Better the higher the rate.
+    "FilteredBC": [{"lr": lr} for lr in (2e-4, 4e-4, 8e-4, 1.6e-3)],
     # At the default rate, for large models, a tiny critic stays blind.
     **{name: [{"lr": lr, "critic_lr": 1e-3} for lr in _RATES] for name in ("TurnPPO", "HiPER")},
 }
