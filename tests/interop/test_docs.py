@@ -54,9 +54,9 @@ def test_the_blocks_of_a_library_run_to_their_end(library, names):
         if block.library == library:
             code = block.code
             if "{url}" in code:
-                from tests.interop.serving import running
+                from tests.envs.retrieval.servers import serving
 
-                code = code.replace("{url}", names["enter"](running(names["app"])))
+                code = code.replace("{url}", names["enter"](serving(names["app"])))
             exec(compile(code, str(block), "exec"), names)
 
 

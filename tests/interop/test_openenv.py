@@ -16,8 +16,8 @@ from openenv.core.env_server import Action, Environment, Observation, State, cre
 from typer.testing import CliRunner
 from websockets.sync.server import serve
 
+from tests.envs.retrieval.servers import serving
 from tests.interop.played import ALFWORLD, played
-from tests.interop.serving import running
 from tests.toy import Rooms
 from trca.cli import app
 from trca.envs import make
@@ -29,7 +29,7 @@ TASK = "small/train/heat-0012"
 
 @pytest.fixture(scope="module")
 def alfworld():
-    with running(make_app("alfworld", **ALFWORLD)) as url:
+    with serving(make_app("alfworld", **ALFWORLD)) as url:
         yield url
 
 
@@ -151,7 +151,7 @@ class Echo(Environment):
 
 @pytest.fixture
 def echo():
-    with running(create_app(Echo, Said, Heard)) as url:
+    with serving(create_app(Echo, Said, Heard)) as url:
         names = {"action_field": "message", "observation_field": "echo"}
         yield lambda **kwargs: make("trca.interop.openenv_env:RemoteEnv", url=url, **names | kwargs)
 
@@ -259,7 +259,7 @@ def test_grpo_can_be_planned_on_a_server(alfworld, tmp_path, monkeypatch):
 
 
 def test_a_failure_of_our_environment_is_an_error_of_the_server():
-    with running(make_app(Rooms, leaking=("train-1",))) as url, client(url) as env:
+    with serving(make_app(Rooms, leaking=("train-1",))) as url, client(url) as env:
         env.reset(task="train-1")
         env.step({"action": "knock"})
         with pytest.raises(RuntimeError, match="the roof is leaking"):

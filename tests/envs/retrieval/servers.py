@@ -20,7 +20,7 @@ def serving(app, port=0):
         listening.set()
 
     server.startup = startup
-    thread = threading.Thread(target=server.run)
+    thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     assert listening.wait(30)
     try:
