@@ -235,10 +235,11 @@ def table(runs: Mapping[str, Sequence[Rows]]) -> str:
         lines += [
             "",
             f"{first} minus each other, paired by panel, in points, with the 95% bootstrap interval"
-            " over panels:",
+            f" over panels; and the share of the other's trajectories after which {first} is in"
+            " training where the other ends (its last 5):",
             "",
-            f"| {first} minus | " + " | ".join(compared) + " |",
-            "|---|" + "---:|" * len(compared),
+            f"| {first} minus | " + " | ".join(compared) + " | at its end after |",
+            "|---|" + "---:|" * (len(compared) + 1),
         ]
     for other in others:
         cells = []
@@ -246,7 +247,11 @@ def table(runs: Mapping[str, Sequence[Rows]]) -> str:
             own, theirs = ([m[name] for m in measured[a]] for a in (first, other))
             mean, low, high = (100 * value for value in leads(own, theirs))
             cells.append(f"{mean:+.1f} ({low:+.1f} to {high:+.1f})")
-        lines.append(f"| {other} | " + " | ".join(cells) + " |")
+        shares = [
+            reached(own, measure(theirs)["training, last 5"]) / theirs[-1]["trajectories"]
+            for own, theirs in zip(runs[first], runs[other], strict=True)
+        ]
+        lines.append(f"| {other} | " + " | ".join([*cells, cell(shares, count=False)]) + " |")
     types = list(by_task_type(next(iter(runs.values()))[0]))
     lines += [
         "",
@@ -363,9 +368,14 @@ def compare(arguments: argparse.Namespace, folder: Path) -> None:
 
 
 def _command() -> str:
-    """The command that makes a table, to stand above it."""
-    words = [word for word in sys.argv[1:] if word != "--docs"]
-    return f"```\npython benchmarks/comparison.py {shlex.join(words)}\n```\n\n"
+    """The command that makes a table, wherever its runs lie, to stand above it."""
+    words = sys.argv[1:]
+    kept = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if word not in ("--docs", "--output") and before != "--output"
+    ]
+    return f"```\npython benchmarks/comparison.py {shlex.join(kept)}\n```\n\n"
 
 
 def _into_docs(section: str, text: str) -> None:
