@@ -463,8 +463,8 @@ FAULTS = (
     Fault(
         "a collapse seen in the gradient alone",
         "algorithms/diagnosis.py",
-        "if gradient > 1.5 and kl > 2.0 and now < was - 0.1:",
-        "if gradient > 1.5:",
+        "if grows and accepted[1] < accepted[0] - 0.1:",
+        "if gradients[1] > 1.5 * gradients[0]:",
         DIAGNOSIS,
     ),
     Fault(

@@ -115,3 +115,9 @@ def test_a_collapse_is_seen_by_gradient_kl_and_acceptance_together():
     for calm in (rows(3.0, 2.1, 0.65), rows(7.5, 0.4, 0.65), rows(7.5, 2.1, 0.88)):
         assert alarms(GOOD, GOOD, WANTED, calm) == []
     assert alarms(GOOD, GOOD, WANTED, rows(7.5, 2.1, 0.65)[-5:]) == []
+
+
+def test_a_run_without_a_kl_penalty_shows_no_collapse():
+    for name in ("kl", "grad_norm"):
+        still = [row | {name: 0.0} for row in rows(7.5, 2.1, 0.65)]
+        assert alarms(GOOD, GOOD, WANTED, still) == []

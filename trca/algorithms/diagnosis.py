@@ -171,12 +171,15 @@ def _collapse(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
         values = [float(row[key]) for row in rows if row.get(key) is not None]
         return float(np.mean(values)) if values else float("nan")
 
-    gradient, kl = (mean(last, key) / mean(middle, key) for key in ("grad_norm", "kl"))
-    was, now = (mean(rows, "valid_action_ratio") for rows in (middle, last))
-    if gradient > 1.5 and kl > 2.0 and now < was - 0.1:
+    gradients, kls, accepted = (
+        (mean(middle, key), mean(last, key)) for key in ("grad_norm", "kl", "valid_action_ratio")
+    )
+    grows = gradients[1] > 1.5 * gradients[0] > 0 and kls[1] > 2.0 * kls[0] > 0
+    if grows and accepted[1] < accepted[0] - 0.1:
         return [
-            f"the policy is coming apart: gradient norm x{gradient:.1f} and KL x{kl:.1f} since the"
-            f" first half of the run, carried-out actions {was:.0%} -> {now:.0%}; go back to the"
-            " best checkpoint, lower lr or the budgets, or raise kl_coeff"
+            f"the policy is coming apart: gradient norm x{gradients[1] / gradients[0]:.1f} and KL"
+            f" x{kls[1] / kls[0]:.1f} since the first half of the run, carried-out actions"
+            f" {accepted[0]:.0%} -> {accepted[1]:.0%}; go back to the best checkpoint, lower lr or"
+            " the budgets, or raise kl_coeff"
         ]
     return []
