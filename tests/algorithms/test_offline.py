@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,28 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     pq.write_table(pa.table({"item": [packed]}), tmp_path / "foreign.parquet")
     with pytest.raises(ValueError, match=r"foreign\.parquet has episodes that are no rollouts"):
         next(read_episodes(tmp_path))
+
+
+class Touch:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return Path.touch, (self.path,)
+
+
+def test_reading_runs_no_pickle_of_a_file(tmp_path: Path) -> None:
+    rollout, path = make_rollout([make_step()]), tmp_path / "file.parquet"
+    write_episodes([rollout], path)
+    (packed,) = pq.read_table(path)["item"].to_pylist()
+    state = msgpack.unpackb(packed)
+    attack = pickle.dumps(Touch(tmp_path / "ran"))
+    state["custom_data"] = {b"nd": True, b"kind": b"O", b"data": attack}
+    pq.write_table(pa.table({"item": [msgpack.packb(state)]}), path)
+    assert [to_json(each) for each in read_episodes(path)] == [to_json(rollout)]
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.slow

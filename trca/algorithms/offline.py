@@ -91,7 +91,7 @@ def write_episodes(rollouts: Sequence[Rollout], path: str | Path) -> int:
 
 
 def read_episodes(folder: str | Path) -> Iterator[Rollout]:
-    """Reads the rollouts that `write_episodes` wrote, with nothing lost.
+    """Reads the rollouts that `write_episodes` wrote, with nothing lost; runs nothing of a file.
 
     Args:
         folder: A folder, which is searched with the folders in it, or a file; a path or a URI.
@@ -107,11 +107,11 @@ def read_episodes(folder: str | Path) -> Iterator[Rollout]:
     inside = [found] if found.is_file else files.get_file_info(FileSelector(place, recursive=True))
     for each in sorted(info.path for info in inside if info.path.endswith(".parquet")):
         for packed in pq.read_table(each, filesystem=files)[_COLUMN].to_pylist():
-            state = msgpack.unpackb(packed, object_hook=msgpack_numpy.decode)
-            info = SingleAgentEpisode.from_state(state).get_infos()[-1]
-            if _RECORD not in info:
-                raise ValueError(f"{each} has episodes that are no rollouts of trca")
-            yield from_json(info[_RECORD])
+            try:  # arrays stay packed: msgpack_numpy unpickles those of objects
+                record = msgpack.unpackb(packed)["infos"]["data"][-1][_RECORD]
+            except (ValueError, LookupError, TypeError):
+                raise ValueError(f"{each} has episodes that are no rollouts of trca") from None
+            yield from_json(record)
 
 
 def _files(path: str | Path) -> tuple[FileSystem, str]:
