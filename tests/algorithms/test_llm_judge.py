@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import isnan
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -100,6 +101,7 @@ def test_a_model_sees_what_the_agent_could_observe() -> None:
         ('{"label": ["Evidence"]}', UNLABELLED),
         ('{"labels": "Evidence"}', UNLABELLED),
         ("[[" * 50_000, UNLABELLED),
+        (f'{{"label": {"[" * 50_000}{"]" * 50_000}}}', UNLABELLED),
         ("7", UNLABELLED),
         ("", UNLABELLED),
     ],
@@ -134,3 +136,17 @@ def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
     assert not asked
     label_transitions(["a"], ask, kept, "another model")
     assert asked == ["a"]
+
+
+def test_labels_are_kept_though_an_earlier_prompt_fails(tmp_path: Path) -> None:
+    kept, answered = tmp_path / "judge.jsonl", Barrier(3, timeout=60)
+
+    def ask(prompt: str) -> str:
+        answered.wait()  # all three are asked at the same time
+        if prompt == "a":
+            raise ConnectionError("gone")
+        return '{"label": "Evidence"}'
+
+    with pytest.raises(ConnectionError):
+        label_transitions(["a", "b", "c"], ask, kept, "m")
+    assert len(kept.read_text().splitlines()) == 2

@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -141,7 +142,7 @@ def read_label(reply: str) -> int:
     """
     said = {reply.strip().strip('"')} & set(CLASSES)
     for text in _OBJECT.findall(reply):
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             said.add(str(json.loads(text).get("label")))
     label, *others = said or {""}
     return CLASSES.index(label) if label in CLASSES and not others else UNLABELLED
@@ -155,6 +156,8 @@ def label_transitions(
     tell: Callable[[int], None] = lambda done: None,
 ) -> NDArray[np.int64]:
     """Asks for the label of each prompt, several at a time; what was answered is not asked again.
+
+    A label is in the file as soon as it is there, also where another prompt then fails.
 
     Args:
         prompts: See `transition_prompt`.
@@ -170,23 +173,28 @@ def label_transitions(
     keys = [sha256(f"{model}\n{prompt}".encode()).hexdigest()[:24] for prompt in prompts]
     waiting = {key: p for key, p in zip(keys, prompts, strict=True) if key not in known}
 
-    def label(prompt: str) -> int:
+    writing = Lock()
+
+    def label(key: str, prompt: str) -> None:
         replies = (read_label(ask(prompt)) for _ in range(_ATTEMPTS))
-        return next((found for found in replies if found != UNLABELLED), UNLABELLED)
+        found = next((found for found in replies if found != UNLABELLED), UNLABELLED)
+        word = CLASSES[found] if found != UNLABELLED else None
+        with writing:
+            known[key] = found
+            file.write(json.dumps({"key": key, "model": model, "label": word}) + "\n")
+            file.flush()
 
     with kept.open("a", encoding="utf-8") as file, ThreadPoolExecutor(_AT_ONCE) as pool:
         if known or file.tell():
             file.write("\n")  # ends a line that was cut off; blank lines are passed over
         try:
-            answers = zip(waiting, pool.map(label, waiting.values()), strict=True)
-            for done, (key, found) in enumerate(answers, start=1 + len(prompts) - len(waiting)):
-                known[key] = found
-                word = CLASSES[found] if found != UNLABELLED else None
-                file.write(json.dumps({"key": key, "model": model, "label": word}) + "\n")
-                file.flush()
+            asked = [pool.submit(label, *each) for each in waiting.items()]
+            answers = as_completed(asked)
+            for done, answer in enumerate(answers, start=1 + len(prompts) - len(waiting)):
+                answer.result()
                 tell(done)
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)  # waits for what is being asked
             raise
     return np.array([known[key] for key in keys], dtype=np.int64)
 
