@@ -202,6 +202,18 @@ def test_a_tracker_that_fails_is_told_of_once_and_the_others_go_on(stores, rollo
     assert run.read_json("tracking.json")["wandb"]["iteration"] == 1
 
 
+def test_a_tracker_that_cannot_be_started_leaves_no_other_open(stores):
+    import mlflow
+
+    run = RunFolder.create(stores, "refused")
+    (run.path / "tensorboard").write_text("where the event files' folder should be")
+    with pytest.raises(OSError, match="tensorboard"):
+        Tracking(settings("mlflow", "tensorboard"), run, 0, print)
+    assert mlflow.active_run() is None
+    key = run.read_json("tracking.json")["mlflow"]["run"]
+    assert mlflow.get_run(key).info.status == "KILLED"
+
+
 def test_a_trial_is_in_its_sweeps_group(stores, rollouts):
     from mlflow import MlflowClient
 

@@ -282,7 +282,7 @@ class Tracking:
             tell: Takes what is to be said of a tracker that fails.
 
         Raises:
-            Exception: Whatever a tracker raises that cannot be started.
+            Exception: Whatever a tracker raises that cannot be started; the others are closed.
         """
         self._run, self._tell = run, tell
         self._last = settings.parameters.iterations
@@ -291,12 +291,16 @@ class Tracking:
         self._failed: set[str] = set()
         self._trackers: dict[str, Tracker] = {}
         about = TrackedRun.of(run, settings, first)
-        for name in settings.run.tracking:
-            known = self._known.get(name, {})
-            tracker = _TRACKERS[name](about, str(known.get("run", "")))
-            self._trackers[name] = tracker
-            if tracker.key:
-                self._note(name, int(known.get("iteration", 0)))
+        try:
+            for name in settings.run.tracking:
+                known = self._known.get(name, {})
+                tracker = _TRACKERS[name](about, str(known.get("run", "")))
+                self._trackers[name] = tracker
+                if tracker.key:
+                    self._note(name, int(known.get("iteration", 0)))
+        except BaseException:
+            self.close(ended=False)
+            raise
 
     def log(
         self,
