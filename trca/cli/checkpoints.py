@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from filelock import FileLock
+
 from trca.cli.console import noise_to, tracing_to
 from trca.cli.run_folder import DEFAULT_ROOT, RunFolder, run_name
 from trca.common.names import nearest
@@ -124,11 +126,12 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
     settings = RunSettings.resolve(assign(run.read_config(), given), f"{run.name}/config.yaml")
     checkpoint = run.checkpoint(which)
     exported = checkpoint / "model"
-    if not _is_model(exported):
-        draft = checkpoint / ".model.part"
-        shutil.rmtree(draft, ignore_errors=True)
-        export_checkpoint(run, which, draft)
-        draft.rename(exported)
+    with FileLock(checkpoint / ".model.lock"):  # another evaluation may export it too
+        if not _is_model(exported):
+            draft = checkpoint / ".model.part"
+            shutil.rmtree(draft, ignore_errors=True)
+            export_checkpoint(run, which, draft)
+            draft.rename(exported)
     label = f"{which}_{checkpoint.name}"
     return Policy(
         f"{run.path}@{which} ({checkpoint.name})", label, settings, str(exported), run.path
