@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
+
+from tests.algorithms.test_records import make_rollout, make_step
 from trca.algorithms.records import read_rollouts
 from trca.algorithms.rollout import Failure
-from trca.cli.rollout_files import write_rollouts
+from trca.cli.rollout_files import judged, load_library, write_rollouts
 
 
 def test_an_iteration_without_a_rollout_leaves_its_reasons(tmp_path):
@@ -20,3 +23,24 @@ def test_an_iteration_without_a_rollout_leaves_its_reasons(tmp_path):
         }
     ]
     assert list(read_rollouts(path)) == []
+
+
+def test_judged_rollouts_come_by_iteration_and_have_steps(tmp_path):
+    library = load_library("alfworld", {})
+    rollout = make_rollout([make_step()], operators=library.ids)
+    write_rollouts(tmp_path / "a", [rollout, make_rollout()], decode=str)
+    [(iteration, read)] = judged({7: tmp_path / "a"}, library, "diagnose")
+    assert (iteration, len(read)) == (7, 1)
+
+
+def test_a_team_is_refused_as_one_before_its_operators_are_compared(tmp_path):
+    roles = [make_rollout([make_step()], agent_id=name) for name in ("scout", "worker")]
+    write_rollouts(tmp_path / "a", roles, decode=str)
+    with pytest.raises(ValueError, match="diagnose reads the rollouts of one agent, not of scout"):
+        list(judged({1: tmp_path / "a"}, None, "diagnose"))
+
+
+def test_rollouts_of_another_library_are_refused_with_the_file(tmp_path):
+    write_rollouts(tmp_path / "a", [make_rollout([make_step()])], decode=str)
+    with pytest.raises(ValueError, match=r"a: judged by another .* name a, or put the library"):
+        list(judged({1: tmp_path / "a"}, None, "diagnose", "name a, or "))

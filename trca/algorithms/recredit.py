@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.credit.registry import BoundRule
-from trca.algorithms.records import Rollout, StepBatch, advantages_of, refuse_teams
-from trca.rubric import RubricLibrary
+from trca.algorithms.records import Rollout, StepBatch, advantages_of
 
 SIGNS = ("-", "0", "+")
 
@@ -118,38 +117,29 @@ class Change:
 def recredit(
     iterations: Iterable[Sequence[Rollout]],
     rule: BoundRule,
-    library: RubricLibrary | None,
+    categories: NDArray[np.int8],
 ) -> tuple[Recredited, int]:
     """Credits the rollouts of iterations, each by itself.
 
     Args:
-        iterations: The rollouts of each iteration.
+        iterations: The rollouts of each iteration, which have a step each.
         rule: The other rule.
-        library: The library that judged them; None where nothing did.
+        categories: int8 (M,), the categories of the operators that judged them.
 
     Returns:
-        The advantages of all steps, and the number of rollouts that have a step.
+        The advantages of all steps, and the number of rollouts.
 
     Raises:
-        ValueError: For a rule that reads more than the batch, for rollouts without advantages or
-            that another library judged, and when there is no step.
+        ValueError: For a rule that reads more than the batch, for rollouts without advantages, and
+            when there is no step.
     """
     if rule.reads:
         raise ValueError(
             f"credit rule {rule.name!r} reads {', '.join(rule.reads)}, which a record does not"
             " hold: choose a rule that reads the batch alone"
         )
-    ids = library.ids if library else ()
-    categories = library.categories if library else np.zeros(0, np.int8)
     parts, groups, count = list[Recredited](), 0, 0
-    for recorded in iterations:
-        rollouts = [rollout for rollout in recorded if rollout.steps]
-        refuse_teams(rollouts, "recredit")
-        if any(rollout.operators != ids for rollout in rollouts):
-            raise ValueError(
-                "the rollouts were judged by another rubric library than the run's is now: put the"
-                " library back as it was"
-            )
+    for rollouts in iterations:
         batch = StepBatch.from_rollouts(rollouts, categories)
         number = np.unique(batch.group, return_inverse=True)[1]
         lengths = [len(rollout.steps) for rollout in rollouts]

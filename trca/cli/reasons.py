@@ -23,16 +23,18 @@ class Reasons:
         Raises:
             ValueError: When nothing judges its environment, or the library is broken.
         """
-        from trca.cli.rollout_files import library_of
-        from trca.envs.annotate import load_judge
+        from trca.cli.rollout_files import load_library
         from trca.envs.registration import env_class
+        from trca.rubric import Judge
 
-        library = library_of(settings)
+        run = settings.run
+        library = load_library(run.env, run.env_config)
         if library is None:
-            raise ValueError(f"nothing judges {settings.run.env}: there is no rubric to ask")
-        self._adapter_class: Any = env_class(settings.run.env).adapter_class
-        self._judge = load_judge(library, self._adapter_class)
-        self.library: RubricLibrary = self._judge.library
+            raise ValueError(f"nothing judges {run.env}: there is no rubric to ask")
+        adapter: Any = env_class(run.env).adapter_class
+        self._adapter_class = adapter
+        self._judge = Judge(library, adapter.facts_type, adapter.binding_type)
+        self.library: RubricLibrary = library
 
     def knows(self, rollout: Rollout) -> bool:
         """Whether a rollout was judged by the operators of the library."""

@@ -76,11 +76,10 @@ def diagnose(
     from trca.algorithms.diagnosis import alarms
     from trca.algorithms.diagnosis import diagnose as diagnose_rollouts
     from trca.cli.curve import draw_diagnosis
-    from trca.cli.rollout_files import library_of, recorded
+    from trca.cli.rollout_files import judged, load_library, recorded
     from trca.cli.run_folder import RunFolder
     from trca.common.chat_endpoint import EndpointError
     from trca.common.files import write_text
-    from trca.rubric import RubricLibrary
     from trca.tune_configs.files import ConfigError, read
     from trca.tune_configs.settings import RunSettings
 
@@ -91,7 +90,7 @@ def diagnose(
         if run.endswith(".jsonl"):
             source = config or "quickstart"
             settings = RunSettings.resolve(read(source), source, need_data=False)
-            parts = {"all": {0: Path(run)}}
+            parts, mend = {"all": {0: Path(run)}}, "name the right --config, or "
             folder = output or Path(run).parent
         else:
             if config:
@@ -99,26 +98,29 @@ def diagnose(
             opened = RunFolder.open(run, storage_path)
             name = f"{opened.name}/config.yaml"
             settings = RunSettings.resolve(opened.read_config(), name, need_data=False)
-            parts, metrics = _fifths(recorded(opened)), opened.metrics()
+            parts, mend, metrics = _fifths(recorded(opened)), "", opened.metrics()
             folder = output or opened.path
-        library = library_of(settings)
+        library = load_library(settings.run.env, settings.run.env_config)
         if library is None:
             raise ConfigError(f"nothing judges {settings.run.env}: there is no rubric to ask")
-        loaded = RubricLibrary.load(library)
         found, everything = {}, list["Rollout"]()
         for words, paths in parts.items():
-            rollouts, groups = _read(paths, loaded.ids)
-            found[words] = diagnose_rollouts(rollouts, groups, loaded.categories)
-            everything += rollouts
+            rollouts, groups = list["Rollout"](), list[object]()
+            for iteration, played in judged(paths, library, "diagnose", mend):
+                rollouts += played
+                # The groups of a file are its tasks: iteration is 0.
+                groups += [(iteration, r.group) if iteration else r.task_id for r in played]
+            found[words] = diagnose_rollouts(rollouts, groups, library.categories)
+            everything += rollouts if judge else []
         first, *_, last = [*found.values(), *found.values()]
-        categories = {o.id: o.category for o in loaded.operators}
+        categories = {o.id: o.category for o in library.operators}
         wanted = [name for name, category in categories.items() if category != "invalidity"]
         told = alarms(first, last, wanted, metrics)
         folder.mkdir(parents=True, exist_ok=True)
         data = {words: asdict(each) for words, each in found.items()} | {"alarms": told}
         agreed = None
         if judge and base_url:
-            agreed = _ask(everything, loaded, judge, base_url, transitions, folder)
+            agreed = _ask(everything, library, judge, base_url, transitions, folder)
             data["judge"] = {"model": judge, **asdict(agreed)}
         write_text(folder / "diagnosis.json", json.dumps(data, indent=1) + "\n")
         draw_diagnosis(
@@ -144,25 +146,6 @@ def _fifths(paths: dict[int, Path]) -> dict[str, dict[int, Path]]:
         }
         for p in parts
     }
-
-
-def _read(
-    paths: Mapping[int, Path], operators: tuple[str, ...]
-) -> tuple[list[Rollout], list[object]]:
-    """Rollouts, and what tells their groups: iteration and number, or the task of a file."""
-    from trca.algorithms.records import read_rollouts
-
-    rollouts, groups = list[Any](), list[object]()
-    for iteration, path in paths.items():
-        for rollout in read_rollouts(path):
-            if rollout.operators != operators:
-                raise ValueError(
-                    f"{path}: judged by another rubric library than that of the config: name the"
-                    " right --config, or put the library back as it was"
-                )
-            rollouts.append(rollout)
-            groups.append((iteration, rollout.group) if iteration else rollout.task_id)
-    return rollouts, groups
 
 
 def _ask(

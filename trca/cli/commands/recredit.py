@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,6 @@ from trca.cli.console import console, refusing, use_one_thread
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trca.algorithms.records import Rollout
     from trca.algorithms.recredit import Change, Fired
     from trca.tune_configs.settings import RunSettings
 
@@ -56,10 +54,10 @@ def recredit(
     from trca.algorithms.credit import bind_credit
     from trca.algorithms.recredit import change
     from trca.algorithms.recredit import recredit as credit_again
-    from trca.cli.rollout_files import library_of, recorded
+    from trca.cli.rollout_files import judged, load_library, recorded
     from trca.cli.run_folder import RunFolder
     from trca.common.files import write_text
-    from trca.rubric import RubricLibrary
+    from trca.envs.annotate import NO_OPERATORS
     from trca.tune_configs.files import ConfigError, assignments
     from trca.tune_configs.settings import RunSettings
 
@@ -71,11 +69,12 @@ def recredit(
         was = RunSettings.resolve(config, source, need_data=False)
         now = _settings(config, credit, assignments(set_ or []))
         paths = recorded(folder, iterations=iteration)
-        name = library_of(was)
-        library = RubricLibrary.load(name) if name else None
+        library = load_library(was.run.env, was.run.env_config)
         rule = bind_credit(now.parameters.credit, now.parameters.model_dump())
-        found, count = credit_again(_read(paths.values()), rule, library)
-        told = change(found, count, library.ids if library else ())
+        played = (rollouts for _, rollouts in judged(paths, library, "recredit"))
+        judges = library or NO_OPERATORS
+        found, count = credit_again(played, rule, judges.categories)
+        told = change(found, count, judges.ids)
     about = {
         "run": str(folder.path),
         "iterations": list(paths),
@@ -106,13 +105,6 @@ def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any])
     if credit:
         given = {"credit": credit, **given}
     return RunSettings.resolve(assign(config, given), "--set", need_data=False)
-
-
-def _read(paths: Iterable[Path]) -> Iterator[list[Rollout]]:
-    from trca.algorithms.records import read_rollouts
-
-    for path in paths:
-        yield list(read_rollouts(path))
 
 
 def _print(told: Change, about: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from trca.cli.rollout_files import iteration_files, load_library
 from trca.cli.view.index import RolloutIndex, index_of
 
 if TYPE_CHECKING:
@@ -108,25 +109,17 @@ class RecordedRun:
         return Details(settings)
 
     def _paths(self, kind: str) -> dict[int, Path]:
-        found = (self.folder.path / "rollouts").glob(f"iteration_*/{kind}.jsonl")
-        return {int(path.parent.name.rpartition("_")[2]): path for path in found}
+        return iteration_files(self.folder, f"{kind}.jsonl")
 
     def _meanings(self) -> list[dict[str, str]]:
         """Id, category and description of each operator; none where nothing judges the run."""
-        from trca.envs.registration import env_class
-        from trca.rubric import RubricError, RubricLibrary
-        from trca.tune_configs.files import ConfigError
-
         config = self.folder.read_config()
         try:
-            env = env_class(config["env"])
-            library = (config.get("env_config") or {}).get("library")
-            library = library or getattr(env, "library", None)
-            loaded = RubricLibrary.load(library) if library else None
-        except (RubricError, ConfigError, ValueError, KeyError, ImportError, OSError):
+            library = load_library(config["env"], config.get("env_config") or {})
+        except (ValueError, KeyError, ImportError, OSError):
             return []
         fields = ("id", "category", "description")
-        operators = loaded.operators if loaded else ()
+        operators = library.operators if library else ()
         return [{name: getattr(each, name) for name in fields} for each in operators]
 
 
