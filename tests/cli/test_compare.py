@@ -72,6 +72,7 @@ def test_a_task_counts_once_however_often_it_was_played():
 def test_other_measures_are_paired_too():
     first = report(outcome("a", True, score=0.5), outcome("b", True, score=0.5))
     second = report(outcome("a", True, score=1.0), outcome("b", True, score=0.25))
+    second["outcomes"].append(outcome("a", True, seed=1, score=None))  # it was not finite
     success, score = pair(first, second)
     assert (success.measure, score.measure) == ("success", "score")
     assert (score.difference, score.better, score.worse) == (0.125, 1, 1)
@@ -93,6 +94,9 @@ def test_the_command_tells_both_and_writes_json(written, tmp_path):
     assert "A: GRPO\nB: TRCA\n" in result.output
     assert "+50.0%" in result.output
     assert json.loads((tmp_path / "out.json").read_text())["rows"][0]["better"] == 2
+    lost = trca(first, tmp_path / "two", "--output", tmp_path / "nowhere/out.json")
+    assert lost.exit_code == 2, lost.output
+    assert "No such file or directory" in lost.output
 
 
 def test_what_cannot_be_compared_is_refused_with_the_mend(written, tmp_path):

@@ -75,6 +75,17 @@ def test_what_cannot_be_credited_again_is_refused_with_the_mend(recorded_run):
         assert message in " ".join(result.output.split())
 
 
+def test_the_comparison_is_json_that_any_reader_takes(recredit, recorded_run, tmp_path):
+    told, _ = recredit("--credit", "grpo")
+    silent = [each for each in told["operators"] if not each["steps"]]
+    assert silent
+    assert all(each["before"] is None for each in silent)
+    nowhere = tmp_path / "nowhere/change.json"
+    result = trca("recredit", recorded_run, "--credit=grpo", f"--output={nowhere}")
+    assert result.exit_code == 2, result.output
+    assert "No such file or directory" in result.output
+
+
 def test_rollouts_of_another_library_are_refused(recorded_run, tmp_path):
     changed = RunFolder.create(tmp_path, "changed")
     changed.write_config(RunFolder(recorded_run).read_config())

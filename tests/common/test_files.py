@@ -1,10 +1,12 @@
 """A text file is written whole or not at all, and checksums are those of sha256sum."""
 
+import json
 import os
+from math import inf
 
 import pytest
 
-from trca.common.files import sha256, write_text
+from trca.common.files import sha256, write_json, write_text
 
 
 def test_a_text_replaces_another_whole(tmp_path):
@@ -22,6 +24,12 @@ def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path):
         write_text(path, "new\ud800")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["notes.txt"]
+
+
+def test_a_number_that_is_not_finite_is_null_in_json(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"a": [1.5, float("nan")], "b": {"c": (-inf, 2, "NaN")}})
+    assert json.loads(path.read_text()) == {"a": [1.5, None], "b": {"c": [None, 2, "NaN"]}}
 
 
 def test_a_checksum(tmp_path):

@@ -143,7 +143,7 @@ def _by_task(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float
         if outcome["won"] is None:
             continue
         for name, value in ({SUCCESS: float(outcome["won"])} | outcome["measures"]).items():
-            if math.isfinite(value):
+            if value is not None and math.isfinite(value):
                 found.setdefault(name, {}).setdefault(outcome["task_id"], []).append(value)
     return {
         name: {task: fmean(values) for task, values in tasks.items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trca.cli.tables import Outcome, Row, as_json, as_markdown, as_rich, by_task_type, failures
-from trca.common.files import write_text
+from trca.common.files import write_json, write_text
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -80,7 +80,7 @@ class Report:
             "failures": self.failures(),
             "outcomes": [asdict(outcome) for outcome in self.outcomes],
         }
-        write_text(path.with_name(f"{path.name}.json"), json.dumps(data, indent=1) + "\n")
+        write_json(path.with_name(f"{path.name}.json"), data)
         said = {k: ", ".join(v) if isinstance(v, tuple) else v for k, v in about.items()}
         lines = [f"# {self.title}", "", *(f"- {key}: {value}" for key, value in said.items())]
         lines += [f"- panel: `{self.panel.hash}`", "", as_markdown(rows)]

@@ -214,6 +214,6 @@ def _cells(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
         "95% interval": f"{row.low:.1%} - {row.high:.1%}" if row.n else "-",
         "steps": f"{row.steps:.1f}" if row.n else "-",
         "missing": str(row.missing),
-        **{name: f"{mean:.3f}" for name, mean in row.measures.items()},
+        **{name: f"{mean:.3f}" for name, mean in row.measures.items() if mean is not None},
     }
     return (row.task_type, *(cells.get(name, "-") for name in columns))

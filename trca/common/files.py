@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import os
 from pathlib import Path
+from typing import Any
 
 
 def write_text(path: Path, text: str) -> None:
@@ -18,6 +21,19 @@ def write_text(path: Path, text: str) -> None:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Writes a JSON file, whole or not at all; a number that is not finite becomes null."""
+    write_text(path, json.dumps(_finite(data), indent=1, allow_nan=False) + "\n")
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def sha256(path: Path) -> str:

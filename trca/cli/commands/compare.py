@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -34,7 +33,7 @@ def compare(
     from dataclasses import asdict
 
     from trca.cli.pairing import pair, read_report
-    from trca.common.files import write_text
+    from trca.common.files import write_json
 
     with refusing(ValueError, OSError):
         reports = [read_report(name) for name in (first, second)]
@@ -43,7 +42,8 @@ def compare(
     if output:
         data = {"first": reports[0]["path"], "second": reports[1]["path"]}
         data |= {"panel": reports[0]["panel"], "rows": [asdict(row) for row in rows]}
-        write_text(output, json.dumps(data, indent=1) + "\n")
+        with refusing(OSError):
+            write_json(output, data)
         console.print(f"Written to {output}", markup=False)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -79,7 +78,7 @@ def diagnose(
     from trca.cli.rollout_files import judged, load_library, recorded
     from trca.cli.run_folder import RunFolder
     from trca.common.chat_endpoint import EndpointError
-    from trca.common.files import write_text
+    from trca.common.files import write_json
     from trca.tune_configs.files import ConfigError, read
     from trca.tune_configs.settings import RunSettings
 
@@ -122,7 +121,7 @@ def diagnose(
         if judge and base_url:
             agreed = _ask(everything, library, judge, base_url, transitions, folder)
             data["judge"] = {"model": judge, **asdict(agreed)}
-        write_text(folder / "diagnosis.json", json.dumps(data, indent=1) + "\n")
+        write_json(folder / "diagnosis.json", data)
         draw_diagnosis(
             found, categories, folder / "diagnosis.png", f"{Path(run).name}: {settings.run.env}"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,7 +55,7 @@ def recredit(
     from trca.algorithms.recredit import recredit as credit_again
     from trca.cli.rollout_files import judged, load_library, recorded
     from trca.cli.run_folder import RunFolder
-    from trca.common.files import write_text
+    from trca.common.files import write_json
     from trca.envs.annotate import NO_OPERATORS
     from trca.tune_configs.files import ConfigError, assignments
     from trca.tune_configs.settings import RunSettings
@@ -83,7 +82,8 @@ def recredit(
     }
     _print(told, about)
     if output:
-        write_text(output, json.dumps({**about, **asdict(told)}, indent=1) + "\n")
+        with refusing(OSError):
+            write_json(output, {**about, **asdict(told)})
         console.print(f"Written to {output}", markup=False)
 
 
