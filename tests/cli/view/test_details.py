@@ -5,11 +5,14 @@ import json
 import numpy as np
 import pytest
 
+from tests.algorithms.test_records import make_rollout, make_step
 from trca.algorithms.records import from_json
 from trca.cli.reasons import Reasons
 from trca.cli.run_folder import RunFolder
 from trca.cli.view.details import Details, align, texts_of
 from trca.cli.view.runs import RecordedRun
+from trca.policies.bpe import train_tokenizer
+from trca.policies.tiny import tiny_folder
 from trca.tune_configs.settings import RunSettings
 
 
@@ -85,6 +88,22 @@ def test_another_library_gives_no_reasons_and_says_so(run, recorded_run):
     fired = [f for step in group["rollouts"][0]["steps"] for f in step["fired"]]
     assert fired
     assert not any(f["why"] for f in fired)
+
+
+def test_tokens_are_those_of_the_policy_that_sampled_them(recorded_run, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path))
+    config = RunFolder(recorded_run).read_config() | {"response_format": "plan"}
+    settings = RunSettings.resolve(config, need_data=False)
+    response, run = "<think>ok</think><action>look</action>", settings.run
+    for name, text in (("action", "some other words"), ("plan", response)):
+        tokenizer = train_tokenizer([text] * 9, [], 400, 100)
+        tokenizer.save_pretrained(tiny_folder(run.env, run.env_config, name))
+    ids = np.array(tokenizer.encode(response), np.int32)
+    columns = {"action_mask": ids > 0, "old_logprobs": 0.0 * ids}
+    step = make_step(response=response, response_ids=ids, **columns)
+    group = Details(settings).of([make_rollout([step])])
+    shown = group["rollouts"][0]["steps"][0]
+    assert "".join(token[0] for token in shown["tokens"]) == shown["response"]
 
 
 def test_a_character_of_two_tokens_stands_once():

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
 from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -194,18 +193,13 @@ class Details:
         try:
             from huggingface_hub import snapshot_download
 
-            from trca.policies.models import TINY, load_tokenizer, resolve_model
+            from trca.cli.checks import local_model
+            from trca.policies.models import load_tokenizer
             from trca.policies.spans import token_bytes
-            from trca.policies.tiny import tiny_folder
 
-            run, name = self.settings.run, self.settings.parameters.model
-            if name == TINY:
-                name = str(tiny_folder(run.env, run.env_config))
-            else:
-                name = resolve_model(name, env_id=run.env, env_config=run.env_config)
-            if not Path(name).is_dir():
-                name = snapshot_download(name, local_files_only=True)
-            return token_bytes(load_tokenizer(name))
+            name = self.settings.parameters.model
+            folder = local_model(self.settings) or snapshot_download(name, local_files_only=True)
+            return token_bytes(load_tokenizer(folder))
         except (ImportError, ValueError, OSError):
             return None
 
