@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.test_inspect import trca
 from tests.cli.view.conftest import ATTACKS
+from trca.cli.view.bundle import single_file
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [
@@ -116,6 +117,13 @@ def test_the_policy_alone_stops_a_script_in_an_exported_file(browser, exported, 
     page.close()
 
 
+def test_runs_that_cannot_be_read_are_told_of(page, tmp_path):
+    path = tmp_path / "broken.html"
+    path.write_text(single_file({"kind": "train", "runs": None}))
+    page.goto(path.as_uri())
+    page.wait_for_selector(".note")
+
+
 @pytest.mark.slow
 def test_a_served_page_runs_no_text_lists_filters_and_walks(page, hostile_run, recorded_run):
     with serving(recorded_run, hostile_run) as address:
@@ -130,6 +138,16 @@ def test_a_served_page_runs_no_text_lists_filters_and_walks(page, hostile_run, r
         page.select_option("[aria-label=operator]", "target_taken")
         assert page.locator(".list .pip.fired").count() > 0
         assert_harmless(page)
+
+        page.goto(f"{address}#kind=train&i0=1&i1=1")
+        page.reload()
+        page.wait_for_selector(".list .pip")
+        page.select_option("[aria-label=type]", "Clean")
+        page.select_option("[aria-label='iteration of run']", "3")
+        page.wait_for_selector("text=0 of 4 groups")
+        assert page.input_value("[aria-label=type]") == "Clean"
+        page.select_option("[aria-label=type]", "")
+        assert "4 of 4 groups" in page.inner_text(".filters")
 
         page.goto(f"{address}#view=group&kind=train&i0=1&run=0&group=0&rollout=1")
         page.reload()

@@ -15,9 +15,9 @@ function fromServer() {
   const known = new Map();
   async function get(path) {
     const reply = await fetch(path);
-    const body = await reply.json();
-    if (!reply.ok) throw new Error(body.detail || reply.statusText);
-    return body;
+    if (reply.ok) return reply.json();
+    const { detail } = await reply.json().catch(() => ({}));  // an error of the server is no JSON
+    throw new Error(detail || reply.statusText);
   }
   return {
     kinds: ["train", "eval"],

@@ -139,8 +139,10 @@ function outcome(group) {
 
 function listPage(now) {
   const rows = joined(), body = el("tbody"), told = el("span", { class: "quiet" });
-  const types = [...new Set(rows.map((row) => row.type))].sort();
-  const known = [...new Set(lists.flat().flatMap((g) => g.rollouts.flatMap((r) => r.names)))].sort();
+  // A filter that fits nothing here stands among its options, so that it can be taken back.
+  const options = (name, there) => [...new Set([...there, filters[name]])].filter(Boolean).sort();
+  const types = options("type", rows.map((row) => row.type));
+  const known = options("operator", lists.flat().flatMap((g) => g.rollouts.flatMap((r) => r.names)));
   const more = el("button", { class: "tab wide", onclick: () => show(STEP) }, "show more");
   let found = [], shown = 0;
   function show(count) {
@@ -234,4 +236,6 @@ source.about().then((found) => {
   meanings = new Map(runs.flatMap((run) => run.operators.map((each) => [each.id, each])));
   document.title = `${runs.map((run) => run.name).join(", ")} – TRCA rollouts`;
   return draw();
+}).catch((error) => {
+  document.getElementById("main").replaceChildren(el("p", { class: "note" }, error.message));
 });
