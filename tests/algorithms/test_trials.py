@@ -61,6 +61,12 @@ def test_trials_of_a_group_of_several_rollouts_are_refused(make_config):
         runner.sample(groups=[GroupRequest(0, "valid-0", "valid", 2, ("a", 0))])
 
 
+def test_trials_of_a_team_are_refused(make_config):
+    config = make_config(env_config={"team": "alfworld_planner"})
+    with pytest.raises(ValueError, match=r"leave env_config\.team out"):
+        trials_runner(config, 2)
+
+
 def played(make_config, *replies, trials=2):
     """An odd task, whose key is at hand, played at an endpoint one request after the other."""
     with replying(*replies) as (url, requests):

@@ -42,8 +42,13 @@ class TrialsRunner(TextEnvRunner):
             trials: The most trials of a task.
             reflection: Writes the prompt that asks for a reflection on a failed trial.
             kwargs: Arguments of `TextEnvRunner`.
+
+        Raises:
+            ValueError: When a team plays: a group has one rollout, and a team leaves one a role.
         """
         super().__init__(**kwargs)
+        if self.config.roles:
+            raise ValueError("trials are for one agent: leave env_config.team out")
         self._trials, self._reflection = trials, reflection
 
     def sample(
