@@ -199,6 +199,34 @@ def test_a_frozen_role_stays_as_it_is(make_team: Callable[..., Any]) -> None:
         algorithm.stop()
 
 
+def test_a_group_that_teaches_a_frozen_role_alone_is_refilled(
+    make_team: Callable[..., Any], tmp_path: Path
+) -> None:
+    rule = tmp_path / "rule.py"  # only the executor is shown what the planner says
+    rule.write_text(
+        "import numpy as np\n"
+        "def to_the_planner(batch):\n"
+        "    heard = any('planner: ' in text for text in batch.texts)\n"
+        "    return np.full(len(batch), 0.0 if heard else 1.0)\n"
+    )
+    config = make_team(
+        GRPOConfig,
+        credit=f"{rule}:to_the_planner",
+        frozen_roles=["planner"],
+        on_zero_advantage="drop_groups",
+        refill_groups=2,
+        tasks_per_iteration=2,
+    )
+    algorithm = config.build_algo()
+    try:
+        assert algorithm.train()["refilled_groups"] == 2
+        planner, executor = (by_agent(algorithm.rollouts)[role] for role in ROLES)
+        assert all(r.advantages is not None and r.advantages.all() for r in planner)
+        assert not any(r.advantages is None or r.advantages.any() for r in executor)
+    finally:
+        algorithm.stop()
+
+
 def test_rllibs_own_settings_say_which_policy_acts_and_learns(
     make_team: Callable[..., Any],
 ) -> None:

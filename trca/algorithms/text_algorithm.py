@@ -243,7 +243,8 @@ class TextAlgorithm(Algorithm):
         refilled = 0
         while refilled < config.refill_groups and sampled.rollouts:
             self._credited(sampled.rollouts)
-            lacking = wanted - len(teaching_groups(sampled.rollouts))
+            learned = [r for r in sampled.rollouts if config.learns(r.agent_id, r.module_id)]
+            lacking = wanted - len(teaching_groups(learned))
             count = min(lacking, config.refill_groups - refilled)
             if count <= 0:
                 break
