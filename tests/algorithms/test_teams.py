@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.algorithms.test_rows import random_rows
-from trca.algorithms import GRPOConfig, TRCAConfig, export
+from trca.algorithms import GRPOConfig, HCAPOConfig, TRCAConfig, export
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.diagnosis import diagnose
 from trca.algorithms.evaluation import evaluate_panel, local_runner
@@ -245,6 +245,22 @@ def test_rllibs_own_settings_say_which_policy_acts_and_learns(
         after = weights_of(algorithm)
         assert not changed(before["talk"], after["talk"])
         assert changed(before["walk"], after["walk"])
+    finally:
+        algorithm.stop()
+
+
+def test_log_probabilities_of_an_agent_that_several_policies_act_for_are_refused(
+    make_config: Callable[..., Any],
+) -> None:
+    config = make_config(HCAPOConfig, tasks_per_iteration=2, group_size=2)
+    config.multi_agent(
+        policies={"even", "odd"},
+        policy_mapping_fn=lambda agent_id, episode, **kw: ("even", "odd")[episode.group % 2],
+    )
+    algorithm = config.build_algo()
+    try:
+        with pytest.raises(ValueError, match="even and odd acted for one agent"):
+            algorithm.train()
     finally:
         algorithm.stop()
 

@@ -140,13 +140,13 @@ class TextLearnerGroup(LearnerGroup):
         """
         return self._of_tokens("value_rows", prompts, responses)
 
-    def of(self, module_id: str) -> Any:
-        """These learners as one policy's: `score` asks that one.
+    def of(self, *module_ids: str) -> Any:
+        """These learners as one policy's: `score` asks that one, and refuses several.
 
         Args:
-            module_id: The policy's id.
+            module_ids: The ids of the policies that acted for an agent.
         """
-        return _OfModule(self, module_id)
+        return _OfModules(self, module_ids)
 
     def _of_tokens(
         self,
@@ -301,15 +301,25 @@ class TextLearnerGroup(LearnerGroup):
                 ) from error
 
 
-class _OfModule:
-    """The learners as those of one policy."""
+class _OfModules:
+    """The learners as those of the policies that acted for an agent."""
 
-    def __init__(self, group: TextLearnerGroup, module_id: str) -> None:
-        self._group, self._module_id = group, module_id
+    def __init__(self, group: TextLearnerGroup, module_ids: tuple[str, ...]) -> None:
+        self._group, self._module_ids = group, module_ids
 
     def score(self, *args: Any, **kwargs: Any) -> list[NDArray[np.float32]]:
-        """See `TextLearnerGroup.score`."""
-        return self._group.score(*args, **kwargs, module_id=self._module_id)
+        """See `TextLearnerGroup.score`.
+
+        Raises:
+            ValueError: When several policies acted: which of them scores is not known here.
+        """
+        if len(self._module_ids) > 1:
+            raise ValueError(
+                "the credit rule reads log-probabilities of the policy that acted, and"
+                f" {' and '.join(self._module_ids)} acted for one agent: let policy_mapping_fn give"
+                " an agent the same policy in every group"
+            )
+        return self._group.score(*args, **kwargs, module_id=self._module_ids[0])
 
 
 class _Remote(Checkpointable):

@@ -380,7 +380,7 @@ class TextAlgorithm(Algorithm):
         runner: Any = self.env_runner_group.local_env_runner
         learners: Any = self.learner_group
         if rollouts and len(self.config.module_ids) > 1:
-            learners = learners.of(rollouts[0].module_id)
+            learners = learners.of(*sorted(_by_module(rollouts)))
         return Sources(self.config, runner, learners, rollouts)
 
     def _update(self, rows: dict[str, Rows]) -> None:
