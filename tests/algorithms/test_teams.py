@@ -180,6 +180,9 @@ def test_two_policies_learn_each_from_its_role(make_team: Callable[..., Any]) ->
         assert result["policies"]["planner"]["lr"] == 2e-3
         assert result["policies"]["executor"]["lr"] == 1e-3
         assert result["push_difference"] < 1e-4
+        steps = sum(len(r.steps) for r in algorithm.rollouts) / len(episodes(algorithm.rollouts))
+        assert result["episode_length"] == pytest.approx(steps)
+        assert result["env_runners"]["episode_len_mean"] == pytest.approx(steps)
     finally:
         algorithm.stop()
 

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from trca.algorithms.records import Rollout
 from trca.cli.reports import Report
 from trca.envs.panel import Panel
 
@@ -35,6 +36,17 @@ def test_scores_are_told_of_all_seeds_or_of_none(second, scores):
     report = Report.of(panel, {0: evaluation(0.0, 1.0), 1: evaluation(*second)})
     told = [each.measures["score"] for each in report.outcomes if "score" in each.measures]
     assert told == scores
+
+
+def test_the_steps_of_a_team_are_those_of_all_its_roles():
+    rollouts = [
+        Rollout("t0", "valid", "mug", 0, index, 0, agent_id=role, steps=[None] * steps)
+        for index, lengths in enumerate(((4, 13), (1, 2)))
+        for role, steps in zip(("planner", "executor"), lengths, strict=True)
+    ]
+    played = SimpleNamespace(rollouts=rollouts, failures=[])
+    report = Report.of(Panel("environment", "valid", ("t0",)), {0: played})
+    assert [outcome.steps for outcome in report.outcomes] == [17, 3]
 
 
 def test_gold_that_training_read_stands_in_the_report(tmp_path):

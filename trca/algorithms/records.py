@@ -378,16 +378,23 @@ def read_rollouts(path: Path) -> Iterator[Rollout]:
                 raise ValueError(f"{path}, line {number}: {error}") from error
 
 
-def episodes(rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """One rollout of each episode, in their order: that of the team's first role.
+def by_episode(rollouts: Sequence[Rollout]) -> list[list[Rollout]]:
+    """The rollouts of each episode, in their order: several where a team plays.
 
-    The rollouts of a team share task, outcome, score and measures.
+    The rollouts of a team share task, outcome, score and measures; the steps of the episode are
+    those of all its roles.
     """
-    first: dict[tuple[int, int, str], Rollout] = {}
+    found: dict[tuple[int, int, str], list[Rollout]] = {}
     for number, rollout in enumerate(rollouts):
         alone = rollout.agent_id == DEFAULT_AGENT
-        first.setdefault((rollout.group, rollout.index, str(number) if alone else ""), rollout)
-    return list(first.values())
+        key = rollout.group, rollout.index, str(number) if alone else ""
+        found.setdefault(key, []).append(rollout)
+    return list(found.values())
+
+
+def episodes(rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """One rollout of each episode, in their order: that of the team's first role."""
+    return [first for first, *_ in by_episode(rollouts)]
 
 
 def refuse_teams(rollouts: Sequence[Rollout], what: str) -> None:

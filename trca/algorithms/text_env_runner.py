@@ -34,7 +34,7 @@ from ray.rllib.utils.metrics import (
 
 from trca.algorithms.env_pool import find_annotation, operators_of
 from trca.algorithms.prompting import engine_tokenizer, make_prompter
-from trca.algorithms.records import Rollout, by_agent, episodes
+from trca.algorithms.records import Rollout, by_agent, by_episode
 from trca.algorithms.rollout import GroupRequest, Limits, RolloutBatch, RolloutLoop
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.envs.annotate import Operators
@@ -281,11 +281,11 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             count = sum(r.env_steps() for r in own)
             log((NUM_AGENT_STEPS_SAMPLED, agent), count, reduce="sum")
             log((NUM_AGENT_STEPS_SAMPLED_LIFETIME, agent), count, reduce="lifetime_sum")
-        played = episodes(rollouts)
+        played = by_episode(rollouts)
         log(NUM_EPISODES, len(played), reduce="sum")
         log(NUM_EPISODES_LIFETIME, len(played), reduce="lifetime_sum")
         window = self.config.metrics_num_episodes_for_smoothing
-        for rollout in played:
-            episode_return = sum(step.reward for step in rollout.steps)
+        for own in played:
+            episode_return = sum(step.reward for step in own[0].steps)
             log(EPISODE_RETURN_MEAN, episode_return, reduce="mean", window=window)
-            log(EPISODE_LEN_MEAN, rollout.env_steps(), reduce="mean", window=window)
+            log(EPISODE_LEN_MEAN, sum(r.env_steps() for r in own), reduce="mean", window=window)

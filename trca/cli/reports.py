@@ -33,14 +33,15 @@ class Report:
     @classmethod
     def of(cls, panel: Panel, evaluations: Mapping[int, Evaluation]) -> Report:
         """The report of evaluations of a panel, by seed."""
-        from trca.algorithms.records import episodes
+        from trca.algorithms.records import by_episode
 
         outcomes: list[Outcome] = []
         types: dict[str, str] = {}
         played = (rollout for each in evaluations.values() for rollout in each.rollouts)
         scored = any(rollout.score != rollout.won for rollout in played)
         for seed, evaluation in evaluations.items():
-            for rollout in episodes(evaluation.rollouts):
+            for own in by_episode(evaluation.rollouts):
+                rollout = own[0]
                 types[rollout.task_id] = rollout.task_type
                 outcomes.append(
                     Outcome(
@@ -48,7 +49,7 @@ class Report:
                         rollout.task_type,
                         seed,
                         rollout.won,
-                        len(rollout.steps),
+                        sum(len(role.steps) for role in own),
                         ({"score": rollout.score} if scored else {}) | rollout.measures,
                     )
                 )
