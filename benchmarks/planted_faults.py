@@ -569,10 +569,10 @@ FAULTS = (
         "a subgoal forgotten after a response that cannot be read",
         "algorithms/rollout.py",
         """        if episode.response.plan is not None:
-            episode.subgoal = episode.response.plan.subgoal
+            episode.subgoals[episode.rollout.agent_id] = episode.response.plan.subgoal
 """,
         """        plan = episode.response.plan
-        episode.subgoal = "" if plan is None else plan.subgoal
+        episode.subgoals[episode.rollout.agent_id] = "" if plan is None else plan.subgoal
 """,
         HIPER_TRAINING,
     ),

@@ -26,6 +26,7 @@ from trca.algorithms.records import (
 )
 from trca.algorithms.recredit import recredit
 from trca.algorithms.rows import join_roles
+from trca.envs.plans import read_plan
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.models import load_model
 
@@ -130,6 +131,24 @@ def test_a_record_of_the_only_agent_says_nothing_of_teams(make_config: Any) -> N
     assert rollout.agent_id == DEFAULT_AGENT
     assert not {"turns", "module_id"} & set(json.loads(to_json(rollout)))
     runner.stop()
+
+
+def test_each_role_follows_its_own_subgoal(make_team: Callable[..., Any], planner: Path) -> None:
+    config = make_team(model=str(planner), response_format="plan", max_new_tokens=40)
+    runner = local_runner(config)
+    panel, decode = runner.panel("train").head(4), runner.loop.tokenizer.decode
+    rollouts = evaluate_panel(runner, panel, rollouts=4, temperature=1.0).rollouts
+    runner.stop()
+    followed = 0
+    for rollout in rollouts:
+        subgoal = ""
+        for step in rollout.steps:
+            _, line, rest = decode(step.prompt_ids).partition("\nYour subgoal: ")
+            assert rest.partition("\n")[0] == subgoal if line else not subgoal
+            plan = read_plan(step.response).plan
+            subgoal = subgoal if plan is None else plan.subgoal
+            followed += line != ""
+    assert followed > 5
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@ import gymnasium
 import pytest
 
 from trca.envs import Outcome, TextEnv, make
+from trca.envs.teams.team import Team
 from trca.envs.text_space import AnyText
 from trca.policies.warmstart import demonstrate
 
@@ -81,6 +82,17 @@ def test_without_plans_the_same_is_demonstrated_and_no_subgoal_is_asked_for():
     )
     assert [e.action for e in plain] == [e.action for e in planned]
     assert not any(e.subgoal or e.switch or "subgoal" in e.prompt for e in plain)
+
+
+def test_each_role_of_a_team_has_its_own_history_and_subgoal():
+    env = make(Stairs, team=Team.parse("roles: {one: {acts: [all]}, other: {acts: [all]}}"))
+    examples = demonstrate([env], 0.0, 3, 0, 9, lambda *report: None, plans=True)
+    assert [e.switch for e in examples] == [True, True, False]
+    assert [e.prompt.split("\nYou are")[0] for e in examples] == [
+        "climb",
+        "climb",
+        "climb\nYour subgoal: climb\n>climb",
+    ]
 
 
 @pytest.mark.parametrize(

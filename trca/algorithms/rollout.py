@@ -492,7 +492,7 @@ class RolloutLoop:
         episode.completion = completion
         episode.response = read_response(completion.ids, self.tokenizer, self._format)
         if episode.response.plan is not None:
-            episode.subgoal = episode.response.plan.subgoal
+            episode.subgoals[episode.rollout.agent_id] = episode.response.plan.subgoal
 
     def _record(self, episode: _Episode, transition: Transition) -> None:
         """Adds a step to the rollout of the agent that took it."""
@@ -522,7 +522,7 @@ class RolloutLoop:
             admissible=episode.info["admissible_actions"],
             idle=episode.env.idle_actions,
             memory=episode.info.get("memory") if memory is None else memory,
-            subgoal=episode.subgoal,
+            subgoal=episode.subgoals.get(episode.rollout.agent_id, ""),
         )
 
 
@@ -562,7 +562,7 @@ class _Episode:
     since: float = 0.0
     completion: Completion | None = None
     response: Response | None = None
-    subgoal: str = ""
+    subgoals: dict[str, str] = field(default_factory=dict)
     done: bool = False
     error: str = ""
 

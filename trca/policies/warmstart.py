@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from trca.common.progress import Report
-from trca.envs.text_env import BLANK
+from trca.envs.text_env import BLANK, DEFAULT_AGENT
 from trca.policies.prompts import compact_prompt, with_subgoal
 
 SNAPSHOT_UPDATES: Final = 100
@@ -65,7 +66,7 @@ def demonstrate(
 ) -> list[Example]:
     """Plays whole episodes of tasks drawn from the splits until there are enough steps.
 
-    With plans the prompt shows the subgoal of the step before. A sensible action takes up the
+    With plans the prompt shows the subgoal of the agent's last step. A sensible action takes up the
     demonstrator's subgoal, a random one keeps the subgoal that there is.
 
     Args:
@@ -89,23 +90,25 @@ def demonstrate(
         number, task = draw.choice(tasks)
         env, inner = envs[number], inner_envs[number]
         observation, info = env.reset(options={"task": task})
-        past: list[tuple[str, str]] = []
-        subgoal, over = "", False
+        pasts = defaultdict[str, list[tuple[str, str]]](list)
+        subgoals, over = defaultdict[str, str](str), False
         while not over:
-            prompt = _prompt(inner, info, observation, past, history_length, subgoal)
-            before = subgoal
+            agent = info.get("agent", DEFAULT_AGENT)
+            past, before = pasts[agent], subgoals[agent]
+            prompt = _prompt(inner, info, observation, past, history_length, before)
             admissible = info["admissible_actions"]
             in_turn = "agent" in info  # some role of a team may have nothing but deliberate actions
             if in_turn and all(action.startswith(deliberate) for action in admissible):
                 admissible = []
             if draw.random() < randomness and admissible:
-                action = _random_action(inner, admissible, deliberate, draw)
+                action, subgoal = _random_action(inner, admissible, deliberate, draw), before
             else:
                 action, subgoal = inner.demonstrator_action(), ""
             if plans:
                 subgoal = subgoal or inner.demonstrator_subgoal()
             examples.append(Example(prompt, action, subgoal, switch=subgoal != before))
             past.append((observation, action))
+            subgoals[agent] = subgoal
             observation, _, terminated, truncated, info = env.step(action)
             over = terminated or truncated
         tick("playing", min(len(examples), steps), steps)
