@@ -125,6 +125,18 @@ def test_a_record_of_a_role_is_read_back(played: list[Rollout]) -> None:
         assert to_json(back) == to_json(rollout)
 
 
+def test_records_have_the_instruction_where_a_role_is_not_shown_it(
+    make_config: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "team.yaml").write_text(TEAM.replace("speaks: true", "speaks: true, sees: []"))
+    runner = local_runner(make_config(env_config={"team": str(tmp_path / "team.yaml")}))
+    rollouts = evaluate_panel(runner, runner.panel("train").head(1)).rollouts
+    prompt = runner.loop.tokenizer.decode(rollouts[0].steps[0].prompt_ids)
+    runner.stop()
+    assert "take the key." not in prompt
+    assert [r.instruction for r in rollouts] == ["take the key."] * 2
+
+
 def test_a_record_of_the_only_agent_says_nothing_of_teams(make_config: Any) -> None:
     runner = local_runner(make_config())
     (rollout,) = evaluate_panel(runner, runner.panel("train").head(1)).rollouts

@@ -37,7 +37,7 @@ from trca.algorithms.seeding import derive_seed
 from trca.common.memory import own_memory_mb
 from trca.common.threads import StuckError, Threads, wait
 from trca.envs.responses import ACTION_FORMAT, ResponseFormat
-from trca.envs.teams.env import RoleTransition
+from trca.envs.teams.env import RoleTransition, TeamEnv
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.engines.engine import Completion, Engine, Request, SamplingParams
 from trca.policies.prompts import Prompter
@@ -292,6 +292,10 @@ class RolloutLoop:
         episode.started = time.monotonic()
         seed = derive_seed(*request.key, request.group, index, "reset") % 2**31
         episode.observation, episode.info = self.pool.reset(env, seed, request.options())
+        played = env.env.unwrapped
+        instruction = episode.info["task"]  # in a team, as far as its first role may see it
+        if isinstance(played, TeamEnv):
+            instruction = played.instruction
         episode.rollouts = {
             agent: Rollout(
                 task_id=request.task_id,
@@ -302,7 +306,7 @@ class RolloutLoop:
                 policy_version=version,
                 agent_id=agent,
                 module_id=self._module_of(agent, request),
-                instruction=episode.info["task"],
+                instruction=instruction,
                 operators=operators,
             )
             for agent, operators in env.operators.items()
