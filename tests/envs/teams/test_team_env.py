@@ -256,6 +256,13 @@ def test_a_message_that_comes_too_late_is_unread() -> None:
     assert unread == {"one": False, "other": True}
 
 
+def test_an_episode_of_talk_alone_is_measured_too() -> None:
+    talkers = Team.parse("roles: {one: {speaks: true}, other: {acts: [answer], speaks: true}}")
+    env = make("searchqa", team=talkers, max_steps=2)
+    *_, (_, _, info) = play(env, lambda env, info: "tell[nothing]")
+    assert info["measures"]["f1"] == 0.0
+
+
 def test_nobody_reads_its_own_message() -> None:
     alone = Team.parse(
         "roles: {one: {speaks: true, sees: [messages]}, two: {acts: [all], sees: [observation]}}"

@@ -243,6 +243,8 @@ class TeamEnv(TextEnv):
         if self._rounds >= self.max_steps and not terminated:
             truncated = True
         self._over = bool(terminated or truncated)
+        if self._over and not measures and (own := self._text_env.episode_measures()):
+            measures = {"measures": own}
         ending = list(self._order) if self._over else [self.agent]
         if not self._over:
             self._reads(self.agent)
