@@ -93,6 +93,13 @@ def test_a_message_that_names_what_is_not_there() -> None:
     assert "names_absent_thing" not in fired(message("go to desk 1"))
 
 
+def test_what_a_sender_made_up_hides_nothing_that_it_tells() -> None:
+    known = {"executor": {"desk 1", "fridge 1"}}  # the fridge from an earlier message
+    sent = message("fridge 1 has mug 1", known=known)
+    assert {"names_absent_thing", "tells_unknown_thing"} <= fired(sent)
+    assert "tells_unknown_thing" not in fired(message("fridge 2 is by desk 1", known=known))
+
+
 def test_a_message_that_is_heeded() -> None:
     sent = message("take mug 1 from desk 1, please")
     sent.was_read()

@@ -78,7 +78,7 @@ class MessageFacts:
         repeats_task: Whether it says words of the instruction alone, and at least half of them.
         names: How many things it names.
         absent: How many of them its sender was not shown.
-        told: How many of them one of its readers had not been shown.
+        told: How many of them its sender was shown and one of its readers was not.
         fresh: How many of them its sender was shown since its last message.
         task_names: How many of them the instruction has too, as names or as words.
         proposes: Whether it has the words of an action that was admissible.
@@ -159,6 +159,7 @@ class Message:
     def facts(self) -> MessageFacts:
         """Its facts, up to now."""
         lowered, names = self.text.lower(), names_in(self.text, self.kinds)
+        seen = names & set(self.shown)
         words, task = set(_words(self.text)), set(_words(self.instruction))
         task_names = names_in(self.instruction, self.kinds)
         followed = [_stands_in(action, lowered) for action, _, _ in self._acts]
@@ -173,8 +174,8 @@ class Message:
             read=self._read and bool(self.text),
             repeats_task=bool(words) and words <= task and 2 * len(words) >= len(task),
             names=len(names),
-            absent=len(names - set(self.shown)),
-            told=max([len(names - set(known)) for known in self.known.values()], default=0),
+            absent=len(names) - len(seen),
+            told=max([len(seen - set(known)) for known in self.known.values()], default=0),
             fresh=len(names & set(self.fresh)),
             task_names=len([n for n in names if n in task_names or set(n.split()) & task]),
             proposes=any(_stands_in(action, lowered) for action in self.admissible),
