@@ -36,6 +36,7 @@ TELL: Final = "tell[<your message>]"
 _ALL: Final = "all"
 _TELL: Final = re.compile(r"\s*tell\s*\[(.*)\]\s*", re.DOTALL)
 _VERB: Final = re.compile(r"[^\s\[]+")
+_Verb = Annotated[str, Field(pattern=r"^[^\sA-Z\[]+$")]
 _RoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
 
 
@@ -61,8 +62,10 @@ class Role(_Record):
         strict=False,
         description="What its prompt is made of; messages are the last ones of the other roles.",
     )
-    acts: tuple[str, ...] = Field(
-        (), strict=False, description="Verbs of the environment that it may use; all for any."
+    acts: tuple[_Verb, ...] = Field(
+        (),
+        strict=False,
+        description="Verbs of the environment that it may use, in lower case; all for any.",
     )
     speaks: bool = Field(
         False,
