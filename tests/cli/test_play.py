@@ -107,6 +107,7 @@ def test_a_person_searches_by_number_and_answers():
         (["alfwurld"], "did you mean 'alfworld'"),
         (["webshop", "--games", "small"], "webshop has no argument 'games'"),
         (["webshop", "--set", "catalog=small"], "did you mean 'catalogue'"),
+        (["--set", "team=alfworld_planner"], "leave team out"),
         (["webshop", "--split", "valid"], "unknown split"),
         (["--split", "valid"], "unknown split"),
         (["--games", "smal"], "did you mean 'small'"),

@@ -96,6 +96,10 @@ def _make(environment: str, given: Mapping[str, Any]) -> Env:
             raise ValueError(
                 f"{environment} has no argument {argument!r}: {nearest(argument, known)}"
             )
+    if given.get("team") is not None:
+        raise ValueError(
+            "trca play is for one agent: leave team out (docs/teams.md plays a team in Python)"
+        )
     return make(environment, **{"split": default_split(environment), **given})
 
 
