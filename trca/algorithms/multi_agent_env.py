@@ -21,7 +21,6 @@ from typing import Any
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from trca.envs.multi_agent import make_agents
-from trca.envs.text_env import UNPARSED
 from trca.envs.text_space import AnyText
 
 _ALL = "__all__"
@@ -67,14 +66,10 @@ class TextMultiAgentEnv(MultiAgentEnv):
     ) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
         """Takes the actions of the agents that may act; one without an action takes a blank one."""
         before = list(self._core.live)
-        rewards: dict[str, float] = {}
-        ended: dict[str, bool] = {}
-        cut: dict[str, bool] = {}
-        for agent in self._core.acting():
-            results = self._core.act(agent, action_dict.get(agent, UNPARSED))
-            for other, (reward, terminated, truncated) in results.items():
-                rewards[other] = rewards.get(other, 0.0) + reward
-                ended[other], cut[other] = terminated, truncated
+        results = self._core.act_all(action_dict)
+        rewards = {agent: reward for agent, (reward, _, _) in results.items()}
+        ended = {agent: terminated for agent, (_, terminated, _) in results.items()}
+        cut = {agent: truncated for agent, (_, _, truncated) in results.items()}
         self.agents = list(self._core.live)
         finished = [agent for agent in before if agent not in self.agents]
         ended[_ALL] = not self.agents and any(ended.values())

@@ -16,6 +16,7 @@ Observations are strings that have a ``dtype``, as PettingZoo's tests want.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,6 +63,13 @@ class Agents(ABC):
     @abstractmethod
     def act(self, agent: str, action: str) -> Results:
         """Takes an action of an agent that may act; agents that have finished are not live then."""
+
+    def act_all(self, actions: Mapping[str, str]) -> Results:
+        """Takes an action of every agent that may act now, a blank one where it has none."""
+        found: Results = {}
+        for agent in self.acting():
+            found |= self.act(agent, actions.get(agent, UNPARSED))
+        return found
 
     @abstractmethod
     def observe(self, agent: str) -> tuple[str, dict[str, Any]]:
@@ -275,12 +283,10 @@ class ParallelTextEnv(_Spaces, ParallelEnv[str, str, str]):  # type: ignore[misc
     ]:
         """Takes the actions; a live agent without one takes the blank action."""
         before = self.agents
-        rewards, ended, cut = dict.fromkeys(before, 0.0), _none(before), _none(before)
-        for agent in self._core.acting():
-            results = self._core.act(agent, actions.get(agent, UNPARSED))
-            for other, (reward, terminated, truncated) in results.items():
-                rewards[other] += reward
-                ended[other], cut[other] = terminated, truncated
+        results = dict.fromkeys(before, (0.0, False, False)) | self._core.act_all(actions)
+        rewards = {agent: reward for agent, (reward, _, _) in results.items()}
+        ended = {agent: terminated for agent, (_, terminated, _) in results.items()}
+        cut = {agent: truncated for agent, (_, _, truncated) in results.items()}
         self.agents = list(self._core.live)
         observations, infos = self._observed(before)
         return observations, rewards, ended, cut, infos

@@ -202,7 +202,7 @@ class TeamEnv(TextEnv):
         self._log = [("", "", observation)]
         for rewards in self._rewards.values():
             rewards.reset()
-        return self.observe(self.agent), self._info_of(self.agent)
+        return self.observe(self.agent), self.info_of(self.agent)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Takes the turn of the role whose turn it is, or a part of it.
@@ -249,7 +249,7 @@ class TeamEnv(TextEnv):
         if not self._over:
             self._reads(self.agent)
         closed = tuple(self._close(name) for name in ending if name in self._open)
-        info = self._info_of(self.agent) | {
+        info = self.info_of(self.agent) | {
             "closed": closed,
             "context": act.context,
             "next_context": self._context,
@@ -268,7 +268,21 @@ class TeamEnv(TextEnv):
 
     def info_of(self, agent: str) -> dict[str, Any]:
         """The ``info`` of a role now: what it may see and do."""
-        return self._info_of(agent)
+        role = self.team.roles[agent]
+        inner = self._view[1]
+        task = self.instruction if "task" in role.sees else ""
+        memory = [inner["memory"]] if "memory" in role.sees and inner["memory"] else []
+        return {
+            "task_id": inner["task_id"],
+            "split": inner["split"],
+            "task_type": inner["task_type"],
+            "task": task,
+            "admissible_actions": self._admissible(agent),
+            "context": self._context,
+            "memory": "\n".join([*memory, *self._lines(agent)]),
+            "agent": agent,
+            "brief": role.prompt.format(task=task),
+        }
 
     def render(self) -> str | None:  # type: ignore[override]
         """The episode so far as text, in render mode ``ansi``."""
@@ -386,23 +400,6 @@ class TeamEnv(TextEnv):
         if not role.acts:
             return actions
         return [a for a in actions if role.may(a)] + ([TELL] if role.speaks and actions else [])
-
-    def _info_of(self, agent: str) -> dict[str, Any]:
-        role = self.team.roles[agent]
-        inner = self._view[1]
-        task = self.instruction if "task" in role.sees else ""
-        memory = [inner["memory"]] if "memory" in role.sees and inner["memory"] else []
-        return {
-            "task_id": inner["task_id"],
-            "split": inner["split"],
-            "task_type": inner["task_type"],
-            "task": task,
-            "admissible_actions": self._admissible(agent),
-            "context": self._context,
-            "memory": "\n".join([*memory, *self._lines(agent)]),
-            "agent": agent,
-            "brief": role.prompt.format(task=task),
-        }
 
     def _put(self, action: str) -> str:
         """An action of the environment as the role whose turn it is can put it."""
