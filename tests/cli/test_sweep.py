@@ -298,6 +298,11 @@ def test_a_mapping_reads_as_words():
     assert words == [{"budgets": "evidence 0.1, execution 0.5"}]
 
 
+def test_a_number_in_words_has_six_digits():
+    words = point_words([{"lr": 0.00012345678, "lambda_": 1.0, "budgets": {"evidence": 2 / 3}}])
+    assert words == [{"lr": "0.000123457", "lambda_": "1.0", "budgets": "evidence 0.666667"}]
+
+
 def test_a_wrong_sweep_is_refused_before_anything_is_made(sweep, tmp_path):
     sweep(grid={"lamda_": [0.1]})
     result = CliRunner().invoke(

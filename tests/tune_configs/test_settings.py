@@ -169,6 +169,23 @@ def test_drawn_points_are_the_same_every_time_and_within_bounds():
     assert {type(p["tasks_per_iteration"]) for p in points} == {int}
 
 
+def test_a_drawn_value_runs_as_it_was_drawn():
+    sweep = {
+        "base": "quickstart",
+        "sample": {
+            "gamma": {"choice": [0.9999]},
+            "lambda_": {"uniform": [0.99985, 0.99995]},
+            "max_prompt_tokens": {"quniform": [1000, 2000, 8]},
+        },
+        "samples": 9,
+        "seeds": [0],
+    }
+    points = SweepSettings.resolve(sweep, "mine").points()
+    assert {point["gamma"] for point in points} == {0.9999}
+    assert all(0.99985 <= point["lambda_"] <= 0.99995 for point in points)
+    assert all(point["max_prompt_tokens"] % 8 == 0 for point in points)
+
+
 @pytest.mark.parametrize(
     ("sample", "message"),
     [

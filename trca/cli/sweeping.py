@@ -115,8 +115,8 @@ def point_words(points: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 def _words(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {each}" for key, each in value.items())
-    return str(value)
+        return ", ".join(f"{key} {_words(each)}" for key, each in value.items())
+    return str(float(f"{value:.6g}") if isinstance(value, float) else value)
 
 
 def joined(words: Mapping[str, str]) -> str:

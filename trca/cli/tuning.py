@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trca.common.files import write_text
-from trca.tune_configs.sweeps import readable
+from trca.tune_configs.sweeps import plain
 
 if TYPE_CHECKING:
     from trca.tune_configs.sweeps import SweepSettings
@@ -135,7 +135,7 @@ class PointSearch:
         return {key: self._value(key, value) for key, value in found.items()}
 
     def _value(self, key: str, value: Any) -> Any:
-        return self._choices[key][value] if key in self._choices else readable(value)
+        return self._choices[key][value] if key in self._choices else plain(value)
 
     def _tell(self, point: str, result: Result) -> None:
         """Optuna leaves out a failed point, and ranks a stopped one below those that ended."""

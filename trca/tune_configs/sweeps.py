@@ -224,7 +224,7 @@ class SweepSettings(_Part):
         return [
             {
                 **point,
-                **{key: readable(space.sample(random_state=rng)) for key, space in spaces.items()},
+                **{key: plain(space.sample(random_state=rng)) for key, space in spaces.items()},
             }
             for point in found
             for _ in range(self.samples)
@@ -299,10 +299,6 @@ def _distribution(key: str, space: Mapping[str, list[Any]]) -> Any:
     return made
 
 
-def readable(value: Any) -> Any:
-    """A drawn value in plain types; of numbers the first three digits tell draws apart."""
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (float, np.floating)):
-        return float(f"{value:.3g}")
-    return int(value) if isinstance(value, np.integer) else value
+def plain(value: Any) -> Any:
+    """A drawn value as it is, in Python's own types."""
+    return value.item() if isinstance(value, np.generic) else value
