@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from trca.cli import app
 from trca.cli.run_folder import RunFolder
-from trca.cli.sweeping import joined, make_trials, point_words, summarise
+from trca.cli.sweeping import curves, joined, make_trials, point_words, summarise
 from trca.tune_configs.sweeps import SweepSettings
 
 SWEEP = {
@@ -291,6 +291,18 @@ def test_every_point_is_run_on_every_panel_and_its_runs_are_pooled(tmp_path):
     assert trca["success_rate"]["values"] == [0.0, 0.1, 0.2, 0.3]
     assert trca["success_rate"]["half_width"] == pytest.approx(3.1824 * 0.12910 / 2, rel=1e-3)
     assert trca["evaluation/success_rate"]["half_width"] == 0.0
+
+
+def test_the_picture_has_every_run_of_equal_points(tmp_path):
+    drawn = {"grid": {}, "sample": {"group_size": {"choice": [2, 4]}}, "samples": 6}
+    settings = SweepSettings.resolve(SWEEP | drawn | {"set": {}}, "mine")
+    trials = make_trials(settings, RunFolder.create(tmp_path, "sweep"))
+    for trial in trials:
+        trial.run.append_metrics({"iteration": 1, "success_rate": 0.5})
+        trial.run.set_status("finished", 1)
+    found = curves(trials)
+    assert found.keys() == {"group_size=2", "group_size=4"}
+    assert sum(map(len, found.values())) == 6
 
 
 def test_a_mapping_reads_as_words():

@@ -550,11 +550,7 @@ def as_rich(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def draw_sweep(trials: Sequence[Trial], folder: RunFolder) -> bool:
     """Draws ``sweep.png`` from the finished trials; False when there is none."""
-    runs = {
-        joined(each[0].words): [t.run.metrics() for t in each if t.state == "finished"]
-        for each in _by_point(trials)
-    }
-    runs = {name: each for name, each in runs.items() if each}
+    runs = curves(trials)
     if not runs:
         return False
     settings = RunSettings.resolve(trials[0].run.read_config(), "trial")
@@ -562,6 +558,15 @@ def draw_sweep(trials: Sequence[Trial], folder: RunFolder) -> bool:
     title = f"{folder.name}: {settings.run.env}"
     draw_comparison(runs, folder.path / "sweep.png", title, panel)
     return True
+
+
+def curves(trials: Sequence[Trial]) -> dict[str, list[list[dict[str, Any]]]]:
+    """The metrics of the finished trials by their points in words; equal points are one."""
+    runs: dict[str, list[list[dict[str, Any]]]] = {}
+    for trial in trials:
+        if trial.state == "finished":
+            runs.setdefault(joined(trial.words), []).append(trial.run.metrics())
+    return runs
 
 
 def _by_point(trials: Sequence[Trial], repeats: int | None = None) -> list[list[Trial]]:
