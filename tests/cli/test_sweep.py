@@ -286,7 +286,7 @@ def test_every_point_is_run_on_every_panel_and_its_runs_are_pooled(tmp_path):
         row = {"iteration": 1, "success_rate": number / 10, "evaluation/success_rate": 0.5}
         trial.run.append_metrics(row)
         trial.run.set_status("finished", 1)
-    trca, grpo = summarise(trials)
+    trca, grpo = summarise(trials, settings.repeats)
     assert (trca["n"], grpo["n"]) == (4, 4)
     assert trca["success_rate"]["values"] == [0.0, 0.1, 0.2, 0.3]
     assert trca["success_rate"]["half_width"] == pytest.approx(3.1824 * 0.12910 / 2, rel=1e-3)

@@ -143,7 +143,7 @@ def test_a_searched_sweep_that_was_killed_goes_on_to_the_same_points(tmp_path):
     assert [trial.point for trial in read_trials(killed)] == points
     tables = []
     for folder in (whole, killed):
-        write_table(summarise(read_trials(folder)), folder)
+        write_table(summarise(read_trials(folder), sweep.repeats), folder)
         tables.append((folder.path / "sweep.md").read_text())
     assert tables[0] == tables[1]
 
@@ -218,17 +218,17 @@ def test_a_stopped_trial_is_told_by_itself_and_is_in_no_mean(tmp_path):
             trial.run.set_status("interrupted", 3)
         else:
             play(trial, [rate] * 9)
-    second = summarise(read_trials(folder))[1]
+    second = summarise(read_trials(folder), sweep.repeats)[1]
     assert (second["n"], second["failed"]) == (1, 0)
     assert second["success_rate"]["values"] == [0.5]
     (stopped,) = second["stopped"]
     assert (stopped["seed"], stopped["iteration"], stopped["value"]) == (0, 2, 0.01)
-    write_table(summarise(read_trials(folder)), folder)
+    write_table(summarise(read_trials(folder), sweep.repeats), folder)
     head, _, *rows = (folder.path / "sweep.md").read_text().splitlines()
     assert head.endswith("| failed | stopped early |")
     assert rows[1].startswith("| 0.5 | 1 | - | 50.0% | 0 | iteration 2, ")
     assert rows[2].endswith("| 0 | - |")
-    assert as_rich(summarise(read_trials(folder))).row_count == 4
+    assert as_rich(summarise(read_trials(folder), sweep.repeats)).row_count == 4
 
 
 def test_a_kill_between_a_decision_and_its_trial_is_mended(tmp_path):
@@ -270,7 +270,12 @@ def test_a_kill_between_a_decision_and_its_trial_is_mended(tmp_path):
         ({"scheduler": {"asha": {"grace_period": 4}}}, "none would be stopped"),
         ({"scheduler": {"asha": {"reduction_factor": 1}}}, "reduction_factor is 1"),
         (
-            {"scheduler": "asha", "sample": {"iterations": {"choice": [4, 8]}}, "samples": 9},
+            {
+                "scheduler": "asha",
+                "set": {},
+                "sample": {"iterations": {"choice": [4, 8]}},
+                "samples": 9,
+            },
             "compares trials of one length",
         ),
         (

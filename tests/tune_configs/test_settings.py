@@ -138,6 +138,22 @@ def test_everything_wrong_is_named_at_once():
             {"base": "quickstart", "grid": {"lr": [1]}, "seeds": [0], "panels": [{}, {"gama": 1}]},
             "did you mean 'gamma'",
         ),
+        (
+            {"base": "quickstart", "set": {"lr": 2}, "grid": {"lr": [1]}, "seeds": [0]},
+            "lr is in set and in grid: leave it in one",
+        ),
+        (
+            {
+                "base": "quickstart",
+                "sample": {"env_config.games": {"choice": ["small-1", "small-2"]}},
+                "seeds": [0],
+                "panels": [{"env_config.games": "small-3"}, {"env_config.games": "small-4"}],
+            },
+            "env_config.games is in sample and in panels",
+        ),
+        ({"base": "quickstart", "grid": {"seed": [1]}, "seeds": [0]}, "seed is in grid"),
+        ({"base": "quickstart", "grid": {"lr": [1]}, "seeds": [0, 0]}, "a seed stands twice"),
+        ({"base": "quickstart", "grid": {"lr": [1]}, "seeds": [0, -1]}, "seeds.1 is -1"),
         ({"base": "quickstart", "grd": {}, "seeds": [0]}, "unknown key 'grd': did you mean 'grid'"),
     ],
 )

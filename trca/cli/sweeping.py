@@ -491,13 +491,17 @@ def run_sweep(trials: Sequence[Trial], tuning: Tuning, side_by_side: int, consol
     return sweep.interrupted
 
 
-def summarise(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+def summarise(trials: Sequence[Trial], repeats: int) -> list[dict[str, Any]]:
     """One row a point: its settings, and mean, interval and n of each measure over its whole runs.
 
     Runs that were stopped early are told by themselves, and are in no mean.
+
+    Args:
+        trials: The trials of a sweep.
+        repeats: The trials of each point.
     """
     rows = []
-    for each in _by_point(trials):
+    for each in _by_point(trials, repeats):
         sound = [trial for trial in each if trial.state == "finished"]
         failed = sum(trial.state == "failed" for trial in each)
         row: dict[str, Any] = {"point": each[0].point, "words": each[0].words}
@@ -569,9 +573,8 @@ def curves(trials: Sequence[Trial]) -> dict[str, list[list[dict[str, Any]]]]:
     return runs
 
 
-def _by_point(trials: Sequence[Trial], repeats: int | None = None) -> list[list[Trial]]:
+def _by_point(trials: Sequence[Trial], repeats: int) -> list[list[Trial]]:
     """The trials of each point, which stand one after the other; two points may be equal."""
-    repeats = repeats or len({trial.repeat for trial in trials})
     return [list(trials[k : k + repeats]) for k in range(0, len(trials), repeats)]
 
 

@@ -28,7 +28,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from trca.common.extras import missing_extra
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, assign, read
-from trca.tune_configs.settings import RunSettings, switch
+from trca.tune_configs.settings import Count, RunSettings, switch
 
 METRICS: Final = ("success_rate", "score", "evaluation/success_rate", "evaluation/score")
 """What a search and a scheduler may read; of all of them more is better."""
@@ -110,7 +110,7 @@ class SweepSettings(_Part):
         None, description="Stops trials early: `asha`."
     )
     metric: str = Field("success_rate", description="What search and scheduler read.")
-    seeds: Annotated[list[int], Field(min_length=1)] = Field(description="Seeds of each point.")
+    seeds: Annotated[list[Count], Field(min_length=1)] = Field(description="Seeds of each point.")
     panels: Annotated[list[dict[str, Any]], Field(min_length=1)] = Field(
         default_factory=lambda: [dict[str, Any]()],
         description="Settings of each panel of tasks; each point runs on all, with all seeds.",
@@ -136,10 +136,8 @@ class SweepSettings(_Part):
             raise ConfigError(f"{source}: {name} is {detail['input']!r}: {detail['msg']}") from None
         if not (sweep.grid or sweep.sample):
             raise ConfigError(f"{source}: give grid or sample, or both: else it is a single run")
-        for key in sweep.grid.keys() & sweep.sample.keys():
-            raise ConfigError(f"{source}: {key} is in grid and in sample: leave it in one")
-        for key in {key for panel in sweep.panels for key in panel} & sweep.grid.keys():
-            raise ConfigError(f"{source}: {key} is in grid and in panels: leave it in one")
+        if problem := sweep._key_problem():
+            raise ConfigError(f"{source}: {problem}")
         points = sweep.points()
         trials = [sweep.trial(point, sweep.seeds[0], source, need_data) for point in points]
         for panel in sweep.panels[1:]:
@@ -147,6 +145,24 @@ class SweepSettings(_Part):
         for problem in (*sweep._search_problems(), *sweep._scheduler_problems(trials)):
             raise ConfigError(f"{source}: {problem}")
         return sweep
+
+    def _key_problem(self) -> str:
+        """What would be overridden without a word; blank where nothing is."""
+        parts = {
+            "set": self.set.keys(),
+            "grid": self.grid.keys(),
+            "sample": self.sample.keys(),
+            "panels": {key for panel in self.panels for key in panel},
+        }
+        for (one, keys), (other, others) in itertools.combinations(parts.items(), 2):
+            for key in sorted(keys & others):
+                return f"{key} is in {one} and in {other}: leave it in one"
+        for name, keys in parts.items():
+            if "seed" in keys:
+                return f"seed is in {name}: give seeds"
+        if len(set(self.seeds)) < len(self.seeds):
+            return f"seeds is {self.seeds}: a seed stands twice"
+        return ""
 
     def _search_problems(self) -> list[str]:
         """What makes no sense with a search."""

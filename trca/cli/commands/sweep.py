@@ -32,7 +32,7 @@ def sweep(
     ] = "sweeps/lambda",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any setting, for every trial."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Any setting that is not swept."),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the sweep's folder. [default: the config's]")
@@ -192,7 +192,7 @@ def _run(folder: RunFolder) -> None:
         _note(folder, trials, "failed", words(error))
         fail(f"{words(error)}. Log: {log}\nGo on with: {again}")
     trials = read_trials(folder)
-    rows = summarise(trials)
+    rows = summarise(trials, sweep.repeats)
     over = sum(trial.state in OVER for trial in trials)
     console.print()
     write_table(rows, folder)
