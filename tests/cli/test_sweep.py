@@ -10,11 +10,22 @@ from contextlib import suppress
 
 import pytest
 import yaml
+from rich.console import Console
 from typer.testing import CliRunner
 
 from trca.cli import app
 from trca.cli.run_folder import RunFolder
-from trca.cli.sweeping import curves, joined, make_trials, point_words, summarise
+from trca.cli.sweeping import (
+    Sweep,
+    Tuning,
+    begin,
+    curves,
+    joined,
+    make_trials,
+    point_words,
+    read_trials,
+    summarise,
+)
 from trca.tune_configs.sweeps import SweepSettings
 
 SWEEP = {
@@ -291,6 +302,24 @@ def test_every_point_is_run_on_every_panel_and_its_runs_are_pooled(tmp_path):
     assert trca["success_rate"]["values"] == [0.0, 0.1, 0.2, 0.3]
     assert trca["success_rate"]["half_width"] == pytest.approx(3.1824 * 0.12910 / 2, rel=1e-3)
     assert trca["evaluation/success_rate"]["half_width"] == 0.0
+
+
+def test_a_trial_that_ends_without_a_word_of_its_own_counts_as_failed(tmp_path, capsys):
+    settings = SweepSettings.resolve({**SWEEP, "grid": {"algorithm": ["TRCA"]}}, "mine")
+    folder = RunFolder.create(tmp_path, "sweep")
+    begin(settings, folder)
+    (trial,) = read_trials(folder)
+    trial.run.set_status("failed", 0, "an attempt before")
+    (trial.run.path / "logs").mkdir()
+    (trial.run.path / "logs" / "console.log").write_text("error: an attempt before\n")
+    sweep = Sweep([trial], Tuning(settings, folder), 1, Console(width=300))
+    (trial.run.path / "config.yaml").write_text("lr: [")
+    sweep.run()
+    status = trial.run.read_json("status.json")
+    assert status["state"] == "failed"
+    assert "config.yaml" in status["message"]
+    assert f"failed: {status['message']}" in capsys.readouterr().out
+    assert summarise([trial], 1)[0]["failed"] == 1
 
 
 def test_the_picture_has_every_run_of_equal_points(tmp_path):

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -45,6 +46,8 @@ MEASURES: Final = {
 _STOPPED: Final = "stopped.json"
 OVER: Final = frozenset({"finished", "stopped"})
 """States of trials that are not run again."""
+_ATTEMPT: Final = "--- trca train --resume"
+"""The first line of each attempt in a trial's log."""
 _SECONDS_BETWEEN_LOOKS: Final = 0.2
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 _LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -369,7 +372,7 @@ class Sweep:
             if ended:
                 del self._running[process]
                 self._ended.append(trial)
-                self._say_end(trial, process.returncode)
+                self._say_end(trial, process)
         self._start_some()
 
     def _start_some(self) -> None:
@@ -415,23 +418,25 @@ class Sweep:
     def _say_stopped(self, trial: Trial) -> None:
         self._console.print(f"{trial.label}  {_stop_words(trial.stopped or {})}", markup=False)
 
-    def _say_end(self, trial: Trial, code: int) -> None:
-        if code == 0 or self.interrupted or trial.stopped:
+    def _say_end(self, trial: Trial, process: subprocess.Popen[bytes]) -> None:
+        """Tells a failure, and writes it down where the trial could not."""
+        if process.returncode == 0 or self.interrupted or trial.state in OVER:
             return
+        reason = failure(trial, process.pid)
+        with suppress(OSError):
+            trial.run.set_status("failed", trial.run.last_iteration(), reason)
         self._console.print(
-            f"{trial.label}  failed: {failure(trial)}. Log: {_log(trial)}",
-            markup=False,
-            style="red",
+            f"{trial.label}  failed: {reason}. Log: {_log(trial)}", markup=False, style="red"
         )
 
 
-def failure(trial: Trial) -> str:
-    """Why a trial failed, in words."""
+def failure(trial: Trial, pid: int) -> str:
+    """Why the process of a trial failed, in words."""
     status = trial.run.read_json("status.json") or {}
-    if status.get("state") == "failed" and status.get("message"):
+    if (status.get("pid"), status.get("state")) == (pid, "failed"):
         return str(status["message"])
-    log = _log(trial)
-    lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
+    log = _log(trial).read_text("utf-8", "replace")
+    lines = log[log.rfind(_ATTEMPT) :].splitlines()
     told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return told[-1] if told else "the process ended"
 
@@ -450,6 +455,8 @@ def _start(trial: Trial) -> subprocess.Popen[bytes]:
     log = _log(trial)
     log.parent.mkdir(exist_ok=True)
     with log.open("ab") as file:
+        file.write(f"{_ATTEMPT}\n".encode())
+        file.flush()
         return subprocess.Popen(
             [sys.executable, "-m", "trca", "train", "--resume", str(trial.run.path.resolve())],
             stdin=subprocess.DEVNULL,
