@@ -345,6 +345,7 @@ class Sweep:
         self._waiting = [trial for trial in trials if trial.state not in OVER]
         self._ended = [trial for trial in trials if trial.state in OVER]
         self._running: dict[subprocess.Popen[bytes], Trial] = {}
+        self._sizes: dict[Path, int] = {}
         self._rows_shown = {trial.run.path: len(trial.run.metrics()) for trial in trials}
 
     def run(self) -> None:
@@ -399,6 +400,11 @@ class Sweep:
             process.send_signal(signal.SIGINT)
 
     def _show(self, process: subprocess.Popen[bytes], trial: Trial) -> None:
+        path = trial.run.path / "metrics.jsonl"
+        size = path.stat().st_size if path.exists() else 0
+        if size == self._sizes.get(path, 0):
+            return
+        self._sizes[path] = size
         rows, shown_before = trial.run.metrics(), self._rows_shown.get(trial.run.path, 0)
         if len(rows) <= shown_before:
             return
