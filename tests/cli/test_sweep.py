@@ -272,6 +272,29 @@ def test_a_uri_is_refused_before_anything_is_written(sweep, tmp_path, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
 
 
+def test_a_resumed_sweep_takes_no_options_and_a_run_is_no_sweep(tmp_path):
+    RunFolder.create(tmp_path, "run").write_config({"algorithm": "TRCA", "seed": 0})
+
+    def refused(*arguments):
+        command = ["sweep", f"--storage-path={tmp_path}", "--resume=run", *arguments]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 2, result.output
+        return " ".join(result.output.split())
+
+    assert "is no sweep: go on with a run by trca train --resume" in refused()
+    assert "--set with --resume: a sweep goes on with its own settings" in refused("--set=lr=1")
+    assert "--name, --dry-run with --resume" in refused("--name=other", "--dry-run")
+    assert "other.yaml with --resume" in refused("other.yaml")
+
+
+@pytest.mark.parametrize(("given", "words"), [(None, "lr is -1"), ([1], "set is [1]")])
+def test_a_sweep_file_with_an_empty_or_wrong_set_is_read_or_refused(sweep, tmp_path, given, words):
+    sweep(set=given, grid={"lr": [-1]})
+    result = CliRunner().invoke(app, ["sweep", str(tmp_path / "mine.yaml"), "--dry-run"])
+    assert result.exit_code == 2, result.output
+    assert words in " ".join(result.output.split())
+
+
 def test_a_dry_run_shows_the_trials_and_makes_nothing(sweep, tmp_path):
     sweep(seeds=[0, 1])
     command = ["sweep", str(tmp_path / "mine.yaml"), f"--storage-path={tmp_path}/runs", "--dry-run"]

@@ -199,12 +199,12 @@ def read_trials(folder: RunFolder) -> list[Trial]:
     """The trials of a sweep's folder.
 
     Raises:
-        ConfigError: When the folder is no sweep.
+        ConfigError: When there are none.
     """
     found = (folder.path / "trials").glob("*/trial.json")
     runs = [RunFolder(p.parent) for p in sorted(found, key=lambda p: _number(p.parent))]
     if not runs:
-        raise ConfigError(f"{folder.path} is no sweep: go on with a run by trca train --resume")
+        raise ConfigError(f"{folder.path} has no trials: start a new sweep")
     about = [run.read_json("trial.json") for run in runs]
     words = point_words([each["point"] for each in about])
     panels = [joined(each) for each in point_words([each.get("panel", {}) for each in about])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.markup import escape
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from trca.cli.sweeping import Trial
     from trca.tune_configs.sweeps import SweepSettings
 
+_CONFIG: Final = "sweeps/lambda"
+
 
 def sweep(
     config: Annotated[
         str, typer.Argument(help="A sweep that comes with the package, or a YAML file.")
-    ] = "sweeps/lambda",
+    ] = _CONFIG,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any setting that is not swept."),
@@ -86,13 +88,24 @@ def sweep(
             )
         if resume is not None:
             folder = RunFolder.open(resume, storage_path)
-            if dry_run:
-                raise ConfigError("--dry-run with --resume: give the one or the other")
+            options = {
+                config: config != _CONFIG,
+                "--set": set_,
+                "--name": name,
+                "--dry-run": dry_run,
+            }
+            if others := ", ".join(option for option, value in options.items() if value):
+                raise ConfigError(f"{others} with --resume: a sweep goes on with its own settings")
+            if "seeds" not in folder.read_config():
+                raise ConfigError(
+                    f"{folder.path} is no sweep: go on with a run by trca train --resume"
+                )
             with folder.locked():
                 _run(folder)
             return
         data = read(config)
-        data["set"] = {**data.get("set", {}), **assignments(set_ or [])}
+        if isinstance(given := data.get("set") or {}, dict):
+            data["set"] = given | assignments(set_ or [])
         settings = SweepSettings.resolve(data, run_name(config), need_data=not dry_run)
         _check(settings, dry_run)
         if dry_run:
