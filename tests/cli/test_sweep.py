@@ -22,6 +22,7 @@ from trca.cli.sweeping import (
     curves,
     joined,
     make_trials,
+    most_cpus,
     point_words,
     read_trials,
     summarise,
@@ -270,6 +271,21 @@ def test_a_uri_is_refused_before_anything_is_written(sweep, tmp_path, monkeypatc
     assert result.exit_code == 2
     assert "such as /shared/runs; a single run takes a URI" in " ".join(result.output.split())
     assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
+
+
+def test_every_point_is_checked_against_the_machine(sweep, tmp_path, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    sweep(set={"num_learners": 1}, grid={"num_gpus_per_learner": [0, 64]})
+    command = ["sweep", str(tmp_path / "mine.yaml"), f"--storage-path={tmp_path}/runs"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2, result.output
+    assert "num_gpus_per_learner=64: the run asks for 64 GPUs" in " ".join(result.output.split())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_ray_gets_the_cpus_of_the_point_that_asks_for_most():
+    settings = {**SWEEP, "set": {"num_learners": 1}, "grid": {"num_env_runners": [0, 6, 2]}}
+    assert most_cpus(SweepSettings.resolve(settings, "mine")) == 7
 
 
 def test_a_resumed_sweep_takes_no_options_and_a_run_is_no_sweep(tmp_path):

@@ -473,13 +473,21 @@ def _start(trial: Trial) -> subprocess.Popen[bytes]:
         )
 
 
-def run_sweep(trials: Sequence[Trial], tuning: Tuning, side_by_side: int, console: Console) -> bool:
+def most_cpus(sweep: SweepSettings) -> float:
+    """The most CPUs that a trial asks Ray for."""
+    trials = (sweep.trial(point, sweep.seeds[0]) for point in sweep.points())
+    return max(trial.run.resources()[0] for trial in trials)
+
+
+def run_sweep(
+    sweep: SweepSettings, trials: Sequence[Trial], tuning: Tuning, console: Console
+) -> bool:
     """Runs what is left of a sweep on one Ray.
 
     Args:
-        trials: The trials of the sweep so far.
+        sweep: The sweep.
+        trials: Its trials so far.
         tuning: Makes further ones, and stops some early.
-        side_by_side: The most trials at a time.
         console: Where to print.
 
     Returns:
@@ -489,19 +497,18 @@ def run_sweep(trials: Sequence[Trial], tuning: Tuning, side_by_side: int, consol
 
     from trca.cli.training import init_ray
 
-    sweep = Sweep(trials, tuning, side_by_side, console)
+    runner = Sweep(trials, tuning, sweep.side_by_side, console)
     if os.environ.get("RAY_ADDRESS"):
-        sweep.run()
-        return sweep.interrupted
-    settings = RunSettings.resolve(trials[0].run.read_config(), "trial")
-    address = init_ray(side_by_side * (1 + settings.run.resources()[0])).address_info
+        runner.run()
+        return runner.interrupted
+    address = init_ray(sweep.side_by_side * (1 + most_cpus(sweep))).address_info
     os.environ["RAY_ADDRESS"] = address["gcs_address"]
     try:
-        sweep.run()
+        runner.run()
     finally:
         del os.environ["RAY_ADDRESS"]
         ray.shutdown()
-    return sweep.interrupted
+    return runner.interrupted
 
 
 def summarise(trials: Sequence[Trial], repeats: int) -> list[dict[str, Any]]:

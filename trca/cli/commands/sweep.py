@@ -122,7 +122,12 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
     Raises:
         ConfigError: Names the first point with a problem, and the problem.
     """
-    from trca.cli.checks import check, machine_notes, setting_problems
+    from trca.cli.checks import (
+        machine_notes,
+        machine_problems,
+        prompt_problems,
+        setting_problems,
+    )
     from trca.cli.plan import plan
     from trca.cli.sweeping import joined, point_words
     from trca.tune_configs.files import ConfigError
@@ -130,11 +135,11 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
     settings = [
         sweep.trial(point, sweep.seeds[0], need_data=not dry_run) for point in sweep.points()
     ]
-    if not dry_run:
-        check(settings[0])
     points = [joined(words) for words in point_words(sweep.points())]
     for point, each in zip(points, settings, strict=True):
         wrong = setting_problems(each)
+        if not dry_run:
+            wrong = wrong or machine_problems(each) or prompt_problems(each)
         if wrong:
             raise ConfigError(f"{point}: {wrong[0]}")
     if not dry_run:
@@ -183,7 +188,6 @@ def _run(folder: RunFolder) -> None:
     from trca.tune_configs.sweeps import SweepSettings
 
     sweep = SweepSettings.model_validate(folder.read_config())
-    side_by_side = sweep.side_by_side
     tuning = Tuning(sweep, folder)
     tuning.more([])
     trials = read_trials(folder)
@@ -196,9 +200,9 @@ def _run(folder: RunFolder) -> None:
     log = folder.path / "logs" / "output.log"
     try:
         _note(folder, trials, "running")
-        console.print(f"[bold]{folder.path}[/]: {todo}, {side_by_side} side by side")
+        console.print(f"[bold]{folder.path}[/]: {todo}, {sweep.side_by_side} side by side")
         with noise_to(log) as terminal, tracing_to(log):
-            interrupted = run_sweep(trials, tuning, side_by_side, terminal)
+            interrupted = run_sweep(sweep, trials, tuning, terminal)
     except KeyboardInterrupt:
         interrupted = True
     except Exception as error:
