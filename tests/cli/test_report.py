@@ -20,13 +20,14 @@ def row(kind, mean, **measures):
 
 @pytest.fixture
 def run(tmp_path):
-    """Writes the folder of a run that has ended."""
+    """Writes the folder of a run that has ended, or has come to an iteration."""
 
-    def write(name, rows, preset="quickstart", algorithm="TRCA", **settings):
+    def write(name, rows, preset="quickstart", algorithm="TRCA", iterations=None, **settings):
         folder = RunFolder.create(tmp_path / "outputs", name)
         config = {**switch(read(preset), algorithm), **settings}
-        folder.write_config(RunSettings.resolve(config, preset, need_data=False).flat())
-        for k in range(20):
+        config = RunSettings.resolve(config, preset, need_data=False).flat()
+        folder.write_config(config)
+        for k in range(config["iterations"] if iterations is None else iterations):
             figures = {"iteration": k + 1, "trajectories": 64 * (k + 1), "success_rate": k / 40}
             folder.append_metrics(figures | {"evaluation/success_rate": k / 50})
         told = {"panel": {"hash": "ab12"}, "tasks": 64, "rows": rows}
@@ -117,3 +118,16 @@ def test_a_run_that_has_not_ended_is_refused_with_the_mend(household, tmp_path):
     assert result.exit_code == 2
     assert "it has not ended; resume it first" in " ".join(result.output.split())
     assert not (tmp_path / "report").exists()
+
+
+def test_a_run_that_was_killed_after_an_evaluation_or_stopped_by_a_sweep_is_refused(run, tmp_path):
+    killed = run("killed", [row("All", 0.4)], iterations=7)
+    for command in (trca(killed), CliRunner().invoke(app, ["compare", killed, killed])):
+        assert command.exit_code == 2
+        assert "has not ended, after iteration 7 of 25: resume it" in " ".join(
+            command.output.split()
+        )
+    stopped = run("stopped", [row("All", 0.4)])
+    (tmp_path / "outputs" / "stopped" / "stopped.json").write_text('{"iteration": 4}')
+    with pytest.raises(ValueError, match="was stopped early, after iteration 4: leave it out"):
+        read_run(stopped, "")

@@ -10,6 +10,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from trca.cli.reporting import refuse_unfinished
+from trca.cli.run_folder import RunFolder
 from trca.cli.tables import ALL, over_tasks
 
 SUCCESS = "success"
@@ -55,7 +57,7 @@ def read_report(name: str) -> dict[str, Any]:
             run ends with, else for the only one in it.
 
     Raises:
-        ValueError: When it is no such file; names those in the folder.
+        ValueError: When it is no such file; names those in the folder. When the run has not ended.
     """
     path = Path(name).expanduser()
     if path.is_dir():
@@ -64,6 +66,8 @@ def read_report(name: str) -> dict[str, Any]:
         if len(found) != 1:
             there = "\n  ".join(str(each) for each in found) or "none; trca evaluate writes one"
             raise ValueError(f"{path}: name one of its evaluations:\n  {there}")
+        if found == [at_the_end] and (path / "config.yaml").is_file():
+            refuse_unfinished(RunFolder(path))
         [path] = found
     elif not path.is_file():
         path = path.with_name(f"{path.name}.json")

@@ -86,12 +86,13 @@ def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
 
     Raises:
         ConfigError: When there is no such run.
-        ValueError: When it has no evaluation at its end, or lacks a setting of ``by``.
+        ValueError: When it has not ended, or lacks a setting of ``by``.
     """
     folder = RunFolder.open(name, root)
     path = folder.path / "evaluation.json"
     if not path.is_file():
         raise ValueError(f"{folder.path} has no evaluation.json: it has not ended; resume it first")
+    refuse_unfinished(folder)
     report, config = json.loads(path.read_text("utf-8")), folder.read_config()
     environment = str(config["env"]).rpartition("/")[2].partition("-v")[0].rpartition(":")[2]
     words = [str(config["algorithm"])]
@@ -113,6 +114,25 @@ def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
         report["tasks"],
         folder.metrics(),
     )
+
+
+def refuse_unfinished(folder: RunFolder) -> None:
+    """Refuses a run whose ``evaluation.json`` is not that of its end.
+
+    Raises:
+        ValueError: When a sweep stopped it early, or it has not come to its last iteration.
+    """
+    if stopped := folder.read_json("stopped.json"):
+        raise ValueError(
+            f"{folder.path} was stopped early, after iteration {stopped['iteration']}: leave it out"
+        )
+    rows, most = folder.metrics(), folder.read_config()["iterations"]
+    last = rows[-1]["iteration"] if rows else 0
+    if last < most:
+        raise ValueError(
+            f"{folder.path} has not ended, after iteration {last} of {most}: resume it, or leave"
+            " it out"
+        )
 
 
 def tables(results: Sequence[Result], with_paper: bool = True) -> list[Table]:

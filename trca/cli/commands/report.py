@@ -32,8 +32,9 @@ def report(
     """Write tables and figures of runs, as the paper's: one table an environment and model.
 
     Runs that differ in seed or games alone are one row: mean, and standard deviation over runs.
-    Numbers are those at the end of a run, never its peak. Tables come as Markdown, LaTeX and CSV,
-    figures as PNG and SVG: learning curves, success at three budgets, success by type of task.
+    Numbers are those at the end of a run, never its peak; a run that has not ended, or that a sweep
+    stopped early, is refused. Tables come as Markdown, LaTeX and CSV, figures as PNG and SVG:
+    learning curves, success at three budgets, success by type of task.
 
     - `trca report outputs/trca-* outputs/grpo-* --out report`
     - `trca report outputs/lambda/trials/* --by lambda_ --no-paper`
