@@ -131,3 +131,33 @@ def test_a_run_that_was_killed_after_an_evaluation_or_stopped_by_a_sweep_is_refu
     (tmp_path / "outputs" / "stopped" / "stopped.json").write_text('{"iteration": 4}')
     with pytest.raises(ValueError, match="was stopped early, after iteration 4: leave it out"):
         read_run(stopped, "")
+
+
+def test_runs_of_one_row_differ_in_seed_games_and_machine_alone(run):
+    rows = [row("All", 0.4)]
+    games = {"games": "small-7", "max_steps": 16}
+    first = run("a", rows, seed=1)
+    second = run("b", rows, seed=2, env_config=games, num_env_runners=2)
+    [table] = tables([read_run(name, "") for name in (first, second)])
+    assert len(table.rows["TRCA"]["All"]) == 2
+    for key, other in (
+        ("lambda_", run("c", rows, lambda_=0.2)),
+        ("env_config.max_steps", run("d", rows, env_config=games | {"max_steps": 3})),
+    ):
+        with pytest.raises(ValueError, match=f"differ in {key}: tell them apart with --by {key}"):
+            tables([read_run(first, ""), read_run(other, "")])
+
+
+def test_a_file_of_the_users_is_the_same_where_its_content_is(run, tmp_path):
+    names = []
+    for number, text in enumerate(("a", "a", "b")):
+        rule = tmp_path / str(number) / "rules.py"
+        rule.parent.mkdir()
+        rule.write_text(f"def zero(batch):\n    return {text!r}\n")
+        names.append(run(str(number), [row("All", 0.4)]))
+        folder = RunFolder.open(names[-1])
+        folder.write_settings(folder.read_config() | {"credit": f"{rule}:zero"})
+    first, again, other = (read_run(name, "") for name in names)
+    assert len(tables([first, again])[0].rows["TRCA"]["All"]) == 2
+    with pytest.raises(ValueError, match="differ in credit"):
+        tables([first, other])

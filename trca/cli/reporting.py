@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from trca.cli.run_folder import RunFolder
 from trca.common import strict_yaml
+from trca.tune_configs.files import map_texts, parse
+from trca.tune_configs.settings import RunParameters
 
 COLUMNS: Final = {
     "ALFWorld": ("Pick", "Look", "Clean", "Heat", "Cool", "Pick2", "All"),
@@ -27,6 +29,11 @@ COLUMNS: Final = {
 """Columns of the paper's Tables 1 and 2, in order; ``Look`` is ours."""
 MARK: Final = "†"
 """Marks the paper's numbers."""
+
+_NEVER_METHOD: Final = RunParameters.model_fields.keys() - {"env_config"} | {"model"}
+"""Settings of seed, machine and bookkeeping, and those that a table has a place for."""
+_GAMES: Final = frozenset({"games", "catalogue", "questions"})
+"""Arguments of environments that choose the tasks."""
 
 Cell = Sequence[float]
 """Values of the runs, in percent; of the paper: mean and standard deviation over three seeds."""
@@ -44,6 +51,8 @@ class Result:
         panel: Hash of the evaluated panel.
         tasks: Number of its tasks.
         metrics: The run's metrics, a row an iteration.
+        settings: The settings that are the same in all runs of a method.
+        path: Its folder.
     """
 
     environment: str
@@ -52,7 +61,9 @@ class Result:
     cells: dict[str, float]
     panel: str
     tasks: int
-    metrics: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    metrics: list[dict[str, Any]] = field(repr=False)
+    settings: dict[str, Any] = field(repr=False)
+    path: Path
 
 
 @dataclass(frozen=True)
@@ -113,6 +124,8 @@ def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
         report["panel"]["hash"],
         report["tasks"],
         folder.metrics(),
+        _settings(folder),
+        folder.path,
     )
 
 
@@ -135,8 +148,47 @@ def refuse_unfinished(folder: RunFolder) -> None:
         )
 
 
+def _settings(folder: RunFolder) -> dict[str, Any]:
+    """The settings that are the same in all runs of a method; copies of files by their hashes."""
+    path = folder.path / "config.yaml"
+    hashes = {name: about["sha256"] for name, about in folder.own_files().items()}
+
+    def named(text: str) -> str:
+        file, colon, part = text.partition(":")
+        return f"{hashes.get(file, file)}{colon}{part}"
+
+    config = parse(path.read_text("utf-8"), str(path))
+    env = {f"env_config.{k}": v for k, v in config.pop("env_config", {}).items() if k not in _GAMES}
+    kept = {key: value for key, value in config.items() if key not in _NEVER_METHOD}
+    return {key: map_texts(value, named) for key, value in (kept | env).items()}
+
+
+def refuse_mixture(results: Sequence[Result]) -> None:
+    """Refuses runs of one method that differ in more than seed, games and machine.
+
+    Raises:
+        ValueError: Names two runs, and the settings they differ in.
+    """
+    first: dict[tuple[str, str, str], Result] = {}
+    for result in results:
+        other = first.setdefault((result.environment, result.model, result.method), result)
+        one, two = other.settings, result.settings
+        keys = sorted(key for key in one.keys() | two.keys() if one.get(key) != two.get(key))
+        if keys:
+            by = " ".join(f"--by {key}" for key in keys[:3])
+            raise ValueError(
+                f"{other.path} and {result.path} are no runs of one method, they differ in"
+                f" {', '.join(keys)}: tell them apart with {by}, or report them apart"
+            )
+
+
 def tables(results: Sequence[Result], with_paper: bool = True) -> list[Table]:
-    """One table for each environment and model."""
+    """One table for each environment and model.
+
+    Raises:
+        ValueError: When runs of one method differ in more than seed, games and machine.
+    """
+    refuse_mixture(results)
     made = []
     for environment, model in dict.fromkeys((r.environment, r.model) for r in results):
         own = [r for r in results if (r.environment, r.model) == (environment, model)]

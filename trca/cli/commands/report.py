@@ -31,10 +31,11 @@ def report(
 ) -> None:
     """Write tables and figures of runs, as the paper's: one table an environment and model.
 
-    Runs that differ in seed or games alone are one row: mean, and standard deviation over runs.
-    Numbers are those at the end of a run, never its peak; a run that has not ended, or that a sweep
-    stopped early, is refused. Tables come as Markdown, LaTeX and CSV, figures as PNG and SVG:
-    learning curves, success at three budgets, success by type of task.
+    Runs that differ in seed, games or machine alone are one row: mean, and standard deviation over
+    runs; what else they differ in must be named by `--by`. Numbers are those at the end of a run,
+    never its peak; a run that has not ended, or that a sweep stopped early, is refused. Tables come
+    as Markdown, LaTeX and CSV, figures as PNG and SVG: learning curves, success at three budgets,
+    success by type of task.
 
     - `trca report outputs/trca-* outputs/grpo-* --out report`
     - `trca report outputs/lambda/trials/* --by lambda_ --no-paper`
@@ -46,9 +47,10 @@ def report(
 
     with refusing(ValueError, OSError):
         results = [read_run(name, storage_path, by or ()) for name in runs]
+        made = tables(results, paper)
         out.mkdir(parents=True, exist_ok=True)
     pages = ["# Results", ""]
-    for table in tables(results, paper):
+    for table in made:
         name = f"{table.environment}_{table.model}".lower()
         own = [r for r in results if (r.environment, r.model) == (table.environment, table.model)]
         title = f"{table.environment}, {table.model}"
