@@ -2,12 +2,14 @@
 
 import csv
 import json
+from dataclasses import replace
 from statistics import stdev
 
 import pytest
 from typer.testing import CliRunner
 
 from trca.cli import app
+from trca.cli.commands.report import note
 from trca.cli.reporting import as_latex, as_markdown, read_run, tables
 from trca.cli.run_folder import RunFolder
 from trca.tune_configs.files import read
@@ -71,6 +73,16 @@ def test_the_papers_numbers_stand_beside_and_are_marked(run):
     large = run("b", [row("All", 0.4)], model="Qwen/Qwen2.5-7B-Instruct")
     [table] = tables([read_run(large, "")])
     assert "| TRCA † | | 94.5 (1.4) |" in as_markdown(table)
+
+
+def test_the_note_says_where_the_tasks_are_not_known_to_be_the_papers(run):
+    model = "Qwen/Qwen2.5-1.5B-Instruct"
+    result = read_run(run("a", [row("All", 0.4)], model=model), "")
+    [table] = tables([result])
+    assert "another model" not in note(table, [result])
+    assert note(table, [result]).endswith("Its tasks are not known to be these.")
+    official = replace(result, panel="095d277ff7a02906")  # official-134
+    assert note(table, [official]).endswith("over three seeds.")
 
 
 def test_other_environments_have_the_papers_other_columns(run):

@@ -278,6 +278,14 @@ def as_csv(table: Table) -> str:
     return text.getvalue()
 
 
+def official_hashes() -> set[str]:
+    """Hashes of the canonical panels of official tasks."""
+    from trca.envs.canonical import canonical_panels
+
+    found = canonical_panels().items()
+    return {p.hash for name, p in found if p.hash and not name.startswith("embedded-")}
+
+
 @cache
 def _paper_tables() -> dict[str, dict[str, dict[str, dict[str, list[float]]]]]:
     text = resources.files(__package__).joinpath("paper_tables.yaml").read_text("utf-8")

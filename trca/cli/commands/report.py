@@ -54,14 +54,14 @@ def report(
         name = f"{table.environment}_{table.model}".lower()
         own = [r for r in results if (r.environment, r.model) == (table.environment, table.model)]
         title = f"{table.environment}, {table.model}"
-        note = _note(table, own)
+        told = note(table, own)
         text = as_markdown(table)
         console.print(title, markup=False, style="bold")
         console.print(text, markup=False, soft_wrap=True)
-        console.print(note, markup=False, style="dim")
+        console.print(told, markup=False, style="dim")
         write_text(out / f"{name}.tex", as_latex(table))
         write_text(out / f"{name}.csv", as_csv(table))
-        pages += [f"## {title}", "", text, note, ""]
+        pages += [f"## {title}", "", text, told, ""]
         metrics = {m: [r.metrics for r in own if r.method == m] for m in table.rows}
         draw_comparison(metrics, out / f"{name}_curves.png", title, "", ("png", "svg"))
         draw_budgets(metrics, out / f"{name}_budgets.png", title)
@@ -78,8 +78,10 @@ def report(
     console.print(f"Written to {out}: report.md, and tables and figures beside it", markup=False)
 
 
-def _note(table: Table, results: list[Result]) -> str:
+def note(table: Table, results: list[Result]) -> str:
     """What the numbers are, and of which tasks."""
+    from trca.cli.reporting import official_hashes
+
     panels = dict.fromkeys(r.panel for r in results)
     tasks = sorted({r.tasks for r in results})
     words = f"{tasks[0]}" if len(tasks) == 1 else f"{tasks[0]} to {tasks[-1]}"
@@ -91,8 +93,11 @@ def _note(table: Table, results: list[Result]) -> str:
         f"Held-out panels of {words} tasks: {shown}.",
     ]
     if table.paper:
+        other = "" if table.paper_model == table.model else ", another model"
         parts.append(
-            f"† The paper's with {table.paper_model}, with standard deviations over three seeds"
-            + ("." if table.paper_model == table.model else "; another model, and other tasks.")
+            f"† The paper's with {table.paper_model}{other}, with standard deviations over three"
+            " seeds."
         )
+        if not panels.keys() <= official_hashes():
+            parts.append("Its tasks are not known to be these.")
     return " ".join(parts)
