@@ -19,6 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -233,20 +234,23 @@ class Tuning:
         """
         self._sweep, self._folder = sweep, folder
         self._search = PointSearch(sweep, folder.path / "search.jsonl") if sweep.search else None
-        self._stopping: EarlyStopping | None = None
         self._points = 0
         self._ended = -1
         if not any((folder.path / "trials").glob("*/trial.json")):
             return
         trials = read_trials(folder)
         if sweep.scheduler:
-            path = folder.path / "scheduler.jsonl"
-            self._stopping = EarlyStopping(sweep, trials[0].iterations, path)
             for trial in trials:
                 if (line := self._stopping.stopped.get(trial.run.name)) and not trial.stopped:
                     self._note_stop(trial, line["iteration"], line["value"])
         if self._search:
             self._replay(self._search, trials)
+
+    @cached_property
+    def _stopping(self) -> EarlyStopping:
+        """Is made once there is a trial; all have one length."""
+        iterations = read_trials(self._folder)[0].iterations
+        return EarlyStopping(self._sweep, iterations, self._folder.path / "scheduler.jsonl")
 
     def _replay(self, search: PointSearch, trials: list[Trial]) -> None:
         for number, group in enumerate(_by_point(trials, self._sweep.repeats)):
@@ -288,9 +292,6 @@ class Tuning:
         """Whether a trial stops, by its metrics so far; what was judged before stays."""
         if self._sweep.scheduler is None:
             return False
-        if self._stopping is None:
-            path = self._folder.path / "scheduler.jsonl"
-            self._stopping = EarlyStopping(self._sweep, trial.iterations, path)
         for count, row in enumerate(rows, start=1):
             value = measure(rows[:count], self._sweep.metric)
             if not np.isnan(value) and self._stopping.stops(
@@ -452,7 +453,7 @@ def _die_with_parent() -> None:
         _LIBC.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 
-def _log(trial: Trial) -> Any:
+def _log(trial: Trial) -> Path:
     return trial.run.path / "logs" / "console.log"
 
 
