@@ -261,9 +261,9 @@ FAULTS = (
     ),
     Fault(
         "a sweep that averages stopped runs",
-        "cli/sweeping.py",
+        "cli/sweep_table.py",
         'sound = [trial for trial in each if trial.state == "finished"]',
-        "sound = [trial for trial in each if trial.state in OVER]",
+        'sound = [trial for trial in each if trial.state in ("finished", "stopped")]',
         TUNING,
     ),
     Fault(

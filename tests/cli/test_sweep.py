@@ -15,18 +15,9 @@ from typer.testing import CliRunner
 
 from trca.cli import app
 from trca.cli.run_folder import RunFolder
-from trca.cli.sweeping import (
-    Sweep,
-    Tuning,
-    begin,
-    curves,
-    joined,
-    make_trials,
-    most_cpus,
-    point_words,
-    read_trials,
-    summarise,
-)
+from trca.cli.sweep_table import curves, summarise
+from trca.cli.sweep_trials import begin, joined, make_trials, point_words, read_trials
+from trca.cli.sweeping import Sweep, Tuning, most_cpus
 from trca.tune_configs.sweeps import SweepSettings
 
 SWEEP = {

@@ -6,7 +6,9 @@ import math
 import pytest
 
 from trca.cli.run_folder import RunFolder
-from trca.cli.sweeping import Tuning, as_rich, begin, read_trials, summarise, write_table
+from trca.cli.sweep_table import as_rich, summarise, write_table
+from trca.cli.sweep_trials import begin, read_trials
+from trca.cli.sweeping import Tuning
 from trca.cli.tuning import EarlyStopping, Lines, PointSearch, Result
 from trca.tune_configs.files import ConfigError
 from trca.tune_configs.sweeps import SweepSettings

@@ -22,7 +22,7 @@ from trca.cli.console import (
 
 if TYPE_CHECKING:
     from trca.cli.run_folder import RunFolder
-    from trca.cli.sweeping import Trial
+    from trca.cli.sweep_trials import Trial
     from trca.tune_configs.sweeps import SweepSettings
 
 _CONFIG: Final = "sweeps/lambda"
@@ -76,7 +76,7 @@ def sweep(
     """
     use_one_thread()
     from trca.cli.run_folder import RunFolder, is_uri, run_name
-    from trca.cli.sweeping import begin
+    from trca.cli.sweep_trials import begin
     from trca.tune_configs.files import ConfigError, assignments, read
     from trca.tune_configs.sweeps import SweepSettings
 
@@ -129,7 +129,7 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
         setting_problems,
     )
     from trca.cli.plan import plan
-    from trca.cli.sweeping import joined, point_words
+    from trca.cli.sweep_trials import joined, point_words
     from trca.tune_configs.files import ConfigError
 
     settings = [
@@ -174,16 +174,9 @@ def _repeats(sweep: SweepSettings) -> str:
 
 def _run(folder: RunFolder) -> None:
     from trca.cli.run_folder import quoted
-    from trca.cli.sweeping import (
-        OVER,
-        Tuning,
-        as_rich,
-        draw_sweep,
-        read_trials,
-        run_sweep,
-        summarise,
-        write_table,
-    )
+    from trca.cli.sweep_table import as_rich, draw_sweep, summarise, write_table
+    from trca.cli.sweep_trials import OVER, read_trials
+    from trca.cli.sweeping import Tuning, run_sweep
     from trca.tune_configs.settings import RunSettings
     from trca.tune_configs.sweeps import SweepSettings
 
