@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from trca.envs import Adapter, Outcome, TextEnv
+from trca.envs.panel import no_task
 
 PLACES = ("hall", "kitchen", "cellar", "study", "garden")
 KEYS = ("red key", "blue key")
 REFUSAL = "Nothing happens."
+SPLITS = {"train": 5, "test": 4}  # and what the games of each are drawn from
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ class KeyDoor(TextEnv):
 
     def __init__(self, split: str = "train", max_steps: int = 12) -> None:
         super().__init__(split, max_steps)
+        if split not in SPLITS:
+            raise ValueError(f"unknown split {split!r}: choose {' or '.join(SPLITS)}")
 
     @property
     def task_ids(self) -> tuple[str, ...]:
@@ -111,7 +115,9 @@ class KeyDoor(TextEnv):
         return f"open the door with the {self.key}."
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:
-        draw = np.random.default_rng([len(self.split), self.task_ids.index(task_id)])
+        if task_id not in self.task_ids:
+            raise no_task(task_id, self.split, self.task_ids)
+        draw = np.random.default_rng([SPLITS[self.split], self.task_ids.index(task_id)])
         places = draw.permutation(PLACES[1:]).tolist()
         self.things = dict(zip((*KEYS, "door"), places, strict=False))
         self.key, self.place, self.held = str(draw.choice(KEYS)), PLACES[0], "nothing"

@@ -21,6 +21,14 @@ def test_gymnasium_finds_nothing_wrong(env: Any) -> None:
     check_env(env.unwrapped, skip_render_check=True)
 
 
+def test_an_unknown_split_or_task_is_refused(env: Any) -> None:
+    for split in ("valid", "tset"):
+        with pytest.raises(ValueError, match=f"unknown split '{split}': choose train or test"):
+            gymnasium.make("key_door/KeyDoor-v0", split=split)
+    with pytest.raises(ValueError, match="no task 'train-64' in split 'train'"):
+        env.reset(options={"task": "train-64"})
+
+
 def test_the_oracle_wins_and_episodes_repeat(env: Any) -> None:
     report = self_check(env, env.unwrapped.task_ids[:16])
     assert report.ok, report.problems
