@@ -1,5 +1,6 @@
 """Our environments under TRL's own trainer: pools, tool calls, rewards and losses are its own."""
 
+import itertools
 import json
 import os
 
@@ -130,6 +131,30 @@ def test_a_rollout_whose_environment_fails_is_left_out_and_no_zero(train):
     assert made._logs["advantages"][0] == 0.0
 
 
+class StuckAtFirst(Rooms):
+    """The toy environment; of all its starts the first raises."""
+
+    starts = itertools.count()
+
+    def start_task(self, task_id, options):
+        if next(self.starts) == 0:
+            raise OSError("the door is stuck")
+        return super().start_task(task_id, options)
+
+
+def test_a_rollout_whose_environment_cannot_be_started_is_left_out_and_the_run_goes_on(train):
+    said = iter([call("act", action="go"), "Done."])
+    row = {"task": "train-1", "prompt": USER}
+
+    made = train([lambda _: next(said), silent], environment_factory(StuckAtFirst), [row])
+
+    assert [e.episode.reward for e in made.environments] == [None, 0.0]
+    assert "the door is stuck" in str(made._logs["prompt"][0])
+    assert "the door is stuck" in str(made._logs["completion"][0])
+    assert made._logs["rewards"]["StuckAtFirst"][0] != 0.0  # NaN
+    assert made._logs["advantages"][0] == 0.0
+
+
 def test_a_call_that_cannot_be_read_takes_no_step_and_the_model_is_told(train):
     factory = environment_factory(Rooms)
     said = iter(
@@ -169,6 +194,8 @@ def test_rows_play_every_task_of_a_split_and_a_row_without_task_is_refused():
     environment = environment_factory("alfworld", **GAMES)()
     with pytest.raises(ValueError, match="columns prompt, and neither task nor seed"):
         environment.reset(prompt=data[0]["prompt"])
+    with pytest.raises(ValueError, match="unknown task of split 'train' 'small/train/pick-9999'"):
+        environment.reset(**rows("alfworld", tasks=["small/train/pick-9999"])[0])
     environment.reset(**rows("alfworld", tasks=["small/train/pick-0000"])[0])
     assert environment.episode.task_id == "small/train/pick-0000"
 

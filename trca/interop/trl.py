@@ -51,15 +51,25 @@ class ToolEnvironment:
             seed: Draws the task, where the row names none.
             row: The row's other columns.
 
+        Returns:
+            The instruction and the first observation. Where the environment fails, what it raised:
+            TRL goes on, and the rollout has no reward.
+
         Raises:
             ValueError: When the row says neither, and a group would mix tasks.
+            Exception: What the environment raises where the split has no such task.
         """
         if task is None and seed is None:
             raise ValueError(
                 f"a row has the columns {', '.join(row) or 'none'}, and neither task nor seed: the"
                 " rollouts of a group would play different tasks; see trca.interop.trl.rows"
             )
-        return self.episode.start(task, seed)
+        try:
+            return self.episode.start(task, seed)
+        except Exception:
+            if task is not None and task not in self.episode.text_env.task_ids:
+                raise
+            return self.episode.failure
 
     def act(self, action: str) -> str:
         """Takes one action in the environment.
