@@ -166,6 +166,12 @@ def test_an_environment_of_somebody_else_is_played_by_the_names_of_its_fields(ec
     assert info["score"] == pytest.approx(0.8)
 
     env.close()  # the server has room for one
+    env = echo(won_above=0.5)
+    env.reset()
+    env.step("abc")
+    _, reward, terminated, _, info = env.step("hallo")
+    assert (reward, terminated, info["won"]) == (0.5, True, False)
+    env.close()
     with pytest.raises(PeerError, match=r"no field 'text' in an observation of .*echo"):
         echo(observation_field="text").reset()
 

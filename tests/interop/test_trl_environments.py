@@ -69,6 +69,16 @@ def test_the_step_limit_pays_what_was_reached(tmp_path):
     assert (reward, terminated, truncated, info["won"]) == (0.5, False, True, True)
 
 
+def test_a_reward_above_a_bound_of_ones_own_is_success(tmp_path):
+    env = guess_env(tmp_path, [{"goal": 6}], won_above=0.5)
+    for guesses, won in ([6], True), ([4, 6], False):
+        env.reset()
+        for number in guesses:
+            env.step(guess(number))
+        _, reward, *_, info = env.step("It is 6.")
+        assert (reward, info["won"]) == (1 / len(guesses), won)
+
+
 def test_what_breaks_is_an_error_and_no_reward(env, tmp_path):
     env.reset()
     with pytest.raises(OSError, match="dice"):

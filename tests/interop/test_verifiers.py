@@ -131,12 +131,13 @@ def verifiers_env(monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     made = []
 
-    def made_of(name, max_steps=25, taskset=None, **config):
+    def made_of(name, max_steps=25, taskset=None, won_above=0.0, **config):
         env = make(
             "trca.interop.verifiers_env:VerifiersEnv",
             config={"taskset": {"id": name, **(taskset or {})}, **config},
             max_steps=max_steps,
             timeout_s=120.0,
+            won_above=won_above,
         )
         made.append(env)
         return env
@@ -176,6 +177,10 @@ def test_a_question_of_somebody_else_is_asked_and_paid(verifiers_env):
     env.reset(options={"task": "task-4"})
     _, reward, terminated, _, info = env.step("6")
     assert (reward, terminated, info["won"]) == (0.0, True, False)
+    env = verifiers_env("sums", won_above=2.0)
+    env.reset(options={"task": "task-4"})
+    _, reward, _, _, info = env.step("5")
+    assert (reward, info["won"]) == (2.0, False)
 
 
 def test_a_game_of_somebody_else_goes_on_until_it_ends_or_the_limit_cuts_it_off(verifiers_env):

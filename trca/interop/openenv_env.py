@@ -67,6 +67,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
         action_field: str = "action",
         observation_field: str = "text",
         timeout_s: float = 60.0,
+        won_above: float = 0.0,
     ) -> None:
         """Prepares to play; connects with the first ``reset``.
 
@@ -75,10 +76,11 @@ class RemoteEnv(gymnasium.Env[str, str]):
             action_field: The field of the server's action that takes our text.
             observation_field: The field of its observation that is the text.
             timeout_s: Seconds that an answer may take.
+            won_above: An end with a reward above this counts as success.
         """
         self.observation_space = AnyText()
         self.action_space = AnyText()
-        self._url, self._timeout_s = url, timeout_s
+        self._url, self._timeout_s, self._won_above = url, timeout_s, won_above
         self._action_field, self._observation_field = action_field, observation_field
         self._connected: Any = None
 
@@ -118,7 +120,9 @@ class RemoteEnv(gymnasium.Env[str, str]):
         reply = self._asked(partial(self._connected.step, {self._action_field: action}))
         if reply.done and reply.reward is None:
             raise self._failed("the episode ended without a reward")
-        return reply.text, float(reply.reward or 0.0), reply.done, False, self._told(reply)
+        reward = float(reply.reward or 0.0)
+        won = reply.done and reward > self._won_above
+        return reply.text, reward, reply.done, False, {**self._told(reply), "won": won}
 
     def close(self) -> None:
         """Closes the connection."""

@@ -41,6 +41,7 @@ class TRLEnv(TextEnv):
         split: str = "train",
         max_steps: int = 25,
         render_mode: str | None = None,
+        won_above: float = 0.0,
     ) -> None:
         """Loads the class and the rows.
 
@@ -51,6 +52,7 @@ class TRLEnv(TextEnv):
             split: ``train`` or ``test``.
             max_steps: The step limit.
             render_mode: See `TextEnv`.
+            won_above: A reward above this counts as success.
 
         Raises:
             ValueError: When the class lacks ``reset`` or ``get_reward``, or a row is no object.
@@ -68,6 +70,7 @@ class TRLEnv(TextEnv):
         }
         self._rows = part_of_split(read_rows(rows), split, rows)
         self._prompt = ""
+        self._won_above = won_above
 
     @property
     def task_ids(self) -> tuple[str, ...]:
@@ -121,9 +124,8 @@ class TRLEnv(TextEnv):
         reward = _run(self.plain.get_reward())
         if reward is None or not math.isfinite(reward):
             raise RuntimeError(f"get_reward() of {type(self.plain).__name__} gave {reward}")
-        return Outcome(
-            answer, float(reward), terminated=terminated, accepted=accepted, won=reward > 0
-        )
+        won = reward > self._won_above
+        return Outcome(answer, float(reward), terminated=terminated, accepted=accepted, won=won)
 
 
 def _read_call(action: str) -> tuple[str, dict[str, Any]] | None:

@@ -57,6 +57,7 @@ class VerifiersEnv(TextEnv):
         max_steps: int = 25,
         render_mode: str | None = None,
         timeout_s: float = 600.0,
+        won_above: float = 0.0,
     ) -> None:
         """Loads the environment and its tasks.
 
@@ -67,6 +68,7 @@ class VerifiersEnv(TextEnv):
             max_steps: The step limit.
             render_mode: See `TextEnv`.
             timeout_s: Seconds that verifiers may take from an action to its next request.
+            won_above: A reward above this counts as success.
 
         Raises:
             ValueError: When several agents play.
@@ -83,7 +85,7 @@ class VerifiersEnv(TextEnv):
         taskset = self._env.taskset
         tasks = islice(taskset, None if taskset.bounded else MOST_TASKS)
         self._tasks = part_of_split(tasks, split, block.env_id)
-        self._timeout_s = timeout_s
+        self._timeout_s, self._won_above = timeout_s, won_above
         self._loop: asyncio.AbstractEventLoop | None = None
         self._serving: AsyncExitStack | None = None
         self._episode: asyncio.Task[Any] | None = None
@@ -120,7 +122,7 @@ class VerifiersEnv(TextEnv):
         observation, reward = self._await(self._answer(action))
         if reward is None:
             return Outcome(observation)
-        return Outcome(observation, reward, terminated=True, won=reward > 0)
+        return Outcome(observation, reward, terminated=True, won=reward > self._won_above)
 
     def close(self) -> None:
         """Ends the episode, and stops serving."""
