@@ -1,5 +1,7 @@
 """An environment as TRL's users write one: nothing of TRCA is in it."""
 
+import asyncio
+
 
 class Guess:
     """Guess a number from 1 to 8."""
@@ -7,9 +9,10 @@ class Guess:
     def __init__(self):
         self.goal = 0
         self.tries = []
+        self.thinking = None
 
     def reset(self, goal: int, **row) -> str:
-        self.goal, self.tries = goal, []
+        self.goal, self.tries, self.thinking = goal, [], None
         return "I think of a number from 1 to 8."
 
     def guess(self, number: int) -> str:
@@ -29,6 +32,13 @@ class Guess:
         if number == self.goal:
             return "right"
         return "greater" if number < self.goal else "smaller"
+
+    async def hint(self) -> str:
+        """Says whether the number is even, when it is asked again."""
+        if self.thinking is None:
+            self.thinking = asyncio.create_task(asyncio.sleep(0, self.goal % 2))
+            return "let me think"
+        return "odd" if await self.thinking else "even"
 
     def get_reward(self) -> float | None:
         return 1.0 / len(self.tries) if self.goal in self.tries else 0.0

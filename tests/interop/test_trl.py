@@ -200,7 +200,8 @@ def test_rows_play_every_task_of_a_split_and_a_row_without_task_is_refused():
     assert environment.episode.task_id == "small/train/pick-0000"
 
 
-GUESSES = [("guess", {"number": 9}), ("guess", {"number": 4}), ("guess", {"number": 6})]
+HINTS = [("hint", {}), ("hint", {})]
+GUESSES = [("guess", {"number": 9}), ("guess", {"number": 4}), *HINTS, ("guess", {"number": 6})]
 
 
 def test_an_environment_of_trl_answers_and_pays_here_as_under_trl(train, tmp_path):
@@ -220,7 +221,7 @@ def test_an_environment_of_trl_answers_and_pays_here_as_under_trl(train, tmp_pat
     _, reward, over, _, info = env.step("It is 6.")
 
     assert observation == "I think of a number from 1 to 8."
-    assert here == ["9 is not from 1 to 8", "greater", "right"]
+    assert here == ["9 is not from 1 to 8", "greater", "let me think", "even", "right"]
     assert there == [str({"error": here[0]}), *here[1:]]
     assert over
     assert info["won"]

@@ -54,6 +54,13 @@ def test_a_call_that_cannot_be_made_is_answered_and_not_accepted(env, action, an
     assert reward == 0.0
 
 
+def test_asynchronous_tools_share_an_event_loop(env):
+    env.reset()
+    hint = json.dumps({"name": "hint"})
+    assert [env.step(hint)[0] for _ in range(2)] == ["let me think", "even"]
+    env.close()
+
+
 @pytest.mark.parametrize("answer", ["6", '["guess"]', '{"name": 6}', "[" * 100_000])
 def test_text_without_a_call_ends_the_episode(env, answer):
     env.reset()

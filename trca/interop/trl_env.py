@@ -26,7 +26,8 @@ class TRLEnv(TextEnv):
     Any text that is no call is an answer, which ends the episode as it ends a rollout in TRL. The
     reward is ``get_reward()`` at the end. A tool that raises `ValueError` tells the model
     something, as in TRL's documentation; any other exception leaves the rollout out, where TRL
-    tells the model and goes on.
+    tells the model and goes on. Asynchronous methods share one event loop, which runs during calls
+    alone; TRL's runs all the time.
 
     The rows are those of TRL's data set: ``prompt``, and what ``reset`` takes. Every tenth is of
     the split ``test``, the others of ``train``.
@@ -59,6 +60,7 @@ class TRLEnv(TextEnv):
         """
         super().__init__(split, max_steps, render_mode)
         self.plain = Registry[Any]("TRL environment").get(environment)()
+        self._runner = asyncio.Runner()
         functions = dict(inspect.getmembers(type(self.plain), inspect.isfunction))
         for name in ("reset", "get_reward"):
             if name not in functions:
@@ -95,7 +97,7 @@ class TRLEnv(TextEnv):
         prompt = row.get("prompt", "")
         said = [prompt] if isinstance(prompt, str) else [message["content"] for message in prompt]
         self._prompt = "\n\n".join(map(str, said)).strip()
-        return str(_run(self.plain.reset(**row)) or "")
+        return str(self._run(self.plain.reset(**row)) or "")
 
     def take_action(self, action: str) -> Outcome:
         """Calls the tool that the action names; text without a call ends the episode."""
@@ -107,6 +109,20 @@ class TRLEnv(TextEnv):
             return self._ended(answer, accepted, terminated=False)
         return Outcome(answer, accepted=accepted)
 
+    def close(self) -> None:
+        """Closes the event loop of the environment."""
+        self._runner.close()
+
+    def _run(self, result: Any) -> Any:
+        """What a method of the environment returns; asynchronous ones share one event loop."""
+        if not inspect.isawaitable(result):
+            return result
+
+        async def awaited() -> Any:
+            return await result
+
+        return self._runner.run(awaited())
+
     def _call(self, name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
         tool = self._tools.get(name)
         if tool is None:
@@ -116,12 +132,12 @@ class TRLEnv(TextEnv):
         except TypeError as error:
             return f"{name}: {error}", False
         try:
-            return str(_run(tool(**arguments))), True
+            return str(self._run(tool(**arguments))), True
         except ValueError as error:
             return str(error), False
 
     def _ended(self, answer: str, accepted: bool, terminated: bool) -> Outcome:
-        reward = _run(self.plain.get_reward())
+        reward = self._run(self.plain.get_reward())
         if reward is None or not math.isfinite(reward):
             raise RuntimeError(f"get_reward() of {type(self.plain).__name__} gave {reward}")
         won = reward > self._won_above
@@ -137,14 +153,3 @@ def _read_call(action: str) -> tuple[str, dict[str, Any]] | None:
         return None
     arguments = call.get("arguments", {})
     return (call["name"], arguments) if isinstance(arguments, dict) else None
-
-
-def _run(result: Any) -> Any:
-    """What a method of TRL's environments returns, which may be asynchronous."""
-    if not inspect.isawaitable(result):
-        return result
-
-    async def awaited() -> Any:
-        return await result
-
-    return asyncio.run(awaited())
