@@ -1,5 +1,7 @@
 """A game of many turns as verifiers' users write one: nothing of TRCA is in it."""
 
+import asyncio
+
 import verifiers.v1 as vf
 
 __all__ = ["Higher", "HigherEnv"]
@@ -16,10 +18,13 @@ class HigherTask(vf.Task[HigherData]):
 class HigherConfig(vf.EnvConfig):
     player: vf.AgentConfig = vf.AgentConfig()
     paid: bool = True
+    silent: bool = False
 
 
 class HigherEnv(vf.Env[HigherConfig]):
     async def run(self, task, agents):
+        if self.config.silent:
+            await asyncio.Event().wait()
         found = False
         async with agents.player.interaction(task) as interaction:
             segment = await interaction.turn()

@@ -1,6 +1,7 @@
 """Our environments as a taskset of the real verifiers, and its environments here."""
 
 import asyncio
+import inspect
 import json
 import threading
 from contextlib import contextmanager
@@ -15,9 +16,10 @@ import verifiers.v1 as vf
 from verifiers.v1.utils.loaders import load_environment, resolve_env_config
 
 from tests.interop.played import ALFWORLD, played
+from trca.algorithms.parameters import TextParameters
 from trca.envs import make
 from trca.envs.responses import write_action
-from trca.interop.verifiers_env import EpisodeError
+from trca.interop.verifiers_env import EpisodeError, VerifiersEnv
 
 TASK = "small/train/heat-0012"
 
@@ -131,12 +133,12 @@ def verifiers_env(monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     made = []
 
-    def made_of(name, max_steps=25, taskset=None, won_above=0.0, **config):
+    def made_of(name, max_steps=25, taskset=None, timeout_s=120.0, won_above=0.0, **config):
         env = make(
             "trca.interop.verifiers_env:VerifiersEnv",
             config={"taskset": {"id": name, **(taskset or {})}, **config},
             max_steps=max_steps,
-            timeout_s=120.0,
+            timeout_s=timeout_s,
             won_above=won_above,
         )
         made.append(env)
@@ -197,6 +199,17 @@ def test_a_game_of_somebody_else_goes_on_until_it_ends_or_the_limit_cuts_it_off(
         ("higher", 0.0, False, False),
         ("", 0.0, True, False),
     ]
+
+
+def test_what_does_not_answer_in_time_is_an_error_and_can_be_closed(verifiers_env):
+    env = verifiers_env("higher", silent=True, timeout_s=0.2)
+    for _ in range(2):
+        with pytest.raises(EpisodeError, match=r"took more than 0\.2 s"):
+            env.reset()
+    env.close()
+    named = inspect.signature(VerifiersEnv).parameters
+    limit = TextParameters.model_fields["env_step_timeout_s"].default
+    assert named["timeout_s"].default < limit, "the rollout loop takes it for stuck, unclosed"
 
 
 def test_what_fails_on_the_other_side_is_an_error_and_no_zero(verifiers_env):

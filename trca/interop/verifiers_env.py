@@ -56,7 +56,7 @@ class VerifiersEnv(TextEnv):
         split: str = "train",
         max_steps: int = 25,
         render_mode: str | None = None,
-        timeout_s: float = 600.0,
+        timeout_s: float = 240.0,
         won_above: float = 0.0,
     ) -> None:
         """Loads the environment and its tasks.
@@ -67,7 +67,9 @@ class VerifiersEnv(TextEnv):
             split: ``train`` or ``test``.
             max_steps: The step limit.
             render_mode: See `TextEnv`.
-            timeout_s: Seconds that verifiers may take from an action to its next request.
+            timeout_s: Seconds that verifiers may take from an action to its next request. Keep it
+                below the ``env_step_timeout_s`` of a run (300), which takes the environment for
+                stuck, and cannot close it.
             won_above: A reward above this counts as success.
 
         Raises:
