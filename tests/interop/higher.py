@@ -19,9 +19,14 @@ class HigherConfig(vf.EnvConfig):
     player: vf.AgentConfig = vf.AgentConfig()
     paid: bool = True
     silent: bool = False
+    closed: bool = False
 
 
 class HigherEnv(vf.Env[HigherConfig]):
+    async def start(self):
+        if self.config.closed:
+            raise OSError("the casino is closed")
+
     async def run(self, task, agents):
         if self.config.silent:
             await asyncio.Event().wait()

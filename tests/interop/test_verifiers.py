@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import httpx
 import pytest
 
 pytest.importorskip("verifiers", reason="make test-interop runs it, in an environment with it")
@@ -201,6 +202,14 @@ def test_a_game_of_somebody_else_goes_on_until_it_ends_or_the_limit_cuts_it_off(
     ]
 
 
+def test_an_environment_that_was_closed_begins_anew(verifiers_env):
+    env = verifiers_env("sums")
+    for _ in range(2):
+        env.reset(options={"task": "task-4"})
+        assert env.step("5")[1] == 2.0
+        env.close()
+
+
 def test_what_does_not_answer_in_time_is_an_error_and_can_be_closed(verifiers_env):
     env = verifiers_env("higher", silent=True, timeout_s=0.2)
     for _ in range(2):
@@ -210,6 +219,14 @@ def test_what_does_not_answer_in_time_is_an_error_and_can_be_closed(verifiers_en
     named = inspect.signature(VerifiersEnv).parameters
     limit = TextParameters.model_fields["env_step_timeout_s"].default
     assert named["timeout_s"].default < limit, "the rollout loop takes it for stuck, unclosed"
+
+
+def test_what_cannot_be_started_leaves_no_port_open(verifiers_env):
+    env = verifiers_env("higher", closed=True)
+    with pytest.raises(OSError, match="the casino is closed"):
+        env.reset()
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(env.unwrapped._url)
 
 
 def test_what_fails_on_the_other_side_is_an_error_and_no_zero(verifiers_env):

@@ -212,16 +212,16 @@ class VerifiersEnv(TextEnv):
             said = {"id": _MODEL, "object": "chat.completion", "created": 0, "model": _MODEL}
             return web.json_response({**said, "choices": [choice]})
 
-        stack = AsyncExitStack()
         app = web.Application(client_max_size=64 << 20)
         app.router.add_post("/v1/chat/completions", complete)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        await runner.setup()
-        stack.push_async_callback(runner.cleanup)
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self._url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-        await stack.enter_async_context(self._env.serving())
-        self._serving = stack
+        async with AsyncExitStack() as stack:
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            self._url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+            await stack.enter_async_context(self._env.serving())
+            self._serving = stack.pop_all()
 
     async def _abandon(self) -> None:
         """Cancels an episode that has not ended."""
@@ -235,8 +235,9 @@ class VerifiersEnv(TextEnv):
 
     async def _end(self) -> None:
         await self._abandon()
-        if self._serving is not None:
-            await self._serving.aclose()
+        serving, self._serving = self._serving, None
+        if serving is not None:
+            await serving.aclose()
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()
