@@ -16,6 +16,7 @@ pytest.importorskip("verifiers", reason="make test-interop runs it, in an enviro
 import verifiers.v1 as vf
 from verifiers.v1.utils.loaders import load_environment, resolve_env_config
 
+from tests.interop.leaking import Leaking
 from tests.interop.played import ALFWORLD, played
 from trca.algorithms.parameters import TextParameters
 from trca.envs import make
@@ -109,11 +110,11 @@ def test_the_rubric_counts_nothing_in_the_reward_by_default_and_a_limit_ends_wit
 
 def test_a_failure_of_the_environment_is_an_error_of_the_episode_and_no_reward():
     answers = [write_action("so", "knock")] * 9
-    toy = f"{Path(__file__).parent / 'leaking.py'}:Leaking"
-    episode, _ = episode_of(toy, "train-1", answers)
+    episode, _ = episode_of("tests.interop.leaking:Leaking", "train-1", answers)
     assert not episode.ok
     assert "the roof is leaking" in str(episode.errors)
     assert not [trace for trace in episode.traces if trace.rewards]
+    assert not Leaking.open
 
 
 def test_the_tasks_are_those_of_the_split_and_an_environment_must_be_named():

@@ -112,15 +112,19 @@ class TextEnvironment(vf.Env[TextEnvironmentConfig]):  # type: ignore[misc]
         key = json.dumps([data.env, data.arguments], sort_keys=True)
         idle = self._idle.setdefault(key, [])
         episode = idle.pop() if idle else await asyncio.to_thread(_make, data)
-        async with agents.player.interaction(task) as interaction:
-            shown = await asyncio.to_thread(episode.start, data.id)
-            segment = await interaction.turn(shown)
-            while not segment.terminated:
-                action = ACTION_FORMAT.read(segment.last_reply).action
-                shown = await asyncio.to_thread(episode.act, action)
-                if episode.over:
-                    break
+        try:
+            async with agents.player.interaction(task) as interaction:
+                shown = await asyncio.to_thread(episode.start, data.id)
                 segment = await interaction.turn(shown)
+                while not segment.terminated:
+                    action = ACTION_FORMAT.read(segment.last_reply).action
+                    shown = await asyncio.to_thread(episode.act, action)
+                    if episode.over:
+                        break
+                    segment = await interaction.turn(shown)
+        except Exception:  # not when it is cancelled: a thread may still be in a step
+            await asyncio.to_thread(episode.env.close)
+            raise
         trace = interaction.trace
         trace.info["transitions"] = episode.steps
         if trace.ok:
