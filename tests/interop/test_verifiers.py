@@ -203,6 +203,17 @@ def test_a_game_of_somebody_else_goes_on_until_it_ends_or_the_limit_cuts_it_off(
     ]
 
 
+def test_the_smaller_of_two_step_limits_holds(verifiers_env):
+    for env in (verifiers_env("higher", 25, player={"max_turns": 2}), verifiers_env("higher", 2)):
+        env.reset(options={"task": "task-5"})
+        assert env.step("1")[:3] == ("higher", 0.0, False)
+        assert env.step("2")[:3] == ("", 0.0, True)
+    env = verifiers_env("higher", 2, player={"max_turns": 25})
+    env.reset(options={"task": "task-5"})
+    env.step("1")
+    assert env.step("2")[:3] == ("", 0.0, True)
+
+
 def test_an_environment_that_was_closed_begins_anew(verifiers_env):
     env = verifiers_env("sums")
     for _ in range(2):

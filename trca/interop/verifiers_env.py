@@ -40,8 +40,8 @@ class VerifiersEnv(TextEnv):
 
     The first observation has all messages of the first request to the model, a later one those
     after our answer. The reward is that of the trace, which verifiers scores at the end. The step
-    limit is the agent's ``max_turns``, so that what it cuts off is scored too. Every tenth task is
-    of the split ``test``, the others of ``train``.
+    limit is the agent's ``max_turns``, unless the configuration has a smaller one, so that what it
+    cuts off is scored too. Every tenth task is of the split ``test``, the others of ``train``.
 
     One agent plays, by text alone: requests with tools or images are refused. Where the
     configuration names no harness, the agent has `trca.interop.verifiers.InProcessHarness`.
@@ -137,7 +137,8 @@ class VerifiersEnv(TextEnv):
 
     def _player(self, agent: Any) -> Any:
         """The agent's configuration, with what it leaves open."""
-        settings: dict[str, Any] = {"max_turns": self.max_steps}
+        limits = (self.max_steps, agent.max_turns)
+        settings: dict[str, Any] = {"max_turns": min(n for n in limits if n is not None)}
         if agent.harness is None:
             settings["harness"] = self._vf.HarnessConfig(id="trca-verifiers")
         if "runtime" not in agent.model_fields_set:
