@@ -69,6 +69,8 @@ def test_a_task_is_named_by_seed_or_by_its_place_in_the_split(alfworld):
         assert env.reset(split="train", index=3).metadata["task_id"] == direct.unwrapped.task_ids[3]
         with pytest.raises(RuntimeError, match="unknown split 'test'"):
             env.reset(split="test", index=3)
+        with pytest.raises(RuntimeError, match="unknown split 'test'"):
+            env.reset(split="test", seed=5)
         with pytest.raises(RuntimeError, match="unknown argument of reset 'tsak'"):
             env.reset(tsak=TASK)
 

@@ -72,8 +72,10 @@ class TextEnvironment(_server.Environment):  # type: ignore[misc]
         if others:
             known = ("seed", "episode_id", "task", "split", "index")
             raise unknown("argument of reset", next(iter(others)), known)
+        if split is not None:
+            self._check_split(split)
         if index is not None:
-            task = self.get_task(split or self.episode.text_env.split, index)["id"]
+            task = self.get_task(self.episode.text_env.split, index)["id"]
         self._episode_id = episode_id
         self.episode.start(task, seed)
         return self._observed(self.episode.observation, 0.0, {})
@@ -101,9 +103,7 @@ class TextEnvironment(_server.Environment):  # type: ignore[misc]
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
         """The tasks of the split, by id."""
-        served = self.episode.text_env.split
-        if split != served:
-            raise unknown("split", split, (served,))
+        self._check_split(split)
         return [{"id": task, "index": n} for n, task in enumerate(self.episode.text_env.task_ids)]
 
     def num_tasks(self, split: str) -> int:
@@ -126,6 +126,11 @@ class TextEnvironment(_server.Environment):  # type: ignore[misc]
     def close(self) -> None:
         """Closes the environment."""
         self.episode.env.close()
+
+    def _check_split(self, split: str) -> None:
+        served = self.episode.text_env.split
+        if split != served:
+            raise unknown("split", split, (served,))
 
     def _observed(self, text: str, reward: float, said: dict[str, Any]) -> TextObservation:
         return TextObservation(
