@@ -202,6 +202,18 @@ def test_a_server_that_is_not_there_is_named():
         env.reset()
 
 
+def test_a_server_that_does_not_answer_is_an_error():
+    silent = threading.Event()
+    with serve(lambda _: silent.wait(), "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
+        env = make("trca.interop.openenv_env:RemoteEnv", url=url, timeout_s=0.2)
+        with pytest.raises(PeerError, match="Timeout"):
+            env.reset()
+        silent.set()
+        server.shutdown()
+
+
 GOOD = {"observation": {"text": "a room"}, "reward": None, "done": False}
 
 
