@@ -86,6 +86,11 @@ def test_it_trains_at_once(package, tmp_path, monkeypatch):
     [
         ("My-Game", "'My-Game' is no package name"),
         ("class", "'class' is no package name"),
+        ("none", "'none' is no package name"),
+        ("my_", "'my_' is no package name"),
+        ("facts", "'facts' would hide another Facts"),
+        ("binding", "'binding' would hide another Binding"),
+        ("outcome", "'outcome' would hide another Outcome"),
         ("numpy", "there is a Python package 'numpy' already"),
         ("taken", "taken exists: name another package"),
     ],

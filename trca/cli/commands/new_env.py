@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import keyword
 import re
 from importlib.util import find_spec
@@ -54,8 +55,14 @@ def write_package(name: str, to: Path) -> Path:
     Raises:
         ValueError: For a name that is no package's or is another's, and for a folder that exists.
     """
-    if not re.fullmatch("[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise ValueError(f"{name!r} is no package name: lower-case letters, digits, underscores")
+    fits = re.fullmatch("[a-z]([a-z0-9_]*[a-z0-9])?", name)
+    if not fits or any(map(keyword.iskeyword, (name, class_name(name)))):
+        raise ValueError(
+            f"{name!r} is no package name: lower-case letters, digits, underscores within"
+        )
+    code = (_TEMPLATE / "key_door" / "env.py").read_text("utf-8")
+    if class_name(name) in {n.id for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Name)}:
+        raise ValueError(f"{name!r} would hide another {class_name(name)}: choose another name")
     folder = to / name
     if folder.exists():
         raise ValueError(f"{folder} exists: name another package, or another folder with --to")
