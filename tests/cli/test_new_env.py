@@ -59,10 +59,14 @@ def test_its_configs_are_whole(package):
 
 
 @pytest.mark.slow
-def test_it_trains_at_once(package, tmp_path, monkeypatch):
+def test_it_trains_at_once(tmp_path, monkeypatch):
+    package = write_package("hill_of_glass", tmp_path)
+    env = package / "hill_of_glass" / "env.py"
+    assert "((0.5, 300),)" in env.read_text()
+    assert "model: tiny" in (package / "train.yaml").read_text()
+    env.write_text(env.read_text().replace("((0.5, 300),)", "((0.5, 4),)"))
     monkeypatch.chdir(package)
     small = {
-        "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
         "iterations": 1,
         "tasks_per_iteration": 1,
         "group_size": 2,
