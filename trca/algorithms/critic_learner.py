@@ -63,6 +63,7 @@ class ActorCriticLearner(TextLearner):
         return values
 
     def _learn_values(self, rows: Rows, factor: float) -> None:
+        module: Any = self.module[DEFAULT_MODULE_ID]
         sums = np.zeros(3)
         for micro in rows.microbatches(self.config.micro_batch_tokens):
             assert micro.value_targets is not None, "the credit rule gave the critic no targets"
@@ -71,7 +72,6 @@ class ActorCriticLearner(TextLearner):
             taught: NDArray[np.bool_] = np.any(known, axis=1)
             if not taught.any():
                 continue
-            values = self._values(micro, taught)
             row = np.repeat(np.arange(len(micro)), micro.response_lengths)
             each = np.stack([np.bincount(row, k, len(micro)) for k in known.T], axis=1)
             share = factor / rows.total / np.maximum(each, 1.0)[row]
@@ -80,14 +80,16 @@ class ActorCriticLearner(TextLearner):
             def column(of: NDArray[Any], taught: Any = taught, at: Any = at) -> Tensor:
                 return torch.from_numpy(of[taught][at].astype(np.float32)).to(self._device)
 
-            loss, clipped = value_loss(
-                values[torch.from_numpy(at).to(self._device)],
-                column(micro.old_values),
-                column(micro.value_targets),
-                column(share),
-                self.config.value_clip,
-            )
-            (self.config.value_coeff * loss).backward()
+            with module.critic_network():
+                values = self._values(micro, taught)
+                loss, clipped = value_loss(
+                    values[torch.from_numpy(at).to(self._device)],
+                    column(micro.old_values),
+                    column(micro.value_targets),
+                    column(share),
+                    self.config.value_clip,
+                )
+                (self.config.value_coeff * loss).backward()
             sums += [float(loss.detach()), float(clipped), share[taught][at].sum()]
         self._of_values.append(self._over_learners(sums))
 

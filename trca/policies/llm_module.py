@@ -139,7 +139,12 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
             yield self.reference
 
     @contextmanager
-    def _critic_network(self) -> Iterator[Any]:
+    def critic_network(self) -> Iterator[Any]:
+        """The critic's network, with the critic's adapter where it has one.
+
+        Layers that are checkpointed compute again in the backward pass, with the adapter that is
+        active then: stay in here until it is over.
+        """
         if hasattr(self, "critic"):
             yield self.critic
         elif self.critic_kind == "own":
@@ -174,7 +179,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         """
         inputs, row, position = hidden_places(input_ids, row, position, shared)
         autocast = torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self._mixed)
-        with self._critic_network() as network, autocast:
+        with self.critic_network() as network, autocast:
             hidden = network(**inputs, use_cache=False).last_hidden_state
         found: Tensor = self.value_head(hidden[row, position].float())
         return found
