@@ -88,6 +88,17 @@ def test_steps_are_as_old_as_allowed_however_long_a_runner_takes(ahead):
     assert max(ages) == 2
 
 
+def test_a_restored_algorithm_samples_with_the_restored_weights_from_there_on(ahead, tmp_path):
+    algorithm, _, _ = ahead
+    algorithm.train()
+    path = algorithm.save_to_path(tmp_path / "checkpoint")
+    for _ in range(2):  # at the iteration of the checkpoint, and one after it
+        algorithm.restore_from_path(path)
+        result = algorithm.train()
+        assert result["missing_rollouts"] == 0
+        assert result["staleness_max"] == 0
+
+
 @pytest.mark.slow
 def test_groups_of_a_lost_runner_are_sampled_again_and_missing_where_none_is_left(ahead):
     algorithm, _, poison = ahead

@@ -46,6 +46,7 @@ class SamplingAhead:
         groups_of: Callable[[int], Sequence[GroupRequest]],
         sampling: SamplingParams,
         max_staleness: int,
+        first: int,
     ) -> None:
         """Starts idle.
 
@@ -54,6 +55,7 @@ class SamplingAhead:
             groups_of: The groups of an iteration.
             sampling: Temperature and limits.
             max_staleness: How many iterations sampling may be ahead.
+            first: Number of the first iteration to take.
         """
         self._runners = runners
         self._groups_of = groups_of
@@ -63,8 +65,8 @@ class SamplingAhead:
         self._running: dict[Any, tuple[int, _Hand]] = {}
         self._parts: dict[int, list[tuple[RolloutBatch, dict[str, Any]]]] = {}
         self._incidents: list[Incident] = []
-        self._now = 0
-        self._planned = -1
+        self._now = first
+        self._planned = first - 1
 
     def take(
         self, iteration: int, timeout_s: float | None
@@ -72,14 +74,12 @@ class SamplingAhead:
         """Waits for the groups of an iteration; later ones go on.
 
         Args:
-            iteration: Number of the iteration that the learners are at.
+            iteration: Number of the iteration that the learners are at: the one after the last.
             timeout_s: Seconds without any result after which the runners at work count as lost.
 
         Returns:
             The rollouts and the runners' metrics, as `sample_groups` does.
         """
-        if not iteration - 1 <= self._planned <= iteration + self._ahead:
-            self._forget(iteration)  # a restored algorithm is at another iteration
         self._now = iteration
         self._plan()
         while self._lacks_some():
@@ -150,9 +150,3 @@ class SamplingAhead:
         if len(later) < len(self._waiting):
             self._incidents.append(no_runner_left())
         self._waiting = later
-
-    def _forget(self, iteration: int) -> None:
-        self._waiting.clear()
-        self._running.clear()
-        self._parts.clear()
-        self._planned = iteration - 1

@@ -198,6 +198,7 @@ class TextAlgorithm(Algorithm):
         super().set_state(state)
         self.training_steps = state.get(_TRAINING_STEPS, self.training_steps)
         self._canaries = {}
+        self._ahead = None  # what is sampled ahead is of the policy before, and of its iterations
         if self.config.task_curriculum and _CURRICULUM in state:
             self.curriculum.set_state(state[_CURRICULUM])
         if self.config.replay_size and _REPLAY in state:
@@ -218,7 +219,7 @@ class TextAlgorithm(Algorithm):
         if config.max_staleness:
             if self._ahead is None:
                 self._ahead = SamplingAhead(
-                    self.env_runner_group, self._groups, sampling, config.max_staleness
+                    self.env_runner_group, self._groups, sampling, config.max_staleness, number
                 )
             sampled, metrics = self._ahead.take(number, config.sample_timeout_s)
         else:
