@@ -124,8 +124,9 @@ def row_weights(
         rollout: int64 (S,), the rollout of each row, unique over the batch.
         action_tokens: int64 (S,), tokens of each row's action.
         aggregation: ``rollout_mean`` is the paper's, 1 / (groups x N x T_i): the mean over a
-            rollout's steps, a group's rollouts, and groups. ``rollout_sum`` has a constant in place
-            of T_i. ``step_mean`` gives every row the same, ``token_mean`` every action token.
+            rollout's steps, a group's rollouts, and groups, of those that are among the rows (see
+            `trca.algorithms.filtering`). ``rollout_sum`` has a constant in place of T_i.
+            ``step_mean`` gives every row the same, ``token_mean`` every action token.
         constant_steps: The constant.
 
     Returns:

@@ -3,7 +3,8 @@
 ::
 
     A_{i,t} = 1 in a rollout that completed its task, 0 in others
-    loss = - mean over the successful rollouts of mean_t log pi(a_{i,t} | s_{i,t})
+    loss = - mean over the groups with a success of the mean over their successes i
+             of mean_t log pi(a_{i,t} | s_{i,t})
 
 The baseline of imitation from one's own rollouts: no failure teaches anything, and nothing ranks
 one success above another. It is made of two settings that other algorithms have too, with defaults
@@ -15,8 +16,9 @@ Where a choice was made:
 Data                     Each iteration's own rollouts, once; public baselines of this name also
                          imitate a growing or a fixed set of them (``replay_size`` keeps some).
 Success                  A rollout that completed its task (`won`), whatever its reward.
-Mean                     Over the successful rollouts alone (``aggregation``). So the size of an
-                         update does not shrink where success is rare.
+Mean                     As for all algorithms here (``aggregation``), of the rows that are trained:
+                         tasks count alike, however often each is solved, and the size of an update
+                         does not shrink where success is rare.
 No success               No update in that iteration.
 KL and entropy           As for all algorithms here, on the rows that are trained: set ``kl_coeff``
                          and ``entropy_coeff`` to 0 for plain imitation.
