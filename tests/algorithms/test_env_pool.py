@@ -141,7 +141,7 @@ def test_environments_are_kept_by_split_and_broken_ones_closed():
 
 def test_seconds_are_counted_until_taken():
     pool, (env,) = taken(Shop, 1)
-    assert pool.reset(env, 3, {"task": "t"}) == ("seed 3, {'task': 't'}", {})
+    assert pool.reset(env, 3, {"task": "t"})() == ("seed 3, {'task': 't'}", {})
     pool.step([(env, "buy")])
     seconds = pool.take_seconds()
     assert seconds["environment"] > 0
@@ -166,9 +166,10 @@ def test_a_step_that_never_returns_is_given_up_and_named(env_class):
     pool.close()
 
 
-def test_a_reset_that_never_returns_is_given_up():
-    pool = EnvPool(lambda split: Closed(), timeout_s=0.1)
-    with pytest.raises(StuckError, match="environment Closed: reset"):
-        pool.reset(pool.take("train"), 1, {"task": "queue"})
-    assert pool.reset(pool.take("train", fresh=True), 1, {"task": "tea"})[0].startswith("seed 1")
+@pytest.mark.parametrize("env_class", [Closed, RemoteClosed])
+def test_a_reset_that_never_returns_is_given_up(env_class):
+    pool = EnvPool(lambda split: env_class(), timeout_s=0.1)
+    with pytest.raises(StuckError, match=f"environment {env_class.__name__}: reset"):
+        pool.reset(pool.take("train"), 1, {"task": "queue"})()
+    assert pool.reset(pool.take("train", fresh=True), 1, {"task": "tea"})()[0].startswith("seed 1")
     pool.close()

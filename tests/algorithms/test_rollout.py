@@ -1,6 +1,8 @@
 """The rollout loop: what it records, where a response stops, and what it says of missing groups."""
 
 import threading
+import time
+from types import SimpleNamespace
 from typing import ClassVar
 
 import gymnasium
@@ -120,6 +122,38 @@ def test_judgments_are_the_array_of_the_environment(model):
 
 def test_environments_that_step_side_by_side_leave_the_same_rollouts(batch, model):
     loop = make_loop(model, RemoteRooms)
+    assert plain(loop.run(GROUPS, SAMPLING).rollouts) == plain(batch.rollouts)
+    loop.close()
+
+
+def test_environments_that_wait_start_side_by_side(batch, model):
+    class Opening(RemoteRooms):
+        everyone = threading.Barrier(sum(group.size for group in GROUPS))
+
+        def reset(self, **kwargs):
+            self.everyone.wait(timeout=20)
+            return super().reset(**kwargs)
+
+    loop = make_loop(model, Opening)
+    left = loop.run(GROUPS, SAMPLING)
+    assert left.incidents == []
+    assert plain(left.rollouts) == plain(batch.rollouts)
+    loop.close()
+
+
+def test_the_time_of_a_rollout_starts_when_all_environments_have(batch, model, monkeypatch):
+    """Each of twelve resets takes ten minutes, and a rollout may take half an hour."""
+
+    class Slow(Rooms):
+        resets: ClassVar[list] = []
+
+        def reset(self, **kwargs):
+            self.resets.append(self)
+            return super().reset(**kwargs)
+
+    loop = make_loop(model, Slow, limits=Limits(rollout_timeout_s=1800.0))
+    clock = {**vars(time), "monotonic": lambda: 600.0 * len(Slow.resets)}
+    monkeypatch.setattr("trca.algorithms.rollout.time", SimpleNamespace(**clock))
     assert plain(loop.run(GROUPS, SAMPLING).rollouts) == plain(batch.rollouts)
     loop.close()
 

@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_THREADS: Final = 128
 
+Start = tuple[str, dict[str, Any]]
+"""What ``reset`` returns: observation, info."""
 Transition = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
 """What ``step`` returns: observation, reward, terminated, truncated, info."""
 
@@ -39,7 +41,7 @@ class PooledEnv:
         split: Split of its tasks.
         max_steps: Its step limit.
         idle_actions: Its admissible actions that change nothing.
-        waits: Whether its steps wait on a network.
+        waits: Whether its steps and resets wait on a network.
         prefetches: Whether its class looks up together what several steps need.
         operators: Ids of the rubric operators that judge each agent, in library order.
         name: Its id, or its class.
@@ -112,19 +114,26 @@ class EnvPool:
         else:
             self._idle.setdefault(env.split, []).append(env)
 
-    def reset(
-        self, env: PooledEnv, seed: int, options: dict[str, Any]
-    ) -> tuple[str, dict[str, Any]]:
+    def reset(self, env: PooledEnv, seed: int, options: dict[str, Any]) -> Callable[[], Start]:
         """Starts an episode; see `gymnasium.Env.reset`.
 
+        Returns:
+            Waits for what the reset returns. An environment that does not wait is reset.
+
         Raises:
-            StuckError: When it does not return in time.
+            StuckError: When it does not return in time, here or where it is waited for.
         """
-        start = time.perf_counter()
-        reset = self._one.submit(self._reset, env, seed, options)
-        self._wait(reset, env, f"reset(options={options})")
-        self.count(time.perf_counter() - start)
-        started: tuple[str, dict[str, Any]] = reset.result()
+        task = (self._many if env.waits else self._one).submit(self._reset, env, seed, options)
+
+        def started() -> Start:
+            start = time.perf_counter()
+            self._wait(task, env, f"reset(options={options})")
+            self.count(time.perf_counter() - start)
+            result: Start = task.result()
+            return result
+
+        if not env.waits:
+            started()
         return started
 
     def step(self, actions: Sequence[tuple[PooledEnv, str]]) -> list[Task]:
@@ -214,9 +223,7 @@ class EnvPool:
         wait([call], self._timeout_s, lambda _: _words(env, call_words))
         env.stuck = env.stuck or isinstance(call.exception(), StuckError)
 
-    def _reset(
-        self, env: PooledEnv, seed: int, options: dict[str, Any]
-    ) -> tuple[str, dict[str, Any]]:
+    def _reset(self, env: PooledEnv, seed: int, options: dict[str, Any]) -> Start:
         try:
             return env.env.reset(seed=seed, options=options)
         finally:

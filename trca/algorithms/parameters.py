@@ -147,7 +147,9 @@ class TextParameters(LossSettings):
     env_step_timeout_s: float = Field(
         300.0, gt=0.0, description="Seconds a step or a reset of an environment may take."
     )
-    rollout_timeout_s: float = Field(1800.0, gt=0.0, description="Seconds a rollout may take.")
+    rollout_timeout_s: float = Field(
+        1800.0, gt=0.0, description="Seconds a rollout may take from its first prompt on."
+    )
     on_missing_rollout: OnMissingRollout = Field(
         "drop_group",
         description="What becomes of a group when one of its rollouts failed twice: drop_group, or "

@@ -29,7 +29,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.env_pool import EnvPool, PooledEnv, Transition
+from trca.algorithms.env_pool import EnvPool, PooledEnv, Start, Transition
 from trca.algorithms.packing import pack, unpack
 from trca.algorithms.parameters import OnMissingRollout
 from trca.algorithms.records import DEFAULT_MODULE, Rollout, Step, changed_facts
@@ -89,7 +89,7 @@ class Limits:
     Attributes:
         generation_timeout_s: Seconds that a generation may take.
         env_step_timeout_s: Seconds that a step or a reset of an environment may take.
-        rollout_timeout_s: Seconds that a rollout may take.
+        rollout_timeout_s: Seconds that a rollout may take from its first prompt on.
         on_missing_rollout: ``drop_group``, or ``go_on`` with the other rollouts.
     """
 
@@ -276,22 +276,32 @@ class RolloutLoop:
                 episode.error = unstarted[group]
                 continue
             try:
-                self._start(episode)
+                self._reset(episode)
             except Exception as error:
                 self._fail(episode, error, batch, action)
                 unstarted[group] = episode.error
+        for episode in [e for e in episodes if not e.error]:
+            try:
+                self._start(episode)
+            except Exception as error:
+                self._fail(episode, error, batch, action)
         self._play([e for e in episodes if not e.error], sampling, batch, action)
         for episode in episodes:
             if episode.env is not None:
                 self.pool.give_back(episode.env, broken=not episode.done)
 
+    def _reset(self, episode: _Episode) -> None:
+        request = episode.request
+        episode.env = self.pool.take(request.split, fresh=episode.tries > 1)
+        seed = derive_seed(*request.key, request.group, episode.index, "reset") % 2**31
+        episode.reset = self.pool.reset(episode.env, seed, request.options())
+
     def _start(self, episode: _Episode) -> None:
-        request, index = episode.request, episode.index
-        env = episode.env = self.pool.take(request.split, fresh=episode.tries > 1)
-        version = self.engine.version
-        episode.started = time.monotonic()
-        seed = derive_seed(*request.key, request.group, index, "reset") % 2**31
-        episode.observation, episode.info = self.pool.reset(env, seed, request.options())
+        """Waits for the reset of an episode's environment."""
+        request, env = episode.request, episode.env
+        assert env is not None
+        assert episode.reset is not None
+        episode.observation, episode.info = episode.reset()
         played = env.env.unwrapped
         instruction = episode.info["task"]  # in a team, as far as its first role may see it
         if isinstance(played, TeamEnv):
@@ -302,8 +312,8 @@ class RolloutLoop:
                 split=request.split,
                 task_type=episode.info["task_type"],
                 group=request.group,
-                index=index,
-                policy_version=version,
+                index=episode.index,
+                policy_version=self.engine.version,
                 agent_id=agent,
                 module_id=self._module_of(agent, request),
                 instruction=instruction,
@@ -382,6 +392,8 @@ class RolloutLoop:
             self._act(acting, arrived)
 
     def _submit(self, episode: _Episode, sampling: SamplingParams, arrived: _Arrived) -> None:
+        if episode.turns == 0:
+            episode.started = time.monotonic()
         late = self._too_long(episode)
         if late is not None:
             raise late
@@ -555,6 +567,7 @@ class _Episode:
     index: int
     tries: int = 1
     env: PooledEnv | None = None
+    reset: Callable[[], Start] | None = None
     rollouts: dict[str, Rollout] = field(default_factory=dict)
     turns: int = 0
     taken: dict[str, _Taken] = field(default_factory=dict)

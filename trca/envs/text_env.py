@@ -163,7 +163,8 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         idle_actions: Admissible actions that are always there and change nothing; short prompts
             leave them out.
         generated: Whether another ``seed`` gives other content, complete in itself.
-        waits: Whether a step waits on a network; such environments step side by side, in threads.
+        waits: Whether steps and resets wait on a network; such environments take theirs side by
+            side, in threads.
         split: Name of the split the tasks come from.
         max_steps: The step limit.
     """
