@@ -313,6 +313,15 @@ def test_what_cannot_have_a_critic_is_refused(make_config, tmp_path):
     with pytest.raises(ValueError, match="set sharding to none"):
         make_config(TurnPPOConfig, sharding="fsdp", num_learners=2).validate()
     rule = tmp_path / "own.py"
-    rule.write_text("def mine(batch, *, values):\n    return values.state[:, 0]\n")
+    rule.write_text(
+        "def mine(batch, *, values):\n    return values.state[:, 0]\n"
+        "def blind(batch):\n    return batch.reward\n"
+    )
     with pytest.raises(ValueError, match=r"reads values: GRPO has no critic: set algorithm to Tur"):
         make_config(GRPOConfig, credit=f"{rule}:mine").build_algo()
+    with pytest.raises(ValueError, match="does not read values, and TurnPPO has a critic"):
+        make_config(TurnPPOConfig, credit=f"{rule}:blind").validate()
+    algorithm = make_config(TurnPPOConfig, credit=f"{rule}:mine").build_algo()
+    with pytest.raises(ValueError, match="mine' gave the critic nothing to learn"):
+        algorithm.train()
+    algorithm.stop()

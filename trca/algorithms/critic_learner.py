@@ -66,7 +66,7 @@ class ActorCriticLearner(TextLearner):
         module: Any = self.module[DEFAULT_MODULE_ID]
         sums = np.zeros(3)
         for micro in rows.microbatches(self.config.micro_batch_tokens):
-            assert micro.value_targets is not None, "the credit rule gave the critic no targets"
+            assert micro.value_targets is not None
             assert micro.old_values is not None
             known = ~np.isnan(micro.value_targets)
             taught: NDArray[np.bool_] = np.any(known, axis=1)

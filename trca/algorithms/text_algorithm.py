@@ -286,6 +286,9 @@ class TextAlgorithm(Algorithm):
         sources = self._sources(rollouts)
         read = {name: READS.get(name)(sources, batch) for name in self._credit.reads}
         credit = self._credit.credit(batch, **read)
+        spoken = sum(len(step.response_ids) for r in rollouts for step in r.steps)
+        heads = self.config.value_heads if self.config.critic_kind else 0
+        self._credit.check_tokens(credit, spoken, heads)
         assign_advantages(rollouts, credit.advantages)
         values = read["values"].tokens if "values" in read else None
         tokens = TokenColumns(credit.token_advantages, values, credit.value_targets)

@@ -190,7 +190,13 @@ class TextAlgorithmConfig(AlgorithmConfig):
 
         check(self.parameters_class, self.parameters())
         self._set_up_team()
-        bind_credit(self.credit, self.parameters())
+        rule = bind_credit(self.credit, self.parameters())
+        if self.critic_kind and "values" not in rule.reads:
+            raise ValueError(
+                f"credit rule {rule.name!r} does not read values, and"
+                f" {self.parameters_class.algorithm} has a critic: give the rule a parameter"
+                " values, or set algorithm to GRPO"
+            )
         if self.env is None:
             raise ValueError("no environment is set: give env, such as 'trca/ALFWorld-v0'")
         for name in self.env_config.keys() & {"budgets", "lambda_"}:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.algorithms.credit.step_batches import step_batch
-from trca.algorithms.credit import bind_credit
+from trca.algorithms.credit import Credited, bind_credit
 
 BATCH = step_batch([2, 1], [0, 0], [0, 1, 0], [0, 0, 0])
 
@@ -80,3 +80,22 @@ def test_an_unknown_or_broken_rule_is_named(own):
         bind_credit(f"{own}:constants", {})
     with pytest.raises(ValueError, match=r"credit rule '.*own.py:OWN' is a float"):
         bind_credit(f"{own}:OWN", {"gamma": 0.5})
+
+
+def test_columns_of_tokens_have_a_row_for_each_token_and_targets_a_value_of_each_head():
+    rule, steps = bind_credit("grpo", {}), np.zeros(3)
+    rule.check_tokens(Credited(steps), tokens=5, heads=0)
+    rule.check_tokens(Credited(steps, np.zeros(5), np.zeros((5, 2))), tokens=5, heads=2)
+    for wrong, heads, message in (
+        (
+            Credited(steps, np.zeros(4)),
+            0,
+            r"token_advantages of shape \(4,\) for 5 resp",
+        ),
+        (Credited(steps, np.zeros(6)), 0, r"return shape \(5,\)"),
+        (Credited(steps, None, np.zeros((5, 1))), 2, r"value_targets of shape \(5, 1\)"),
+        (Credited(steps, None, np.zeros((6, 2))), 2, r"return shape \(5, 2\)"),
+        (Credited(steps), 1, "gave the critic nothing to learn"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            rule.check_tokens(wrong, tokens=5, heads=heads)

@@ -93,6 +93,33 @@ class BoundRule:
             self._refuse_infinite(credit.token_advantages, "token")
         return credit
 
+    def check_tokens(self, credit: Credited, tokens: int, heads: int) -> None:
+        """Checks what the rule said of response tokens.
+
+        Args:
+            credit: What it said.
+            tokens: Number of response tokens, the sum of R.
+            heads: Number of values H that the critic gives of a place; 0 without a critic.
+
+        Raises:
+            ValueError: For a column of another shape, and for a critic without targets.
+        """
+        if heads and credit.value_targets is None:
+            raise ValueError(
+                f"credit rule {self.name!r} gave the critic nothing to learn: return"
+                " Credited(advantages, value_targets=...)"
+            )
+        shapes: dict[str, tuple[int, ...]] = {"token_advantages": (tokens,)}
+        if heads:
+            shapes["value_targets"] = (tokens, heads)
+        for name, shape in shapes.items():
+            column = getattr(credit, name)
+            if column is not None and np.shape(column) != shape:
+                raise ValueError(
+                    f"credit rule {self.name!r} returned {name} of shape {np.shape(column)} for"
+                    f" {tokens} response tokens: return shape {shape}"
+                )
+
     def _refuse_infinite(self, advantages: NDArray[np.float64], of: str) -> None:
         if not np.isfinite(advantages).all():
             row = int(np.flatnonzero(~np.isfinite(advantages))[0])
