@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import ray
 import torch
 from ray.rllib.core import DEFAULT_MODULE_ID
 
 from tests.algorithms.test_learner import rows
-from trca.algorithms import export
+from trca.algorithms import TurnPPOConfig, export
 from trca.algorithms.text_learner import TextLearner
 from trca.envs.text_space import AnyText
 from trca.policies.models import load_model
@@ -77,6 +78,20 @@ def test_a_killed_learner_costs_no_update(make_config, tmp_path, learners, shard
     with pytest.raises(RuntimeError, match=r"a learner was lost: .*max_learner_restarts is 1"):
         learn(others, 3)
     others.shutdown()
+
+
+@pytest.mark.slow
+def test_a_learner_that_is_lost_outside_of_an_update_is_an_incident_or_an_error(make_config):
+    algorithm = make_config(TurnPPOConfig, num_learners=1).build_algo()
+    algorithm.train()
+    assert algorithm.incidents == []
+    ray.kill(algorithm.learner_group._workers[0])
+    algorithm.train()  # the critic is asked for its values first
+    assert [(i.kind, i.action) for i in algorithm.incidents] == [("learner", "retried")]
+    ray.kill(algorithm.learner_group._workers[0])
+    with pytest.raises(ray.exceptions.RayActorError):
+        algorithm._check_push()
+    algorithm.stop()
 
 
 @pytest.mark.slow

@@ -112,6 +112,7 @@ class TextAlgorithm(Algorithm):
         self.evaluation: Evaluation | None = None
         self.training_steps = 0
         self._failed_in_a_row = 0
+        self._rebuilt = 0
         self._first_reason = ""
         self._panels: dict[str, Panel] = {}
         self._canaries: dict[tuple[int, str], Canary] = {}
@@ -169,6 +170,7 @@ class TextAlgorithm(Algorithm):
         rows = self._with_replay(self._assign_credit(sampled))
         if rows:
             self._update(rows)
+        self._note_lost_learners()
         self._log_memory(sampled.memory_mb)
 
     def restore_env_runners(self, env_runner_group: EnvRunnerGroup) -> list[int]:
@@ -395,7 +397,6 @@ class TextAlgorithm(Algorithm):
         data: dict[str, Any] = {"batches": shards}
         if not self.learner_group.is_remote:
             data = {"batch": shards[0]}
-        rebuilt = self.learner_group.rebuilt
         results = self.learner_group.update(
             **data,
             timesteps={
@@ -405,9 +406,6 @@ class TextAlgorithm(Algorithm):
             },
             shuffle_key=(self.config.seed or 0, self.training_steps),
         )
-        if self.learner_group.rebuilt > rebuilt:
-            lost = Incident(time.time(), "learner", "", "", "it was lost", "retried")
-            self.incidents.append(lost)
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
         names = UPDATE_METRICS + (CRITIC_METRICS if self.config.critic_kind else ())
         learned_metrics: dict[str, dict[str, float]] = {}
@@ -426,6 +424,13 @@ class TextAlgorithm(Algorithm):
         self._check_push()
         seconds = {"learning": learned - start, "sync": time.perf_counter() - learned}
         self._log({"timing": seconds})
+
+    def _note_lost_learners(self) -> None:
+        """Notes the learners that were lost since the last time, in an update or elsewhere."""
+        before, self._rebuilt = self._rebuilt, self.learner_group.rebuilt
+        for _ in range(before, self._rebuilt):
+            lost = Incident(time.time(), "learner", "", "", "it was lost", "retried")
+            self.incidents.append(lost)
 
     def _watch_mismatch(self, mismatch: dict[str, float]) -> None:
         """Logs the age of the weights that sampled, and warns of a mismatch with its cause."""
@@ -462,7 +467,7 @@ class TextAlgorithm(Algorithm):
             said = module, canary.ids.tobytes()
             if said not in scored:
                 score: Any = methodcaller("score_canary", canary.prompt_ids, canary.ids, module)
-                scores = [result.get() for result in self.learner_group.foreach_learner(score)]
+                scores = self._ask_learners(score)
                 scored[said] = max(scores, key=lambda sent: bool(sent.digest))  # who sent them
             before = self._canaries.get((number, module))
             worst = max(worst, check(canary, scored[said], before))
@@ -473,8 +478,7 @@ class TextAlgorithm(Algorithm):
         memory = {"driver": own_memory_mb(), "runners": runners_mb}
         if self.learner_group.is_remote:
             ask: Any = own_memory_mb
-            results = self.learner_group.foreach_learner(ask)
-            memory["learners"] = max(result.get() for result in results)
+            memory["learners"] = max(self._ask_learners(ask))
         self._log({"memory_mb": memory})
 
     def _skip(self, failures: list[Failure]) -> None:
@@ -489,6 +493,14 @@ class TextAlgorithm(Algorithm):
                 f"{self._first_reason} (every rollout is missing,"
                 f" {self._failed_in_a_row} iterations in a row)"
             )
+
+    def _ask_learners(self, ask: Any) -> list[Any]:
+        """What each learner says; raises the error of one that fails, which RLlib returns."""
+        results = list(self.learner_group.foreach_learner(ask))
+        for result in results:
+            if not result.ok:
+                raise result.get()
+        return [result.get() for result in results]
 
     def _ask_runner(self, method: str, *args: Any) -> Any:
         return getattr(self.env_runner_group.local_env_runner, method)(*args)
