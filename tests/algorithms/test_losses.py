@@ -68,13 +68,14 @@ class SoftmaxPolicy:
         return logits.grad
 
 
+@pytest.mark.parametrize("old", [-5.0, -50.0])
 @pytest.mark.parametrize(("level", "tokens"), [("action", 1), ("action_mean", 2), ("token", 2)])
-def test_a_log_likelihood_has_the_gradient_of_imitation_far_beyond_the_clip(level, tokens):
+def test_a_log_likelihood_has_the_gradient_of_imitation_far_beyond_the_clip(level, tokens, old):
     """Weight 1/2, advantage 3, an action of two tokens: -3/2 each, or their mean."""
     inputs = LossInputs(
         row=torch.tensor([0, 0, 0]),
         action=torch.tensor([False, True, True]),
-        old_logprobs=double(-9.0, -5.0, -5.0),
+        old_logprobs=double(-9.0, old, old),
         advantage=double(3.0),
         weight=double(0.5),
     )
@@ -85,7 +86,7 @@ def test_a_log_likelihood_has_the_gradient_of_imitation_far_beyond_the_clip(leve
     terms = objective(inputs, logprobs, double(0.0, 0.0, 0.0), constants)
     terms.loss.backward()
     torch.testing.assert_close(logprobs.grad, double(0.0, -1.5 / tokens, -1.5 / tokens))
-    assert terms.loss.item() == pytest.approx(-1.5 * (3.0 + 4.5) / tokens)
+    assert terms.loss.item() == pytest.approx(-1.5 * (-2.5 - 2 * old) / tokens)
     assert terms.clip_ratio == 0
 
 

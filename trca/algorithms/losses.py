@@ -25,7 +25,8 @@ Where this differs from the paper, or the paper is silent:
 =======================  ===========================================================================
 Clip                     1 - 0.2 and 1 + 0.28 (its table of hyperparameters; Eq. final_objective
                          writes one epsilon).
-Log ratio                Clamped to +-20 before the exponential, as public trainers do.
+Log ratio                Clamped to +-20 before the exponential, as public trainers do; the
+                         log-likelihood, which takes no exponential, is not.
 KL                       Per token, k3, mean over the action's tokens of a row, with the row's
                          weight; the paper leaves estimator and average open.
 KL on think and format   ``kl_coeff_format``, 0 in the paper: its loss sees action tokens alone.
@@ -169,23 +170,24 @@ def objective(
     """
     row, action, weight = inputs.row, inputs.action, inputs.weight
     on_action, on_others = _shares(row, action, weight), _shares(row, ~action, weight)
-    ratio = importance_ratio(
-        logprobs, inputs.old_logprobs, row, action, len(weight), settings.ratio_level
-    )
-    if settings.ratio_level == "token":
+    level = settings.ratio_level
+    ratio = importance_ratio(logprobs, inputs.old_logprobs, row, action, len(weight), level)
+    if level == "token":
         advantage, share = inputs.advantage[row], on_action
         if inputs.token_advantage is not None:
             advantage = inputs.token_advantage
     elif inputs.token_advantage is not None:
         raise ValueError(
-            f"tokens have advantages of their own and ratio_level is {settings.ratio_level!r}: set"
-            " ratio_level to 'token'"
+            f"tokens have advantages of their own and ratio_level is {level!r}: set ratio_level to"
+            " 'token'"
         )
     else:
         advantage = inputs.advantage
         share = torch.zeros_like(weight).index_add(0, row, on_action)
     if settings.policy_loss == "log_likelihood":
-        surrogate = -advantage * ratio.log()
+        free = _log_ratio(logprobs, inputs.old_logprobs, row, action, len(weight), level)
+        cut = free.abs() > _LOG_RATIO_LIMIT  # where the ratio has no gradient
+        surrogate = -advantage * torch.where(cut, free, ratio.log())
     else:
         surrogate = clipped_surrogate(ratio, advantage, settings.clip_low, settings.clip_high)
     policy = (share * surrogate).sum()
@@ -245,12 +247,24 @@ def importance_ratio(
     """
     if level not in get_args(RatioLevel):
         raise unknown("ratio level", level, get_args(RatioLevel))
+    log_ratio = _log_ratio(logprobs, old_logprobs, row, action, rows, level)
+    return log_ratio.clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()
+
+
+def _log_ratio(
+    logprobs: Tensor,
+    old_logprobs: Tensor,
+    row: Tensor,
+    action: Tensor,
+    rows: int,
+    level: RatioLevel,
+) -> Tensor:
     log_ratio = torch.where(action, logprobs - old_logprobs, 0.0)
     if level != "token":
         log_ratio = log_ratio.new_zeros(rows).index_add(0, row, log_ratio)
     if level == "action_mean":
         log_ratio = log_ratio / torch.bincount(row[action], minlength=rows).clamp(min=1)
-    return log_ratio.clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()
+    return log_ratio
 
 
 def clipped_surrogate(
