@@ -175,6 +175,27 @@ FAULTS = (
         PREFIXES,
     ),
     Fault(
+        "prefixes that are too few to share",
+        "algorithms/tensors.py",
+        "MOST_DISTINCT: Final = 0.9",
+        "MOST_DISTINCT: Final = 0.0",
+        LEARNER,
+    ),
+    Fault(
+        "a learner that shares no prefixes",
+        "algorithms/text_learner.py",
+        "self._counted(micro), self._device, self._shares)",
+        "self._counted(micro), self._device)",
+        LEARNER,
+    ),
+    Fault(
+        "rows that begin alike in passes apart",
+        "algorithms/rows.py",
+        "(-padded(len(row)), row.tobytes())",
+        "-padded(len(row))",
+        LEARNER,
+    ),
+    Fault(
         "a shared place whose gradient counts twice",
         "algorithms/last_mlp.py",
         "torch.unique(row * hidden.shape[1] + position)",

@@ -8,7 +8,12 @@ from ray.rllib.core.learner.training_data import TrainingData
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.algorithms.test_text_learner import policy_of, random_rollouts, rows_of
+from tests.algorithms.test_text_learner import (
+    policy_of,
+    random_rollouts,
+    rows_of,
+    rows_that_begin_alike,
+)
 from tests.architectures import save_model
 from tests.processes import together
 from trca.algorithms.text_learner import UPDATE_METRICS
@@ -124,6 +129,25 @@ def test_learners_that_share_a_model_train_as_one(make_config, folder, tmp_path,
     for of_other, other, _ in others:
         assert not other
         assert of_other == of_first
+
+
+@pytest.mark.slow
+def test_learners_that_share_a_model_share_the_beginnings_of_rows_too(
+    make_config, tmp_path, monkeypatch
+):
+    settings = {"minibatch_size": 256, "micro_batch_tokens": 64}
+    rows = rows_that_begin_alike()
+    with monkeypatch.context() as patch:
+        patch.setattr("trca.algorithms.tensors.MOST_DISTINCT", 0.0)
+        _, weights = train(build(make_config, **settings), rows)
+
+    def act(learner, rows):
+        assert all(each.batch.shared for each in learner._passes(rows))
+        return train(learner, rows)
+
+    (_, first), _ = sharded(2, make_config, rows, tmp_path, act, **settings)
+    for name in weights:
+        np.testing.assert_allclose(first[name], weights[name], atol=1e-5, rtol=0, err_msg=name)
 
 
 def test_sharded_weights_in_bfloat16_have_masters_in_float32(make_config, tmp_path):

@@ -11,7 +11,7 @@ from ray.rllib.core.learner.training_data import TrainingData
 from tests.algorithms.slow_objective import slow_loss, slow_scores
 from tests.processes import together
 from trca.algorithms.records import Rollout, Step, StepBatch
-from trca.algorithms.rows import make_rows
+from trca.algorithms.rows import Rows, make_rows
 from trca.algorithms.text_learner import UPDATE_METRICS
 from trca.envs.text_env import AnyText
 from trca.policies.dtypes import DTYPES
@@ -167,6 +167,45 @@ def test_every_cut_and_any_number_of_learners_gives_that_gradient(make_learner, 
         for name, part in whole(gradients, rows=11).items():
             total[name] = total.get(name, 0) + part
     assert_close(total, slow_gradient(learner, rollouts, vocabulary))
+
+
+def rows_that_begin_alike():
+    """Two rows of each of two prompts in each of two padded lengths, the prompts in turn."""
+    draw = np.random.default_rng(3)
+    prompts, sizes = draw.integers(0, 250, (2, 20)), np.repeat([4, 10], 4)
+    parts = [ids for k, n in enumerate(sizes) for ids in (prompts[k % 2], draw.integers(0, 250, n))]
+    return Rows(
+        number=np.arange(8),
+        total=8,
+        tokens=np.concatenate(parts).astype(np.int32),
+        prompt_lengths=np.full(8, 20),
+        response_lengths=sizes,
+        action=draw.random(sizes.sum()) < 0.8,
+        old_logprobs=np.full(sizes.sum(), -3.0, np.float32),
+        reference=np.zeros(sizes.sum(), np.float32),
+        advantages=draw.normal(size=8).astype(np.float32),
+        weights=np.full(8, 1 / 8),
+    )
+
+
+@pytest.mark.parametrize("settings", [{}, {"lora_rank": 4}], ids=["plain", "lora"])
+def test_rows_that_begin_alike_share_their_passes_for_the_same_gradient(
+    make_learner, monkeypatch, settings
+):
+    if settings:
+        pytest.importorskip("peft")
+    learner = make_learner(**STILL | {"micro_batch_tokens": 64} | settings)
+    rows = rows_that_begin_alike()
+    passes = list(learner._passes(rows))
+    assert [tuple(each.batch.input_ids.shape) for each in passes] == [(2, 32)] * 2 + [(2, 24)] * 2
+    for each in passes:
+        assert len(each.batch.input_ids[:, :20].unique(dim=0)) == 1
+        assert each.batch.shared is not None
+    (shared,), _ = update(learner, rows)
+    monkeypatch.setattr("trca.algorithms.tensors.MOST_DISTINCT", 0.0)
+    (alone,), _ = update(learner, rows)
+    assert not any(each.batch.shared for each in learner._passes(rows))
+    assert_close(shared, alone)
 
 
 def test_two_learners_add_their_gradients_up(make_learner, tmp_path):
