@@ -191,6 +191,14 @@ def test_a_critic_of_its_own_leaves_the_policy_alone_and_the_trunk_does_not(buil
         assert any(not torch.equal(before[k], after[k]) for k in before) == moves
 
 
+def test_policy_and_critic_have_learning_rates_of_their_own(build):
+    learner = build(**FAST | {"policy_lr": {DEFAULT_MODULE_ID: 3e-3}, "critic_lr": 5e-3})
+    _, rows = rows_with(at_first_tokens(np.ones))
+    learner.update(training_data=TrainingData(batch=rows), shuffle_key=(1,))
+    groups = learner.get_optimizer(DEFAULT_MODULE_ID).param_groups
+    assert [group["lr"] for group in groups] == [3e-3, 5e-3]
+
+
 def test_advantages_of_tokens_that_are_alike_are_those_of_their_steps(build):
     weights = []
     for of_tokens in (False, True):

@@ -117,7 +117,7 @@ class ActorCriticLearner(TextLearner):
 
     def _set_lr(self, optimizer: Any, share: float) -> None:
         policy, critic = optimizer.param_groups
-        policy["lr"], critic["lr"] = self.config.lr * share, self.config.critic_lr * share
+        policy["lr"], critic["lr"] = self._lr * share, self.config.critic_lr * share
 
     def _log_updates(
         self, updates: list[dict[str, float]], mismatch: dict[str, float], rows: int
