@@ -331,13 +331,16 @@ class TextAlgorithmConfig(AlgorithmConfig):
             pairs = [(role, self.module_of(role)) for role in roles]
             if not any(self.learns(role, module) for role, module in pairs):
                 raise ValueError("every role is frozen: nothing would be learned")
+        several = len(self.policies) > 1
+        if (roles or several) and not self.in_evaluation:
+            act = "a team plays" if roles else "several policies act"
             for name, asked in (
                 ("critic", self.critic_kind),
                 ("replay_size", self.replay_size),
-                ("sharding", self.sharding != "none" and len(self.policies) > 1),
+                ("sharding", self.sharding != "none" and several),
             ):
                 if asked:
-                    raise ValueError(f"{name} is set, and a team plays, for which it is not built")
+                    raise ValueError(f"{name} is set, and {act}, for which it is not built")
 
     def parameters(self) -> dict[str, Any]:
         """The hyperparameters as they stand, by name."""
