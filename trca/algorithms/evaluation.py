@@ -153,7 +153,7 @@ def evaluate_algorithm(
         rollouts=config.evaluation_rollouts,
         seed=config.seed or 0,
         live=config.tasks_per_iteration * config.group_size,
-        timeout_s=config.evaluation_sample_timeout_s,
+        timeout_s=config.evaluation_sample_timeout_s or config.sample_timeout_s,
     )
     algorithm.evaluation = evaluation
     summary = evaluation.summary()

@@ -73,12 +73,14 @@ class TextAlgorithmConfig(AlgorithmConfig):
     Attributes:
         parameters_class: Model of the hyperparameters; each field is an attribute of the config.
         value_heads: Number of values that a critic gives of a place.
+        evaluation_sample_timeout_s: RLlib's setting; None, the default, means ``sample_timeout_s``.
     """
 
     parameters_class: ClassVar[type[TextParameters]] = TextParameters
     value_heads: ClassVar[int] = 1
     env: Any
     env_runner_cls: Any
+    evaluation_sample_timeout_s: Any
     observation_space: Any
     action_space: Any
     custom_evaluation_function: Any
@@ -101,7 +103,7 @@ class TextAlgorithmConfig(AlgorithmConfig):
         self.custom_evaluation_function = evaluate_algorithm
         for name, value in self.parameters_class().model_dump().items():
             setattr(self, name, value)
-        self.evaluation_sample_timeout_s = self.sample_timeout_s
+        self.evaluation_sample_timeout_s = None
 
     if TYPE_CHECKING:
 
