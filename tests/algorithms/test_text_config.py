@@ -168,6 +168,11 @@ def test_a_tiny_model_with_the_papers_prompt_is_warned_about():
         ("ratio_level", "word", "'action', 'action_mean' or 'token'"),
         ("budgets", {"evidnce": 1.0}, "budgets.evidnce"),
         ("lr", "fast", "lr is 'fast'"),
+        (
+            "token_ratio_band",
+            [5, 0.5],
+            r"token_ratio_band is \[5, 0.5\]: give the lower bound first",
+        ),
     ],
 )
 def test_a_value_out_of_bounds_is_named_with_what_is_allowed(name, value, message):
