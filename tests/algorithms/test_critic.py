@@ -191,6 +191,15 @@ def test_a_critic_of_its_own_leaves_the_policy_alone_and_the_trunk_does_not(buil
         assert any(not torch.equal(before[k], after[k]) for k in before) == moves
 
 
+def test_an_update_of_the_critic_alone_counts_and_one_of_nothing_does_not(build):
+    learner = build(**FAST | {"minibatch_size": 99})
+    for numbers, updates in ((np.ones, 1), (lambda n: np.full(n, np.nan), 1)):
+        _, rows = rows_with(at_first_tokens(numbers))
+        idle = replace(rows, action=np.zeros_like(rows.action))
+        learner.update(training_data=TrainingData(batch=idle), shuffle_key=(1,))
+        assert learner.updates == updates
+
+
 def test_policy_and_critic_have_learning_rates_of_their_own(build):
     learner = build(**FAST | {"policy_lr": {DEFAULT_MODULE_ID: 3e-3}, "critic_lr": 5e-3})
     _, rows = rows_with(at_first_tokens(np.ones))

@@ -93,13 +93,14 @@ class ActorCriticLearner(TextLearner):
             sums += [float(loss.detach()), float(clipped), share[taught][at].sum()]
         self._of_values.append(self._over_learners(sums))
 
-    def _add_up_gradients(self, counted: bool) -> None:
-        taught = self._of_values[-1][2] > 0
+    def _add_up_gradients(self, counted: bool) -> bool:
+        taught = bool(self._of_values[-1][2] > 0)
         own = {id(p) for p in self._critic_parameters}
         policy = [p for p in self._parameters if id(p) not in own]
         on_trunk = self.config.critic_kind == "trunk"
         self._add_up(policy if counted or (taught and on_trunk) else [])
         self._add_up(self._critic_parameters if taught else [])
+        return counted or taught
 
     def _clip_gradients(self) -> tuple[float, float]:
         critic = self._critic_parameters

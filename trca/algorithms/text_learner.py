@@ -497,14 +497,14 @@ class TextLearner(TorchLearner):
                 self._check_mismatch(metrics["approx_kl"])
             self._compared.add(self._module_id)
         self._learn_values(rows, factor)
-        self._add_up_gradients(bool(counted))
+        learned = self._add_up_gradients(bool(counted))
         norm, others = self._clip_gradients()
         finite = bool(np.isfinite(norm) and np.isfinite(others) and np.isfinite(metrics["loss"]))
         if finite:
             warmup = self.config.lr_warmup_updates
             self._set_lr(optimizer, min(1.0, (self.updates + 1) / max(warmup, 1)))
             optimizer.step()
-            self.updates += 1
+            self.updates += learned
         else:
             logger.warning(
                 "update skipped: loss %s, gradient norms %s and %s", metrics["loss"], norm, others
@@ -605,7 +605,7 @@ class TextLearner(TorchLearner):
             else column(rows.token_advantages[counted]),
         )
 
-    def _add_up_gradients(self, counted: bool) -> None:
+    def _add_up_gradients(self, counted: bool) -> bool:
         """Adds the gradients up over the learners; a parameter without one gets zeros.
 
         AdamW moves a parameter whose gradient is zero by its momentum, and leaves one without a
@@ -614,9 +614,13 @@ class TextLearner(TorchLearner):
         Args:
             counted: Whether some learner's mini-batch has a counted token; else no parameter gets a
                 gradient, and none moves.
+
+        Returns:
+            Whether any parameter gets one.
         """
         if counted:
             self._add_up(self._parameters)
+        return counted
 
     def _add_up(self, parameters: Sequence[torch.nn.Parameter]) -> None:
         for parameter in parameters:
