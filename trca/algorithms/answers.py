@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -34,7 +33,7 @@ class AnswerLogprobs(Read):
             ValueError: For a task whose answer is not known.
         """
         config = sources.config
-        tokenizer = _tokenizer(config.engine, config.resolved_model())
+        tokenizer = engine_tokenizer(config.engine, config.resolved_model())
         write = RESPONSE_FORMATS.get(config.response_format).write
         assert write is not None
         answers = _ANSWERS(sources, batch)
@@ -98,11 +97,6 @@ def _scored(
     ids = np.array(tokenizer(response, add_special_tokens=False)["input_ids"], dtype=np.int32)
     start = len(response[: response.rindex(answer)].encode())
     return ids, part_of(ids, tokenizer, start, start + len(answer.encode()))
-
-
-@lru_cache(maxsize=2)
-def _tokenizer(engine: str, model: str) -> Any:
-    return engine_tokenizer(engine, model)
 
 
 _ANSWERS: Final = GoldRead("answers")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +39,7 @@ class PlansRead(Read):
     def __call__(self, sources: Sources, batch: StepBatch) -> Plans:
         """Returns the plans."""
         config = sources.config
-        tokenizer = _tokenizer(config.engine, config.resolved_model())
+        tokenizer = engine_tokenizer(config.engine, config.resolved_model())
         responses = RESPONSE_FORMATS.get(config.response_format)
         switch, subgoals = list[bool](), list[int]()
         parts = [np.empty(0, np.int8)]
@@ -73,11 +72,6 @@ def lacks_plan(response_format: str) -> str:
         f"responses of format {response_format!r} have no switch and no subgoal: set"
         " response_format to plan"
     )
-
-
-@lru_cache(maxsize=2)
-def _tokenizer(engine: str, model: str) -> Any:
-    return engine_tokenizer(engine, model)
 
 
 PLANS: Final = PlansRead()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from trca.envs.responses import RESPONSE_FORMATS
@@ -33,8 +33,9 @@ def make_prompter(
     )
 
 
+@lru_cache(maxsize=2)
 def engine_tokenizer(engine: str, model: str) -> Any:
-    """The tokenizer of what an engine reads and writes.
+    """The tokenizer of what an engine reads and writes; those of the last two are kept.
 
     Args:
         engine: Its name.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.credit.reads import Read, Sources
-from trca.algorithms.prompting import make_prompter
+from trca.algorithms.prompting import engine_tokenizer, make_prompter
 from trca.algorithms.records import Rollout, StepBatch
 from trca.algorithms.rows import trained_tokens
 
@@ -24,10 +24,9 @@ class HindsightRead(Read):
 
         Where a response has no action token, the mean is over all of it.
         """
-        from trca.policies.models import load_tokenizer
-
         config = sources.config
-        prompter = make_prompter(config, load_tokenizer(config.resolved_model()))
+        tokenizer = engine_tokenizer(config.engine, config.resolved_model())
+        prompter = make_prompter(config, tokenizer)
         steps = [(rollout, step) for rollout in sources.rollouts for step in rollout.steps]
         asked = [k for k, (r, step) in enumerate(steps) if r.won and len(step.response_ids)]
         known = [steps[k] for k in asked]
