@@ -44,6 +44,26 @@ def test_groups_without_advantages_are_replaced_whatever_the_number_of_runners(m
     assert len(set(tasks)) == len(tasks)
 
 
+def test_refilling_credits_rollouts_once_where_none_are_added(make_config, tmp_path):
+    rule = tmp_path / "own.py"
+    rule.write_text(
+        "import numpy as np\n"
+        "CALLS = []\n"
+        "def noted(batch):\n"
+        "    CALLS.append(len(batch))\n"
+        "    return np.ones(len(batch))\n"
+    )
+    settings = {"tasks_per_iteration": 2, "group_size": 2, "on_zero_advantage": "drop_groups"}
+    algorithm = make_config(
+        GRPOConfig, credit=f"{rule}:noted", refill_groups=2, **settings
+    ).build_algo()
+    result = algorithm.train()
+    assert result["refilled_groups"] == 0
+    calls = algorithm._credit._rule.__globals__["CALLS"]
+    assert calls == [sum(len(r.steps) for r in algorithm.rollouts)]
+    algorithm.stop()
+
+
 def test_without_success_rubric_credit_is_kept_where_outcomes_have_none(make_config):
     """The toy's step limit of 1 lets nobody win who starts a room away."""
     settings = {"env_config": {"max_steps": 1, "tasks": 1}, "on_zero_advantage": "drop_groups"}

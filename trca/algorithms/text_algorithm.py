@@ -113,6 +113,7 @@ class TextAlgorithm(Algorithm):
         self.training_steps = 0
         self._failed_in_a_row = 0
         self._rebuilt = 0
+        self._known: list[_Credited] = []
         self._first_reason = ""
         self._panels: dict[str, Panel] = {}
         self._canaries: dict[tuple[int, str], Canary] = {}
@@ -245,7 +246,10 @@ class TextAlgorithm(Algorithm):
         size, wanted = config.tasks_per_iteration, len({r.group for r in sampled.rollouts})
         refilled = 0
         while refilled < config.refill_groups and sampled.rollouts:
-            self._credited(sampled.rollouts)
+            start = time.perf_counter()
+            self._known = self._credited(sampled.rollouts)
+            seconds = sampled.seconds.get("credit", 0.0) + time.perf_counter() - start
+            sampled.seconds["credit"] = seconds
             learned = [r for r in sampled.rollouts if config.learns(r.agent_id, r.module_id)]
             lacking = wanted - len(teaching_groups(learned))
             count = min(lacking, config.refill_groups - refilled)
@@ -259,6 +263,7 @@ class TextAlgorithm(Algorithm):
                 config.sample_timeout_s,
             )
             add(sampled, more)
+            self._known = []
             found += metrics
             refilled += count
         self._log({"refilled_groups": refilled})
@@ -298,9 +303,10 @@ class TextAlgorithm(Algorithm):
 
     def _assign_credit(self, sampled: RolloutBatch) -> dict[str, Rows]:
         """Credits every step; returns the rows that each policy learns from."""
-        start = time.perf_counter()
+        start = time.perf_counter() - sampled.seconds.get("credit", 0.0)
         rollouts, config = sampled.rollouts, self.config
-        credited, kept = self._credited(rollouts), 0
+        credited, kept = self._known or self._credited(rollouts), 0
+        self._known = []
         parts: dict[str, list[Rows]] = {}
         for each in credited:
             taught = teaching(each.rollouts, config.on_zero_advantage)
