@@ -1,9 +1,10 @@
 """Writes a rubric library from an environment's interface, by a model (the paper's Appendix B).
 
 The model is told what an agent could observe: the interface in words, the facts of a transition,
-the binding of an instruction, and the language of conditions. It sees no trajectory, no outcome, no
-answer and no result. Its reply is JSON of a fixed schema and is checked as any library is; a reply
-that breaks a rule goes back to it with all errors, until one holds::
+the binding of an instruction, what the environment answers to a few random actions, and the
+language of conditions. It sees no trajectory of a policy, no outcome, no right answer and no
+result. Its reply is JSON of a fixed schema and is checked as any library is; a reply that breaks a
+rule goes back to it with all errors, until one holds::
 
     interface = Interface("me/Game-v0", "A game of ...", ..., Facts, Binding)
     written = generate(interface, lambda prompt, schema: endpoint.ask(prompt, ...).text)
