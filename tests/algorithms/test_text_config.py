@@ -1,6 +1,7 @@
 import ast
 import json
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,21 @@ def test_an_own_default_keeps_the_bounds_and_the_meaning():
     assert field.description == TextParameters.model_fields["aggregation"].description
     with pytest.raises(ValueError, match=r"gamma is 2\.0"):
         ReinforcePlusPlusConfig().training(gamma=2.0)
+
+
+def test_the_page_names_every_own_default():
+    page = Path(__file__).parents[2] / "docs" / "algorithms.md"
+    _, _, told = page.read_text().partition("- **Own defaults**:")
+    told, _, _ = told.partition("\n- ")
+    named = Counter()
+    for algorithm in ALGORITHMS.values():
+        model = algorithm.config_class.parameters_class
+        for name in model.own_defaults():
+            default = model.model_fields[name].default
+            number = isinstance(default, float)
+            said = f"{default:g}" if number else json.dumps(default).strip('"')
+            named[f"`{name}: {said}`"] += 1
+    assert {text: told.count(text) for text in named} == named
 
 
 def test_a_misspelt_name_is_answered_with_the_nearest_one():
