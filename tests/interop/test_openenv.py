@@ -2,7 +2,7 @@
 
 import json
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
@@ -203,14 +203,18 @@ def test_a_server_that_is_not_there_is_named():
 
 
 def test_a_server_that_does_not_answer_is_an_error():
-    silent = threading.Event()
-    with serve(lambda _: silent.wait(), "127.0.0.1", 0) as server:
+    def listen(socket):
+        for _ in socket:
+            pass
+
+    with serve(listen, "127.0.0.1", 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
-        env = make("trca.interop.openenv_env:RemoteEnv", url=url, timeout_s=0.2)
-        with pytest.raises(PeerError, match="Timeout"):
+        with (
+            closing(make("trca.interop.openenv_env:RemoteEnv", url=url, timeout_s=0.2)) as env,
+            pytest.raises(PeerError, match="Timeout"),
+        ):
             env.reset()
-        silent.set()
         server.shutdown()
 
 
