@@ -24,7 +24,6 @@ from trca.algorithms.records import (
     from_json,
     to_json,
 )
-from trca.algorithms.recredit import recredit
 from trca.algorithms.rows import join_roles
 from trca.envs.plans import read_plan
 from trca.envs.text_env import DEFAULT_AGENT
@@ -107,11 +106,9 @@ def test_the_message_is_in_the_executors_observation(played: list[Rollout]) -> N
         assert line == f"planner: {' '.join(message.split())}"
 
 
-def test_what_reads_one_agent_refuses_a_team(played: list[Rollout]) -> None:
+def test_the_diagnosis_of_one_agent_refuses_a_team(played: list[Rollout]) -> None:
     with pytest.raises(ValueError, match="not of planner and executor"):
         diagnose(played, [r.group for r in played], np.zeros(15, np.int8))
-    with pytest.raises(ValueError, match="not of planner and executor"):
-        recredit([played], bind_credit("grpo", {}), None)
 
 
 def test_a_record_of_a_role_is_read_back(played: list[Rollout]) -> None:
