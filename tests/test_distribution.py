@@ -154,7 +154,7 @@ def project(built, tmp_path_factory):
 
 def test_a_foreign_project_tests_its_environment_against_the_wheel(project):
     python, source = project
-    assert "3 passed" in succeed(python, "-m", "pytest", "-p", "no:cacheprovider", cwd=source)
+    assert "4 passed" in succeed(python, "-m", "pytest", "-p", "no:cacheprovider", cwd=source)
 
 
 def test_a_foreign_project_trains_its_environment_with_the_wheel(project, tmp_path):
