@@ -1,4 +1,6 @@
-"""A plain Gymnasium environment of text: nothing of TRCA in it, and GRPO and GiGPO train on it.
+"""A plain Gymnasium environment of text, on which GRPO and GiGPO train.
+
+Imports nothing of TRCA; `tiny_policy` and `demonstrator_action` are for the tiny policy alone.
 
 trca train quickstart --algorithm GiGPO --env examples/plain_key_door.py:KeyDoor
 """
