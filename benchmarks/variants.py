@@ -30,10 +30,10 @@ _LORA: Final = {"lora_rank": 16, "lr": 2e-3}
 _AHEAD: Final = {"max_staleness": 1, "num_env_runners": 1}
 VARIANTS: Final[dict[str, dict[str, Any]]] = {
     "plain": {},
-    "vLLM": _VLLM,
-    "two FSDP learners": _FSDP,
     "LoRA": _LORA,
+    "two FSDP learners": _FSDP,
     "asynchronous": _AHEAD,
+    "vLLM": _VLLM,
     "all together": {**_VLLM, **_FSDP, **_LORA, **_AHEAD},
 }
 """Settings of each variant. An adapter learns at five times the rate of all weights."""

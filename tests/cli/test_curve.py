@@ -117,16 +117,22 @@ def test_a_comparison_shows_means_before_bands_on_one_scale_within_0_and_1():
     )
 
 
-def test_equal_points_of_a_short_comparison_stand_beside_each_other_with_their_ranges():
+def test_single_points_have_a_column_a_setting_with_their_ranges():
     figure = comparison({"0.2": [metrics(1), metrics(1, start=0.5)], "0.8": [metrics(1)] * 2})
     left, _ = figure.axes
-    figure.canvas.draw()
-    places = [line.get_transform().transform(line.get_xydata())[0, 0] for line in left.lines]
-    assert places[1] - places[0] > left.lines[0].get_markersize()
-    assert left.get_xlim() == pytest.approx((0, 64 * 1.04))
+    assert [line.get_xdata()[0] for line in left.lines] == [0, 1]
+    assert [label.get_text() for label in left.get_xticklabels()] == ["0.2", "0.8"]
+    assert left.get_xlabel() == "after 64 trajectories"
     ranges = [bar.get_segments()[0][:, 1] for bar in left.collections]
     assert [list(each) for each in ranges] == [[0, 0.5], [0, 0]]
     assert legend(left) == ["0.2", "0.8"]
+
+
+def test_one_evaluation_stands_beside_curves_of_training():
+    left, right = comparison({"0.2": [metrics(4)], "0.8": [metrics(4)]}).axes
+    assert left.get_xlim() == pytest.approx((0, 256 * 1.04))
+    assert left.get_xlabel() == "trajectories"
+    assert right.get_xlabel() == "after 64 trajectories"
 
 
 def test_runs_that_stopped_early_are_compared_as_far_as_all_got():

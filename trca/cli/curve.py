@@ -223,31 +223,33 @@ def plot_comparison(
     panel: str,
 ) -> None:
     """Plots what `draw_comparison` draws."""
-    left, right = figure.subplots(1, 2, sharex=True, sharey=True)
+    left, right = figure.subplots(1, 2, sharey=True)
+    most = max(
+        (row["trajectories"] for each in runs.values() for r in each for row in r), default=1
+    )
     for axis, key, name in (
         (left, "success_rate", f"training, mean of the last {WINDOW} iterations"),
         (right, "evaluation/success_rate", "held out"),
     ):
-        for number, (setting, each) in enumerate(runs.items()):
-            x, values = _together(each, key)
-            color = SERIES[number % len(SERIES)]
+        _success_axis(axis)
+        axis.set_title(name, loc="left", fontsize=10)
+        found = {setting: _together(each, key) for setting, each in runs.items()}
+        if found and all(len(x) == 1 for x, _ in found.values()):
+            _plot_points(axis, found)
+            continue
+        axis.set_xlim(0, 1.04 * most)
+        axis.set_xlabel("trajectories")
+        for number, (setting, (x, values)) in enumerate(found.items()):
+            each, color = runs[setting], SERIES[number % len(SERIES)]
             style = ("-", "--", ":")[number // len(SERIES) % 3]
             if len(x) == 1:
-                _plot_beside(axis, x[0], values[:, 0], number, len(runs), color, setting)
-                continue
+                style = "o"
             if len(each) > 1:
                 low, high = values.min(axis=0), values.max(axis=0)
                 axis.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0, zorder=1)
             mean = values.mean(axis=0)
             axis.plot(x, mean, style, color=color, linewidth=2, label=setting, zorder=3)
-        _success_axis(axis)
-        axis.set_title(name, loc="left", fontsize=10)
-        axis.set_xlabel("trajectories")
     left.set_ylabel("success")
-    most = max(
-        (row["trajectories"] for each in runs.values() for r in each for row in r), default=1
-    )
-    left.set_xlim(0, 1.04 * most)
     left.legend(loc="upper left")
     counts = sorted({len(each) for each in runs.values()})
     n = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
@@ -287,10 +289,15 @@ def plot_diagnosis(
         right.barh(at, values, 0.9 * height, color=colors, alpha=shade)
     left.set_yticks(range(3), rows)
     left.set_xlim(0, 1.0)
+    left.set_xlabel("share")
     left.set_title("How scarce is success, and what is left?", loc="left", fontsize=10)
-    left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=4)
+    left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=4)
     right.set_yticks(range(len(categories)), list(categories), fontsize=8)
+    right.set_xlabel("share of all steps")
     right.set_title("Steps on which an operator fired", loc="left", fontsize=10)
+    for category in ("evidence", "invalidity", "execution"):
+        right.barh(0, 0, color=CATEGORY_COLORS[category], label=category.capitalize())
+    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)
     for axis in (left, right):
         axis.invert_yaxis()
         axis.grid(visible=False, axis="y")
@@ -346,24 +353,24 @@ def _plot_held_out(axis: Any, measured: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def _plot_beside(
-    axis: Any,
-    x: float,
-    values: NDArray[np.float64],
-    number: int,
-    count: int,
-    color: str,
-    setting: str,
+def _plot_points(
+    axis: Any, found: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
 ) -> None:
-    """One point a setting, beside those of the others, so that equal ones hide none; its range."""
-    from matplotlib.transforms import ScaledTranslation
+    """One point a setting, each in a column of its own, and its range over runs."""
+    for number, (setting, (_, values)) in enumerate(found.items()):
+        color = SERIES[number % len(SERIES)]
+        axis.vlines(number, values.min(), values.max(), color=color, alpha=0.4)
+        axis.plot(number, values.mean(), "o", color=color, markersize=6, zorder=3, label=setting)
+    axis.set_xticks(range(len(found)), list(found), rotation=20, ha="right", fontsize=8.5)
+    axis.set_xlim(-0.5, len(found) - 0.5)
+    at = " to ".join(dict.fromkeys(f"{end:,.0f}" for end in _ends(found)))
+    axis.set_xlabel(f"after {at} trajectories")
 
-    points = 9 * (number - (count - 1) / 2)
-    beside = axis.transData + ScaledTranslation(points / 72, 0, axis.figure.dpi_scale_trans)
-    low, high = values.min(), values.max()
-    axis.vlines(x, low, high, color=color, alpha=0.4, transform=beside, clip_on=False)
-    style = {"color": color, "markersize": 6, "zorder": 3, "clip_on": False}
-    axis.plot(x, values.mean(), "o", label=setting, transform=beside, **style)
+
+def _ends(found: Mapping[str, tuple[NDArray[np.float64], Any]]) -> tuple[float, float]:
+    """The least and the most trajectories of points."""
+    x = [float(each[0]) for each, _ in found.values()]
+    return min(x), max(x)
 
 
 def _sizes(x: NDArray[np.float64], measured: Sequence[Mapping[str, Any]]) -> list[str]:
