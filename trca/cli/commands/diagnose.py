@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trca.algorithms.llm_judge import Agreement
     from trca.algorithms.records import Rollout
     from trca.rubric import RubricLibrary
+    from trca.tune_configs.settings import RunSettings
 
 _REPLY_TOKENS: Final = 32
 _ROWS: Final = (
@@ -66,7 +67,7 @@ def diagnose(
     - `trca evaluate tiny --split train --tasks 16 --seeds 8 --transcripts` samples 16 groups of 8,
       and `trca diagnose outputs/evaluation_....jsonl` makes the study of the warm start
     - `trca diagnose outputs/quickstart --judge NAME --base-url https://HOST/v1` lets a model label
-      transitions of failed rollouts beside the operators, with Cohen's kappa; it goes on where it
+      transitions of failed rollouts beside the operators, with Cohen's kappa; it resumes where it
       was stopped
     """
     use_one_thread()
@@ -122,9 +123,7 @@ def diagnose(
             agreed = _ask(everything, library, judge, base_url, transitions, folder)
             data["judge"] = {"model": judge, **asdict(agreed)}
         write_json(folder / "diagnosis.json", data)
-        draw_diagnosis(
-            found, categories, folder / "diagnosis.png", f"{Path(run).name}: {settings.run.env}"
-        )
+        draw_diagnosis(found, categories, folder / "diagnosis.png", _title(run, settings))
     _print(found, categories)
     if agreed:
         _print_agreement(agreed, judge or "")
@@ -132,6 +131,13 @@ def diagnose(
         console.print("! ", style="bold red", end="")
         print_folded(each, indent=0, hanging=2)
     console.print(f"Written to {folder}: diagnosis.json, diagnosis.png", markup=False)
+
+
+def _title(run: str, settings: RunSettings) -> str:
+    """The run or file, its games, its algorithm and its environment."""
+    games = settings.run.env_config.get("games")
+    name = Path(run).name + (f", games={games}" if games else "")
+    return f"{name}: {settings.run.algorithm} on {settings.run.env}"
 
 
 def _fifths(paths: dict[int, Path]) -> dict[str, dict[int, Path]]:
