@@ -274,3 +274,14 @@ def test_a_dry_run_notes_a_prompt_that_the_tiny_policy_cannot_follow_and_no_othe
         assert result.exit_code == 0, result.output
         assert ("note: the tiny policy cannot follow the paper's prompt" in result.output) == noted
     assert not [each for each in recwarn if "tiny policy" in str(each.message)]
+
+
+def test_a_dry_run_notes_settings_of_the_tiny_policy_for_another_model():
+    model = "--model=Qwen/Qwen2.5-1.5B-Instruct"
+    for config, noted in (("quickstart", True), ("paper/alfworld_qwen2.5_1.5b", False)):
+        result = CliRunner().invoke(app, ["train", config, model, "--dry-run"])
+        assert result.exit_code == 0, result.output
+        output = " ".join(result.output.split())
+        assert ("these settings are for the tiny policy" in output) == noted
+        assert ("template: compact" in output) == noted
+        assert ("max_new_tokens: 24. Start from a preset" in output) == noted

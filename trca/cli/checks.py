@@ -14,10 +14,13 @@ from trca.cli.tracking import missing_trackers
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
+    from trca.algorithms.parameters import TextParameters
     from trca.algorithms.text_config import TextAlgorithmConfig
     from trca.tune_configs.settings import RunSettings
 
 
+_FEWEST_NEW_TOKENS: Final = 64
+"""What a model that thinks in sentences needs at least for a response."""
 _MOST_CUT: Final = 2
 """A first prompt of more than this times the limit says too little once it is shortened."""
 
@@ -96,18 +99,34 @@ def _invalid(config: TextAlgorithmConfig) -> list[str]:
 def setting_notes(settings: RunSettings) -> list[str]:
     """What works, and is hardly meant; for checked settings."""
     from trca.algorithms.credit import bind_credit
-    from trca.policies.models import TINY
+    from trca.policies.models import SHRUNK, TINY
 
     notes = []
     parameters = settings.parameters
     if gold := bind_credit(parameters.credit, parameters.model_dump()).gold:
         notes.append(f"training reads {' and '.join(gold)}: the hidden truth of its tasks")
-    if parameters.model != TINY:
-        return notes  # the config warns of nothing else
+    if parameters.model != TINY:  # the config warns of nothing else
+        small = parameters.model.startswith(SHRUNK) or Path(parameters.model).expanduser().is_dir()
+        return notes if small else notes + _for_the_tiny_policy(parameters)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", UserWarning)
         settings.algorithm_config().validate()
     return notes + [str(each.message) for each in told if each.category is UserWarning]
+
+
+def _for_the_tiny_policy(parameters: TextParameters) -> list[str]:
+    """Settings that fit the tiny policy alone, for a model of another size."""
+    found = []
+    if parameters.template == "compact":
+        found.append("template: compact, which does not say how to answer")
+    if parameters.max_new_tokens < _FEWEST_NEW_TOKENS:
+        found.append(f"max_new_tokens: {parameters.max_new_tokens}")
+    if not found:
+        return []
+    return [
+        f"these settings are for the tiny policy, not for {parameters.model}:"
+        f" {'; '.join(found)}. Start from a preset in paper/"
+    ]
 
 
 def machine_notes(settings: RunSettings) -> list[str]:
