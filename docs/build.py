@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic_core import PydanticUndefined
 from typer.main import get_command
@@ -14,21 +15,27 @@ from trca.algorithms import ALGORITHMS
 from trca.algorithms.parameters import LossSettings, TextParameters
 from trca.cli import app
 from trca.rubric import Budgets
+from trca.tune_configs.files import OWN_KEYS
 from trca.tune_configs.settings import RunParameters
 
 HEAD = """# Settings
 
 A config is a flat YAML file of these names; `trca train CONFIG --set name=value` changes one, and
 `budgets.execution=2` or `env_config.games=medium` reaches into one. The same names are attributes
-of the RLlib configs (`TRCAConfig().training(lr=1e-6)`) and keys of a Ray Tune `param_space`.
-Defaults are the paper's where it has a value. This page is written by `python docs/build.py`.
+of the RLlib configs (`TRCAConfig().training(lr=1e-6)`) and keys of a Ray Tune `param_space`, except
+{own},
+which `trca train` alone reads. Defaults are the paper's where it has a value. This page is written
+by `python docs/build.py`.
 """
 
 
 COMMANDS_HEAD = """# Commands
 
-What `trca COMMAND --help` says. `play`, `new-env`, `rubric`, `data` and `serve-retriever` work in
-the base installation; the others need `trca[train]`. `python docs/build.py` writes this page.
+What `trca COMMAND --help` (or `-h`) says. `trca --help` lists the commands, `trca --version` shows
+the version. `play`, `new-env`, `rubric` and `data` work in the base installation, `serve-retriever`
+with `trca[serve]`; the others need `trca[train]`; `view` also `trca[serve]`, `jobs` and
+`submit --to ray` also `trca[clusters]`, models at an endpoint `trca[endpoint]`.
+`python docs/build.py` writes this page.
 """
 
 
@@ -44,7 +51,9 @@ def settings_page() -> str:
         model = algorithm.config_class.parameters_class
         shared = set(TextParameters.model_fields) - model.own_defaults()
         sections.append((f"{name} alone", model, tuple(shared)))
-    return "\n".join([HEAD, *(_section(*section) for section in sections if _fields(*section[1:]))])
+    own = [f"`{name}`" for name in RunParameters.model_fields if name in OWN_KEYS]
+    head = HEAD.format(own=f"{', '.join(own[:-1])} and {own[-1]}")
+    return "\n".join([head, *(_section(*section) for section in sections if _fields(*section[1:]))])
 
 
 def _fields(model: Any, left_out: tuple[str, ...]) -> dict[str, Any]:
@@ -54,9 +63,22 @@ def _fields(model: Any, left_out: tuple[str, ...]) -> dict[str, Any]:
 def _section(title: str, model: Any, left_out: tuple[str, ...]) -> str:
     lines = [f"## {title}", "", "| name | default | meaning |", "|---|---|---|"]
     for name, field in _fields(model, left_out).items():
-        description = " ".join((field.description or "").split()).replace("|", "\\|")
-        lines.append(f"| `{name}` | {_default(field)} | {description} |")
+        default = "the algorithm's own" if name == "credit" else _default(field)
+        lines.append(f"| `{name}` | {default} | {_meaning(field)} |")
     return "\n".join(lines) + "\n"
+
+
+def _meaning(field: Any) -> str:
+    """What a setting means, and the values it takes where its description does not name them."""
+    text = " ".join((field.description or "").split())
+    choices = [str(each) for each in _choices(field.annotation)]
+    if not all(each in text for each in choices):
+        text += f" One of {', '.join(f'`{each}`' for each in choices)}."
+    return text.replace("|", "\\|")
+
+
+def _choices(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 
 def _default(field: Any) -> str:
@@ -87,21 +109,35 @@ def _command(name: str, command: Any) -> str:
     lines = [f"## `{name}`", "", f"`{usage}`", "", inspect.cleandoc(command.help or ""), ""]
     lines += ["| argument or option | default | meaning |", "|---|---|---|"]
     for parameter in shown:
-        given = ", ".join(f"`{each}`" for each in parameter.opts)
+        given = ", ".join(f"`{each}`" for each in (*parameter.opts, *parameter.secondary_opts))
         given = f"`{_usage(parameter)}`" if parameter in arguments else given
-        meaning = " ".join((parameter.help or "").split()).replace("|", "\\|")
-        lines.append(f"| {given} | {_default_of(parameter)} | {meaning} |")
+        meaning = " ".join((parameter.help or "").split())
+        if choices := _members(parameter):
+            meaning += f" One of {', '.join(f'`{each}`' for each in choices)}."
+        cells = (given, _default_of(parameter), meaning)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
 
+def _members(parameter: Any) -> list[str]:
+    """The values of an option that takes one of an enumeration."""
+    kind = parameter.type_descriptor.annotation
+    members = isinstance(kind, type) and issubclass(kind, Enum)
+    return [str(each.value) for each in kind] if members else []
+
+
 def _usage(argument: Any) -> str:
-    name = str(argument.metavar or argument.name.upper()).strip("[]").replace("|", "or")
-    return name if argument.required else f"[{name}]"
+    name = str(argument.metavar or argument.name.upper())
+    return name if argument.required or name.startswith("[") else f"[{name}]"
 
 
 def _default_of(parameter: Any) -> str:
     value = parameter.default
-    if parameter.required or value is None or value is False or callable(value) or value == ():
+    if parameter.required:
+        return "required"
+    if value is True and parameter.secondary_opts:
+        return f"`{parameter.opts[0]}`"
+    if value is None or value is False or callable(value) or value == ():
         return "-"
     return f"`{getattr(value, 'value', value)}`"
 

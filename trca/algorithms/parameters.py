@@ -87,15 +87,15 @@ class TextParameters(LossSettings):
     )
     engine: Annotated[str, AfterValidator(ENGINES.check)] = Field(
         "transformers",
-        description="Generation engine of the env runners: a name or 'file.py:NAME'.",
+        description="Generation engine of the env runners: transformers, vllm or 'file.py:NAME'.",
     )
     engine_config: dict[str, Any] = Field(
         {}, description="Settings of the engine's own, such as max_batch_rows of transformers."
     )
     dtype: Annotated[str, AfterValidator(check_dtype)] = Field(
         "float32",
-        description="Precision of engine, reference and trainer's arithmetic; auto is as saved. "
-        "Trained weights are float32 always.",
+        description="Precision of engine, reference and trainer's arithmetic: float32, bfloat16 "
+        "or auto (as saved). Trained weights are float32 always.",
     )
     gradient_checkpointing: bool = Field(
         False, description="Compute activations again in the backward pass: slower, less memory."

@@ -55,11 +55,11 @@ def trca(
 
     A first quarter of an hour:
 
-    - `trca play` plays a household task yourself and shows what the rubric says
+    - `trca play` lets you play a household task and shows what the rubric says
     - `trca train` trains a small policy on this machine, with no download, in minutes
     - `trca evaluate outputs/quickstart` plays it on tasks it never saw
     - `trca inspect outputs/quickstart` shows a rollout and why its operators fired
-    - `trca train quickstart --algorithm GRPO` trains another algorithm on the same tasks
+    - `trca train quickstart --algorithm GRPO --name grpo` trains another algorithm on them
 
     `trca COMMAND --help` shows examples of a command.
     """

@@ -1,4 +1,4 @@
-"""The self-check of an environment: its oracle wins, its random player does not, and it repeats.
+"""The self-check of an environment: its oracle wins, its random agent does not, and it repeats.
 
 report = self_check(gymnasium.make("trca/ALFWorld-v0", split="valid_seen"))
 assert report.ok, report.problems
@@ -29,9 +29,9 @@ class CheckReport:
         tasks: Number of tasks played.
         unsolved: Tasks that the oracle did not complete.
         oracle_steps: Mean length of the oracle's episodes.
-        random_wins: Tasks that the random player completed.
+        random_wins: Tasks that the random agent completed.
         unlike: Tasks whose transcript was another the second time, the actions being the same.
-        steps: Steps played by the oracle and by the random player together.
+        steps: Steps played by the oracle and by the random agent together.
         firing: Steps on which each rubric operator fired, in library order; empty when unjudged.
     """
 
@@ -50,7 +50,7 @@ class CheckReport:
         if self.unsolved:
             found.append(f"the oracle fails on {len(self.unsolved)} tasks: {_some(self.unsolved)}")
         if 2 * self.random_wins > self.tasks:
-            found.append(f"a random player wins {self.random_wins} of {self.tasks} tasks")
+            found.append(f"a random agent wins {self.random_wins} of {self.tasks} tasks")
         if self.unlike:
             found.append(f"{len(self.unlike)} tasks do not repeat: {_some(self.unlike)}")
         return tuple(found)
@@ -69,7 +69,7 @@ def self_check(
     Args:
         env: A text environment, wrapped or not; with rubric judgments, their firing is counted.
         tasks: The tasks to play; None for all of the split.
-        seed: Seed of the random player.
+        seed: Seed of the random agent.
     """
     inner = env.unwrapped
     if not isinstance(inner, TextEnv):

@@ -27,8 +27,10 @@ def compare(
     Both must be of the same panel, which its hash proves. The tasks are the unit: differences are
     paired by task, with a 95% bootstrap interval over tasks and an exact sign test.
 
-    - `trca compare outputs/quickstart/evaluation_A.json outputs/grpo/evaluation_B.json`
     - `trca compare outputs/grpo outputs/quickstart` compares what two runs found at their end
+    - `trca compare outputs/grpo/evaluation_A.json outputs/quickstart/evaluation_B.json`
+
+    The other run is `trca train outputs/quickstart/config.yaml --algorithm GRPO --name grpo`.
     """
     from dataclasses import asdict
 

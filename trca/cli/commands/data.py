@@ -116,12 +116,12 @@ def searchqa(
 ) -> None:
     """Index a corpus for searching, check question files, or say where both come from.
 
-    Indexing streams the corpus, which may be compressed, and goes on where it was stopped. Question
+    Indexing streams the corpus, which may be compressed, and resumes where it was stopped. Question
     files are read in the forms of FlashRAG, Search-R1 and our own, and written in our own:
 
     - `trca data searchqa`
     - `trca data searchqa --corpus wiki-18.jsonl.gz --to wiki --workers 8`
-    - `trca data searchqa --questions FlashRAG_datasets --to questions`
+    - `trca data searchqa --questions FlashRAG_datasets --to data/searchqa`
     """
     from trca.envs.searchqa.data.datasets import DATASETS
     from trca.envs.searchqa.data.questions import QuestionFileError
@@ -180,7 +180,7 @@ def _tell_of_searchqa() -> None:
         console.print(f"  {dataset.name}: {domain}, {hops}, {dataset.licence}", markup=False)
     console.print("Fetch the passages, 21,015,324 of Wikipedia in 2018, or take your own:")
     console.print(f"  {SOURCES['corpus']}", markup=False)
-    console.print("\nThen prepare them: trca data searchqa --questions FOLDER --to questions")
+    console.print("\nThen prepare them: trca data searchqa --questions FOLDER --to data/searchqa")
     console.print("and: trca data searchqa --corpus wiki-18.jsonl.gz --to wiki --workers 8")
 
 

@@ -55,7 +55,7 @@ def play(
             "--set", metavar="KEY=VALUE", help="Any argument of the environment; repeatable."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the drawn task and the random player.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the drawn task and the random agent.")] = 0,
     why: Annotated[
         bool,
         typer.Option("--why", help="Say what each fired operator means and why it fired."),
@@ -202,7 +202,7 @@ def _check(env: Env, task: str | None) -> None:
         report = self_check(env, [task] if task else None)
     console.print(
         f"{report.tasks} tasks: the oracle solves {report.tasks - len(report.unsolved)} in "
-        f"{report.oracle_steps:.1f} steps on average, a random player {report.random_wins}; "
+        f"{report.oracle_steps:.1f} steps on average, a random agent {report.random_wins}; "
         f"{report.tasks - len(report.unlike)} repeat exactly."
     )
     if report.firing:

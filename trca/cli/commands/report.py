@@ -37,7 +37,7 @@ def report(
     as Markdown, LaTeX and CSV, figures as PNG and SVG: learning curves, success at three budgets,
     success by type of task.
 
-    - `trca report outputs/trca-* outputs/grpo-* --out report`
+    - `trca report outputs/quickstart outputs/grpo --out report`
     - `trca report outputs/lambda/trials/* --by lambda_ --no-paper`
     """
     use_one_thread()

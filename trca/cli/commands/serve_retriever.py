@@ -27,7 +27,9 @@ def serve_retriever(
         int, typer.Option("--topk", min=1, help="Passages for a query that does not say.")
     ] = 3,
     host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535)] = 8000,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen at.")
+    ] = 8000,
 ) -> None:
     """Serve a retriever at `POST /retrieve`, in the shapes of Search-R1 and of verl-agent.
 

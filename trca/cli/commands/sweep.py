@@ -42,7 +42,7 @@ def sweep(
     storage_path: Annotated[str, typer.Option(help="Folder that holds the runs.")] = "outputs",
     resume: Annotated[
         str | None,
-        typer.Option(metavar="SWEEP", help="Go on with this sweep after a stop or a kill."),
+        typer.Option(metavar="SWEEP", help="Resume this sweep after a stop or a kill."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the trials and what they need; run nothing.")
@@ -55,7 +55,7 @@ def sweep(
 
     - `trca sweep sweeps/lambda --dry-run`
     - `trca sweep sweeps/lambda --set iterations=25`
-    - `trca sweep --resume outputs/lambda` goes on after a stop, a crash or a kill
+    - `trca sweep --resume outputs/lambda` resumes after a stop, a crash or a kill
     - `trca evaluate outputs/lambda/trials/001_lambda-0.2_seed-0` takes a trial like any run
 
     A sweep is a YAML file; `algorithm` may be swept too, and `sample` draws by Ray Tune's
@@ -71,8 +71,8 @@ def sweep(
         side_by_side: 2
 
     With `search: optuna` Optuna chooses the `samples` points, and no grid is given; with
-    `scheduler: asha` trials that are behind are stopped early. Both read `metric`. The page on
-    sweeps tells more.
+    `scheduler: asha` trials that are behind are stopped early. Both read `metric`. docs/sweeps.md
+    has every key.
     """
     use_one_thread()
     from trca.cli.run_folder import RunFolder, is_uri, run_name

@@ -57,13 +57,13 @@ def train(
     ] = "outputs",
     resume: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="Go on with this run from its last checkpoint."),
+        typer.Option(metavar="RUN", help="Resume this run from its last checkpoint."),
     ] = None,
     auto_resume: Annotated[
         bool,
         typer.Option(
             "--auto-resume",
-            help="Go on with the run of this name where there is one: for jobs that may restart.",
+            help="Resume the run of this name if there is one: for jobs that may restart.",
         ),
     ] = False,
     dry_run: Annotated[
@@ -79,7 +79,7 @@ def train(
 
     Change something; `--set` takes any setting that the dry run shows:
 
-    - `trca train quickstart --algorithm GRPO --seed 1`
+    - `trca train quickstart --algorithm GRPO --name grpo`
     - `trca train quickstart --set lr=2e-4 --set budgets.execution=1`
 
     Bring your own; the run keeps a copy of each file:
@@ -89,7 +89,7 @@ def train(
     - `trca train quickstart --env my_env.py:MyEnv` for an environment
     - `trca train my_config.yaml` for settings
 
-    Go on after a stop, a crash or a kill:
+    Resume after a stop, a crash or a kill:
 
     - `trca train --resume outputs/quickstart`
 
@@ -234,7 +234,10 @@ def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
     other = "GiGPO" if settings.run.algorithm == "GRPO" else "GRPO"
     commands = [
         (f"trca evaluate {quoted(f'{address}@best')} --seeds 3", "the held-out panel, 3 times"),
-        (f"trca train {config} --algorithm {other}", "another algorithm on the same tasks"),
+        (
+            f"trca train {config} --algorithm {other} --name {other.lower()}",
+            "another algorithm on the same tasks",
+        ),
         (f"trca export {quoted(address)} --to my-policy", "a folder that from_pretrained opens"),
     ]
     if "tensorboard" in settings.run.tracking:
