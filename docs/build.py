@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
-from trca.algorithms import ALGORITHMS
+from trca.algorithms import ALGORITHMS, metrics
 from trca.algorithms.parameters import LossSettings, TextParameters
 from trca.cli import app
 from trca.rubric import Budgets
@@ -26,6 +26,17 @@ of the RLlib configs (`TRCAConfig().training(lr=1e-6)`) and keys of a Ray Tune `
 {own},
 which `trca train` alone reads. Defaults are the paper's where it has a value. This page is written
 by `python docs/build.py`.
+"""
+
+
+METRICS_HEAD = """# Metrics
+
+A line of `metrics.jsonl` in a run folder, a result of RLlib and a tracker have these names; those
+of an evaluation begin with `evaluation/`. `python docs/build.py` writes this page from
+`trca/algorithms/metrics.py`.
+
+| name | meaning |
+|---|---|
 """
 
 
@@ -90,6 +101,30 @@ def _default(field: Any) -> str:
     return f"`{value}`" if value is not None else "none"
 
 
+def metrics_page() -> str:
+    """The page of metrics, from the table in their module."""
+    lines = (metrics.__doc__ or "").splitlines()
+    _, begin, end = (k for k, line in enumerate(lines) if line.startswith("==="))
+    wide = lines[begin].index(" ")
+    rows: list[list[str]] = []
+    for line in lines[begin + 1 : end]:
+        name, meaning = line[:wide].strip(), line[wide:].strip()
+        if name:
+            rows.append([name, meaning])
+        else:
+            rows[-1][1] += f" {meaning}"
+    table = (f"| {_names(name)} | {_line(meaning)} |\n" for name, meaning in rows)
+    return METRICS_HEAD + "".join(table) + "\n".join(lines[end + 1 :]).rstrip() + "\n"
+
+
+def _names(name: str) -> str:
+    return ", ".join(f"`{each}`" for each in name.split(", "))
+
+
+def _line(text: str) -> str:
+    return text.replace("<", "&lt;").replace("|", "\\|")
+
+
 def commands_page() -> str:
     """The page of commands: what ``--help`` says of each."""
     return "\n".join([COMMANDS_HEAD, *_commands("trca", get_command(app))])
@@ -150,6 +185,7 @@ def main() -> None:
 
 PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings_page,
+    "metrics.md": metrics_page,
     "commands.md": commands_page,
 }
 

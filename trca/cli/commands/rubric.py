@@ -150,8 +150,9 @@ def build(
 
     One call, before training. The model is told the interface, the facts and the language of
     conditions, and what the environment answers to a few random actions; no trajectory of a policy,
-    outcome, right answer or result. A reply that breaks a rule goes back with all errors. The file
-    keeps the model, the date and the whole prompt. The key is `OPENAI_API_KEY`.
+    outcome, right answer or result. It has four replies in all; one that breaks a rule goes back
+    with all errors. The file keeps the model, the date and the whole prompt. The key is
+    `OPENAI_API_KEY`.
 
     - `trca rubric build my_env.py:MyEnv --to rubric.yaml --url https://host/v1 --model some-model`
     - `trca rubric check rubric.yaml --env my_env.py:MyEnv` then measures it
