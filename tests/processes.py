@@ -1,5 +1,6 @@
 """Processes that meet in a group of PyTorch's, as learners do."""
 
+import gc
 import os
 import pickle
 import traceback
@@ -7,31 +8,13 @@ import traceback
 import torch
 
 
-def in_a_process_of_its_own(function, rank, folder):
-    """Starts the function in a fork of this process; call what it returns for the result."""
-    path = folder / f"result-{rank}"
-    child = os.fork()
-    if not child:
-        try:
-            path.write_bytes(pickle.dumps((function(rank), "")))
-        except BaseException:
-            path.write_bytes(pickle.dumps((None, traceback.format_exc())))
-        finally:
-            os._exit(0)
-
-    def wait():
-        os.waitpid(child, 0)
-        result, error = pickle.loads(path.read_bytes())
-        assert not error, error
-        return result
-
-    return wait
-
-
 def together(function, count, folder):
     """The results of the function, called with its rank in each of so many processes of a group.
 
-    The folder serves one meeting.
+    The processes are forks of this one. The folder serves one meeting.
+
+    Raises:
+        RuntimeError: When one of them fails, with the errors of all: the cause may be anyone's.
     """
 
     def act(rank):
@@ -40,5 +23,30 @@ def together(function, count, folder):
         )
         return function(rank)
 
-    results = [in_a_process_of_its_own(act, rank, folder) for rank in range(count)]
-    return [wait() for wait in results]
+    children = [_fork(act, rank, folder / f"result-{rank}") for rank in range(count)]
+    endings = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    results, errors = [], []
+    for rank, ending in enumerate(endings):
+        path = folder / f"result-{rank}"
+        if ending:
+            error = path.read_text() if path.exists() else f"ended with {ending}"
+            errors.append(f"process {rank}: {error}")
+        else:
+            results.append(pickle.loads(path.read_bytes()))
+    if errors:
+        raise RuntimeError("\n".join(errors))
+    return results
+
+
+def _fork(function, rank, path):
+    """Forks this process; the child writes its result or its error, and ends with 0 or 1."""
+    if child := os.fork():
+        return child
+    gc.freeze()  # what it inherits belongs to threads that it has not
+    try:
+        path.write_bytes(pickle.dumps(function(rank)))
+        os._exit(0)
+    except BaseException:
+        path.write_text(traceback.format_exc())
+    finally:
+        os._exit(1)
