@@ -17,6 +17,7 @@ from trca.algorithms.losses import (
     clipped_surrogate,
     importance_ratio,
     kl_estimate,
+    log_importance_ratio,
     objective,
     row_weights,
 )
@@ -145,7 +146,7 @@ def test_tokens_may_have_advantages_of_their_own():
     ],
 )
 def test_ratios_cover_the_action_and_nothing_else(level, expected):
-    ratio = importance_ratio(
+    log_ratio = log_importance_ratio(
         double(0.1, 0.2, 7.0, -0.4),
         torch.zeros(4, dtype=torch.float64),
         row=torch.tensor([0, 0, 0, 1]),
@@ -153,7 +154,7 @@ def test_ratios_cover_the_action_and_nothing_else(level, expected):
         rows=3,
         level=level,
     )
-    torch.testing.assert_close(ratio, double(*expected))
+    torch.testing.assert_close(importance_ratio(log_ratio), double(*expected))
 
 
 @pytest.mark.parametrize("level", LEVELS)

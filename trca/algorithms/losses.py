@@ -171,7 +171,8 @@ def objective(
     row, action, weight = inputs.row, inputs.action, inputs.weight
     on_action, on_others = _shares(row, action, weight), _shares(row, ~action, weight)
     level = settings.ratio_level
-    ratio = importance_ratio(logprobs, inputs.old_logprobs, row, action, len(weight), level)
+    log_ratio = log_importance_ratio(logprobs, inputs.old_logprobs, row, action, len(weight), level)
+    ratio = importance_ratio(log_ratio)
     if level == "token":
         advantage, share = inputs.advantage[row], on_action
         if inputs.token_advantage is not None:
@@ -185,9 +186,8 @@ def objective(
         advantage = inputs.advantage
         share = torch.zeros_like(weight).index_add(0, row, on_action)
     if settings.policy_loss == "log_likelihood":
-        free = _log_ratio(logprobs, inputs.old_logprobs, row, action, len(weight), level)
-        cut = free.abs() > _LOG_RATIO_LIMIT  # where the ratio has no gradient
-        surrogate = -advantage * torch.where(cut, free, ratio.log())
+        cut = log_ratio.abs() > _LOG_RATIO_LIMIT  # where the ratio has no gradient
+        surrogate = -advantage * torch.where(cut, log_ratio, ratio.log())
     else:
         surrogate = clipped_surrogate(ratio, advantage, settings.clip_low, settings.clip_high)
     policy = (share * surrogate).sum()
@@ -221,7 +221,7 @@ def objective(
         )
 
 
-def importance_ratio(
+def log_importance_ratio(
     logprobs: Tensor,
     old_logprobs: Tensor,
     row: Tensor,
@@ -229,7 +229,7 @@ def importance_ratio(
     rows: int,
     level: RatioLevel,
 ) -> Tensor:
-    """The importance ratio rho of each action or token, its logarithm clamped to +-20.
+    """The logarithm of the importance ratio rho of each action or token.
 
     Args:
         logprobs: float (K,), log pi.
@@ -240,31 +240,28 @@ def importance_ratio(
         level: ``action``, ``action_mean`` or ``token``.
 
     Returns:
-        float (B,), or (K,) for tokens; 1 where there is no action.
+        float (B,), or (K,) for tokens; 0 where there is no action.
 
     Raises:
         ValueError: For an unknown level.
     """
     if level not in get_args(RatioLevel):
         raise unknown("ratio level", level, get_args(RatioLevel))
-    log_ratio = _log_ratio(logprobs, old_logprobs, row, action, rows, level)
-    return log_ratio.clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()
-
-
-def _log_ratio(
-    logprobs: Tensor,
-    old_logprobs: Tensor,
-    row: Tensor,
-    action: Tensor,
-    rows: int,
-    level: RatioLevel,
-) -> Tensor:
     log_ratio = torch.where(action, logprobs - old_logprobs, 0.0)
     if level != "token":
         log_ratio = log_ratio.new_zeros(rows).index_add(0, row, log_ratio)
     if level == "action_mean":
         log_ratio = log_ratio / torch.bincount(row[action], minlength=rows).clamp(min=1)
     return log_ratio
+
+
+def importance_ratio(log_ratio: Tensor) -> Tensor:
+    """The importance ratio rho, its logarithm clamped to +-20.
+
+    Args:
+        log_ratio: See `log_importance_ratio`.
+    """
+    return log_ratio.clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()
 
 
 def clipped_surrogate(
