@@ -126,12 +126,13 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
     settings = RunSettings.resolve(assign(run.read_config(), given), f"{run.name}/config.yaml")
     checkpoint = run.checkpoint(which)
     exported = checkpoint / "model"
-    with FileLock(checkpoint / ".model.lock"):  # another evaluation may export it too
-        if not _is_model(exported):
-            draft = checkpoint / ".model.part"
-            shutil.rmtree(draft, ignore_errors=True)
-            export_checkpoint(run, which, draft)
-            draft.rename(exported)
+    if not _is_model(exported):
+        with FileLock(checkpoint / ".model.lock"):
+            if not _is_model(exported):  # another evaluation may have exported it by now
+                draft = checkpoint / ".model.part"
+                shutil.rmtree(draft, ignore_errors=True)
+                export_checkpoint(run, which, draft)
+                draft.rename(exported)
     label = f"{which}_{checkpoint.name}"
     return Policy(
         f"{run.path}@{which} ({checkpoint.name})", label, settings, str(exported), run.path
