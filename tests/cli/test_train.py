@@ -239,6 +239,16 @@ def test_what_is_wrong_is_said_before_anything_is_made(tmp_path, arguments, mess
     assert not storage.exists()
 
 
+def test_a_run_killed_before_it_said_that_it_was_finished_is_finished(runs, tmp_path):
+    whole = RunFolder(runs[0] / "quickstart")
+    killed = RunFolder(shutil.copytree(whole.path, tmp_path / "quickstart", symlinks=True))
+    killed.set_status("running", 3)
+    assert "What next:" in run(tmp_path, "train", "--resume=quickstart")
+    assert killed.status()["state"] == "finished"
+    assert killed.metrics() == whole.metrics()
+    assert weights(killed.checkpoint()) == weights(whole.checkpoint())
+
+
 def test_a_run_that_is_through_or_changed_is_not_resumed(runs):
     folder, _ = runs
     common = ["train", "--resume=quickstart", f"--storage-path={folder}"]

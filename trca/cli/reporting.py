@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Final
 
-from trca.cli.run_folder import RunFolder
+from trca.cli.run_folder import STOPPED, RunFolder
 from trca.common import strict_yaml
 from trca.tune_configs.files import map_texts, parse
 from trca.tune_configs.settings import RunParameters
@@ -135,7 +135,7 @@ def refuse_unfinished(folder: RunFolder) -> None:
     Raises:
         ValueError: When a sweep stopped it early, or it has not come to its last iteration.
     """
-    if stopped := folder.read_json("stopped.json"):
+    if stopped := folder.read_json(STOPPED):
         raise ValueError(
             f"{folder.path} was stopped early, after iteration {stopped['iteration']}: leave it out"
         )

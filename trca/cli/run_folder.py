@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from trca.cli.storage import Storage
 
 DEFAULT_ROOT: Final = Path("outputs")
+STOPPED: Final = "stopped.json"
+"""The file that says where a sweep stopped a run early."""
 _URI: Final = re.compile(r"[a-z][a-z0-9+.-]+://")
 _ITERATION: Final = re.compile(r"iteration_(\d{6,})")
 
@@ -213,6 +215,11 @@ class RunFolder:
         """A JSON file of the folder; None where there is none."""
         path = self.path / file_name
         return json.loads(path.read_text("utf-8")) if path.exists() else None
+
+    def status(self) -> dict[str, Any]:
+        """State, iteration, process and message; empty before the run starts."""
+        status: dict[str, Any] = self.read_json("status.json") or {}
+        return status
 
     def set_status(self, state: State, iteration: int, message: str = "") -> None:
         """Writes the state of the run, and brings its shared storage up to date."""

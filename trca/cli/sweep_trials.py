@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from trca.cli.provenance import versions
-from trca.cli.run_folder import RunFolder
+from trca.cli.run_folder import STOPPED, RunFolder
 from trca.tune_configs.files import ConfigError, map_texts, path_parts
 from trca.tune_configs.sweeps import SweepSettings
 
-STOPPED: Final = "stopped.json"
-"""The file that says where a scheduler stopped a trial."""
 OVER: Final = frozenset({"finished", "stopped"})
 """States of trials that are not run again."""
 
@@ -69,7 +67,7 @@ class Trial:
             return "stopped"
         if self.run.last_iteration() >= self.iterations:
             return "finished"
-        return str((self.run.read_json("status.json") or {}).get("state", "waiting"))
+        return str(self.run.status().get("state", "waiting"))
 
 
 def point_words(points: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:

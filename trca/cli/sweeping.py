@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trca.cli.run_folder import RunFolder
+from trca.cli.run_folder import STOPPED, RunFolder
 from trca.cli.sweep_table import measure, stop_words
 from trca.cli.sweep_trials import (
     OVER,
-    STOPPED,
     Trial,
     by_point,
     make_points,
@@ -265,7 +264,7 @@ class Sweep:
 
 def failure(trial: Trial, pid: int) -> str:
     """Why the process of a trial failed, in words."""
-    status = trial.run.read_json("status.json") or {}
+    status = trial.run.status()
     if (status.get("pid"), status.get("state")) == (pid, "failed"):
         return str(status["message"])
     log = _log(trial).read_text("utf-8", "replace")

@@ -235,7 +235,7 @@ def _note_a_killed_driver(run: RunFolder, first: int) -> None:
     """Writes down that the run goes on after its process ended without a word."""
     from trca.algorithms.rollout import Incident
 
-    status = run.read_json("status.json") or {}
+    status = run.status()
     if status.get("state") == "running":
         reason = f"it ended after iteration {status['iteration']} without a word"
         action = f"resumed after iteration {first}"

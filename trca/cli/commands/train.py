@@ -153,10 +153,11 @@ def _resumed(run: RunFolder, given: dict[str, Any]) -> RunSettings:
             "--iterations may be given, to train longer"
         )
     settings = RunSettings.resolve({**run.read_config(), **given}, f"{run.name}/config.yaml")
-    if run.last_iteration() >= settings.parameters.iterations:
+    last, iterations = run.last_iteration(), settings.parameters.iterations
+    # One that was killed between its last checkpoint and its end is gone through to the end.
+    if last > iterations or (last == iterations and run.status()["state"] == "finished"):
         raise ConfigError(
-            f"{run.address} is finished, after {run.last_iteration()} iterations: give more "
-            "--iterations to train longer"
+            f"{run.address} has its {last} iterations: give more --iterations to train longer"
         )
     return settings
 
