@@ -66,6 +66,7 @@ PLAN = "tests/cli/test_plan.py"
 REINFORCE = "tests/algorithms/reinforce_plus_plus/test_credit.py"
 GENERATION = "tests/rubric/test_generation.py"
 TEAM = "tests/envs/teams/test_team_env.py"
+TEAM_TRAINING = "tests/algorithms/test_teams.py"
 PREFIXES = "tests/policies/test_shared_prefixes.py"
 CHOICE = "tests/envs/test_choice.py"
 LLM_JUDGE = "tests/algorithms/test_llm_judge.py"
@@ -789,9 +790,37 @@ FAULTS = (
         REPLAY,
     ),
     Fault(
+        "roles of a team share what they replay",
+        "algorithms/text_algorithm.py",
+        "self._replays.setdefault(agent, Replay(size, age))",
+        'self._replays.setdefault("", Replay(size, age))',
+        TEAM_TRAINING,
+    ),
+    Fault(
+        "replayed rollouts of each role count whole",
+        "algorithms/text_algorithm.py",
+        "share = weight / max(acting[module], 1)",
+        "share = weight",
+        TEAM_TRAINING,
+    ),
+    Fault(
+        "one critic is asked about every role",
+        "algorithms/critic_learner.py",
+        "self._module_id = module_id or self._module_id",
+        "pass",
+        TEAM_TRAINING,
+    ),
+    Fault(
+        "a role's last state is that of the role on turn",
+        "algorithms/rollout.py",
+        "self._prompt(episode, rollout, last.observation, last.info)",
+        "self._prompt(episode, rollout, episode.observation, episode.info)",
+        TEAM_TRAINING,
+    ),
+    Fault(
         "replay lost on resume",
         "algorithms/text_algorithm.py",
-        "self._replay.set_state(state[_REPLAY])",
+        "self._replay_of(agent).set_state(kept)",
         "pass",
         "tests/algorithms/test_options.py",
     ),

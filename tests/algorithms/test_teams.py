@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from ray.rllib.core import DEFAULT_MODULE_ID
 
 from tests.algorithms.test_rows import random_rows
-from trca.algorithms import GRPOConfig, HCAPOConfig, TRCAConfig, export
+from trca.algorithms import (
+    GRPOConfig,
+    HCAPOConfig,
+    HiPERConfig,
+    TRCAConfig,
+    TurnPPOConfig,
+    export,
+)
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.diagnosis import diagnose
 from trca.algorithms.evaluation import evaluate_panel, local_runner
@@ -215,6 +223,104 @@ def test_two_policies_learn_each_from_its_role(make_team: Callable[..., Any]) ->
         algorithm.stop()
 
 
+@pytest.mark.parametrize("kind", ["trunk", "own"])
+def test_each_policy_of_a_team_has_a_critic_of_its_own(
+    make_team: Callable[..., Any], kind: str
+) -> None:
+    rates = {"critic": kind, "critic_lr": 1e-2, "policy_lr": {"planner": 1e-30}}
+    algorithm = make_team(TurnPPOConfig, role_policies="own", lr=1e-30, **rates).build_algo()
+    try:
+        before = weights_of(algorithm)
+        result = algorithm.train()
+        after = weights_of(algorithm)
+        assert result["skipped_updates"] == 0
+        modules = algorithm.learner_group._learner.module
+        read = {}
+        for role, own in by_agent(algorithm.rollouts).items():
+            named = [name for name in before[role] if name.startswith("critic/")]
+            assert changed(*({name: of[role][name] for name in named} for of in (before, after)))
+            assert result["roles"][role]["explained_variance"] <= 1.0
+            assert result["policies"][role]["value_loss"] > 0.0
+            prompts = [step.prompt_ids for rollout in own for step in rollout.steps][:3]
+            values = algorithm._sources(own).learners.values(prompts, [np.zeros(1, int)] * 3)
+            read[role] = np.concatenate(values).ravel()
+            slow = [value_at_end(modules[role], prompt) for prompt in prompts]
+            np.testing.assert_allclose(read[role], slow, rtol=1e-4, atol=1e-5)
+        assert np.abs(read["planner"] - read["executor"]).max() > 1e-3
+    finally:
+        algorithm.stop()
+
+
+def value_at_end(module: Any, prompt_ids: Any) -> float:
+    with torch.no_grad():
+        ids = torch.from_numpy(np.asarray(prompt_ids, dtype=np.int64))[None]
+        place = {"row": torch.tensor([0]), "position": torch.tensor([len(prompt_ids) - 1])}
+        return float(module.values(input_ids=ids, **place))
+
+
+def test_a_role_that_was_cut_off_keeps_what_it_would_have_read_next(
+    make_config: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "team.yaml").write_text(TEAM.replace("speaks: true", "speaks: true, sees: [task]"))
+    env_config = {"team": str(tmp_path / "team.yaml")}
+    runner = local_runner(make_config(TurnPPOConfig, env_config, template="paper"))
+    decode = runner.loop.tokenizer.decode
+    rollouts = evaluate_panel(runner, runner.panel("train"), temperature=1.0).rollouts
+    runner.stop()
+    cut = [rollout for rollout in rollouts if rollout.truncated]
+    assert {rollout.agent_id for rollout in cut} == set(ROLES)
+    assert all((r.final_prompt_ids is not None) == r.truncated for r in rollouts)
+    for rollout in cut:
+        asked, last = (decode(p) for p in (rollout.final_prompt_ids, rollout.steps[-1].prompt_ids))
+        assert rollout.last_observation in asked
+        assert asked != last
+        actions = asked.partition("admissible actions")[2]
+        assert ("knock" in actions) == (rollout.agent_id == "executor")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("config_class", "settings"),
+    [
+        (HiPERConfig, {"response_format": "plan", "max_new_tokens": 40}),
+        (TurnPPOConfig, {"role_policies": "own", "lora_rank": 2}),
+        (TurnPPOConfig, {"gae": "bi_level", "ratio_level": "token"}),
+    ],
+)
+def test_rules_with_a_critic_train_teams(
+    make_team: Callable[..., Any], planner: Path, config_class: type, settings: dict[str, Any]
+) -> None:
+    model = {"model": str(planner)} if "response_format" in settings else {}
+    algorithm = make_team(config_class, critic_lr=1e-2, **settings, **model).build_algo()
+    try:
+        before = weights_of(algorithm)
+        results = [algorithm.train() for _ in range(2)]
+        after = weights_of(algorithm)
+        assert all(result["skipped_updates"] == 0 for result in results)
+        assert all(changed(before[module], after[module]) for module in before)
+        for module in before:
+            assert np.abs(after[module]["critic/head.weight"]).max(axis=1).min() > 0
+    finally:
+        algorithm.stop()
+
+
+@pytest.mark.parametrize("policies", ["shared", "own"])
+def test_each_role_replays_its_own_rollouts(make_team: Callable[..., Any], policies: str) -> None:
+    algorithm = make_team(role_policies=policies, replay_size=2, replay_weight=0.5).build_algo()
+    try:
+        assert algorithm.train()["replayed_rollouts"] == 0
+        assert set(algorithm.get_state()["replay"]) == set(ROLES)
+        parts = algorithm._with_replay({})
+        modules = ROLES if policies == "own" else (DEFAULT_MODULE_ID,)
+        assert set(parts) == set(modules)
+        for rows in parts.values():
+            assert rows.replayed.all()
+            assert rows.weights.sum() == pytest.approx(0.5)
+        assert algorithm.train()["skipped_updates"] == 0
+    finally:
+        algorithm.stop()
+
+
 def test_a_frozen_role_stays_as_it_is(make_team: Callable[..., Any]) -> None:
     config = make_team(role_policies="own", frozen_roles=["planner"])
     algorithm = config.build_algo()
@@ -384,7 +490,7 @@ def test_swapped_policies_play_each_others_roles(make_team: Callable[..., Any]) 
         ({"frozen_roles": list(ROLES)}, "every role is frozen"),
         ({"role_policies": {"planner": "p"}}, "no policy for executor"),
         ({"policy_lr": {"planer": 1.0}}, "policy in policy_lr"),
-        ({"replay_size": 8}, "replay_size"),
+        ({"role_policies": "own", "sharding": "fsdp", "num_learners": 2}, "sharding"),
     ],
 )
 def test_what_a_team_cannot_have_is_refused(

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from ray.rllib.core import DEFAULT_MODULE_ID
 from torch import Tensor
 
 from trca.algorithms.critic import CRITIC_METRICS, value_loss
@@ -34,15 +33,17 @@ class ActorCriticLearner(TextLearner):
         super().__init__(**kwargs)
         self._of_values: list[NDArray[np.float64]] = []
 
-    def value_rows(self, rows: Rows) -> NDArray[np.float32]:
+    def value_rows(self, rows: Rows, module_id: str | None = None) -> NDArray[np.float32]:
         """Values of the text before each response token; all learners take part.
 
         Args:
             rows: This learner's rows.
+            module_id: The policy, where there are several.
 
         Returns:
             float32 (sum of R, H).
         """
+        self._module_id = module_id or self._module_id
         found = np.zeros((len(rows.action), self.config.value_heads), dtype=np.float32)
         with torch.no_grad():
             for places, micro in rows.numbered_microbatches(self.config.micro_batch_tokens):
@@ -53,8 +54,7 @@ class ActorCriticLearner(TextLearner):
     def _values(self, rows: Rows, places: NDArray[np.bool_]) -> Tensor:
         """Values of the text before these response tokens, (K, H)."""
         batch = token_batch(rows, places, self._device, self._shares)
-        module: Any = self.module[DEFAULT_MODULE_ID]
-        values: Tensor = module.values(
+        values: Tensor = self._policy.values(
             input_ids=batch.input_ids,
             row=batch.row,
             position=batch.position,
@@ -63,7 +63,6 @@ class ActorCriticLearner(TextLearner):
         return values
 
     def _learn_values(self, rows: Rows, factor: float) -> None:
-        module: Any = self.module[DEFAULT_MODULE_ID]
         sums = np.zeros(3)
         for micro in rows.microbatches(self.config.micro_batch_tokens):
             assert micro.value_targets is not None
@@ -80,7 +79,7 @@ class ActorCriticLearner(TextLearner):
             def column(of: NDArray[Any], taught: Any = taught, at: Any = at) -> Tensor:
                 return torch.from_numpy(of[taught][at].astype(np.float32)).to(self._device)
 
-            with module.critic_network():
+            with self._policy.critic_network():
                 values = self._values(micro, taught)
                 loss, clipped = value_loss(
                     values[torch.from_numpy(at).to(self._device)],
@@ -127,15 +126,14 @@ class ActorCriticLearner(TextLearner):
         loss, clipped, weight, norm = np.mean(self._of_values, axis=0)
         means = (2 * loss / max(weight, 1e-12), clipped / max(weight, 1e-12), norm)
         named = dict(zip(CRITIC_METRICS, map(float, means), strict=True))
-        self.metrics.log_dict(named, key=DEFAULT_MODULE_ID, reduce="mean", window=1)
+        self.metrics.log_dict(named, key=self._module_id, reduce="mean", window=1)
         self._of_values.clear()
 
     @property
     def _critic_parameters(self) -> list[torch.nn.Parameter]:
-        module: Any = self.module[DEFAULT_MODULE_ID]
-        parameters: list[torch.nn.Parameter] = module.critic_parameters()
+        parameters: list[torch.nn.Parameter] = self._policy.critic_parameters()
         return parameters
 
     @property
     def _trained(self) -> Any:
-        return self.module[DEFAULT_MODULE_ID]
+        return self._policy

@@ -128,20 +128,22 @@ class TextLearnerGroup(LearnerGroup):
         self,
         prompts: Sequence[NDArray[np.int32]],
         responses: Sequence[NDArray[np.int32]],
+        **given: Any,
     ) -> list[NDArray[np.float32]]:
         """The critic's values of the text before each response token.
 
         Args:
             prompts: int32 (P,) each.
             responses: int32 (R,) each.
+            given: ``module_id`` of the policy, where there are several.
 
         Returns:
             float32 (R, H) for each response; the first is the value of the prompt.
         """
-        return self._of_tokens("value_rows", prompts, responses)
+        return self._of_tokens("value_rows", prompts, responses, **given)
 
     def of(self, *module_ids: str) -> Any:
-        """These learners as one policy's: `score` asks that one, and refuses several.
+        """These learners as one policy's: `score` and `values` ask that one, and refuse several.
 
         Args:
             module_ids: The ids of the policies that acted for an agent.
@@ -313,13 +315,24 @@ class _OfModules:
         Raises:
             ValueError: When several policies acted: which of them scores is not known here.
         """
+        return self._group.score(*args, **kwargs, module_id=self._only("log-probabilities"))
+
+    def values(self, *args: Any, **kwargs: Any) -> list[NDArray[np.float32]]:
+        """See `TextLearnerGroup.values`.
+
+        Raises:
+            ValueError: When several policies acted: whose critic it is is not known here.
+        """
+        return self._group.values(*args, **kwargs, module_id=self._only("values"))
+
+    def _only(self, what: str) -> str:
         if len(self._module_ids) > 1:
             raise ValueError(
-                "the credit rule reads log-probabilities of the policy that acted, and"
+                f"the credit rule reads {what} of the policy that acted, and"
                 f" {' and '.join(self._module_ids)} acted for one agent: let policy_mapping_fn give"
                 " an agent the same policy in every group"
             )
-        return self._group.score(*args, **kwargs, module_id=self._module_ids[0])
+        return self._module_ids[0]
 
 
 class _Remote(Checkpointable):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -397,7 +397,9 @@ class RolloutLoop:
         late = self._too_long(episode)
         if late is not None:
             raise late
-        episode.prompt_ids = self._prompt(episode)
+        episode.prompt_ids = self._prompt(
+            episode, episode.rollout, episode.observation, episode.info
+        )
         episode.since = time.monotonic()
         turn = (episode.request.group, episode.index, episode.turns)
         seed = derive_seed(*episode.request.key, *turn)
@@ -511,11 +513,14 @@ class RolloutLoop:
             episode.subgoals[episode.rollout.agent_id] = episode.response.plan.subgoal
 
     def _record(self, episode: _Episode, transition: Transition) -> None:
-        """Adds a step to the rollout of the agent that took it."""
-        rollout = episode.rollout
-        _record(episode, transition)
-        if episode.done and rollout.truncated and self._keep_final_prompts:
-            rollout.final_prompt_ids = self._prompt(episode)
+        """Adds the steps whose transitions have ended to the rollouts of their agents."""
+        ended = _record(episode, transition)
+        if episode.done and self._keep_final_prompts:
+            for last in ended:
+                rollout = episode.rollouts[last.agent]
+                if rollout.truncated:
+                    prompt = self._prompt(episode, rollout, last.observation, last.info)
+                    rollout.final_prompt_ids = prompt
 
     def _act(self, episodes: list[_Episode], arrived: _Arrived) -> None:
         """Takes the step of each episode's response."""
@@ -524,21 +529,24 @@ class RolloutLoop:
             episode.pending = step
             step.add_done_callback(partial(_put, arrived, episode))
 
-    def _prompt(self, episode: _Episode) -> NDArray[np.int32]:
+    def _prompt(
+        self, episode: _Episode, rollout: Rollout, observation: str, info: Mapping[str, Any]
+    ) -> NDArray[np.int32]:
+        """What the policy of a rollout reads in a state that its agent sees so."""
         assert episode.env is not None
-        steps, whole = episode.rollout.steps, self._format.whole_history
-        memory, info = episode.request.memory, episode.info
+        steps, whole = rollout.steps, self._format.whole_history
+        memory = episode.request.memory
         brief = info.get("brief") if self.prompter.template != "compact" else None
         return self.prompter.encode(
             task=brief or info["task"],
             step=len(steps),
             max_steps=episode.env.max_steps,
             history=[(s.observation, s.response if whole else s.action) for s in steps],
-            observation=episode.observation,
-            admissible=episode.info["admissible_actions"],
+            observation=observation,
+            admissible=info["admissible_actions"],
             idle=episode.env.idle_actions,
-            memory=episode.info.get("memory") if memory is None else memory,
-            subgoal=episode.subgoals.get(episode.rollout.agent_id, ""),
+            memory=info.get("memory") if memory is None else memory,
+            subgoal=episode.subgoals.get(rollout.agent_id, ""),
         )
 
 
@@ -615,8 +623,8 @@ def _one_line(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
-def _record(episode: _Episode, transition: Transition) -> None:
-    """Adds the steps whose transitions have ended to the rollouts of their agents."""
+def _record(episode: _Episode, transition: Transition) -> Sequence[RoleTransition]:
+    """Adds the steps whose transitions have ended to the rollouts; returns the transitions."""
     assert episode.completion is not None
     assert episode.response is not None
     observation, _, terminated, truncated, info = transition
@@ -630,7 +638,8 @@ def _record(episode: _Episode, transition: Transition) -> None:
     )
     episode.turns += 1
     in_team = "closed" in info
-    for ended in info["closed"] if in_team else [_alone(agent, transition)]:
+    closed: Sequence[RoleTransition] = info["closed"] if in_team else [_alone(agent, transition)]
+    for ended in closed:
         rollout, taken = episode.rollouts[ended.agent], episode.taken.pop(ended.agent)
         rollout.steps.append(_step(taken, ended))
         rollout.last_observation = ended.observation
@@ -644,6 +653,7 @@ def _record(episode: _Episode, transition: Transition) -> None:
             rollout.score = float(info["score"])
             rollout.measures = dict(info.get("measures", {}))
             rollout.truncated = bool(truncated and not terminated)
+    return closed
 
 
 def _alone(agent: str, transition: Transition) -> RoleTransition:
@@ -655,6 +665,7 @@ def _alone(agent: str, transition: Transition) -> RoleTransition:
         parsed=info["parsed"],
         accepted=info["accepted"],
         observation=observation,
+        info=info,
         context=info["context"],
         next_context=info["next_context"],
         facts=info.get("facts"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import methodcaller
@@ -74,6 +75,13 @@ class _Credited:
     batch: StepBatch
     tokens: TokenColumns
 
+    def critic_metrics(self) -> dict[str, Any]:
+        """What the critic's values explain of their targets; empty without a critic."""
+        values, targets = self.tokens.values, self.tokens.value_targets
+        if values is None or targets is None:
+            return {}
+        return {"explained_variance": explained_variance(values, targets)}
+
 
 class TextAlgorithm(Algorithm):
     """Trains a language model in a text environment; algorithms differ in their credit rule.
@@ -119,7 +127,7 @@ class TextAlgorithm(Algorithm):
         self._canaries: dict[tuple[int, str], Canary] = {}
         self._ahead: SamplingAhead | None = None
         self._curriculum: Curriculum | None = None
-        self._replay = Replay(self.config.replay_size, self.config.replay_max_age)
+        self._replays: dict[str, Replay] = {}
         self._credit = bind_credit(self.config.credit, self.config.parameters())
         super().setup(config)
         self._refuse_missing_reads()
@@ -187,7 +195,7 @@ class TextAlgorithm(Algorithm):
         if self.config.task_curriculum:
             state[_CURRICULUM] = self.curriculum.get_state()
         if self.config.replay_size:
-            state[_REPLAY] = self._replay.get_state()
+            state[_REPLAY] = {agent: kept.get_state() for agent, kept in self._replays.items()}
         return state
 
     def save_to_path(self, path: Any = None, **kwargs: Any) -> str:
@@ -205,7 +213,8 @@ class TextAlgorithm(Algorithm):
         if self.config.task_curriculum and _CURRICULUM in state:
             self.curriculum.set_state(state[_CURRICULUM])
         if self.config.replay_size and _REPLAY in state:
-            self._replay.set_state(state[_REPLAY])
+            for agent, kept in state[_REPLAY].items():
+                self._replay_of(agent).set_state(kept)
 
     @classmethod
     def _should_create_evaluation_env_runners(cls, eval_config: AlgorithmConfig) -> bool:
@@ -320,10 +329,6 @@ class TextAlgorithm(Algorithm):
         self._log(rollout_metrics(rollouts))
         self._log_credit(credited)
         self._log({"gold_in_training": float(bool(self._credit.gold))})
-        for each in credited:
-            values, targets = each.tokens.values, each.tokens.value_targets
-            if values is not None and targets is not None:
-                self._log({"explained_variance": explained_variance(values, targets)})
         generated = sum(len(step.response_ids) for r in rollouts for step in r.steps)
         self._log({"tokens_per_second": generated / max(sampled.seconds["generation"], 1e-9)})
         return {module: join_roles(parts[module]) for module in sorted(parts)}
@@ -350,6 +355,7 @@ class TextAlgorithm(Algorithm):
             each.agent: credit_metrics(
                 each.rollouts, each.batch, budgets, self._operators[each.agent].ids
             )
+            | each.critic_metrics()
             for each in credited
         }
         if list(found) == [DEFAULT_AGENT]:
@@ -362,21 +368,34 @@ class TextAlgorithm(Algorithm):
         self._log({"roles": {agent: played[agent] | found[agent] for agent in found}})
 
     def _with_replay(self, parts: dict[str, Rows]) -> dict[str, Rows]:
-        """Adds the rollouts that are due to be replayed; keeps the good ones of this iteration."""
+        """Adds the rollouts that are due to be replayed; keeps the good ones of this iteration.
+
+        Each role's among themselves; the roles that one policy acts for count alike.
+        """
         config, iteration = self.config, self.training_steps - 1
         if not config.replay_size:
             return parts
-        replayed = self._replay.take(iteration)
-        self._replay.keep(iteration, self.rollouts)
-        self._log({"replayed_rollouts": len(replayed)})
-        weight = replay_weight(iteration, config.replay_weight, config.replay_ramp)
         settings: Any = config
-        (module,) = config.module_ids
-        categories = self._operators[DEFAULT_AGENT].categories
-        none = StepBatch.from_rollouts([], categories)
-        rows = parts[module] if parts else make_rows([], none, config.aggregation, False)
-        rows = add_replayed(rows, replayed, weight, categories, settings)
-        return {module: rows} if len(rows) else {}
+        weight = replay_weight(iteration, config.replay_weight, config.replay_ramp)
+        learning = [r for r in self.rollouts if config.learns(r.agent_id, r.module_id)]
+        acting = Counter(module for _, module in {(r.agent_id, r.module_id) for r in learning})
+        parts, count = dict(parts), 0
+        for agent, rollouts in by_agent(learning).items():
+            categories = self._operators[agent].categories
+            none = make_rows([], StepBatch.from_rollouts([], categories), config.aggregation, False)
+            replayed = self._replay_of(agent).take(iteration)
+            self._replay_of(agent).keep(iteration, rollouts)
+            count += len(replayed)
+            for module, own in _by_module(replayed).items():
+                share = weight / max(acting[module], 1)
+                rows = parts.get(module, none)
+                parts[module] = add_replayed(rows, own, share, categories, settings)
+        self._log({"replayed_rollouts": count})
+        return {module: parts[module] for module in sorted(parts)}
+
+    def _replay_of(self, agent: str) -> Replay:
+        size, age = self.config.replay_size, self.config.replay_max_age
+        return self._replays.setdefault(agent, Replay(size, age))
 
     @property
     def gold_reads(self) -> tuple[str, ...]:

@@ -334,15 +334,10 @@ class TextAlgorithmConfig(AlgorithmConfig):
             if not any(self.learns(role, module) for role, module in pairs):
                 raise ValueError("every role is frozen: nothing would be learned")
         several = len(self.policies) > 1
-        if (roles or several) and not self.in_evaluation:
-            act = "a team plays" if roles else "several policies act"
-            for name, asked in (
-                ("critic", self.critic_kind),
-                ("replay_size", self.replay_size),
-                ("sharding", self.sharding != "none" and several),
-            ):
-                if asked:
-                    raise ValueError(f"{name} is set, and {act}, for which it is not built")
+        if several and self.sharding != "none" and not self.in_evaluation:
+            raise ValueError(
+                "sharding is not built for several policies: leave it out, or let one act for all"
+            )
 
     def parameters(self) -> dict[str, Any]:
         """The hyperparameters as they stand, by name."""

@@ -43,6 +43,7 @@ class RoleTransition(NamedTuple):
         accepted: Whether the environment carried the action out; of a message, whether something
             was said.
         observation: What the role sees afterwards.
+        info: What its ``info`` says then.
         context: Structural key of the state before the act.
         next_context: Structural key of the state at its next turn.
         facts: Facts of the action, or of the message (`MessageFacts`).
@@ -54,6 +55,7 @@ class RoleTransition(NamedTuple):
     parsed: bool
     accepted: bool
     observation: str
+    info: dict[str, Any]
     context: str
     next_context: str
     facts: Any
@@ -422,6 +424,7 @@ class TeamEnv(TextEnv):
             parsed=act.parsed,
             accepted=act.accepted,
             observation=self.observe(agent),
+            info=self.info_of(agent),
             context=act.context,
             next_context=self._context,
             facts=facts,
