@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.cli.test_inspect import played
+from tests.cli.test_inspect import played, played_by_team
 from trca.algorithms.credit import bind_credit
-from trca.algorithms.records import StepBatch, assign_advantages, to_json
+from trca.algorithms.records import StepBatch, assign_advantages, by_agent, to_json
 from trca.cli.run_folder import RunFolder
 from trca.envs import make
 from trca.tune_configs.files import read
@@ -34,4 +34,26 @@ def recorded_run(tmp_path_factory):
         assign_advantages(rollouts, rule(batch))
         lines = "".join(to_json(rollout) + "\n" for rollout in rollouts)
         (folder.rollouts(iteration) / "train.jsonl").write_text(lines)
+    return folder.path
+
+
+@pytest.fixture(scope="session")
+def recorded_team(tmp_path_factory):
+    """An iteration of two groups that a team played: the oracle wins, and is cut off unjudged."""
+    env = make("alfworld", team="alfworld_planner").unwrapped
+    settings = RunSettings.resolve(read("team"), "team")
+    folder = RunFolder.create(tmp_path_factory.mktemp("runs"), "run")
+    folder.write_config(settings.flat())
+    rule = bind_credit("trca", settings.parameters.model_dump())
+    rollouts = []
+    for group, task in enumerate(env.task_ids[:2]):
+        for whole in played_by_team(env, task):
+            whole.group = group
+            unseen = [replace(step, judgments=0 * step.judgments) for step in whole.steps]
+            rollouts += [whole, replace(whole, index=1, steps=unseen, won=False, truncated=True)]
+    for role, own in by_agent(rollouts).items():
+        batch = StepBatch.from_rollouts(own, env.operators[role].categories)
+        assign_advantages(own, rule(batch))
+    lines = "".join(to_json(rollout) + "\n" for rollout in rollouts)
+    (folder.rollouts(1) / "train.jsonl").write_text(lines)
     return folder.path

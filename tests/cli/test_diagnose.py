@@ -10,6 +10,7 @@ from tests.envs.retrieval.servers import http, replying
 from tests.served import served, taught
 from trca.algorithms.llm_judge import draw_transitions, transition_prompt
 from trca.algorithms.records import read_rollouts
+from trca.envs.teams.messages import message_judge
 from trca.policies.bpe import END, train_tokenizer
 
 
@@ -119,3 +120,19 @@ def test_a_real_server_labels(recorded_run, tmp_path, free_port):
     told = json.loads((tmp_path / "diagnosis.json").read_text())["judge"]
     assert told["labelled"] + told["unlabelled"] == 16
     assert told["labelled"] >= 8
+
+
+def test_each_role_of_a_team_has_a_study_of_its_own(recorded_team, tmp_path):
+    result = trca("diagnose", recorded_team, "--output", tmp_path)
+    assert result.exit_code == 0, result.output
+    studies = {
+        role: json.loads((tmp_path / f"diagnosis_{role}.json").read_text())["iteration 1"]
+        for role in ("planner", "executor")
+    }
+    for role, study in studies.items():
+        assert (study["rollouts"], study["groups"], study["failure_rate"]) == (4, 2, 0.5)
+        assert role in result.output.splitlines()
+        assert (tmp_path / f"diagnosis_{role}.png").stat().st_size > 1000
+    assert studies["planner"]["steps"] < studies["executor"]["steps"]
+    assert set(studies["planner"]["fired"]) == set(message_judge().library.ids)
+    assert studies["executor"]["fired"]["target_taken"] > 0

@@ -58,6 +58,50 @@ def played(env, task):
     return rollout
 
 
+def played_by_team(env, task):
+    """The records of an episode of the oracle, one of each role."""
+    observation, info = env.reset(options={"task": task})
+    rollouts = {
+        role: Rollout(task, info["split"], info["task_type"], 0, 0, 0) for role in env.agents
+    }
+    for role, rollout in rollouts.items():
+        rollout.agent_id, rollout.operators = role, env.operators[role].ids
+        rollout.instruction = env.instruction
+    taken, over, turn = {}, False, 0
+    while not over:
+        action = env.oracle_action()
+        taken[info["agent"]] = turn, observation, action
+        observation, _, terminated, truncated, info = env.step(action)
+        over, turn = terminated or truncated, turn + 1
+        for ended in info["closed"]:
+            number, before, action = taken.pop(ended.agent)
+            rollouts[ended.agent].turns.append(number)
+            rollouts[ended.agent].last_observation = ended.observation
+            rollouts[ended.agent].steps.append(
+                Step(
+                    NO_IDS,
+                    NO_IDS,
+                    NO_IDS.astype(bool),
+                    NO_IDS.astype(np.float32),
+                    before,
+                    "",
+                    action,
+                    ended.context,
+                    ended.next_context,
+                    ended.reward,
+                    ended.rubric["judgments"],
+                    parsed=ended.parsed,
+                    accepted=ended.accepted,
+                    foundational=ended.rubric["foundational"],
+                    breakthrough=ended.rubric["breakthrough"],
+                    facts=changed_facts(ended.facts),
+                )
+            )
+    for rollout in rollouts.values():
+        rollout.won = info["won"]
+    return list(rollouts.values())
+
+
 @pytest.fixture(params=["alfworld", "webshop", "searchqa"])
 def environment(request):
     return request.param

@@ -101,13 +101,27 @@ def test_a_person_searches_by_number_and_answers():
     assert "1 tasks: the oracle solves 1" in checked.output
 
 
+def test_the_roles_of_a_team_play_in_turns_and_each_act_has_its_judgments():
+    team = ("play", "--set", "team=alfworld_planner", "--task", "3")
+    result = trca(*team, "--policy", "oracle", "--why")
+    assert result.exit_code == 0
+    assert "success after" in result.output
+    parts = (" turns, reward", "planner's turn", "executor's turn", "heeded")
+    for part in (*parts, "target_taken: A target is picked up"):
+        assert part in result.output
+    told = trca(*team, stdin="go to desk 1\nlook\nquit\n").output
+    assert told.index("planner's turn") < told.index("planner: go to desk 1")
+    assert "left the game" in told
+    assert trca(*team, "--check").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["alfwurld"], "did you mean 'alfworld'"),
         (["webshop", "--games", "small"], "webshop has no argument 'games'"),
         (["webshop", "--set", "catalog=small"], "did you mean 'catalogue'"),
-        (["--set", "team=alfworld_planner"], "leave team out"),
+        (["--set", "team=alfworld_planer"], "did you mean 'alfworld_planner'"),
         (["webshop", "--split", "valid"], "unknown split"),
         (["--split", "valid"], "unknown split"),
         (["--games", "smal"], "did you mean 'small'"),

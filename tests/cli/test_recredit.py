@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.test_inspect import trca
 from trca.cli.run_folder import RunFolder
+from trca.envs.teams.messages import message_judge
 
 OWN = """
 def mine(batch, *, scale=1.0):
@@ -96,3 +97,18 @@ def test_rollouts_of_another_library_are_refused(recorded_run, tmp_path):
     result = trca("recredit", changed.path, "--credit=grpo")
     assert result.exit_code == 2
     assert "judged by another rubric library" in " ".join(result.output.split())
+
+
+def test_each_role_of_a_team_is_credited_by_itself(recorded_team, tmp_path):
+    path = tmp_path / "change.json"
+    result = trca("recredit", recorded_team, "--credit=trca", f"--output={path}")
+    assert result.exit_code == 0, result.output
+    roles = json.loads(path.read_text())["roles"]
+    assert list(roles) == ["planner", "executor"]
+    for role, told in roles.items():
+        assert f", {role}: {told['steps']} steps of 4 rollouts in 2 groups" in result.output
+        assert told["before"] == told["after"]
+        assert told["before"]["steps"] > 0.5
+    assert {o["operator"] for o in roles["planner"]["operators"]} == set(
+        message_judge().library.ids
+    )

@@ -7,7 +7,8 @@ import pytest
 from tests.algorithms.test_records import make_rollout, make_step
 from trca.algorithms.records import read_rollouts
 from trca.algorithms.rollout import Failure
-from trca.cli.rollout_files import judged, load_library, write_rollouts
+from trca.cli.rollout_files import agent_operators, judged, write_rollouts
+from trca.envs import make
 
 
 def test_an_iteration_without_a_rollout_leaves_its_reasons(tmp_path):
@@ -26,21 +27,31 @@ def test_an_iteration_without_a_rollout_leaves_its_reasons(tmp_path):
 
 
 def test_judged_rollouts_come_by_iteration_and_have_steps(tmp_path):
-    library = load_library("alfworld", {})
-    rollout = make_rollout([make_step()], operators=library.ids)
+    operators = agent_operators("alfworld", {})
+    (ids,) = [each.ids for each in operators.values()]
+    rollout = make_rollout([make_step()], operators=ids)
     write_rollouts(tmp_path / "a", [rollout, make_rollout()], decode=str)
-    [(iteration, read)] = judged({7: tmp_path / "a"}, library, "diagnose")
-    assert (iteration, len(read)) == (7, 1)
+    [(iteration, read)] = judged({7: tmp_path / "a"}, operators)
+    assert (iteration, [len(own) for own in read.values()]) == (7, [1])
 
 
-def test_a_team_is_refused_as_one_before_its_operators_are_compared(tmp_path):
+def test_the_operators_of_roles_are_those_that_judge_them():
+    env = make("alfworld", team="alfworld_planner").unwrapped
+    found = agent_operators("alfworld", {"team": "alfworld_planner"})
+    assert list(found) == list(env.agents)
+    for role, operators in found.items():
+        assert operators.ids == env.operators[role].ids
+        assert operators.categories.tolist() == env.operators[role].categories.tolist()
+
+
+def test_a_team_that_the_settings_have_not_is_refused(tmp_path):
     roles = [make_rollout([make_step()], agent_id=name) for name in ("scout", "worker")]
     write_rollouts(tmp_path / "a", roles, decode=str)
-    with pytest.raises(ValueError, match="diagnose reads the rollouts of one agent, not of scout"):
-        list(judged({1: tmp_path / "a"}, None, "diagnose"))
+    with pytest.raises(ValueError, match=r"rollouts of scout, .* set the team that played"):
+        list(judged({1: tmp_path / "a"}, agent_operators("alfworld", {})))
 
 
 def test_rollouts_of_another_library_are_refused_with_the_file(tmp_path):
     write_rollouts(tmp_path / "a", [make_rollout([make_step()])], decode=str)
     with pytest.raises(ValueError, match=r"a: judged by another .* name a, or put the library"):
-        list(judged({1: tmp_path / "a"}, None, "diagnose", "name a, or "))
+        list(judged({1: tmp_path / "a"}, agent_operators("alfworld", {}), "name a, or "))

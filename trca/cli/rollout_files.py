@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from trca.algorithms.records import Rollout
     from trca.algorithms.rollout import Failure
     from trca.cli.run_folder import RunFolder
+    from trca.envs.annotate import Operators
     from trca.rubric import RubricLibrary
 
 Decode = Callable[[Any], str]
@@ -98,32 +99,50 @@ def load_library(env: str, env_config: Mapping[str, Any]) -> RubricLibrary | Non
     return RubricLibrary.load(library) if library else None
 
 
+def agent_operators(env: str, env_config: Mapping[str, Any]) -> dict[str, Operators]:
+    """The rubric operators that judge each agent: the only one, or the roles of a team.
+
+    Raises:
+        ValueError: When there is no such environment or team, or the library is broken.
+    """
+    from trca.envs.annotate import NO_OPERATORS, Operators
+    from trca.envs.teams.env import role_operators
+    from trca.envs.teams.team import Team
+    from trca.envs.text_env import DEFAULT_AGENT
+
+    library = load_library(env, env_config)
+    if (team := env_config.get("team")) is not None:
+        return {n: role_operators(role, library) for n, role in Team.load(team).roles.items()}
+    alone = Operators(library.ids, library.categories) if library else NO_OPERATORS
+    return {DEFAULT_AGENT: alone}
+
+
 def judged(
-    paths: Mapping[int, Path],
-    library: RubricLibrary | None,
-    what: str,
-    mend: str = "",
-) -> Iterator[tuple[int, list[Rollout]]]:
-    """The rollouts of each iteration that have a step; the library has judged them.
+    paths: Mapping[int, Path], operators: Mapping[str, Operators], mend: str = ""
+) -> Iterator[tuple[int, dict[str, list[Rollout]]]]:
+    """The rollouts of each iteration that have a step, by agent; these operators judged them.
 
     Args:
         paths: Files by iteration.
-        library: None where nothing judges.
-        what: The command that reads them, for errors.
-        mend: What else to do about rollouts of another library, such as ``name a, or ``.
+        operators: Those of each agent.
+        mend: What else to do about rollouts of other settings, such as ``name a, or ``.
 
     Raises:
-        ValueError: For rollouts of a team, or that another library judged.
+        ValueError: For rollouts of another agent, or that another library judged.
     """
-    from trca.algorithms.records import read_rollouts, refuse_teams
+    from trca.algorithms.records import by_agent, read_rollouts
 
-    ids = library.ids if library else ()
     for iteration, path in paths.items():
-        rollouts = [rollout for rollout in read_rollouts(path) if rollout.steps]
-        refuse_teams(rollouts, what)
-        if any(rollout.operators != ids for rollout in rollouts):
-            raise ValueError(
-                f"{path}: judged by another rubric library than that of the settings:"
-                f" {mend}put the library back as it was"
-            )
+        rollouts = by_agent([rollout for rollout in read_rollouts(path) if rollout.steps])
+        for agent, own in rollouts.items():
+            if agent not in operators:
+                raise ValueError(
+                    f"{path}: rollouts of {agent}, and the settings have"
+                    f" {' and '.join(operators)}: {mend}set the team that played"
+                )
+            if any(rollout.operators != operators[agent].ids for rollout in own):
+                raise ValueError(
+                    f"{path}: judged by another rubric library than that of the settings:"
+                    f" {mend}put the library back as it was"
+                )
         yield iteration, rollouts

@@ -10,15 +10,17 @@ import typer
 from trca.cli.console import console, print_folded, refusing, use_one_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rich.table import Table
 
     from trca.algorithms.diagnosis import Diagnosis
     from trca.algorithms.llm_judge import Agreement
     from trca.algorithms.records import Rollout
-    from trca.rubric import RubricLibrary
+    from trca.envs.annotate import Operators
     from trca.tune_configs.settings import RunSettings
+
+    _Pairs = list[tuple[Rollout, object]]
 
 _REPLY_TOKENS: Final = 32
 _ROWS: Final = (
@@ -61,7 +63,8 @@ def diagnose(
 
     The paper's diagnostic study with the rubric's operators as judges: failure rate, groups without
     a success, and the share of useful transitions (Evidence, Execution, Validity) in failed
-    rollouts. Of a run the first and the last fifth of the iterations stand beside each other.
+    rollouts. Of a run the first and the last fifth of the iterations stand beside each other; each
+    role of a team has a study of its own.
 
     - `trca diagnose outputs/quickstart`
     - `trca evaluate tiny --split train --tasks 16 --seeds 8 --transcripts` samples 16 groups of 8,
@@ -71,15 +74,10 @@ def diagnose(
       was stopped
     """
     use_one_thread()
-    from dataclasses import asdict
-
-    from trca.algorithms.diagnosis import alarms
-    from trca.algorithms.diagnosis import diagnose as diagnose_rollouts
-    from trca.cli.curve import draw_diagnosis
-    from trca.cli.rollout_files import judged, load_library, recorded
+    from trca.cli.rollout_files import agent_operators, judged, recorded
     from trca.cli.run_folder import RunFolder
     from trca.common.chat_endpoint import EndpointError
-    from trca.common.files import write_json
+    from trca.envs.text_env import DEFAULT_AGENT
     from trca.tune_configs.files import ConfigError, read
     from trca.tune_configs.settings import RunSettings
 
@@ -100,37 +98,77 @@ def diagnose(
             settings = RunSettings.resolve(opened.read_config(), name, need_data=False)
             parts, mend, metrics = _fifths(recorded(opened)), "", opened.metrics()
             folder = output or opened.path
-        library = load_library(settings.run.env, settings.run.env_config)
-        if library is None:
+        operators = agent_operators(settings.run.env, settings.run.env_config)
+        if not any(each.ids for each in operators.values()):
             raise ConfigError(f"nothing judges {settings.run.env}: there is no rubric to ask")
-        found, everything = {}, list["Rollout"]()
-        for words, paths in parts.items():
-            rollouts, groups = list["Rollout"](), list[object]()
-            for iteration, played in judged(paths, library, "diagnose", mend):
-                rollouts += played
-                # The groups of a file are its tasks: iteration is 0.
-                groups += [(iteration, r.group) if iteration else r.task_id for r in played]
-            found[words] = diagnose_rollouts(rollouts, groups, library.categories)
-            everything += rollouts if judge else []
-        first, *_, last = [*found.values(), *found.values()]
-        categories = {o.id: o.category for o in library.operators}
-        wanted = [name for name, category in categories.items() if category != "invalidity"]
-        told = alarms(first, last, wanted, metrics)
+        played = {words: _by_agent(judged(p, operators, mend)) for words, p in parts.items()}
+        agents = [a for a in operators if all(own.get(a) for own in played.values())]
+        if not agents:
+            raise ValueError("no rollout with a step is recorded")
         folder.mkdir(parents=True, exist_ok=True)
-        data = {words: asdict(each) for words, each in found.items()} | {"alarms": told}
-        agreed = None
-        if judge and base_url:
-            agreed = _ask(everything, library, judge, base_url, transitions, folder)
-            data["judge"] = {"model": judge, **asdict(agreed)}
-        write_json(folder / "diagnosis.json", data)
-        draw_diagnosis(found, categories, folder / "diagnosis.png", _title(run, settings))
+        for agent in agents:
+            own = {words: pairs[agent] for words, pairs in played.items()}
+            agreed = None
+            if judge and base_url:
+                agreed = _ask(own, operators[agent], judge, base_url, transitions, folder)
+            role = "" if agent == DEFAULT_AGENT else agent
+            title = _title(run, settings) + (f", {role}" if role else "")
+            _study(own, operators[agent], metrics, folder, title, role, judge or "", agreed)
+
+
+def _study(
+    played: Mapping[str, _Pairs],
+    operators: Operators,
+    metrics: Sequence[Mapping[str, Any]],
+    folder: Path,
+    title: str,
+    role: str,
+    model: str,
+    agreed: Agreement | None,
+) -> None:
+    """Writes and prints the study of an agent.
+
+    Args:
+        played: Its rollouts by part of the run.
+        operators: What judged them.
+        metrics: The run's metrics.
+        folder: Where files go.
+        title: Of the figure.
+        role: The agent's role; blank without a team.
+        model: The model that labelled transitions; blank for none.
+        agreed: How it agrees with the operators.
+    """
+    from dataclasses import asdict
+
+    from trca.algorithms.diagnosis import alarms, diagnose
+    from trca.cli.curve import draw_diagnosis
+    from trca.common.files import write_json
+    from trca.rubric import CATEGORIES
+
+    found = {}
+    for words, pairs in played.items():
+        rollouts, groups = zip(*pairs, strict=True)
+        found[words] = diagnose(rollouts, groups, operators.categories)
+    kinds = [CATEGORIES[category] for category in operators.categories.tolist()]
+    categories = dict(zip(operators.ids, kinds, strict=True))
+    wanted = [name for name, category in categories.items() if category != "invalidity"]
+    first, *_, last = [*found.values(), *found.values()]
+    told = alarms(first, last, wanted, metrics)
+    name = f"diagnosis_{role}" if role else "diagnosis"
+    data = {words: asdict(each) for words, each in found.items()} | {"alarms": told}
+    if agreed:
+        data["judge"] = {"model": model, **asdict(agreed)}
+    write_json(folder / f"{name}.json", data)
+    draw_diagnosis(found, categories, folder / f"{name}.png", title)
+    if role:
+        console.print(role, style="bold", markup=False)
     _print(found, categories)
     if agreed:
-        _print_agreement(agreed, judge or "")
+        _print_agreement(agreed, model)
     for each in told:
         console.print("! ", style="bold red", end="")
         print_folded(each, indent=0, hanging=2)
-    console.print(f"Written to {folder}: diagnosis.json, diagnosis.png", markup=False)
+    console.print(f"Written to {folder}: {name}.json, {name}.png", markup=False)
 
 
 def _title(run: str, settings: RunSettings) -> str:
@@ -138,6 +176,19 @@ def _title(run: str, settings: RunSettings) -> str:
     games = settings.run.env_config.get("games")
     name = Path(run).name + (f", games={games}" if games else "")
     return f"{name}: {settings.run.algorithm} on {settings.run.env}"
+
+
+def _by_agent(
+    iterations: Iterable[tuple[int, Mapping[str, Sequence[Rollout]]]],
+) -> dict[str, _Pairs]:
+    """Each agent's rollouts with what tells their groups: in a file, iteration 0, the task."""
+    found: dict[str, _Pairs] = {}
+    for iteration, played in iterations:
+        for agent, rollouts in played.items():
+            found.setdefault(agent, []).extend(
+                (r, (iteration, r.group) if iteration else r.task_id) for r in rollouts
+            )
+    return found
 
 
 def _fifths(paths: dict[int, Path]) -> dict[str, dict[int, Path]]:
@@ -154,8 +205,8 @@ def _fifths(paths: dict[int, Path]) -> dict[str, dict[int, Path]]:
 
 
 def _ask(
-    rollouts: Sequence[Rollout],
-    library: RubricLibrary,
+    played: Mapping[str, _Pairs],
+    operators: Operators,
     model: str,
     url: str,
     number: int,
@@ -173,7 +224,7 @@ def _ask(
     from trca.common.chat_endpoint import ChatEndpoint
     from trca.common.progress import progress_bar
 
-    drawn = draw_transitions(rollouts, number)
+    drawn = draw_transitions([r for pairs in played.values() for r, _ in pairs], number)
     if not drawn:
         raise ValueError("no rollout failed: there is no transition to label")
     form = {"name": "label", "strict": True, "schema": SCHEMA}
@@ -190,7 +241,7 @@ def _ask(
             model,
             lambda done: report("labelled", done, len(drawn)),
         )
-    return agreement(operator_labels(drawn, library.categories), labels)
+    return agreement(operator_labels(drawn, operators.categories), labels)
 
 
 def _print_agreement(agreed: Agreement, model: str) -> None:

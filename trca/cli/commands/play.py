@@ -22,6 +22,8 @@ from trca.cli.steps import (
 if TYPE_CHECKING:
     import gymnasium
 
+    from trca.envs.text_env import RubricInfo
+
     Env = gymnasium.Env[str, str]
 
 
@@ -70,6 +72,7 @@ def play(
     - `trca play --policy oracle --task 3 --why` shows the oracle, and why operators fire
     - `trca play webshop --set observation_mode=text_rich`
     - `trca play searchqa --set questions=medium`
+    - `trca play --set team=alfworld_planner` lets you play all roles of a team in turns
     - `trca play --check --games medium` checks that every task can be solved and that episodes
       repeat exactly, and shows which operators fire
     """
@@ -96,10 +99,6 @@ def _make(environment: str, given: Mapping[str, Any]) -> Env:
             raise ValueError(
                 f"{environment} has no argument {argument!r}: {nearest(argument, known)}"
             )
-    if given.get("team") is not None:
-        raise ValueError(
-            "trca play is for one agent: leave team out (docs/teams.md plays a team in Python)"
-        )
     return make(environment, **{"split": default_split(environment), **given})
 
 
@@ -115,6 +114,7 @@ def _task_id(env: Env, task: str | None) -> str | None:
 def _episode(env: Env, policy: Policy, task: str | None, seed: int, why: bool) -> None:
     observation, info = env.reset(seed=seed, options={"task": task} if task else None)
     print_task(info["task_id"], info["task_type"])
+    _print_turn(info)
     print_observation(observation)
     choose = _chooser(env, policy, seed)
     total, over, steps = 0.0, False, 0
@@ -127,15 +127,47 @@ def _episode(env: Env, policy: Policy, task: str | None, seed: int, why: bool) -
             print_action(action)
         observation, reward, terminated, truncated, info = env.step(action)
         total, over, steps = total + float(reward), terminated or truncated, steps + 1
-        print_observation(observation)
-        rubric = info.get("rubric")
-        if rubric is None:
+        if "agent" not in info:
+            print_observation(observation)
+            _print_rubric(env, info.get("rubric"), info.get("facts"), why)
             continue
-        print_judgments(rubric["fired"], rubric["foundational"], rubric["breakthrough"])
-        if why:
-            judge, adapter = map(env.get_wrapper_attr, ("judge", "adapter"))
-            print_reasons(judge.explain(adapter.binding, info["facts"]), judge.library)
-    print_end(bool(info["won"]), steps, total)
+        for ended in info["closed"]:
+            console.print(f"  {ended.agent}:", style="magenta", markup=False)
+            _print_rubric(env.unwrapped.inner, ended.rubric, ended.facts, why)  # type: ignore[attr-defined]
+        if not over:
+            _print_turn(info)
+            print_observation(observation)
+    print_end(bool(info["won"]), steps, total, "turns" if "agent" in info else "steps")
+
+
+def _print_turn(info: Mapping[str, Any]) -> None:
+    """Prints which role of a team is next."""
+    if "agent" in info:
+        console.print(f"\n{info['agent']}'s turn", style="blue", markup=False)
+
+
+def _print_rubric(env: Env, rubric: RubricInfo | None, facts: Any, why: bool) -> None:
+    """Prints what fired on an act, and why.
+
+    Args:
+        env: The environment that was acted in.
+        rubric: What the library says of it; None where nothing judges it.
+        facts: Of the action, or of a message.
+        why: Whether to say why.
+    """
+    from trca.envs.teams.messages import MessageFacts, message_judge
+
+    if rubric is None:
+        return
+    print_judgments(rubric["fired"], rubric["foundational"], rubric["breakthrough"])
+    if not why:
+        return
+    if isinstance(facts, MessageFacts):
+        judge, binding = message_judge(), None
+    else:
+        judge, adapter = map(env.get_wrapper_attr, ("judge", "adapter"))
+        binding = adapter.binding
+    print_reasons(judge.explain(binding, facts), judge.library)
 
 
 def _chooser(env: Env, policy: Policy, seed: int) -> Callable[[Mapping[str, Any]], str | None]:

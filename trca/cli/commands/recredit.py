@@ -40,7 +40,8 @@ def recredit(
     """Credit a run's rollouts again: what another rule, or another lambda, would have taught.
 
     Compares the advantages that the run learned from with those of the rule you name, step by step:
-    signs, ranks, groups without a signal, and what changes for each rubric operator.
+    signs, ranks, groups without a signal, and what changes for each rubric operator. The roles of a
+    team are credited each by itself.
 
     - `trca recredit outputs/quickstart --credit gigpo`
     - `trca recredit outputs/quickstart --set lambda_=0.5`
@@ -53,10 +54,10 @@ def recredit(
     from trca.algorithms.credit import bind_credit
     from trca.algorithms.recredit import change
     from trca.algorithms.recredit import recredit as credit_again
-    from trca.cli.rollout_files import judged, load_library, recorded
+    from trca.cli.rollout_files import agent_operators, judged, recorded
     from trca.cli.run_folder import RunFolder
     from trca.common.files import write_json
-    from trca.envs.annotate import NO_OPERATORS
+    from trca.envs.text_env import DEFAULT_AGENT
     from trca.tune_configs.files import ConfigError, assignments
     from trca.tune_configs.settings import RunSettings
 
@@ -68,22 +69,26 @@ def recredit(
         was = RunSettings.resolve(config, source, need_data=False)
         now = _settings(config, credit, assignments(set_ or []))
         paths = recorded(folder, iterations=iteration)
-        library = load_library(was.run.env, was.run.env_config)
         rule = bind_credit(now.parameters.credit, now.parameters.model_dump())
-        played = (rollouts for _, rollouts in judged(paths, library, "recredit"))
-        judges = library or NO_OPERATORS
-        found, count = credit_again(played, rule, judges.categories)
-        told = change(found, count, judges.ids)
+        told = {}
+        operators = agent_operators(was.run.env, was.run.env_config)
+        for agent, judges in operators.items():
+            played = (own[agent] for _, own in judged(paths, operators) if agent in own)
+            found, count = credit_again(played, rule, judges.categories)
+            told[agent] = change(found, count, judges.ids)
     about = {
         "run": str(folder.path),
         "iterations": list(paths),
         "credit": [was.parameters.credit, now.parameters.credit],
         "set": dict(assignments(set_ or [])),
     }
-    _print(told, about)
+    alone = told.get(DEFAULT_AGENT)
+    for agent, of_agent in told.items():
+        _print(of_agent, about, "" if alone else f", {agent}")
     if output:
+        roles = {"roles": {agent: asdict(of_agent) for agent, of_agent in told.items()}}
         with refusing(OSError):
-            write_json(output, {**about, **asdict(told)})
+            write_json(output, {**about, **(asdict(alone) if alone else roles)})
         console.print(f"Written to {output}", markup=False)
 
 
@@ -107,7 +112,7 @@ def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any])
     return RunSettings.resolve(assign(config, given), "--set", need_data=False)
 
 
-def _print(told: Change, about: dict[str, Any]) -> None:
+def _print(told: Change, about: dict[str, Any], whose: str) -> None:
     from rich.text import Text
 
     from trca.algorithms.recredit import SIGNS
@@ -123,7 +128,7 @@ def _print(told: Change, about: dict[str, Any]) -> None:
     changed = "".join(f" {key}={value}" for key, value in about["set"].items())
     console.print(
         Text(
-            f"{about['run']}: {told.steps:,} steps of {told.rollouts:,} rollouts in"
+            f"{about['run']}{whose}: {told.steps:,} steps of {told.rollouts:,} rollouts in"
             f" {told.groups:,} groups, iterations {_ranges(about['iterations'])}",
             style="bold",
         )

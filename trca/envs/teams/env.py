@@ -26,7 +26,7 @@ from trca.envs.panel import Panel
 from trca.envs.teams.messages import Message, clean, message_judge, names_in
 from trca.envs.teams.team import TELL, Role, Team
 from trca.envs.text_env import BLANK, RubricInfo, TextEnv
-from trca.rubric import Budgets, EpisodeRewards
+from trca.rubric import Budgets, EpisodeRewards, RubricLibrary
 from trca.rubric.rewards import DEFAULT_LAMBDA
 
 _NOT_ALLOWED: Final = "not allowed"
@@ -60,6 +60,21 @@ class RoleTransition(NamedTuple):
     next_context: str
     facts: Any
     rubric: RubricInfo | None
+
+
+def role_operators(role: Role, library: RubricLibrary | None) -> Operators:
+    """The operators that judge a role: of the libraries of its actions and of messages.
+
+    Args:
+        role: The role.
+        library: That of the environment; None where nothing judges its actions.
+    """
+    libraries = [library] if library is not None and role.acts else []
+    if role.speaks:
+        libraries.append(message_judge().library)
+    ids = tuple(name for each in libraries for name in each.ids)
+    categories = [each.categories for each in libraries]
+    return Operators(ids, np.concatenate([np.empty(0, np.int8), *categories]))
 
 
 class TeamEnv(TextEnv):
@@ -111,7 +126,10 @@ class TeamEnv(TextEnv):
         )
         self.idle_actions = text_env.idle_actions  # type: ignore[misc]
         self._message_judge = message_judge() if self._speakers() else None
-        self.operators = {name: self._operators(role) for name, role in self.team.roles.items()}
+        library = env.judge.library if isinstance(env, RubricAnnotation) else None
+        self.operators = {
+            name: role_operators(role, library) for name, role in self.team.roles.items()
+        }
         self.reward_by(budgets, lambda_)
         self._order = tuple(self.team.roles)
         self._open: dict[str, _Open] = {}
@@ -299,16 +317,6 @@ class TeamEnv(TextEnv):
 
     def _speakers(self) -> list[str]:
         return [name for name, role in self.team.roles.items() if role.speaks]
-
-    def _operators(self, role: Role) -> Operators:
-        judges: list[Any] = []
-        if role.acts and isinstance(self.inner, RubricAnnotation):
-            judges.append(self.inner.judge)
-        if role.speaks:
-            judges.append(self._message_judge)
-        ids = tuple(name for judge in judges for name in judge.library.ids)
-        categories = [judge.library.categories for judge in judges]
-        return Operators(ids, np.concatenate([np.empty(0, np.int8), *categories]))
 
     def _sent(self, action: str) -> str:
         """What the environment is sent in place of an action; blank for a message."""
