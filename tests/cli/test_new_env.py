@@ -55,7 +55,7 @@ def test_its_configs_are_whole(package):
     settings = RunSettings.resolve(read(package / "train.yaml"), "train.yaml")
     assert settings.run.env == f"{package}/tower_of_ice/env.py:TowerOfIce"
     sweep = SweepSettings.resolve(read(str(package / "sweep.yaml")), "sweep", need_data=False)
-    assert len(sweep.points()) == 2
+    assert len(sweep.every_point()) == 2
 
 
 @pytest.mark.slow

@@ -316,7 +316,7 @@ def test_every_point_is_run_on_every_panel_and_its_runs_are_pooled(tmp_path):
     games = [{"env_config.games": f"small-{k}"} for k in (7, 8)]
     settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1], "panels": games}, "mine")
     trials = make_trials(settings, RunFolder.create(tmp_path, "sweep"))
-    assert len(trials) == len(settings.points()) * settings.repeats == 8
+    assert len(trials) == len(settings.every_point()) * settings.repeats == 8
     assert trials[2].label == "algorithm=TRCA  env_config.games=small-8  seed=0"
     assert trials[2].run.name == "003_algorithm-TRCA_games-small-8_seed-0"
     assert [t.run.read_config()["env_config"]["games"] for t in trials[:4]] == [
@@ -387,7 +387,7 @@ def test_a_wrong_sweep_is_refused_before_anything_is_made(sweep, tmp_path):
 def test_what_one_algorithm_alone_has_is_left_out_of_another_s_trials():
     changed = {**SWEEP, "set": {**SWEEP["set"], "lambda_": 0.5}}
     settings = SweepSettings.resolve(changed, "mine")
-    trca, grpo = (settings.trial(point, 0) for point in settings.points())
+    trca, grpo = (settings.trial(point, 0) for point in settings.every_point())
     assert trca.flat()["lambda_"] == 0.5
     assert grpo.run.algorithm == "GRPO"
     assert "lambda_" not in grpo.flat()

@@ -263,7 +263,7 @@ def test_a_kill_between_a_decision_and_its_trial_is_mended(tmp_path):
         ({"search": "optunna"}, "unknown key 'search.optunna': did you mean 'optuna'"),
         ({"search": {"optuna": {"startup": 3}}}, "did you mean 'startup_points'"),
         ({"search": {"optuna": {"startup_points": 0}}}, "startup_points is 0"),
-        ({"grid": {"lambda_": [0.2, 0.8]}}, "Optuna chooses the points, so write `sample"),
+        ({"grid": {"lambda_": [0.2, 0.8]}}, "Optuna chooses them, so write `sample"),
         ({"samples": 1}, "samples is 1"),
         ({"sample": {"lr": {"qloguniform": [1e-4, 1, 1e-4]}}}, "Optuna has no qloguniform"),
         ({"metric": "sucess_rate"}, "metric is 'sucess_rate': did you mean 'success_rate'"),

@@ -23,7 +23,7 @@ def test_every_shipped_run_resolves(name):
 @pytest.mark.parametrize("name", [name for name in shipped() if name.startswith("sweeps/")])
 def test_every_shipped_sweep_resolves(name):
     sweep = SweepSettings.resolve(read(name), name)
-    assert len(sweep.points()) * sweep.repeats > 1
+    assert len(sweep.every_point()) * sweep.repeats > 1
 
 
 def test_the_papers_preset_has_the_papers_table():
@@ -174,8 +174,8 @@ def test_drawn_points_are_the_same_every_time_and_within_bounds():
         "samples": 20,
         "seeds": [0],
     }
-    points = SweepSettings.resolve(sweep, "mine").points()
-    assert points == SweepSettings.resolve(sweep, "mine").points()
+    points = SweepSettings.resolve(sweep, "mine").every_point()
+    assert points == SweepSettings.resolve(sweep, "mine").every_point()
     assert [p["lambda_"] for p in points] == [0.2] * 20 + [0.8] * 20
     rates = [p["lr"] for p in points]
     assert len(set(rates)) > 35
@@ -183,6 +183,35 @@ def test_drawn_points_are_the_same_every_time_and_within_bounds():
     assert 0.3 < sum(rate < 10**-3.5 for rate in rates) / 40 < 0.7  # even in the logarithm
     assert {p["group_size"] for p in points} == {4, 8}
     assert {type(p["tasks_per_iteration"]) for p in points} == {int}
+
+
+RATES = [{"algorithm": "TRCA", "lr": 4e-4}, {"algorithm": "GRPO", "lr": 2e-4}]
+
+
+def test_settings_of_a_listed_point_go_together_and_each_point_has_the_whole_grid():
+    given = {"base": "quickstart", "points": RATES, "grid": {"group_size": [4, 8]}, "seeds": [0]}
+    sweep = SweepSettings.resolve(given, "mine")
+    trials = [sweep.trial(point, 0).flat() for point in sweep.every_point()]
+    assert [(t["algorithm"], t["lr"], t["group_size"]) for t in trials] == [
+        ("TRCA", 4e-4, 4),
+        ("TRCA", 4e-4, 8),
+        ("GRPO", 2e-4, 4),
+        ("GRPO", 2e-4, 8),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"points": [*RATES, {"algorithm": "RLOO"}]}, "lr is in some and not in others"),
+        ({"points": RATES, "grid": {"lr": [1e-4]}}, "lr is in points and in grid"),
+        ({"points": RATES, "search": "optuna", "samples": 4}, "there are points or a grid"),
+        ({"points": []}, "points"),
+    ],
+)
+def test_points_that_override_or_lack_a_setting_are_refused(parts, message):
+    with pytest.raises(ConfigError, match=message):
+        SweepSettings.resolve({"base": "quickstart", "seeds": [0], **parts}, "mine")
 
 
 def test_a_drawn_value_runs_as_it_was_drawn():
@@ -196,7 +225,7 @@ def test_a_drawn_value_runs_as_it_was_drawn():
         "samples": 9,
         "seeds": [0],
     }
-    points = SweepSettings.resolve(sweep, "mine").points()
+    points = SweepSettings.resolve(sweep, "mine").every_point()
     assert {point["gamma"] for point in points} == {0.9999}
     assert all(0.99985 <= point["lambda_"] <= 0.99995 for point in points)
     assert all(point["max_prompt_tokens"] % 8 == 0 for point in points)
@@ -212,7 +241,7 @@ def test_a_drawn_value_runs_as_it_was_drawn():
         ({"lr": {"uniform": [1, 2], "choice": [1]}}, "sample.lr"),
         ({"lamda_": {"uniform": [0, 1]}}, "did you mean 'lambda_'"),
         ({"lambda_": {"uniform": [2, 3]}}, "lambda_ is 2"),
-        ({}, "give grid or sample"),
+        ({}, "give points, grid or sample"),
     ],
 )
 def test_distributions_are_checked_before_a_sweep_runs(sample, message):

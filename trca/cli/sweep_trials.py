@@ -125,7 +125,7 @@ def begin(sweep: SweepSettings, folder: RunFolder) -> None:
 
 def make_trials(sweep: SweepSettings, folder: RunFolder) -> list[Trial]:
     """Makes the run folder of every trial of a sweep without a search."""
-    make_points(sweep, folder, sweep.points(), first=0)
+    make_points(sweep, folder, sweep.every_point(), first=0)
     return read_trials(folder)
 
 

@@ -301,7 +301,7 @@ def _start(trial: Trial) -> subprocess.Popen[bytes]:
 
 def most_cpus(sweep: SweepSettings) -> float:
     """The most CPUs that a trial asks Ray for."""
-    trials = (sweep.trial(point, sweep.seeds[0]) for point in sweep.points())
+    trials = (sweep.trial(point, sweep.seeds[0]) for point in sweep.every_point())
     return max(trial.run.resources()[0] for trial in trials)
 
 

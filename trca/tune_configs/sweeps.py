@@ -1,19 +1,24 @@
-"""`SweepSettings`: a grid of settings over one config, with seeds and panels, as a file says it.
+"""`SweepSettings`: points and a grid of settings over one config, with seeds and panels.
 
-base: quickstart          the config every trial starts from
-set: {iterations: 12}     what is changed in all of them
-grid: {lambda_: [0.2, 0.8]}
-sample:                   drawn for each of ``samples`` points of every point of the grid
-  lr: {loguniform: [1e-4, 1e-3]}
-samples: 8
-search: optuna            chooses the ``samples`` points by the results before; then no grid
-scheduler: asha           stops the trials early that are behind the others
-metric: success_rate      what both read
-seeds: [0, 1, 2]
-panels:                   tasks that every point is run on with every seed
-  - {env_config.games: small-31}
-  - {env_config.games: small-32}
-side_by_side: 2           trials at a time
+::
+
+    base: quickstart          the config every trial starts from
+    set: {iterations: 12}     what is changed in all of them
+    points:                   settings that go together, each with the whole grid
+      - {algorithm: TRCA, lr: 4e-4}
+      - {algorithm: GRPO, lr: 2e-4}
+    grid: {group_size: [4, 8]}
+    sample:                   drawn for each of ``samples`` points of every point of the grid
+      gamma: {uniform: [0.9, 1.0]}
+    samples: 8
+    search: optuna            chooses the ``samples`` points by the results before; then no grid
+    scheduler: asha           stops the trials early that are behind the others
+    metric: success_rate      what both read
+    seeds: [0, 1, 2]
+    panels:                   tasks that every point is run on with every seed
+      - {env_config.games: small-31}
+      - {env_config.games: small-32}
+    side_by_side: 2           trials at a time
 """
 
 from __future__ import annotations
@@ -90,6 +95,11 @@ class SweepSettings(_Part):
         description="Config every trial starts from: a name, a path or the settings themselves."
     )
     set: dict[str, Any] = Field(default_factory=dict, description="Changed in every trial.")
+    points: Annotated[list[dict[str, Any]], Field(min_length=1)] = Field(
+        default_factory=lambda: [dict[str, Any]()],
+        description="Settings that go together, such as an algorithm and its learning rate; each is"
+        " run with the whole grid.",
+    )
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default_factory=dict,
         description="Settings and the values each takes; all combinations are run.",
@@ -134,11 +144,11 @@ class SweepSettings(_Part):
             detail = error.errors(include_url=False)[0]
             name = ".".join(map(str, detail["loc"]))
             raise ConfigError(f"{source}: {name} is {detail['input']!r}: {detail['msg']}") from None
-        if not (sweep.grid or sweep.sample):
-            raise ConfigError(f"{source}: give grid or sample, or both: else it is a single run")
+        if not (sweep.grid or sweep.sample or any(sweep.points)):
+            raise ConfigError(f"{source}: give points, grid or sample: else it is a single run")
         if problem := sweep._key_problem():
             raise ConfigError(f"{source}: {problem}")
-        points = sweep.points()
+        points = sweep.every_point()
         trials = [sweep.trial(point, sweep.seeds[0], source, need_data) for point in points]
         for panel in sweep.panels[1:]:
             sweep.trial({**points[0], **panel}, sweep.seeds[0], source, need_data)
@@ -150,6 +160,7 @@ class SweepSettings(_Part):
         """What would be overridden without a word; blank where nothing is."""
         parts = {
             "set": self.set.keys(),
+            "points": {key for point in self.points for key in point},
             "grid": self.grid.keys(),
             "sample": self.sample.keys(),
             "panels": {key for panel in self.panels for key in panel},
@@ -157,6 +168,9 @@ class SweepSettings(_Part):
         for (one, keys), (other, others) in itertools.combinations(parts.items(), 2):
             for key in sorted(keys & others):
                 return f"{key} is in {one} and in {other}: leave it in one"
+        for point in self.points[1:]:
+            if odd := sorted(point.keys() ^ self.points[0].keys()):
+                return f"points: {odd[0]} is in some and not in others: give it in each"
         for name, keys in parts.items():
             if "seed" in keys:
                 return f"seed is in {name}: give seeds"
@@ -170,9 +184,9 @@ class SweepSettings(_Part):
             return [f"metric is {self.metric!r}: {nearest(self.metric, METRICS)}"]
         if self.search is None:
             return []
-        if self.grid:
+        if self.grid or any(self.points):
             return [
-                "search is optuna and there is a grid: Optuna chooses the points, so write"
+                "search is optuna and there are points or a grid: Optuna chooses them, so write"
                 " `sample: {name: {choice: [...]}}` in place of `grid: {name: [...]}`"
             ]
         drawn = [key for key, space in self.sample.items() if "qloguniform" in space]
@@ -222,8 +236,8 @@ class SweepSettings(_Part):
         """
         return {key: _distribution(key, space) for key, space in self.sample.items()}
 
-    def points(self) -> list[dict[str, Any]]:
-        """The points: the last setting of the grid runs fastest, but for the draws.
+    def every_point(self) -> list[dict[str, Any]]:
+        """All points: the last setting of the grid runs fastest, but for the draws.
 
         The draws are the same every time. With a search they stand in for the points to come.
 
@@ -231,7 +245,8 @@ class SweepSettings(_Part):
             ConfigError: For a distribution that Ray Tune does not have, or wrong arguments.
         """
         found = [
-            dict(zip(self.grid, values, strict=True))
+            {**point, **dict(zip(self.grid, values, strict=True))}
+            for point in self.points
             for values in itertools.product(*self.grid.values())
         ]
         if not self.sample:

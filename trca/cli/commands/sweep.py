@@ -133,9 +133,9 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
     from trca.tune_configs.files import ConfigError
 
     settings = [
-        sweep.trial(point, sweep.seeds[0], need_data=not dry_run) for point in sweep.points()
+        sweep.trial(point, sweep.seeds[0], need_data=not dry_run) for point in sweep.every_point()
     ]
-    points = [joined(words) for words in point_words(sweep.points())]
+    points = [joined(words) for words in point_words(sweep.every_point())]
     for point, each in zip(points, settings, strict=True):
         wrong = setting_problems(each)
         if not dry_run:
