@@ -14,6 +14,7 @@ from trca.algorithms.text_learner import TextLearner
 from trca.cli import app
 from trca.cli.memory import Shape, engine, host, learner, row_cache_bytes
 from trca.cli.plan import GPUs, mends, place, problems
+from trca.envs.text_space import AnyText
 from trca.policies.engines.row_cache import RowCache
 from trca.policies.models import load_model
 from trca.tune_configs.files import shipped
@@ -130,6 +131,40 @@ def test_what_a_critic_holds_is_what_the_plan_counts(settings):
     with saved_for_backward(module) as alive:
         module.values(input_ids=torch.zeros((4, 128), dtype=torch.int64), row=place, position=place)
     assert 0 < sum(alive.values()) < sum(needs.computing.values())
+
+
+@pytest.mark.parametrize("lora", [0, 4])
+@pytest.mark.parametrize("policies", ["own", {"planner": "p", "executor": "e"}])
+def test_every_policy_of_a_team_is_counted_and_a_shared_base_once(lora, policies):
+    settings = settings_of(
+        env_config={"games": "small", "team": "alfworld_planner"}, role_policies=policies,
+        algorithm="TurnPPO", critic="trunk", model=SHRUNK, lora_rank=lora, kl_coeff=0.1,
+    )  # fmt: skip
+    config = settings.algorithm_config()
+    config.validate()
+    spaces = {module: (AnyText(), AnyText()) for module in config.policies}
+    own = config.build_learner(spaces=spaces)
+    own.build()
+    assert len(own.module.keys()) == 2
+    tensors = {p.data_ptr(): p for module in own.module.values() for p in module.parameters()}
+    critics = {p.data_ptr() for module in own.module.values() for p in module.critic_parameters()}
+    trained = sum(t.nbytes for k, t in tensors.items() if t.requires_grad and k not in critics)
+    held = learner(settings, Shape.of(settings)).held
+    assert held["weights, trained"] == near(trained)
+    assert held["critic, with gradients and AdamW state"] == 4 * sum(
+        tensors[place].nbytes for place in critics
+    )
+    frozen = sum(t.nbytes for t in tensors.values() if not t.requires_grad)
+    assert held["weights, frozen" if lora else "reference, frozen"] == near(frozen)
+    alone = settings_of(model=SHRUNK, lora_rank=lora)
+    one, both = (engine(each, Shape.of(each)).held["weights"] for each in (alone, settings))
+    adapters = held["weights, trained"] if lora else 0
+    assert both == (near(one + adapters / 2) if lora else 2 * one)
+    served = settings_of(
+        env_config={"games": "small", "team": "alfworld_planner"}, role_policies=policies,
+        model=SHRUNK, lora_rank=lora, engine="vllm",
+    )  # fmt: skip
+    assert engine(served, Shape.of(served)).held["weights"] == 2 * one
 
 
 def test_the_keys_and_values_of_an_engine_are_those_that_the_plan_counts():

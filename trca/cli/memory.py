@@ -7,9 +7,11 @@
     engine(settings, shape).total       # bytes of each env runner's engine
 
 What is trained takes 16 bytes a parameter (weights, gradients and AdamW's two moments in float32),
-what is frozen 2 or 4. Activations were counted once: the tensors that are alive after the real
-forward pass of two and of four layers of Qwen2.5-1.5B, which these formulas meet within 3%. A
-critic's passes come after the policy's and have no logits: its activations add nothing.
+what is frozen 2 or 4. Each policy of a team holds all of it, but for a frozen model below adapters,
+which only vLLM holds more than once; one of them computes at a time. Activations were counted once:
+the tensors that are alive after the real forward pass of two and of four layers of Qwen2.5-1.5B,
+which these formulas meet within 3%. A critic's passes come after the policy's and have no logits:
+its activations add nothing.
 """
 
 from __future__ import annotations
@@ -144,18 +146,18 @@ def learner(settings: RunSettings, shape: Shape) -> Needs:
 
     parameters, shares = settings.parameters, _shares(settings)
     lora, size = parameters.lora_rank, shape.size
-    trained = shape.trained(lora)
+    trained, policies = shape.trained(lora), _policies(settings)
     held = {
-        "weights, trained": trained * 4 / shares,
-        "gradients": trained * 4 / shares,
-        "AdamW state": trained * 8 / shares,
+        "weights, trained": policies * trained * 4 / shares,
+        "gradients": policies * trained * 4 / shares,
+        "AdamW state": policies * trained * 8 / shares,
     }
     if lora:
         held["weights, frozen"] = shape.parameters * size / shares
     elif parameters.kl_coeff > 0 or parameters.kl_coeff_format > 0:
-        held["reference, frozen"] = shape.parameters * size / shares
+        held["reference, frozen"] = policies * shape.parameters * size / shares
     if critic := _critic_parameters(settings, shape):
-        held["critic, with gradients and AdamW state"] = critic * 16
+        held["critic, with gradients and AdamW state"] = policies * critic * 16
     if settings.run.num_learners > 1 and shares == 1:
         held["gradient buckets"] = min(BUCKET_BYTES, trained * 4)
     mixed = shape.dtype == "bfloat16"
@@ -185,7 +187,7 @@ def learner(settings: RunSettings, shape: Shape) -> Needs:
 
 
 def engine(settings: RunSettings, shape: Shape, gpu_bytes: float | None = None) -> Needs:
-    """Memory of each env runner's engine, on each of its devices.
+    """Memory of each env runner's engines, one a policy, on each of their devices.
 
     Args:
         settings: Settings.
@@ -195,8 +197,9 @@ def engine(settings: RunSettings, shape: Shape, gpu_bytes: float | None = None) 
     parameters, options = settings.parameters, settings.parameters.engine_config
     vllm, size = parameters.engine == "vllm", shape.size
     split = int(options.get("tensor_parallel_size", 1)) if vllm else 1
-    adapter = parameters.lora_rank * shape.adapted
-    held = {"weights": (shape.parameters + adapter) * size / split}
+    adapter, policies = parameters.lora_rank * shape.adapted, _policies(settings)
+    bases = 1 if adapter and not vllm else policies
+    held = {"weights": (bases * shape.parameters + policies * adapter) * size / split}
     rows = live_rows(settings)
     cache = rows * row_cache_bytes(settings, shape) / split
     if not vllm:
@@ -210,7 +213,7 @@ def engine(settings: RunSettings, shape: Shape, gpu_bytes: float | None = None) 
         )
     if gpu_bytes is not None and settings.run.num_gpus_per_env_runner > 0:
         share = float(options.get("gpu_memory_utilization", _VLLM_SHARE))
-        held["KV cache"] = max(share * gpu_bytes - held["weights"], 0.0)
+        held["KV cache"] = max(policies * share * gpu_bytes - held["weights"], 0.0)
     else:
         held["KV cache"] = cache
     return Needs(held, {})
@@ -250,17 +253,29 @@ def host(settings: RunSettings, shape: Shape) -> dict[str, float]:
     model before it moves to its device.
     """
     run, parameters = settings.run, settings.parameters
-    trained, size = shape.trained(parameters.lora_rank), shape.size
+    policies, size = _policies(settings), shape.size
+    trained = policies * shape.trained(parameters.lora_rank)
+    critics = policies * _critic_parameters(settings, shape)
     needs: dict[str, float] = {
         "weights on their way": trained * size * (2 if run.num_env_runners else 1)
     }
     if run.num_learners and parameters.max_learner_restarts:
-        needs["learners' kept state"] = (trained + _critic_parameters(settings, shape)) * 12
+        needs["learners' kept state"] = (trained + critics) * 12
     if run.num_gpus_per_learner > 0:
-        base = shape.parameters * (size if parameters.lora_rank else 4)
-        base += _critic_parameters(settings, shape) * 4
-        needs["models being read"] = max(1, run.num_learners) * base
+        base = policies * shape.parameters * (size if parameters.lora_rank else 4)
+        needs["models being read"] = max(1, run.num_learners) * (base + critics * 4)
     return needs
+
+
+def _policies(settings: RunSettings) -> int:
+    """How many policies learn, each with weights of its own."""
+    from trca.envs.teams.team import Team
+
+    chosen = settings.parameters.role_policies
+    if chosen == "shared":
+        return 1
+    roles = Team.load(settings.run.env_config["team"]).roles if chosen == "own" else chosen.values()
+    return len(set(roles))
 
 
 def _critic_parameters(settings: RunSettings, shape: Shape) -> int:
