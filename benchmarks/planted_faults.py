@@ -1356,8 +1356,8 @@ FAULTS = (
     Fault(
         "a critic's moments left out of the plan",
         "cli/memory.py",
-        "= critic * 16",
-        "= critic * 8",
+        "= policies * critic * 16",
+        "= policies * critic * 8",
         PLAN,
     ),
 )

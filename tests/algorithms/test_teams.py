@@ -239,7 +239,8 @@ def test_each_policy_of_a_team_has_a_critic_of_its_own(
         for role, own in by_agent(algorithm.rollouts).items():
             named = [name for name in before[role] if name.startswith("critic/")]
             assert changed(*({name: of[role][name] for name in named} for of in (before, after)))
-            assert result["roles"][role]["explained_variance"] <= 1.0
+            explained = result["roles"][role]["explained_variance"]
+            assert explained == pytest.approx(0.0)  # the head starts at zero
             assert result["policies"][role]["value_loss"] > 0.0
             prompts = [step.prompt_ids for rollout in own for step in rollout.steps][:3]
             values = algorithm._sources(own).learners.values(prompts, [np.zeros(1, int)] * 3)
@@ -272,8 +273,9 @@ def test_a_role_that_was_cut_off_keeps_what_it_would_have_read_next(
     assert all((r.final_prompt_ids is not None) == r.truncated for r in rollouts)
     for rollout in cut:
         asked, last = (decode(p) for p in (rollout.final_prompt_ids, rollout.steps[-1].prompt_ids))
-        assert rollout.last_observation in asked
         assert asked != last
+        if rollout.agent_id == "executor":
+            assert rollout.last_observation in asked
         actions = asked.partition("admissible actions")[2]
         assert ("knock" in actions) == (rollout.agent_id == "executor")
 
@@ -304,10 +306,16 @@ def test_rules_with_a_critic_train_teams(
         algorithm.stop()
 
 
-@pytest.mark.parametrize("policies", ["shared", "own"])
-def test_each_role_replays_its_own_rollouts(make_team: Callable[..., Any], policies: str) -> None:
-    algorithm = make_team(role_policies=policies, replay_size=2, replay_weight=0.5).build_algo()
+@pytest.mark.parametrize(
+    ("config_class", "policies"), [(TRCAConfig, "shared"), (TurnPPOConfig, "own")]
+)
+def test_each_role_replays_its_own_rollouts(
+    make_team: Callable[..., Any], tmp_path: Path, config_class: type, policies: str
+) -> None:
+    replay = {"replay_size": 2, "replay_weight": 0.5}
+    algorithm = make_team(config_class, role_policies=policies, **replay).build_algo()
     try:
+        untrained = algorithm.save_to_path(str(tmp_path / "checkpoint"))
         assert algorithm.train()["replayed_rollouts"] == 0
         assert set(algorithm.get_state()["replay"]) == set(ROLES)
         parts = algorithm._with_replay({})
@@ -316,7 +324,10 @@ def test_each_role_replays_its_own_rollouts(make_team: Callable[..., Any], polic
         for rows in parts.values():
             assert rows.replayed.all()
             assert rows.weights.sum() == pytest.approx(0.5)
+        algorithm._update(parts)
         assert algorithm.train()["skipped_updates"] == 0
+        algorithm.restore_from_path(untrained)
+        assert algorithm.get_state()["replay"] == {}
     finally:
         algorithm.stop()
 
@@ -403,8 +414,11 @@ def test_log_probabilities_of_an_agent_that_several_policies_act_for_are_refused
 
 
 @pytest.mark.slow
-def test_a_checkpoint_holds_every_policy(make_team: Callable[..., Any], tmp_path: Path) -> None:
-    config = make_team(role_policies="own")
+@pytest.mark.parametrize("config_class", [TRCAConfig, TurnPPOConfig])
+def test_a_checkpoint_holds_every_policy(
+    make_team: Callable[..., Any], tmp_path: Path, config_class: type
+) -> None:
+    config = make_team(config_class, role_policies="own")
     algorithm = config.build_algo()
     try:
         algorithm.train()
@@ -414,7 +428,7 @@ def test_a_checkpoint_holds_every_policy(make_team: Callable[..., Any], tmp_path
         later = weights_of(algorithm)
     finally:
         algorithm.stop()
-    again = make_team(role_policies="own").build_algo()
+    again = make_team(config_class, role_policies="own").build_algo()
     try:
         again.restore_from_path(path)
         restored = weights_of(again)

@@ -47,7 +47,7 @@ def test_the_operators_of_roles_are_those_that_judge_them():
 def test_a_team_that_the_settings_have_not_is_refused(tmp_path):
     roles = [make_rollout([make_step()], agent_id=name) for name in ("scout", "worker")]
     write_rollouts(tmp_path / "a", roles, decode=str)
-    with pytest.raises(ValueError, match=r"rollouts of scout, .* set the team that played"):
+    with pytest.raises(ValueError, match=r"rollouts of scout, .* as it was when they played"):
         list(judged({1: tmp_path / "a"}, agent_operators("alfworld", {})))
 
 

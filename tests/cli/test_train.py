@@ -249,6 +249,18 @@ def test_a_run_killed_before_it_said_that_it_was_finished_is_finished(runs, tmp_
     assert weights(killed.checkpoint()) == weights(whole.checkpoint())
 
 
+def test_a_run_that_was_stopped_does_not_end_where_it_stopped(runs, tmp_path):
+    whole = runs[0] / "quickstart"
+    stopped = RunFolder(shutil.copytree(whole, tmp_path / "quickstart", symlinks=True))
+    stopped.set_status("interrupted", 3)
+    stopped.write_config({**stopped.read_config(), "iterations": 5})
+    again = ["train", "--resume=quickstart", f"--storage-path={tmp_path}", "--iterations=3"]
+    result = CliRunner().invoke(app, again)
+    assert result.exit_code == 2
+    assert "give more --iterations" in result.output
+    assert stopped.read_config()["iterations"] == 5
+
+
 def test_a_run_that_is_through_or_changed_is_not_resumed(runs):
     folder, _ = runs
     common = ["train", "--resume=quickstart", f"--storage-path={folder}"]

@@ -57,3 +57,17 @@ def test_a_spoiled_world_is_found_out():
 def test_only_text_worlds_can_be_checked():
     with pytest.raises(TypeError, match="TextEnv"):
         self_check(gymnasium.make("CartPole-v1"))
+
+
+def test_a_team_is_played_by_its_roles_though_one_sees_no_actions(tmp_path):
+    (tmp_path / "team.yaml").write_text(
+        "roles:\n"
+        "  planner: {speaks: true, sees: [task]}\n"
+        "  executor: {acts: [all], sees: [task, observation, admissible, messages], turn: 2}\n"
+    )
+    env = gymnasium.make("trca/ALFWorld-v0", team=str(tmp_path / "team.yaml"))
+    report = self_check(env, env.unwrapped.task_ids[:16])
+    assert not report.unlike
+    assert not report.unsolved
+    assert report.firing["heeded"] > 0
+    assert report.firing["target_taken"] > 0

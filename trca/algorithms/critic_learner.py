@@ -65,8 +65,8 @@ class ActorCriticLearner(TextLearner):
     def _learn_values(self, rows: Rows, factor: float) -> None:
         sums = np.zeros(3)
         for micro in rows.microbatches(self.config.micro_batch_tokens):
-            assert micro.value_targets is not None
-            assert micro.old_values is not None
+            if micro.value_targets is None or micro.old_values is None:
+                continue  # all of them are replayed
             known = ~np.isnan(micro.value_targets)
             taught: NDArray[np.bool_] = np.any(known, axis=1)
             if not taught.any():

@@ -68,7 +68,7 @@ def _modules(source: TextAlgorithm | str | Path) -> dict[str, Any]:
     learner = Path(source, COMPONENT_LEARNER_GROUP, COMPONENT_LEARNER)
     path = learner / COMPONENT_RL_MODULE
     if (learner / SHARDS).is_dir():
-        return {DEFAULT_MODULE_ID: _from_shards(learner)}
+        return _from_shards(learner)
     found = sorted(each.parent for each in path.glob(f"*/{RLModule.METADATA_FILE_NAME}"))
     if not found:
         missing = (path / DEFAULT_MODULE_ID).relative_to(source)
@@ -76,15 +76,15 @@ def _modules(source: TextAlgorithm | str | Path) -> dict[str, Any]:
     return {each.name: RLModule.from_checkpoint(each.absolute()) for each in found}
 
 
-def _from_shards(learner: Path) -> Any:
-    """The module of a checkpoint that sharded learners wrote."""
+def _from_shards(learner: Path) -> dict[str, Any]:
+    """The only module of a checkpoint that sharded learners wrote, by its id."""
     from trca.policies.lora import lora_tensors
 
     made_with = pickle.loads((learner / TextLearner.CLASS_AND_CTOR_ARGS_FILE_NAME).read_bytes())
     spec = made_with["ctor_args_and_kwargs"][1]["module_spec"]
-    of_policy = spec.rl_module_specs[DEFAULT_MODULE_ID]
+    ((name, of_policy),) = spec.rl_module_specs.items()
     of_policy.inference_only = True
     module = of_policy.build()
     weights = read_weights(learner / SHARDS)
     module.set_state({**module.get_state(), **(lora_tensors(weights) or weights)})
-    return module
+    return {name: module}

@@ -186,8 +186,7 @@ def objective(
         advantage = inputs.advantage
         share = torch.zeros_like(weight).index_add(0, row, on_action)
     if settings.policy_loss == "log_likelihood":
-        cut = log_ratio.abs() > _LOG_RATIO_LIMIT  # where the ratio has no gradient
-        surrogate = -advantage * torch.where(cut, log_ratio, ratio.log())
+        surrogate = -advantage * log_ratio
     else:
         surrogate = clipped_surrogate(ratio, advantage, settings.clip_low, settings.clip_high)
     policy = (share * surrogate).sum()

@@ -15,6 +15,7 @@ frac_zero_advantage       share of steps with advantage 0
 foundational_reward       mean r^F of a step
 breakthrough_reward       mean r^B of a step
 operators/<id>            share of steps on which the operator fires
+explained_variance        share of the variance of the critic's targets that its values explained
 roles/<role>/<name>       in a team, the metrics above of a role's steps; without <role>, the mean
                           over the roles, but for operators
 policies/<id>/<name>      with several policies, the metrics of learning below of each; without
@@ -48,7 +49,6 @@ entropy                   mean entropy at action tokens, in nats
 grad_norm                 gradient norm before the clip
 skipped_updates           updates left out because loss or gradient was not finite
 lr                        learning rate of the last update
-explained_variance        share of the variance of the critic's targets that its values explained
 value_loss                mean squared error of the critic's values, clipped
 value_clip_ratio          share of values whose gradient the clip stops
 critic_grad_norm          gradient norm of the critic's own weights before the clip

@@ -213,6 +213,7 @@ class TextAlgorithm(Algorithm):
         if self.config.task_curriculum and _CURRICULUM in state:
             self.curriculum.set_state(state[_CURRICULUM])
         if self.config.replay_size and _REPLAY in state:
+            self._replays = {}
             for agent, kept in state[_REPLAY].items():
                 self._replay_of(agent).set_state(kept)
 
@@ -355,7 +356,7 @@ class TextAlgorithm(Algorithm):
             each.agent: credit_metrics(
                 each.rollouts, each.batch, budgets, self._operators[each.agent].ids
             )
-            | each.critic_metrics()
+            | (each.critic_metrics() if self._learned(each) else {})
             for each in credited
         }
         if list(found) == [DEFAULT_AGENT]:
@@ -366,6 +367,10 @@ class TextAlgorithm(Algorithm):
         )
         played = {each.agent: rollout_metrics(each.rollouts) for each in credited}
         self._log({"roles": {agent: played[agent] | found[agent] for agent in found}})
+
+    def _learned(self, credited: _Credited) -> bool:
+        """Whether an agent's rollouts teach a policy."""
+        return any(self.config.learns(r.agent_id, r.module_id) for r in credited.rollouts)
 
     def _with_replay(self, parts: dict[str, Rows]) -> dict[str, Rows]:
         """Adds the rollouts that are due to be replayed; keeps the good ones of this iteration.

@@ -414,7 +414,8 @@ class TextLearner(TorchLearner):
         Policies with adapters on one base hold it once from there on.
         """
         if self._sharded:
-            module[DEFAULT_MODULE_ID].shard(torch.device(self.device or "cpu").type)
+            (policy,) = module.values()
+            policy.shard(torch.device(self.device or "cpu").type)
         super()._map_module_to_device(module)
         share_bases([policy.model for policy in module.values()])
 

@@ -146,7 +146,7 @@ def learner(settings: RunSettings, shape: Shape) -> Needs:
 
     parameters, shares = settings.parameters, _shares(settings)
     lora, size = parameters.lora_rank, shape.size
-    trained, policies = shape.trained(lora), _policies(settings)
+    trained, policies = shape.trained(lora), policy_count(settings)
     held = {
         "weights, trained": policies * trained * 4 / shares,
         "gradients": policies * trained * 4 / shares,
@@ -197,7 +197,7 @@ def engine(settings: RunSettings, shape: Shape, gpu_bytes: float | None = None) 
     parameters, options = settings.parameters, settings.parameters.engine_config
     vllm, size = parameters.engine == "vllm", shape.size
     split = int(options.get("tensor_parallel_size", 1)) if vllm else 1
-    adapter, policies = parameters.lora_rank * shape.adapted, _policies(settings)
+    adapter, policies = parameters.lora_rank * shape.adapted, policy_count(settings)
     bases = 1 if adapter and not vllm else policies
     held = {"weights": (bases * shape.parameters + policies * adapter) * size / split}
     rows = live_rows(settings)
@@ -253,7 +253,7 @@ def host(settings: RunSettings, shape: Shape) -> dict[str, float]:
     model before it moves to its device.
     """
     run, parameters = settings.run, settings.parameters
-    policies, size = _policies(settings), shape.size
+    policies, size = policy_count(settings), shape.size
     trained = policies * shape.trained(parameters.lora_rank)
     critics = policies * _critic_parameters(settings, shape)
     needs: dict[str, float] = {
@@ -267,7 +267,7 @@ def host(settings: RunSettings, shape: Shape) -> dict[str, float]:
     return needs
 
 
-def _policies(settings: RunSettings) -> int:
+def policy_count(settings: RunSettings) -> int:
     """How many policies learn, each with weights of its own."""
     from trca.envs.teams.team import Team
 

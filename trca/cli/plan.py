@@ -9,7 +9,16 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from trca.cli.duration import GPU, Work
-from trca.cli.memory import Needs, Shape, engine, host, learner, live_rows, rollouts_at_once
+from trca.cli.memory import (
+    Needs,
+    Shape,
+    engine,
+    host,
+    learner,
+    live_rows,
+    policy_count,
+    rollouts_at_once,
+)
 from trca.cli.provenance import panels
 
 if TYPE_CHECKING:
@@ -136,7 +145,8 @@ def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
     while budget >= longest:
         yield {"micro_batch_tokens": budget}
         budget //= 2
-    if parameters.sharding == "none" and gpus.count > 1:
+    shareable = policy_count(settings) == 1 and not getattr(parameters, "critic", "")
+    if parameters.sharding == "none" and shareable and gpus.count > 1:
         share = settings.run.num_gpus_per_learner or 1
         learners = max(gpus.count if share <= 1 else 2, settings.run.num_learners)
         yield {"sharding": "fsdp", "num_learners": learners, "sync_each_pass": True}

@@ -138,7 +138,8 @@ def judged(
             if agent not in operators:
                 raise ValueError(
                     f"{path}: rollouts of {agent}, and the settings have"
-                    f" {' and '.join(operators)}: {mend}set the team that played"
+                    f" {' and '.join(operators)}: {mend}set env_config.team as it was when"
+                    " they played"
                 )
             if any(rollout.operators != operators[agent].ids for rollout in own):
                 raise ValueError(

@@ -60,10 +60,10 @@ def print_reasons(reasons: Mapping[str, Sequence[Clause]], library: RubricLibrar
             )
 
 
-def print_end(won: bool, steps: int, reward: float, unit: str = "steps") -> None:
+def print_end(won: bool, steps: int, reward: float) -> None:
     """Prints how an episode ended."""
     verdict = "[bold green]success[/]" if won else "[bold red]not done[/]"
-    console.print(f"\n{verdict} after {steps} {unit}, reward {reward:g}")
+    console.print(f"\n{verdict} after {steps} steps, reward {reward:g}")
 
 
 def shown_values(clause: Clause) -> str:

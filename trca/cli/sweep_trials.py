@@ -65,8 +65,6 @@ class Trial:
         """``waiting``, ``stopped`` where a scheduler stopped it, or the state of the run."""
         if self.stopped:
             return "stopped"
-        if self.run.last_iteration() >= self.iterations:
-            return "finished"
         return str(self.run.status().get("state", "waiting"))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import UNPARSED, TextEnv
 
 Player = Callable[[Mapping[str, Any]], str]
@@ -75,9 +76,7 @@ def self_check(
     if not isinstance(inner, TextEnv):
         raise TypeError(f"{type(inner).__name__} is no TextEnv: only those can be checked")
     tasks = inner.task_ids if tasks is None else tasks
-    judged = env.has_wrapper_attr("judge")
-    operators = env.get_wrapper_attr("judge").library.ids if judged else ()
-    firing = Counter(dict.fromkeys(operators, 0))
+    firing = Counter(dict.fromkeys(_operators(env), 0))
     unsolved, unlike = [], []
     oracle_steps = random_steps = random_wins = 0
     for task in tasks:
@@ -101,6 +100,14 @@ def self_check(
     )
 
 
+def _operators(env: gymnasium.Env[str, str]) -> list[str]:
+    """The operators that judge its agent, or the roles of its team."""
+    if isinstance(env.unwrapped, TeamEnv):
+        roles = env.unwrapped.operators.values()
+        return list(dict.fromkeys(name for role in roles for name in role.ids))
+    return list(env.get_wrapper_attr("judge").library.ids) if env.has_wrapper_attr("judge") else []
+
+
 def random_player(env: TextEnv, seed: str) -> Player:
     """Mostly takes an admissible action; at times an earlier one, garbage, or nothing."""
     rng = np.random.default_rng(zlib.crc32(seed.encode()))
@@ -108,7 +115,7 @@ def random_player(env: TextEnv, seed: str) -> Player:
 
     def choose(info: Mapping[str, Any]) -> str:
         earlier.extend(info["admissible_actions"])
-        if rng.random() < 0.8:
+        if not earlier or rng.random() < 0.8:
             return env.random_action(rng)
         stale = [earlier[int(number)] for number in rng.integers(len(earlier), size=2)]
         return [*stale, "abracadabra", UNPARSED][int(rng.integers(4))]
@@ -126,7 +133,9 @@ def _play(
     while not over:
         observation, _, terminated, truncated, info = env.step(player(info))
         transcript.append((observation, tuple(info["admissible_actions"]), info["won"]))
-        firing.update(info["rubric"]["fired"] if "rubric" in info else ())
+        judged = [each.rubric for each in info["closed"]] if "closed" in info else []
+        judged += [info.get("rubric")]
+        firing.update(name for rubric in judged if rubric for name in rubric["fired"])
         over = terminated or truncated
     return transcript
 

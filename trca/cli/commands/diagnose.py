@@ -53,7 +53,7 @@ def diagnose(
         typer.Option(help="Base URL of an OpenAI-compatible endpoint; the key is OPENAI_API_KEY."),
     ] = None,
     transitions: Annotated[
-        int, typer.Option(min=1, help="Transitions that --judge labels, of all parts together.")
+        int, typer.Option(min=1, help="Transitions that --judge labels, of each role.")
     ] = 200,
     storage_path: Annotated[str, typer.Option(help="Folder or URI that holds the runs.")] = (
         "outputs"
@@ -105,6 +105,8 @@ def diagnose(
         agents = [a for a in operators if all(own.get(a) for own in played.values())]
         if not agents:
             raise ValueError("no rollout with a step is recorded")
+        for absent in operators.keys() - agents:
+            console.print(f"{absent} did not act in every part: left out", markup=False)
         folder.mkdir(parents=True, exist_ok=True)
         for agent in agents:
             own = {words: pairs[agent] for words, pairs in played.items()}

@@ -117,7 +117,7 @@ def _episode(env: Env, policy: Policy, task: str | None, seed: int, why: bool) -
     _print_turn(info)
     print_observation(observation)
     choose = _chooser(env, policy, seed)
-    total, over, steps = 0.0, False, 0
+    total, over, steps, agent = 0.0, False, 0, info.get("agent")
     while not over:
         action = choose(info)
         if action is None:
@@ -134,10 +134,11 @@ def _episode(env: Env, policy: Policy, task: str | None, seed: int, why: bool) -
         for ended in info["closed"]:
             console.print(f"  {ended.agent}:", style="magenta", markup=False)
             _print_rubric(env.unwrapped.inner, ended.rubric, ended.facts, why)  # type: ignore[attr-defined]
-        if not over:
+        if not over and info["agent"] != agent:
             _print_turn(info)
-            print_observation(observation)
-    print_end(bool(info["won"]), steps, total, "turns" if "agent" in info else "steps")
+        agent = info["agent"]
+        print_observation(observation)
+    print_end(bool(info["won"]), steps, total)
 
 
 def _print_turn(info: Mapping[str, Any]) -> None:
@@ -160,7 +161,7 @@ def _print_rubric(env: Env, rubric: RubricInfo | None, facts: Any, why: bool) ->
     if rubric is None:
         return
     print_judgments(rubric["fired"], rubric["foundational"], rubric["breakthrough"])
-    if not why:
+    if not (why and rubric["fired"]):
         return
     if isinstance(facts, MessageFacts):
         judge, binding = message_judge(), None

@@ -50,6 +50,7 @@ def recredit(
     """
     use_one_thread()
     from dataclasses import asdict
+    from itertools import chain
 
     from trca.algorithms.credit import bind_credit
     from trca.algorithms.recredit import change
@@ -72,10 +73,14 @@ def recredit(
         rule = bind_credit(now.parameters.credit, now.parameters.model_dump())
         told = {}
         operators = agent_operators(was.run.env, was.run.env_config)
-        for agent, judges in operators.items():
+        for agent, judges in operators.items():  # reads again: one role's rollouts fit in memory
             played = (own[agent] for _, own in judged(paths, operators) if agent in own)
-            found, count = credit_again(played, rule, judges.categories)
+            if (first := next(played, None)) is None:
+                continue  # a role that never acted
+            found, count = credit_again(chain([first], played), rule, judges.categories)
             told[agent] = change(found, count, judges.ids)
+        if not told:
+            raise ValueError("no rollout with a step is recorded")
     about = {
         "run": str(folder.path),
         "iterations": list(paths),

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from trca.envs.annotate import Operators, RubricAnnotation
 from trca.envs.panel import Panel
-from trca.envs.teams.messages import Message, clean, message_judge, names_in
+from trca.envs.teams.messages import Message, clean, message_judge, message_library, names_in
 from trca.envs.teams.team import TELL, Role, Team
 from trca.envs.text_env import BLANK, RubricInfo, TextEnv
 from trca.rubric import Budgets, EpisodeRewards, RubricLibrary
@@ -71,7 +71,7 @@ def role_operators(role: Role, library: RubricLibrary | None) -> Operators:
     """
     libraries = [library] if library is not None and role.acts else []
     if role.speaks:
-        libraries.append(message_judge().library)
+        libraries.append(message_library())
     ids = tuple(name for each in libraries for name in each.ids)
     categories = [each.categories for each in libraries]
     return Operators(ids, np.concatenate([np.empty(0, np.int8), *categories]))

@@ -20,6 +20,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
@@ -111,9 +112,15 @@ class MessageBinding:
     """What messages are bound to: nothing."""
 
 
+@cache
+def message_library() -> RubricLibrary:
+    """The library that judges messages."""
+    return RubricLibrary.load(LIBRARY)
+
+
 def message_judge() -> Judge:
     """A judge of messages."""
-    return Judge(RubricLibrary.load(LIBRARY), MessageFacts, MessageBinding)
+    return Judge(message_library(), MessageFacts, MessageBinding)
 
 
 @dataclass
