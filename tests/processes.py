@@ -43,6 +43,7 @@ def _fork(function, rank, path):
     if child := os.fork():
         return child
     gc.freeze()  # what it inherits belongs to threads that it has not
+    torch.set_num_threads(1)  # PyTorch renews its pool once after a fork; threads would race to it
     try:
         path.write_bytes(pickle.dumps(function(rank)))
         os._exit(0)

@@ -155,7 +155,7 @@ def _resumed(run: RunFolder, given: dict[str, Any]) -> RunSettings:
     settings = RunSettings.resolve({**run.read_config(), **given}, f"{run.name}/config.yaml")
     last, iterations = run.last_iteration(), settings.parameters.iterations
     # One that was killed between its last checkpoint and its end is gone through to the end.
-    ended = run.status()["state"] == "finished" or given.get("iterations") == last
+    ended = run.status().get("state") == "finished" or given.get("iterations") == last
     if last > iterations or (last == iterations and ended):
         raise ConfigError(
             f"{run.address} has its {last} iterations: give more --iterations to train longer"
