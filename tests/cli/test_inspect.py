@@ -7,10 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from trca.algorithms.records import Rollout, Step, changed_facts, to_json
+from trca.algorithms.rollout import _alone
 from trca.cli import app
 from trca.cli.run_folder import RunFolder
 from trca.cli.steps import print_action
 from trca.envs import make
+from trca.envs.text_env import DEFAULT_AGENT
 from trca.tune_configs.files import read
 from trca.tune_configs.settings import RunSettings
 
@@ -19,6 +21,28 @@ NO_IDS = np.empty(0, np.int32)
 
 def trca(*arguments):
     return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def recorded(before, action, ended):
+    """A step, as a transition of an agent records it."""
+    return Step(
+        NO_IDS,
+        NO_IDS,
+        NO_IDS.astype(bool),
+        NO_IDS.astype(np.float32),
+        before,
+        "",
+        action,
+        ended.context,
+        ended.next_context,
+        ended.reward,
+        ended.rubric["judgments"],
+        parsed=ended.parsed,
+        accepted=ended.accepted,
+        foundational=ended.rubric["foundational"],
+        breakthrough=ended.rubric["breakthrough"],
+        facts=changed_facts(ended.facts),
+    )
 
 
 def played(env, task):
@@ -33,27 +57,8 @@ def played(env, task):
         before = observation
         observation, reward, terminated, truncated, info = env.step(action)
         over = terminated or truncated
-        rubric = info["rubric"]
-        rollout.steps.append(
-            Step(
-                NO_IDS,
-                NO_IDS,
-                NO_IDS.astype(bool),
-                NO_IDS.astype(np.float32),
-                before,
-                "",
-                action,
-                info["context"],
-                info["next_context"],
-                float(reward),
-                rubric["judgments"],
-                parsed=info["parsed"],
-                accepted=info["accepted"],
-                foundational=rubric["foundational"],
-                breakthrough=rubric["breakthrough"],
-                facts=changed_facts(info["facts"]),
-            )
-        )
+        ended = _alone(DEFAULT_AGENT, (observation, reward, terminated, truncated, info))
+        rollout.steps.append(recorded(before, action, ended))
     rollout.won, rollout.last_observation = info["won"], observation
     return rollout
 
@@ -77,26 +82,7 @@ def played_by_team(env, task):
             number, before, action = taken.pop(ended.agent)
             rollouts[ended.agent].turns.append(number)
             rollouts[ended.agent].last_observation = ended.observation
-            rollouts[ended.agent].steps.append(
-                Step(
-                    NO_IDS,
-                    NO_IDS,
-                    NO_IDS.astype(bool),
-                    NO_IDS.astype(np.float32),
-                    before,
-                    "",
-                    action,
-                    ended.context,
-                    ended.next_context,
-                    ended.reward,
-                    ended.rubric["judgments"],
-                    parsed=ended.parsed,
-                    accepted=ended.accepted,
-                    foundational=ended.rubric["foundational"],
-                    breakthrough=ended.rubric["breakthrough"],
-                    facts=changed_facts(ended.facts),
-                )
-            )
+            rollouts[ended.agent].steps.append(recorded(before, action, ended))
     for rollout in rollouts.values():
         rollout.won = info["won"]
     return list(rollouts.values())

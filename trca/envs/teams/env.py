@@ -268,8 +268,13 @@ class TeamEnv(TextEnv):
         ending = list(self._order) if self._over else [self.agent]
         if not self._over:
             self._reads(self.agent)
-        closed = tuple(self._close(name) for name in ending if name in self._open)
-        info = self.info_of(self.agent) | {
+        own = self.info_of(self.agent)
+        closed = tuple(
+            self._close(name, own if name == self.agent else self.info_of(name))
+            for name in ending
+            if name in self._open
+        )
+        info = own | {
             "closed": closed,
             "context": act.context,
             "next_context": self._context,
@@ -423,7 +428,7 @@ class TeamEnv(TextEnv):
         forms = [a for a in self._view[1]["admissible_actions"] if role.may(a)]
         return BLANK.sub(lambda _: told, forms[0]) if forms else action
 
-    def _close(self, agent: str) -> RoleTransition:
+    def _close(self, agent: str, info: dict[str, Any]) -> RoleTransition:
         act = self._open.pop(agent)
         facts = act.message.facts() if act.message is not None else act.facts
         return RoleTransition(
@@ -432,7 +437,7 @@ class TeamEnv(TextEnv):
             parsed=act.parsed,
             accepted=act.accepted,
             observation=self.observe(agent),
-            info=self.info_of(agent),
+            info=info,
             context=act.context,
             next_context=self._context,
             facts=facts,
