@@ -9,7 +9,9 @@ each, and keeps the one with the highest mean training success. Configs other th
 run with their own settings.
 
 Every run is a ``trca train`` of its own with one thread, ``--side-by-side`` at a time. Finished
-runs are not repeated and interrupted runs resume, so the same command may be given again.
+runs are not repeated and interrupted runs resume, so the same command may be given again. The
+chosen settings and the curves of finished runs are kept in ``tuned.json`` and ``runs.jsonl``, with
+``--docs`` those in ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -36,6 +40,8 @@ from trca.common.files import write_text
 from trca.tune_configs.files import read
 
 ROOT: Final = Path(__file__).parents[1]
+RESULTS: Final = ROOT / "benchmarks" / "results"
+"""Settings and curves behind docs/results.md, a folder for each config."""
 PANELS: Final = {
     "quickstart": "env_config.games=small-{}",
     "webshop": "env_config.seed={}",
@@ -53,6 +59,9 @@ OF_SEARCHES: Final = {"IGPO", "StepSearch"}
 """Algorithms that read the gold answers or passages of a search."""
 DRAWN: Final = 6
 """Algorithms in the picture: the first asked for and the best others."""
+
+KEPT: Final = ("trajectories", "success_rate", "frac_zero_advantage", "score", "seconds")
+"""Metrics kept of every iteration, beside those of evaluations."""
 
 Trial = Mapping[str, float | str]
 Rows = list[dict[str, Any]]
@@ -96,7 +105,7 @@ class Job:
     Attributes:
         config: The config it starts from.
         algorithm: The algorithm.
-        trial: Index into `trials`; None for the settings of the config.
+        trial: Settings that the config does not have; empty for those of the config.
         panel: Generator seed, and seed of the run.
         folder: Holds the run folder.
         extra: Assignments ``key=value`` on top.
@@ -104,7 +113,7 @@ class Job:
 
     config: str
     algorithm: str
-    trial: int | None
+    trial: tuple[tuple[str, float | str], ...]
     panel: int
     folder: Path
     extra: tuple[str, ...] = ()
@@ -112,8 +121,19 @@ class Job:
     @property
     def run(self) -> Path:
         """Its run folder."""
-        trial = "preset" if self.trial is None else f"trial{self.trial}"
+        trial = "-".join(str(value) for _, value in self.trial) or "preset"
         return self.folder / f"{self.algorithm.lower()}-{trial}-panel{self.panel}"
+
+    @property
+    def settings(self) -> list[str]:
+        """Assignments ``key=value`` on top of the config."""
+        return [
+            f"seed={self.panel}",
+            PANELS[self.config].format(self.panel),
+            f"evaluation_interval={_iterations(self.config)}",
+            *(f"{key}={value}" for key, value in (*COMMON.items(), *self.trial)),
+            *self.extra,
+        ]
 
     @property
     def finished(self) -> bool:
@@ -126,16 +146,9 @@ class Job:
         trca = [sys.executable, "-m", "trca.cli", "train"]
         if (self.run / "config.yaml").exists():
             return [*trca, "--resume", str(self.run)]
-        trial = {} if self.trial is None else trials(self.algorithm)[self.trial]
-        settings = [
-            PANELS[self.config].format(self.panel),
-            f"evaluation_interval={read(self.config)['iterations']}",
-            *(f"{key}={value}" for key, value in {**COMMON, **trial}.items()),
-            *self.extra,
-        ]
         return [
-            *(*trca, self.config, "--algorithm", self.algorithm, "--seed", str(self.panel)),
-            *(part for setting in settings for part in ("--set", setting)),
+            *(*trca, self.config, "--algorithm", self.algorithm),
+            *(part for setting in self.settings for part in ("--set", setting)),
             *("--storage-path", str(self.folder), "--name", self.run.name),
         ]
 
@@ -144,9 +157,62 @@ class Job:
         return [json.loads(line) for line in (self.run / "metrics.jsonl").read_text().splitlines()]
 
 
-def run_all(jobs: Sequence[Job], side_by_side: int) -> None:
-    """Runs what is not finished, a few at a time."""
-    waiting = [job for job in jobs if not job.finished]
+@cache
+def _iterations(config: str) -> int:
+    """Iterations of a config's run."""
+    return int(read(config)["iterations"])
+
+
+class Curves:
+    """Curves of finished runs, in a file of JSON lines that is appended to.
+
+    Args:
+        path: The file; there need not be one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = Lock()
+        lines = path.read_text().splitlines() if path.exists() else []
+        self._runs: dict[tuple[str, ...], dict[str, Any]] = {
+            (run["algorithm"], *run["settings"]): run for run in map(json.loads, lines)
+        }
+
+    def __contains__(self, job: Job) -> bool:
+        return (job.algorithm, *job.settings) in self._runs
+
+    def __getitem__(self, job: Job) -> dict[str, Any]:
+        """``panel_hash``, and the ``rows`` of metrics."""
+        return self._runs[job.algorithm, *job.settings]
+
+    def add(self, job: Job) -> None:
+        """Keeps what the tables and pictures need of a finished run."""
+        rows = [
+            {
+                key: round(value, 6) if isinstance(value, float) else value
+                for key, value in row.items()
+                if key in KEPT or key.startswith("evaluation/")
+            }
+            for row in job.metrics()
+        ]
+        run = {
+            "algorithm": job.algorithm,
+            "settings": job.settings,
+            "panel_hash": json.loads((job.run / "panels.json").read_text())["train"]["hash"],
+            "rows": rows,
+        }
+        with self._lock, self._path.open("a") as file:
+            file.write(json.dumps(run) + "\n")
+            self._runs[job.algorithm, *job.settings] = run
+
+
+def run_all(jobs: Sequence[Job], side_by_side: int, curves: Curves | None = None) -> None:
+    """Runs what is not finished, a few at a time; keeps the curves of what is, if told where."""
+    if curves:
+        for job in jobs:
+            if job.finished and job not in curves:
+                curves.add(job)
+    waiting = [job for job in jobs if not (curves and job in curves) and not job.finished]
     print(f"{len(jobs)} runs, {len(jobs) - len(waiting)} of them finished already", flush=True)
 
     def run(job: Job) -> None:
@@ -162,12 +228,14 @@ def run_all(jobs: Sequence[Job], side_by_side: int) -> None:
                 cwd=ROOT,
                 env={**os.environ, **threads},
             )
+        if curves and job.finished:
+            curves.add(job)
         seconds = time.monotonic() - start
         print(f"{job.run.name}: exit {done.returncode} after {seconds:.0f} s", flush=True)
 
     with ThreadPoolExecutor(side_by_side) as pool:
         list(pool.map(run, waiting))
-    if failed := [job for job in jobs if not job.finished]:
+    if failed := [job for job in waiting if not job.finished]:
         logs = ", ".join(f"{job.run}.log" for job in failed)
         raise SystemExit(f"{len(failed)} runs failed; give the command again to resume. See {logs}")
 
@@ -275,12 +343,10 @@ def drawn(runs: Mapping[str, Sequence[Rows]]) -> dict[str, Sequence[Rows]]:
     return {name: runs[name] for name in runs if name == first or name in best}
 
 
-def origin(jobs: Sequence[Job]) -> str:
+def origin(jobs: Sequence[Job], curves: Curves) -> str:
     """The training panels by seed and hash, and the hours of all runs."""
-    hashes = {}
-    for job in jobs:
-        hashes[job.panel] = json.loads((job.run / "panels.json").read_text())["train"]["hash"]
-    hours = sum(float(np.nansum(column(job.metrics(), "seconds"))) for job in jobs) / 3600
+    hashes = {job.panel: curves[job]["panel_hash"] for job in jobs}
+    hours = sum(float(np.nansum(column(curves[job]["rows"], "seconds"))) for job in jobs) / 3600
     panels = ", ".join(f"{panel} ({digest})" for panel, digest in hashes.items())
     return (
         f"Panels (generator seed, hash of the training panel): {panels}. {len(jobs)} runs,"
@@ -288,83 +354,84 @@ def origin(jobs: Sequence[Job]) -> str:
     )
 
 
-def tune(arguments: argparse.Namespace, folder: Path) -> None:
+def tune(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     """Runs every trial on the tuning panels and writes down the best of each algorithm."""
+    config, curves = arguments.config, Curves(results / "runs.jsonl")
     jobs = {
-        (algorithm, trial): [
-            Job(arguments.config, algorithm, trial, panel, folder / "tuning", arguments.set)
+        (algorithm, number): [
+            Job(config, algorithm, tuple(trial.items()), panel, folder / "tuning", arguments.set)
             for panel in arguments.panels
         ]
         for algorithm in arguments.algorithms
-        for trial in range(len(trials(algorithm)))
+        for number, trial in enumerate(trials(algorithm))
     }
-    run_all([job for each in jobs.values() for job in each], arguments.side_by_side)
-    names = list(measure(next(iter(jobs.values()))[0].metrics()))[2:5]
+    every = [job for each in jobs.values() for job in each]
+    run_all(every, arguments.side_by_side, curves)
+    names = list(measure(curves[every[0]]["rows"]))[2:5]
     lines = [
         "| algorithm | trial | " + " | ".join(names) + " |",
         "|---|---|" + "---:|" * len(names),
     ]
     areas: dict[str, list[float]] = {}
-    for (algorithm, trial), each in jobs.items():
-        measured = [measure(job.metrics()) for job in each]
+    for (algorithm, number), each in jobs.items():
+        measured = [measure(curves[job]["rows"]) for job in each]
         means = [float(np.mean([m[name] for m in measured])) for name in names]
         areas.setdefault(algorithm, []).append(means[0])
-        words = ", ".join(f"{key} {value}" for key, value in trials(algorithm)[trial].items())
+        words = ", ".join(f"{key} {value}" for key, value in trials(algorithm)[number].items())
         cells = " | ".join(f"{mean:.1%}" for mean in means)
         lines.append(f"| {algorithm} | {words.replace('budgets.', '')} | {cells} |")
-    best = {algorithm: int(np.argmax(each)) for algorithm, each in areas.items()}
-    about = origin([job for each in jobs.values() for job in each])
-    text = _command() + "\n".join(lines) + "\n\n" + about
+    best = {name: trials(name)[int(np.argmax(each))] for name, each in areas.items()}
+    text = _command() + "\n".join(lines) + "\n\n" + origin(every, curves)
     print(text)
-    write_text(folder / "tuning.md", text)
-    write_text(
-        folder / "tuning.json", json.dumps({"panels": arguments.panels, "best": best}) + "\n"
-    )
+    tuned = {"panels": arguments.panels, "settings": best}
+    write_text(results / "tuned.json", json.dumps(tuned, indent=1) + "\n")
+    if arguments.docs:
+        _into_docs(f"{config}: tuning", text)
 
 
-def compare(arguments: argparse.Namespace, folder: Path) -> None:
-    """Runs the best trial of each algorithm on the panels; writes the table and the figure."""
-    tuned = folder / "tuning.json"
-    found = json.loads(tuned.read_text()) if tuned.exists() else {"panels": [], "best": {}}
-    untuned = 0 if arguments.config == "quickstart" else None
-    if both := set(found["panels"]) & set(arguments.panels):
+def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
+    """Runs each algorithm with its tuned settings on the panels; writes table and picture."""
+    config, curves = arguments.config, Curves(results / "runs.jsonl")
+    places = [results / "tuned.json", RESULTS / config / "tuned.json"]
+    tuned = next((json.loads(path.read_text()) for path in places if path.exists()), None)
+    if tuned is None:
+        raise SystemExit(f"no settings are chosen for {config}: --tune on other panels first")
+    if both := set(tuned["panels"]) & set(arguments.panels):
         raise SystemExit(f"panels {sorted(both)} were tuned on: report on others")
-    best: dict[str, int] = found["best"]
-    jobs = [
-        Job(
-            arguments.config,
-            algorithm,
-            best.get(algorithm, untuned),
-            panel,
-            folder / "runs",
-            arguments.set,
-        )
-        for panel in arguments.panels
-        for algorithm in arguments.algorithms
-    ]
-    run_all(jobs, arguments.side_by_side)
-    runs = {
-        name: [job.metrics() for job in jobs if job.algorithm == name]
+    if untuned := set(arguments.algorithms) - set(tuned["settings"]):
+        raise SystemExit(f"no settings are chosen for {sorted(untuned)}: --tune them first")
+    jobs = {
+        name: [
+            Job(
+                config,
+                name,
+                tuple(tuned["settings"][name].items()),
+                panel,
+                folder / "runs",
+                arguments.set,
+            )
+            for panel in arguments.panels
+        ]
         for name in arguments.algorithms
     }
+    every = [job for of_panel in zip(*jobs.values(), strict=True) for job in of_panel]
+    run_all(every, arguments.side_by_side, curves)
+    runs = {name: [curves[job]["rows"] for job in each] for name, each in jobs.items()}
     trajectories = min(int(rows[-1]["trajectories"]) for each in runs.values() for rows in each)
-    panels = len(arguments.panels)
-    title = f"{arguments.config}: {panels} panels, {trajectories:,} trajectories a run"
+    title = f"{config}: {len(arguments.panels)} panels, {trajectories:,} trajectories a run"
     about = f"panels (generator seeds) {', '.join(map(str, arguments.panels))}"
     text = (
         f"{_command()}{title}; mean ± half-width of the 95% interval over panels.\n\n{table(runs)}"
-        f"\n{origin(jobs)}"
+        f"\n{origin(every, curves)}"
     )
     print(text)
     write_text(folder / "comparison.md", text)
     draw_comparison(drawn(runs), folder / "comparison.png", title, about)
     if arguments.docs:
-        image = f"comparison-{arguments.config}.png"
+        image = f"comparison-{config}.png"
         draw_comparison(drawn(runs), ROOT / "docs" / "images" / image, title, about)
         picture = f"\n![Success of {', '.join(drawn(runs))} over trajectories](images/{image})\n"
-        _into_docs(f"{arguments.config}: comparison", text + picture)
-        if tuned.exists():
-            _into_docs(f"{arguments.config}: tuning", (folder / "tuning.md").read_text())
+        _into_docs(f"{config}: comparison", text + picture)
 
 
 def _command() -> str:
@@ -406,14 +473,20 @@ def main() -> None:
     parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time")
     parser.add_argument("--set", action="append", default=[], help="key=value for every run")
     parser.add_argument("--output", type=Path, default=ROOT / "outputs" / "comparison")
-    parser.add_argument("--docs", action="store_true", help="put the result into docs/results.md")
+    parser.add_argument(
+        "--docs",
+        action="store_true",
+        help="put the result into docs/results.md, settings and curves into benchmarks/results",
+    )
     arguments = parser.parse_args()
     arguments.set = tuple(arguments.set)
     if not arguments.algorithms:
         arguments.algorithms = [name for name in ALGORITHMS if name not in OF_SEARCHES]
     folder = arguments.output.resolve() / arguments.config
-    folder.mkdir(parents=True, exist_ok=True)
-    (tune if arguments.tune else compare)(arguments, folder)
+    results = RESULTS / arguments.config if arguments.docs else folder
+    for each in (folder, results):
+        each.mkdir(parents=True, exist_ok=True)
+    (tune if arguments.tune else compare)(arguments, folder, results)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def job(config: str, panel: int, team: bool, folder: Path, extra: list[str]) -> 
     """The run of an agent, or of the team."""
     own = [f"env_config.team={TEAMS[config]}", "role_policies=own"] if team else []
     kind = "team" if team else "agent"
-    return Job(config, "TRCA", None, panel, folder / config / kind, (*own, *extra))
+    return Job(config, "TRCA", (), panel, folder / config / kind, (*own, *extra))
 
 
 def tokens(rows: Rows) -> Any:

@@ -269,10 +269,11 @@ def _loss(
         weights[line, first:last] = 1.0 / len(response)
         responses[line, first:last] = True
     tokens = torch.from_numpy(ids)
-    logits = model(input_ids=tokens, use_cache=False).logits[:, :-1]
+    targets = tokens[:, 1:]
+    logits = model(input_ids=tokens[:, :-1], use_cache=False).logits
     losses = torch.nn.functional.cross_entropy(
-        logits.transpose(1, 2), tokens[:, 1:], reduction="none"
-    )
+        logits.flatten(0, 1), targets.flatten(), reduction="none"
+    ).view_as(targets)
     loss = (losses * torch.from_numpy(weights[:, 1:])).sum() / len(batch)
     response_loss = losses.detach()[torch.from_numpy(responses[:, 1:])].mean()
     return loss, float(response_loss)
