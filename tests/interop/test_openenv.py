@@ -1,6 +1,8 @@
 """Our environments on a real OpenEnv server, and servers of OpenEnv as environments here."""
 
 import json
+import subprocess
+import sys
 import threading
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -23,6 +25,7 @@ from trca.cli import app
 from trca.envs import make
 from trca.interop.openenv import make_app
 from trca.interop.openenv_env import LONGEST, MOST, PeerError
+from trca.policies.tiny import tiny_policy
 
 TASK = "small/train/heat-0012"
 
@@ -280,6 +283,37 @@ def test_grpo_can_be_planned_on_a_server(alfworld, tmp_path, monkeypatch):
     judged = CliRunner().invoke(app, ["train", "remote.yaml", "--algorithm", "TRCA", "--dry-run"])
     assert judged.exit_code == 2
     assert "RemoteEnv declares no adapter_class" in judged.output
+
+
+def test_grpo_trains_on_a_server(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "cache"))
+    door = "examples/plain_key_door.py:KeyDoor"
+    settings = {
+        "algorithm": "GRPO",
+        "env": "trca.interop.openenv_env:RemoteEnv",
+        "model": str(tiny_policy(door)),
+        "template": "compact",
+        "history_length": 0,
+        "max_prompt_tokens": 256,
+        "max_new_tokens": 24,
+        "iterations": 3,
+        "tasks_per_iteration": 4,
+        "group_size": 8,
+        "lr": 4e-4,
+        "num_env_runners": 1,
+        "num_learners": 0,
+    }
+    with serving(make_app(door)) as url:
+        settings["env_config"] = {"url": url, "max_steps": 12}
+        (tmp_path / "remote.yaml").write_text(yaml.safe_dump(settings))
+        command = [sys.executable, "-m", "trca.cli", "train", str(tmp_path / "remote.yaml")]
+        command += ["--storage-path", str(tmp_path), "--name", "remote"]
+        trained = subprocess.run(command, capture_output=True, text=True)
+    assert trained.returncode == 0, trained.stdout + trained.stderr
+    rows = list(map(json.loads, (tmp_path / "remote" / "metrics.jsonl").read_text().splitlines()))
+    assert [row["trajectories"] for row in rows] == [32, 64, 96]
+    assert all(0 < row["success_rate"] < 1 for row in rows)
+    assert all(row["grad_norm"] > 0 for row in rows)
 
 
 def test_a_failure_of_our_environment_is_an_error_of_the_server():
