@@ -60,7 +60,15 @@ OF_SEARCHES: Final = {"IGPO", "StepSearch"}
 DRAWN: Final = 6
 """Algorithms in the picture: the first asked for and the best others."""
 
-KEPT: Final = ("trajectories", "success_rate", "frac_zero_advantage", "score", "seconds")
+KEPT: Final = (
+    "trajectories",
+    "env_steps",
+    "response_length",
+    "success_rate",
+    "score",
+    "frac_zero_advantage",
+    "seconds",
+)
 """Metrics kept of every iteration, beside those of evaluations."""
 
 Trial = Mapping[str, float | str]
@@ -136,6 +144,11 @@ class Job:
         ]
 
     @property
+    def key(self) -> tuple[str, ...]:
+        """All that makes it the run that it is."""
+        return self.config, self.algorithm, *self.settings
+
+    @property
     def finished(self) -> bool:
         """Whether it has finished."""
         status = self.run / "status.json"
@@ -175,15 +188,16 @@ class Curves:
         self._lock = Lock()
         lines = path.read_text().splitlines() if path.exists() else []
         self._runs: dict[tuple[str, ...], dict[str, Any]] = {
-            (run["algorithm"], *run["settings"]): run for run in map(json.loads, lines)
+            (run["config"], run["algorithm"], *run["settings"]): run
+            for run in map(json.loads, lines)
         }
 
     def __contains__(self, job: Job) -> bool:
-        return (job.algorithm, *job.settings) in self._runs
+        return job.key in self._runs
 
     def __getitem__(self, job: Job) -> dict[str, Any]:
         """``panel_hash``, and the ``rows`` of metrics."""
-        return self._runs[job.algorithm, *job.settings]
+        return self._runs[job.key]
 
     def add(self, job: Job) -> None:
         """Keeps what the tables and pictures need of a finished run."""
@@ -196,6 +210,7 @@ class Curves:
             for row in job.metrics()
         ]
         run = {
+            "config": job.config,
             "algorithm": job.algorithm,
             "settings": job.settings,
             "panel_hash": json.loads((job.run / "panels.json").read_text())["train"]["hash"],
@@ -203,16 +218,15 @@ class Curves:
         }
         with self._lock, self._path.open("a") as file:
             file.write(json.dumps(run) + "\n")
-            self._runs[job.algorithm, *job.settings] = run
+            self._runs[job.key] = run
 
 
-def run_all(jobs: Sequence[Job], side_by_side: int, curves: Curves | None = None) -> None:
-    """Runs what is not finished, a few at a time; keeps the curves of what is, if told where."""
-    if curves:
-        for job in jobs:
-            if job.finished and job not in curves:
-                curves.add(job)
-    waiting = [job for job in jobs if not (curves and job in curves) and not job.finished]
+def run_all(jobs: Sequence[Job], side_by_side: int, curves: Curves) -> None:
+    """Runs what is not finished, a few at a time, and keeps the curves."""
+    for job in jobs:
+        if job.finished and job not in curves:
+            curves.add(job)
+    waiting = [job for job in jobs if job not in curves]
     print(f"{len(jobs)} runs, {len(jobs) - len(waiting)} of them finished already", flush=True)
 
     def run(job: Job) -> None:
@@ -228,7 +242,7 @@ def run_all(jobs: Sequence[Job], side_by_side: int, curves: Curves | None = None
                 cwd=ROOT,
                 env={**os.environ, **threads},
             )
-        if curves and job.finished:
+        if job.finished:
             curves.add(job)
         seconds = time.monotonic() - start
         print(f"{job.run.name}: exit {done.returncode} after {seconds:.0f} s", flush=True)
@@ -381,12 +395,12 @@ def tune(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
         cells = " | ".join(f"{mean:.1%}" for mean in means)
         lines.append(f"| {algorithm} | {words.replace('budgets.', '')} | {cells} |")
     best = {name: trials(name)[int(np.argmax(each))] for name, each in areas.items()}
-    text = _command() + "\n".join(lines) + "\n\n" + origin(every, curves)
+    text = command_line() + "\n".join(lines) + "\n\n" + origin(every, curves)
     print(text)
     tuned = {"panels": arguments.panels, "settings": best}
     write_text(results / "tuned.json", json.dumps(tuned, indent=1) + "\n")
     if arguments.docs:
-        _into_docs(f"{config}: tuning", text)
+        into_docs(f"{config}: tuning", text)
 
 
 def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
@@ -421,8 +435,8 @@ def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     title = f"{config}: {len(arguments.panels)} panels, {trajectories:,} trajectories a run"
     about = f"panels (generator seeds) {', '.join(map(str, arguments.panels))}"
     text = (
-        f"{_command()}{title}; mean ± half-width of the 95% interval over panels.\n\n{table(runs)}"
-        f"\n{origin(every, curves)}"
+        f"{command_line()}{title}; mean ± half-width of the 95% interval over panels.\n\n"
+        f"{table(runs)}\n{origin(every, curves)}"
     )
     print(text)
     write_text(folder / "comparison.md", text)
@@ -431,21 +445,21 @@ def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
         image = f"comparison-{config}.png"
         draw_comparison(drawn(runs), ROOT / "docs" / "images" / image, title, about)
         picture = f"\n![Success of {', '.join(drawn(runs))} over trajectories](images/{image})\n"
-        _into_docs(f"{config}: comparison", text + picture)
+        into_docs(f"{config}: comparison", text + picture)
 
 
-def _command() -> str:
+def command_line() -> str:
     """The command that makes a table, wherever its runs lie, to stand above it."""
-    words = sys.argv[1:]
+    script, *words = sys.argv
     kept = [
         word
-        for before, word in zip(["", *words], words, strict=False)
+        for before, word in zip([script, *words], words, strict=False)
         if word not in ("--docs", "--output") and before != "--output"
     ]
-    return f"```\npython benchmarks/comparison.py {shlex.join(kept)}\n```\n\n"
+    return f"```\npython benchmarks/{Path(script).name} {shlex.join(kept)}\n```\n\n"
 
 
-def _into_docs(section: str, text: str) -> None:
+def into_docs(section: str, text: str) -> None:
     """Puts text between the marks of a section of docs/results.md."""
     page = ROOT / "docs" / "results.md"
     start, end = f"<!-- {section} -->\n", f"<!-- end of {section} -->"

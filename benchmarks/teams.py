@@ -1,6 +1,6 @@
 """A team against a single agent, at equal trajectories and at equal sampled tokens.
 
-    python benchmarks/teams.py --panels 51 52 53
+    python benchmarks/teams.py --panels 51 52 53 --docs
 
 In each environment and on each panel, a generator seed with a warm start of its own, an agent and
 a team whose roles have a policy each train by TRCA with the settings of the environment's preset.
@@ -8,7 +8,8 @@ Then the trained team plays the held-out panel with its policies swapped between
 it loses is what the roles have learned that is theirs alone.
 
 Sampled tokens are those of all responses, the messages of a team among them; at equal tokens both
-stand at what the cheaper run sampled in all. Runs resume as those of ``comparison.py`` do.
+stand at what the cheaper run sampled in all. Runs resume, and are kept, as those of
+``comparison.py``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from comparison import COMMON, PANELS, Job, cell, leads, run_all
+from comparison import (
+    COMMON,
+    PANELS,
+    RESULTS,
+    Curves,
+    Job,
+    Rows,
+    cell,
+    command_line,
+    into_docs,
+    leads,
+    origin,
+    run_all,
+)
 
 from trca.cli.curve import column, draw_comparison, moving_mean
 from trca.common.files import write_text
@@ -34,8 +48,6 @@ TEAMS: Final = {
     "webshop": "webshop_planner",
     "searchqa": "searchqa_searcher",
 }
-
-Rows = list[dict[str, Any]]
 
 
 def job(config: str, panel: int, team: bool, folder: Path, extra: list[str]) -> Job:
@@ -51,7 +63,7 @@ def tokens(rows: Rows) -> Any:
     return np.cumsum(steps * column(rows, "response_length"))
 
 
-def swapped(trained: Job) -> float:
+def play_swapped(trained: Job) -> float:
     """Held-out success of a trained team whose policies play each other's roles."""
     roles = list(Team.load(TEAMS[trained.config]).roles)
     mapping = ", ".join(f"{a}: {b}" for a, b in zip(roles, reversed(roles), strict=True))
@@ -67,48 +79,42 @@ def swapped(trained: Job) -> float:
     return float(np.mean([each for each in won if each is not None]))
 
 
-def section(config: str, panels: list[int], folder: Path, extra: list[str]) -> str:
-    """The table of an environment; its figure goes beside the runs."""
-    agents, teams = (
-        [job(config, panel, team, folder, extra) for panel in panels] for team in (False, True)
-    )
-    one, other = ([each.metrics() for each in of_kind] for of_kind in (agents, teams))
-    success = {"agent": one, "team": other}
-    lasting = [
-        [moving_mean(column(rows, "success_rate"))[-1] for rows in runs] for runs in (one, other)
-    ]
-    held_out = [[rows[-1]["evaluation/success_rate"] for rows in runs] for runs in (one, other)]
-    level = [
-        [
-            float(np.interp(min(tokens(a)[-1], tokens(b)[-1]), tokens(rows), smooth))
-            for a, b, rows in zip(one, other, runs, strict=True)
-            for smooth in [moving_mean(column(rows, "success_rate"))]
-        ]
-        for runs in (one, other)
-    ]
-    spent = [[float(tokens(rows)[-1]) for rows in runs] for runs in (one, other)]
+def table(agents: list[Rows], teams: list[Rows], mixed: list[float]) -> str:
+    """Success of the agent and of the team, and what the team loses with its policies swapped."""
+
+    def smooth(rows: Rows) -> Any:
+        return moving_mean(column(rows, "success_rate"))
+
+    def at_equal_tokens(rows: Rows, other: Rows) -> float:
+        return float(
+            np.interp(min(tokens(rows)[-1], tokens(other)[-1]), tokens(rows), smooth(rows))
+        )
+
     measures = {
-        "training, at equal trajectories": lasting,
-        "training, at equal tokens": level,
-        "held out, end": held_out,
+        "training, at equal trajectories": [
+            [smooth(rows)[-1] for rows in each] for each in (agents, teams)
+        ],
+        "training, at equal tokens": [
+            [at_equal_tokens(*pair) for pair in zip(*both, strict=True)]
+            for both in ((agents, teams), (teams, agents))
+        ],
+        "held out, end": [
+            [rows[-1]["evaluation/success_rate"] for rows in each] for each in (agents, teams)
+        ],
     }
     lines = ["| | agent | team | team minus agent, in points |", "|---|---:|---:|---:|"]
     for name, (own, theirs) in measures.items():
         mean, low, high = (100 * value for value in leads(theirs, own))
         cells = [cell(own, False), cell(theirs, False), f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    lines.append(f"| sampled tokens | {cell(spent[0], True)} | {cell(spent[1], True)} | |")
-    mixed = [swapped(each) for each in teams]
-    mean, low, high = (100 * value for value in leads(mixed, held_out[1]))
+    own, theirs = ([float(tokens(rows)[-1]) for rows in each] for each in (agents, teams))
+    lines.append(f"| sampled tokens | {cell(own, True)} | {cell(theirs, True)} | |")
+    mean, low, high = (100 * value for value in leads(mixed, measures["held out, end"][1]))
     lines.append(
         f"| held out, policies swapped | | {cell(mixed, False)} |"
         f" {mean:+.1f} ({low:+.1f} to {high:+.1f}) beside the team |"
     )
-    about = f"panels (generator seeds) {', '.join(map(str, panels))}"
-    title = f"{config}: an agent, and {TEAMS[config]} with a policy a role"
-    draw_comparison(success, folder / f"{config}.png", title, about)
-    hours = sum(float(np.nansum(column(each.metrics(), "seconds"))) for each in agents + teams)
-    return "\n".join([f"{title}; {about}, {hours / 3600:.1f} hours.", "", *lines]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -121,18 +127,46 @@ def main() -> None:
     parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time")
     parser.add_argument("--set", action="append", default=[], help="key=value for every run")
     parser.add_argument("--output", type=Path, default=ROOT / "outputs" / "teams")
+    parser.add_argument(
+        "--docs",
+        action="store_true",
+        help="put the result into docs/results.md, curves into benchmarks/results",
+    )
     arguments = parser.parse_args()
     folder = arguments.output.resolve()
-    jobs = [
-        job(config, panel, team, folder, arguments.set)
+    results = RESULTS / "teams" if arguments.docs else folder
+    results.mkdir(parents=True, exist_ok=True)
+    curves = Curves(results / "runs.jsonl")
+    known = results / "swapped.json"
+    swapped = json.loads(known.read_text()) if known.exists() else {}
+    jobs = {
+        config: [
+            [job(config, panel, team, folder, arguments.set) for panel in arguments.panels]
+            for team in (False, True)
+        ]
         for config in arguments.configs
-        for panel in arguments.panels
-        for team in (False, True)
-    ]
-    run_all(jobs, arguments.side_by_side)
-    parts = [section(c, arguments.panels, folder, arguments.set) for c in arguments.configs]
-    write_text(folder / "teams.md", "\n".join(parts))
-    print("\n".join(parts))
+    }
+    in_turns = [job for each in jobs.values() for pair in zip(*each, strict=True) for job in pair]
+    run_all(in_turns, arguments.side_by_side, curves)
+    text = command_line()
+    about = f"panels (generator seeds) {', '.join(map(str, arguments.panels))}"
+    for config, (agents, teams) in jobs.items():
+        for team in teams:
+            if (name := f"{config} {team.panel}") not in swapped:
+                swapped[name] = play_swapped(team)
+                write_text(known, json.dumps(swapped, indent=1) + "\n")
+        one, other = ([curves[each]["rows"] for each in kind] for kind in (agents, teams))
+        mixed = [swapped[f"{config} {team.panel}"] for team in teams]
+        title = f"{config}: an agent, and {TEAMS[config]} with a policy a role"
+        text += f"{title}.\n\n{table(one, other, mixed)}\n{origin([*agents, *teams], curves)}"
+        picture = (ROOT / "docs" / "images" if arguments.docs else folder) / f"team-{config}.png"
+        draw_comparison({"agent": one, "team": other}, picture, title, about)
+        text += (
+            f"\n![Success of the agent and the team over trajectories](images/{picture.name})\n\n"
+        )
+    print(text)
+    if arguments.docs:
+        into_docs("teams", text)
 
 
 if __name__ == "__main__":
