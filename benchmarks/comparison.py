@@ -195,30 +195,46 @@ class Curves:
     def __contains__(self, job: Job) -> bool:
         return job.key in self._runs
 
-    def __getitem__(self, job: Job) -> dict[str, Any]:
-        """``panel_hash``, and the ``rows`` of metrics."""
-        return self._runs[job.key]
+    def rows(self, job: Job) -> Rows:
+        """What is kept of the metrics of a run."""
+        run = self._runs[job.key]
+        every = run["iterations"]
+        rows = [
+            dict(zip(every, values, strict=True)) for values in zip(*every.values(), strict=True)
+        ]
+        for number, evaluation in run["evaluations"].items():
+            rows[int(number)] |= evaluation
+        return rows
+
+    def panel_hash(self, job: Job) -> str:
+        """Hash of the training panel of a run."""
+        return str(self._runs[job.key]["panel_hash"])
 
     def add(self, job: Job) -> None:
         """Keeps what the tables and pictures need of a finished run."""
         rows = [
             {
                 key: round(value, 6) if isinstance(value, float) else value
-                for key, value in row.items()
-                if key in KEPT or key.startswith("evaluation/")
+                for key, value in r.items()
             }
-            for row in job.metrics()
+            for r in job.metrics()
         ]
+        evaluations = {
+            number: {key: value for key, value in row.items() if key.startswith("evaluation/")}
+            for number, row in enumerate(rows)
+        }
         run = {
             "config": job.config,
             "algorithm": job.algorithm,
             "settings": job.settings,
             "panel_hash": json.loads((job.run / "panels.json").read_text())["train"]["hash"],
-            "rows": rows,
+            "iterations": {key: [row.get(key) for row in rows] for key in KEPT},
+            "evaluations": {number: kept for number, kept in evaluations.items() if kept},
         }
+        line = json.dumps(run, separators=(",", ":"))
         with self._lock, self._path.open("a") as file:
-            file.write(json.dumps(run) + "\n")
-            self._runs[job.key] = run
+            file.write(line + "\n")
+            self._runs[job.key] = json.loads(line)
 
 
 def run_all(jobs: Sequence[Job], side_by_side: int, curves: Curves) -> None:
@@ -264,12 +280,16 @@ def measure(rows: Rows) -> dict[str, float]:
     """What the table says of one run."""
     success = column(rows, "success_rate")
     zero = column(rows, "frac_zero_advantage")
+    last = rows[-1]
+    paid_in_parts = bool(np.any(column(rows, "score") > success))
+    score = {"score, held out": float(last["evaluation/score"])} if paid_in_parts else {}
     return {
         "trajectories to 30%": reached(rows, 0.3),
         "to 50%": reached(rows, 0.5),
         "training, mean (area)": float(np.nanmean(success)),
         "training, last 5": float(np.nanmean(success[-5:])),
-        "held out, end": float(rows[-1]["evaluation/success_rate"]),
+        "held out, end": float(last["evaluation/success_rate"]),
+        **score,
         "steps with advantage, first third": 1 - float(np.nanmean(zero[: len(rows) // 3 + 1])),
     }
 
@@ -359,8 +379,8 @@ def drawn(runs: Mapping[str, Sequence[Rows]]) -> dict[str, Sequence[Rows]]:
 
 def origin(jobs: Sequence[Job], curves: Curves) -> str:
     """The training panels by seed and hash, and the hours of all runs."""
-    hashes = {job.panel: curves[job]["panel_hash"] for job in jobs}
-    hours = sum(float(np.nansum(column(curves[job]["rows"], "seconds"))) for job in jobs) / 3600
+    hashes = {job.panel: curves.panel_hash(job) for job in jobs}
+    hours = sum(float(np.nansum(column(curves.rows(job), "seconds"))) for job in jobs) / 3600
     panels = ", ".join(f"{panel} ({digest})" for panel, digest in hashes.items())
     return (
         f"Panels (generator seed, hash of the training panel): {panels}. {len(jobs)} runs,"
@@ -381,14 +401,14 @@ def tune(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     }
     every = [job for each in jobs.values() for job in each]
     run_all(every, arguments.side_by_side, curves)
-    names = list(measure(curves[every[0]]["rows"]))[2:5]
+    names = list(measure(curves.rows(every[0])))[2:5]
     lines = [
         "| algorithm | trial | " + " | ".join(names) + " |",
         "|---|---|" + "---:|" * len(names),
     ]
     areas: dict[str, list[float]] = {}
     for (algorithm, number), each in jobs.items():
-        measured = [measure(curves[job]["rows"]) for job in each]
+        measured = [measure(curves.rows(job)) for job in each]
         means = [float(np.mean([m[name] for m in measured])) for name in names]
         areas.setdefault(algorithm, []).append(means[0])
         words = ", ".join(f"{key} {value}" for key, value in trials(algorithm)[number].items())
@@ -430,7 +450,7 @@ def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     }
     every = [job for of_panel in zip(*jobs.values(), strict=True) for job in of_panel]
     run_all(every, arguments.side_by_side, curves)
-    runs = {name: [curves[job]["rows"] for job in each] for name, each in jobs.items()}
+    runs = {name: [curves.rows(job) for job in each] for name, each in jobs.items()}
     trajectories = min(int(rows[-1]["trajectories"]) for each in runs.values() for rows in each)
     title = f"{config}: {len(arguments.panels)} panels, {trajectories:,} trajectories a run"
     about = f"panels (generator seeds) {', '.join(map(str, arguments.panels))}"

@@ -155,7 +155,7 @@ def main() -> None:
             if (name := f"{config} {team.panel}") not in swapped:
                 swapped[name] = play_swapped(team)
                 write_text(known, json.dumps(swapped, indent=1) + "\n")
-        one, other = ([curves[each]["rows"] for each in kind] for kind in (agents, teams))
+        one, other = ([curves.rows(each) for each in kind] for kind in (agents, teams))
         mixed = [swapped[f"{config} {team.panel}"] for team in teams]
         title = f"{config}: an agent, and {TEAMS[config]} with a policy a role"
         text += f"{title}.\n\n{table(one, other, mixed)}\n{origin([*agents, *teams], curves)}"
