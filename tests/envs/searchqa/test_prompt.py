@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from trca.envs import make
 from trca.policies.bpe import train_tokenizer
 from trca.policies.prompts import Prompter
 from trca.policies.tiny import respond, spec_of
@@ -55,6 +56,17 @@ def test_the_compact_prompt_offers_what_has_a_blank(demonstrated):
     _, examples, _ = demonstrated
     assert all("\nsearch [<your query>]\n" in e.prompt for e in examples)
     assert all(e.prompt.endswith("\nanswer [<your answer>]\n") for e in examples)
+
+
+@pytest.mark.parametrize("randomness", [0.0, 1.0])
+def test_what_a_searcher_demonstrates_to_tell_is_an_answer_that_it_read(randomness):
+    env = make("searchqa", team="searchqa_searcher")
+    deliberate = spec_of("trca/SearchQA-v0").deliberate
+    examples = demonstrate([env], randomness, 200, 0, 0, lambda *_: None, deliberate)
+    told = [e for e in examples if e.action.startswith("tell[")]
+    copied = [e.action.removeprefix("tell[").removesuffix("]") in e.prompt for e in told]
+    assert (not told) == (randomness == 1.0)
+    assert all(copied)
 
 
 def test_the_paper_prompt_shows_question_results_and_offers(demonstrated):

@@ -67,7 +67,7 @@ class SearchQAEnv(TextEnv):
         "lr": 3e-3,
         "max_steps": 4,
         "worlds": 10,
-        "deliberate": ("answer",),
+        "deliberate": ("answer", "tell"),
         "stages": ((0.1, 1500), (0.75, 300)),
     }
     language = ("questions", "retriever", "corpus", "top_k", "max_passage_chars", "seed")
