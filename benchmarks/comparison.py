@@ -36,6 +36,8 @@ import numpy as np
 from trca.algorithms import ALGORITHMS
 from trca.cli.curve import column, draw_comparison, moving_mean
 from trca.cli.tables import half_width, over_tasks
+from trca.cli.tuning import Lines
+from trca.common.cache import digest
 from trca.common.files import write_text
 from trca.tune_configs.files import read
 
@@ -57,6 +59,10 @@ COMMON: Final = {
 """Settings of every run beside those of its panel and trial: 256 held-out episodes at the end."""
 OF_SEARCHES: Final = {"IGPO", "StepSearch"}
 """Algorithms that read the gold answers or passages of a search."""
+MEASURES: Final = ("training, mean (area)", "training, last 5", "held out, end")
+"""Measures by which algorithms are compared."""
+SCORE: Final = "score, held out"
+"""A further one, where an environment pays in parts."""
 DRAWN: Final = 6
 """Algorithms in the picture: the first asked for and the best others."""
 
@@ -129,8 +135,7 @@ class Job:
     @property
     def run(self) -> Path:
         """Its run folder."""
-        trial = "-".join(str(value) for _, value in self.trial) or "preset"
-        return self.folder / f"{self.algorithm.lower()}-{trial}-panel{self.panel}"
+        return self.folder / f"{self.algorithm.lower()}-panel{self.panel}-{digest(self.key)[:8]}"
 
     @property
     def settings(self) -> list[str]:
@@ -145,8 +150,8 @@ class Job:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """All that makes it the run that it is."""
-        return self.config, self.algorithm, *self.settings
+        """All that makes it the run that it is; the config counts by what it says."""
+        return digest(read(self.config)), self.algorithm, *self.settings
 
     @property
     def finished(self) -> bool:
@@ -184,12 +189,10 @@ class Curves:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         self._lock = Lock()
-        lines = path.read_text().splitlines() if path.exists() else []
+        self._lines = Lines(path)
         self._runs: dict[tuple[str, ...], dict[str, Any]] = {
-            (run["config"], run["algorithm"], *run["settings"]): run
-            for run in map(json.loads, lines)
+            (run["config_digest"], run["algorithm"], *run["settings"]): run for run in self._lines
         }
 
     def __contains__(self, job: Job) -> bool:
@@ -225,16 +228,16 @@ class Curves:
         }
         run = {
             "config": job.config,
+            "config_digest": job.key[0],
             "algorithm": job.algorithm,
             "settings": job.settings,
             "panel_hash": json.loads((job.run / "panels.json").read_text())["train"]["hash"],
             "iterations": {key: [row.get(key) for row in rows] for key in KEPT},
-            "evaluations": {number: kept for number, kept in evaluations.items() if kept},
+            "evaluations": {str(number): kept for number, kept in evaluations.items() if kept},
         }
-        line = json.dumps(run, separators=(",", ":"))
-        with self._lock, self._path.open("a") as file:
-            file.write(line + "\n")
-            self._runs[job.key] = json.loads(line)
+        with self._lock:
+            self._lines.append(run)
+            self._runs[job.key] = run
 
 
 def run_all(jobs: Sequence[Job], side_by_side: int, curves: Curves) -> None:
@@ -281,15 +284,13 @@ def measure(rows: Rows) -> dict[str, float]:
     success = column(rows, "success_rate")
     zero = column(rows, "frac_zero_advantage")
     last = rows[-1]
-    paid_in_parts = bool(np.any(column(rows, "score") > success))
-    score = {"score, held out": float(last["evaluation/score"])} if paid_in_parts else {}
     return {
         "trajectories to 30%": reached(rows, 0.3),
         "to 50%": reached(rows, 0.5),
         "training, mean (area)": float(np.nanmean(success)),
         "training, last 5": float(np.nanmean(success[-5:])),
         "held out, end": float(last["evaluation/success_rate"]),
-        **score,
+        SCORE: float(last["evaluation/score"]),
         "steps with advantage, first third": 1 - float(np.nanmean(zero[: len(rows) // 3 + 1])),
     }
 
@@ -317,38 +318,41 @@ def cell(values: Sequence[float], count: bool) -> str:
     )
 
 
-def leads(first: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
-    """Mean difference, paired by panel, and its 95% bootstrap interval over panels (percentile)."""
-    differences = np.subtract(first, other)
-    return float(differences.mean()), *over_tasks(differences.tolist())
+def lead(first: Sequence[float], other: Sequence[float]) -> str:
+    """Mean difference, paired by panel, in points: ± its t, and in brackets its bootstrap interval.
+
+    Both are of 95%. Over few panels the bootstrap's (percentile) is too narrow.
+    """
+    differences = (100 * np.subtract(first, other)).tolist()
+    low, high = over_tasks(differences)
+    spread = f" ± {half_width(differences):.1f}" if len(differences) > 1 else ""
+    return f"{np.mean(differences):+.1f}{spread} ({low:+.1f} to {high:+.1f})"
 
 
 def table(runs: Mapping[str, Sequence[Rows]]) -> str:
     """An algorithm a row: its measures, the first one's lead, and success by type of task."""
     measured = {name: [measure(rows) for rows in panels] for name, panels in runs.items()}
-    names = list(next(iter(measured.values()))[0])
+    in_parts = any(m[SCORE] != m["held out, end"] for each in measured.values() for m in each)
+    names = [n for n in next(iter(measured.values()))[0] if n != SCORE or in_parts]
+    compared = [*MEASURES, *([SCORE] if in_parts else [])]
     lines = ["| | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
     for algorithm, each in measured.items():
         cells = [cell([m[name] for m in each], name in names[:2]) for name in names]
         lines.append(f"| {algorithm} | " + " | ".join(cells) + " |")
     first, *others = measured
     if others:
-        compared = names[2:5]
         lines += [
             "",
-            f"{first} minus each other, paired by panel, in points, with the 95% bootstrap interval"
-            f" over panels; and the share of the other's trajectories after which {first} is in"
-            " training where the other ends (its last 5):",
+            f"{first} minus each other, paired by panel, in points: ± half of the 95% t interval,"
+            " and in brackets the 95% bootstrap interval over panels, which is too narrow over"
+            f" this few. The last column is the share of the other's trajectories after which"
+            f" {first} is in training where the other ends (its last 5):",
             "",
             f"| {first} minus | " + " | ".join(compared) + " | at its end after |",
             "|---|" + "---:|" * (len(compared) + 1),
         ]
     for other in others:
-        cells = []
-        for name in compared:
-            own, theirs = ([m[name] for m in measured[a]] for a in (first, other))
-            mean, low, high = (100 * value for value in leads(own, theirs))
-            cells.append(f"{mean:+.1f} ({low:+.1f} to {high:+.1f})")
+        cells = [lead(*([m[n] for m in measured[a]] for a in (first, other))) for n in compared]
         shares = [
             reached(own, measure(theirs)["training, last 5"]) / theirs[-1]["trajectories"]
             for own, theirs in zip(runs[first], runs[other], strict=True)
@@ -401,24 +405,26 @@ def tune(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     }
     every = [job for each in jobs.values() for job in each]
     run_all(every, arguments.side_by_side, curves)
-    names = list(measure(curves.rows(every[0])))[2:5]
     lines = [
-        "| algorithm | trial | " + " | ".join(names) + " |",
-        "|---|---|" + "---:|" * len(names),
+        "| algorithm | trial | " + " | ".join(MEASURES) + " |",
+        "|---|---|" + "---:|" * len(MEASURES),
     ]
     areas: dict[str, list[float]] = {}
     for (algorithm, number), each in jobs.items():
         measured = [measure(curves.rows(job)) for job in each]
-        means = [float(np.mean([m[name] for m in measured])) for name in names]
+        means = [float(np.mean([m[name] for m in measured])) for name in MEASURES]
         areas.setdefault(algorithm, []).append(means[0])
         words = ", ".join(f"{key} {value}" for key, value in trials(algorithm)[number].items())
         cells = " | ".join(f"{mean:.1%}" for mean in means)
         lines.append(f"| {algorithm} | {words.replace('budgets.', '')} | {cells} |")
-    best = {name: trials(name)[int(np.argmax(each))] for name, each in areas.items()}
+    path = results / "tuned.json"
+    tuned = json.loads(path.read_text()) if path.exists() else {}
+    for name, found in areas.items():
+        best = trials(name)[int(np.argmax(found))]
+        tuned[name] = {"panels": arguments.panels, "settings": best}
     text = command_line() + "\n".join(lines) + "\n\n" + origin(every, curves)
     print(text)
-    tuned = {"panels": arguments.panels, "settings": best}
-    write_text(results / "tuned.json", json.dumps(tuned, indent=1) + "\n")
+    write_text(path, json.dumps(tuned, indent=1) + "\n")
     if arguments.docs:
         into_docs(f"{config}: tuning", text)
 
@@ -427,19 +433,19 @@ def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     """Runs each algorithm with its tuned settings on the panels; writes table and picture."""
     config, curves = arguments.config, Curves(results / "runs.jsonl")
     places = [results / "tuned.json", RESULTS / config / "tuned.json"]
-    tuned = next((json.loads(path.read_text()) for path in places if path.exists()), None)
-    if tuned is None:
-        raise SystemExit(f"no settings are chosen for {config}: --tune on other panels first")
-    if both := set(tuned["panels"]) & set(arguments.panels):
-        raise SystemExit(f"panels {sorted(both)} were tuned on: report on others")
-    if untuned := set(arguments.algorithms) - set(tuned["settings"]):
-        raise SystemExit(f"no settings are chosen for {sorted(untuned)}: --tune them first")
+    known = (json.loads(path.read_text()) for path in places if path.exists())
+    tuned: dict[str, Any] = next(known, {})
+    for name in arguments.algorithms:
+        if name not in tuned:
+            raise SystemExit(f"no settings of {name} are chosen: --tune them on other panels first")
+        if both := set(tuned[name]["panels"]) & set(arguments.panels):
+            raise SystemExit(f"{name} was tuned on panels {sorted(both)}: report on others")
     jobs = {
         name: [
             Job(
                 config,
                 name,
-                tuple(tuned["settings"][name].items()),
+                tuple(tuned[name]["settings"].items()),
                 panel,
                 folder / "runs",
                 arguments.set,

@@ -33,7 +33,7 @@ from comparison import (
     cell,
     command_line,
     into_docs,
-    leads,
+    lead,
     origin,
     run_all,
 )
@@ -102,17 +102,15 @@ def table(agents: list[Rows], teams: list[Rows], mixed: list[float]) -> str:
             [rows[-1]["evaluation/success_rate"] for rows in each] for each in (agents, teams)
         ],
     }
-    lines = ["| | agent | team | team minus agent, in points |", "|---|---:|---:|---:|"]
+    lines = ["| | agent | team | difference, in points |", "|---|---:|---:|---:|"]
     for name, (own, theirs) in measures.items():
-        mean, low, high = (100 * value for value in leads(theirs, own))
-        cells = [cell(own, False), cell(theirs, False), f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"]
+        cells = [cell(own, False), cell(theirs, False), lead(theirs, own)]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     own, theirs = ([float(tokens(rows)[-1]) for rows in each] for each in (agents, teams))
     lines.append(f"| sampled tokens | {cell(own, True)} | {cell(theirs, True)} | |")
-    mean, low, high = (100 * value for value in leads(mixed, measures["held out, end"][1]))
+    loss = lead(mixed, measures["held out, end"][1])
     lines.append(
-        f"| held out, policies swapped | | {cell(mixed, False)} |"
-        f" {mean:+.1f} ({low:+.1f} to {high:+.1f}) beside the team |"
+        f"| held out, policies swapped | | {cell(mixed, False)} | {loss} beside the team |"
     )
     return "\n".join(lines) + "\n"
 
@@ -152,11 +150,11 @@ def main() -> None:
     about = f"panels (generator seeds) {', '.join(map(str, arguments.panels))}"
     for config, (agents, teams) in jobs.items():
         for team in teams:
-            if (name := f"{config} {team.panel}") not in swapped:
-                swapped[name] = play_swapped(team)
+            if team.run.name not in swapped:
+                swapped[team.run.name] = play_swapped(team)
                 write_text(known, json.dumps(swapped, indent=1) + "\n")
         one, other = ([curves.rows(each) for each in kind] for kind in (agents, teams))
-        mixed = [swapped[f"{config} {team.panel}"] for team in teams]
+        mixed = [swapped[team.run.name] for team in teams]
         title = f"{config}: an agent, and {TEAMS[config]} with a policy a role"
         text += f"{title}.\n\n{table(one, other, mixed)}\n{origin([*agents, *teams], curves)}"
         picture = (ROOT / "docs" / "images" if arguments.docs else folder) / f"team-{config}.png"
