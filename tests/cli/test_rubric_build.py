@@ -84,6 +84,23 @@ def test_what_never_gives_a_library_ends_in_one_line_and_no_file(here, reply, wo
     assert not list(here.iterdir())
 
 
+def test_a_refusal_is_kept_short_and_the_library_can_be_read(here):
+    huge = json.dumps({"operators": [["x" * 40_000]]})
+    with replying(*map(completion, [huge, huge, huge, GOOD])) as (url, _):
+        result = build(url)
+    assert result.exit_code == 0, result.output
+    refused = RubricLibrary.load(here / "rubric.yaml").provenance.refused
+    assert [len(each) <= 300 for each in refused] == [True] * 3
+
+
+def test_a_folder_that_is_not_there_is_told_before_the_model_is_asked(here):
+    with replying(completion(GOOD)) as (url, requests):
+        result = build(url, "missing/rubric.yaml")
+    assert result.exit_code == 2
+    assert "is no folder: make it first" in " ".join(result.output.split())
+    assert not requests
+
+
 def test_a_file_that_is_there_is_kept(here):
     (here / "rubric.yaml").write_text("mine")
     result = build("http://127.0.0.1:9")

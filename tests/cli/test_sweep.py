@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from trca.cli.run_folder import RunFolder
 from trca.cli.sweep_table import curves, summarise
 from trca.cli.sweep_trials import begin, joined, make_trials, point_words, read_trials
 from trca.cli.sweeping import Sweep, Tuning, most_cpus
+from trca.tune_configs.files import ConfigError
 from trca.tune_configs.sweeps import SweepSettings
 
 SWEEP = {
@@ -330,8 +333,33 @@ def test_every_point_is_run_on_every_panel_and_its_runs_are_pooled(tmp_path):
     trca, grpo = summarise(trials, settings.repeats)
     assert (trca["n"], grpo["n"]) == (4, 4)
     assert trca["success_rate"]["values"] == [0.0, 0.1, 0.2, 0.3]
-    assert trca["success_rate"]["half_width"] == pytest.approx(3.1824 * 0.12910 / 2, rel=1e-3)
+    assert trca["success_rate"]["mean"] == pytest.approx(0.15)
+    # Over the two panels' means, .05 and .25, whatever the number of seeds.
+    assert trca["success_rate"]["half_width"] == pytest.approx(12.706 * 0.1, rel=1e-3)
     assert trca["evaluation/success_rate"]["half_width"] == 0.0
+
+
+def test_without_panels_the_interval_is_over_seeds(tmp_path):
+    settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1, 2]}, "mine")
+    trials = make_trials(settings, RunFolder.create(tmp_path, "sweep"))
+    for trial in trials:
+        trial.run.append_metrics({"iteration": 1, "success_rate": trial.seed / 10})
+        trial.run.set_status("finished", 1)
+    for point in summarise(trials, settings.repeats):
+        assert point["success_rate"]["mean"] == pytest.approx(0.1)
+        assert point["success_rate"]["half_width"] == pytest.approx(4.3027 * 0.1 / 3**0.5, rel=1e-3)
+
+
+def test_a_trial_that_is_gone_is_made_again_and_shifts_no_other(tmp_path):
+    settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1]}, "mine")
+    folder = RunFolder.create(tmp_path, "sweep")
+    begin(settings, folder)
+    names = [trial.run.name for trial in read_trials(folder)]
+    shutil.rmtree(folder.path / "trials" / names[1])
+    trca, grpo = summarise(read_trials(folder), settings.repeats)
+    assert (trca["point"], grpo["point"]) == ({"algorithm": "TRCA"}, {"algorithm": "GRPO"})
+    Tuning(settings, folder)
+    assert [trial.run.name for trial in read_trials(folder)] == names
 
 
 def test_a_trial_that_ends_without_a_word_of_its_own_counts_as_failed(tmp_path, capsys):
@@ -391,3 +419,42 @@ def test_what_one_algorithm_alone_has_is_left_out_of_another_s_trials():
     assert trca.flat()["lambda_"] == 0.5
     assert grpo.run.algorithm == "GRPO"
     assert "lambda_" not in grpo.flat()
+
+
+def test_what_is_set_holds_for_an_algorithm_with_a_default_of_its_own_too():
+    changed = {
+        **SWEEP,
+        "set": {**SWEEP["set"], "aggregation": "token_mean"},
+        "grid": {"algorithm": ["GRPO", "DrGRPO"]},
+    }
+    settings = SweepSettings.resolve(changed, "mine")
+    trials = [settings.trial(point, 0).flat() for point in settings.every_point()]
+    assert [each["algorithm"] for each in trials] == ["GRPO", "DrGRPO"]
+    assert [each["aggregation"] for each in trials] == ["token_mean", "token_mean"]
+
+
+SMALL, OTHER = {"env_config.games": "small-31"}, {"env_config.games": "small-32"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"grid": {"env_config": [{"max_steps": 2}]}, "set": {}, "panels": [SMALL, OTHER]},
+            "env_config is in grid and env_config.games in panels: one would replace the other",
+        ),
+        (
+            {"set": {"budgets.evidence": 1.0}, "grid": {"budgets": [{"evidence": 0.1}]}},
+            "budgets.evidence is in set and budgets in grid: one would replace the other",
+        ),
+        (
+            {"panels": [{**SMALL, "evaluation_split": "valid_seen"}, OTHER]},
+            "panels: evaluation_split is in some and not in others: give it in each",
+        ),
+        ({"panels": [SMALL, OTHER, SMALL]}, "small-31'} stands twice"),
+        ({"sample": {"gamma": {"quniform": [0, 1, 0]}}}, "sample.gamma: quniform of [0, 1, 0]"),
+    ],
+)
+def test_what_would_be_overridden_or_counted_twice_is_refused(changes, words):
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        SweepSettings.resolve({**SWEEP, **changes}, "mine")

@@ -202,6 +202,14 @@ def test_a_tracker_that_fails_is_told_of_once_and_the_others_go_on(stores, rollo
     assert run.read_json("tracking.json")["wandb"]["iteration"] == 1
 
 
+def test_a_password_in_the_address_of_a_server_is_refused(stores, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:mlflow-sesame@127.0.0.1:9")
+    run = RunFolder.create(stores, "with_password")
+    with pytest.raises(ValueError, match="MLFLOW_TRACKING_PASSWORD") as refused:
+        Tracking(settings("mlflow"), run, 0, print)
+    assert "sesame" not in str(refused.value)
+
+
 def test_a_tracker_that_cannot_be_started_leaves_no_other_open(stores):
     import mlflow
 

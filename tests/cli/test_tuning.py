@@ -150,6 +150,22 @@ def test_a_searched_sweep_that_was_killed_goes_on_to_the_same_points(tmp_path):
     assert tables[0] == tables[1]
 
 
+def test_a_searched_point_that_no_run_can_have_counts_as_failed(tmp_path):
+    # Draws are checked beforehand, and these have none of the high ones.
+    sweep = settings(SEARCH, samples=4)
+    sweep.sample["gamma"] = {"uniform": [0.9, 1.4]}
+    folder = RunFolder.create(tmp_path, "sweep")
+    begin(sweep, folder)
+    trials = run_points(Tuning(sweep, folder), [])
+    told = [json.loads(line)["value"] for line in (folder.path / "search.jsonl").open()]
+    refused = [number for number, value in enumerate(told) if value is None]
+    assert refused
+    assert 0 < len(trials) < 4
+    assert all(trial.point["gamma"] <= 1 for trial in trials)
+    assert {trial.number - 1 for trial in trials}.isdisjoint(refused)
+    assert len(run_points(Tuning(sweep, folder), read_trials(folder))) == len(trials)
+
+
 def test_a_search_that_would_not_repeat_its_points_says_so(tmp_path):
     sweep = settings(SEARCH)
     folder = RunFolder.create(tmp_path, "sweep")

@@ -28,14 +28,16 @@ MEASURES: Final = {
 def summarise(trials: Sequence[Trial], repeats: int) -> list[dict[str, Any]]:
     """One row a point: its settings, and mean, interval and n of each measure over its whole runs.
 
-    Runs that were stopped early are told by themselves, and are in no mean.
+    The interval is over panels where there are several, since seeds on one panel hide the variance
+    between panels; else over seeds. Runs that were stopped early are told by themselves, and are in
+    no mean.
 
     Args:
         trials: The trials of a sweep.
         repeats: The trials of each point.
     """
-    rows = []
-    for each in by_point(trials, repeats):
+    rows, several = [], len({trial.panel for trial in trials}) > 1
+    for each in by_point(trials, repeats).values():
         sound = [trial for trial in each if trial.state == "finished"]
         failed = sum(trial.state == "failed" for trial in each)
         row: dict[str, Any] = {"point": each[0].point, "words": each[0].words}
@@ -47,11 +49,15 @@ def summarise(trials: Sequence[Trial], repeats: int) -> list[dict[str, Any]]:
         ]
         row["runs"] = [str(trial.run.path) for trial in sound]
         for key in MEASURES:
-            found = (measure(trial.run.metrics(), key) for trial in sound)
-            values = [value for value in found if not np.isnan(value)]
+            panels: dict[str, list[float]] = {}
+            for trial in sound:
+                if not np.isnan(value := measure(trial.run.metrics(), key)):
+                    panels.setdefault(trial.panel, []).append(value)
+            values = [value for of_panel in panels.values() for value in of_panel]
+            units = [float(np.mean(p)) for p in panels.values()] if several else values
             row[key] = {
-                "mean": float(np.mean(values)) if values else None,
-                "half_width": half_width(values) if len(values) > 1 else None,
+                "mean": float(np.mean(units)) if units else None,
+                "half_width": half_width(units) if len(units) > 1 else None,
                 "values": values,
             }
         rows.append(row)
@@ -59,7 +65,7 @@ def summarise(trials: Sequence[Trial], repeats: int) -> list[dict[str, Any]]:
 
 
 def write_table(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> None:
-    """Writes ``sweep.md`` and ``sweep.json``; ± is half of the 95% t interval over runs."""
+    """Writes ``sweep.md`` and ``sweep.json``; ± is half of the 95% t interval of `summarise`."""
     names = _columns(rows)
     lines = ["| " + " | ".join(names) + " |", "|" + "---:|" * len(names)]
     lines += ["| " + " | ".join(_cells(row, names)) + " |" for row in rows]
@@ -93,6 +99,9 @@ def draw_sweep(trials: Sequence[Trial], folder: RunFolder) -> bool:
         return False
     settings = RunSettings.resolve(trials[0].run.read_config(), "trial")
     panel = panel_words(settings.run.env_config, settings.train_split, settings.evaluation_split)
+    panels = list(dict.fromkeys(trial.panel for trial in trials))
+    if len(panels) > 1:
+        panel = f"{len(panels)} panels, {panels[0]} to {panels[-1]}"
     title = f"{folder.name}: {settings.run.env}"
     draw_comparison(runs, folder.path / "sweep.png", title, panel)
     return True

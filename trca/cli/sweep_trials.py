@@ -151,7 +151,7 @@ def make_points(
         parts = [f"{key.split('.')[-1].strip('_')}-{value}" for key, value in named.items()]
         slug = re.sub(r"[^\w.+-]+", "-", "_".join([*parts, f"seed-{seed}"]))[:80]
         name = f"{number:03d}_{slug}"
-        if (folder.path / "trials" / name / "trial.json").exists():
+        if any((folder.path / "trials").glob(f"{number:03d}_*/trial.json")):
             continue
         shutil.rmtree(folder.path / "trials" / name, ignore_errors=True)  # a kill left half of it
         run = RunFolder.create(folder.path / "trials", name, numbered=False)
@@ -182,6 +182,9 @@ def _number(trial: Path) -> int:
     return int(trial.name.partition("_")[0])
 
 
-def by_point(trials: Sequence[Trial], repeats: int) -> list[list[Trial]]:
-    """The trials of each point, which stand one after the other; two points may be equal."""
-    return [list(trials[k : k + repeats]) for k in range(0, len(trials), repeats)]
+def by_point(trials: Sequence[Trial], repeats: int) -> dict[int, list[Trial]]:
+    """The trials of each point by its number, from 0 on; two points may be equal."""
+    points: dict[int, list[Trial]] = {}
+    for trial in trials:
+        points.setdefault((trial.number - 1) // repeats, []).append(trial)
+    return points

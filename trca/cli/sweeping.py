@@ -7,6 +7,7 @@ chooses the points, trials are made as it goes (`trca.cli.tuning`).
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import signal
 import subprocess
@@ -27,6 +28,7 @@ from trca.cli.sweep_trials import (
     Trial,
     by_point,
     make_points,
+    make_trials,
     point_words,
     read_trials,
 )
@@ -36,6 +38,8 @@ from trca.tune_configs.sweeps import SweepSettings
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+logger = logging.getLogger(__name__)
 
 _ATTEMPT: Final = "--- trca train --resume"
 """The first line of each attempt in a trial's log."""
@@ -60,9 +64,12 @@ class Tuning:
         self._sweep, self._folder = sweep, folder
         self._search = PointSearch(sweep, folder.path / "search.jsonl") if sweep.search else None
         self._points = 0
+        self._refused: set[int] = set()
         self._ended = -1
         if not any((folder.path / "trials").glob("*/trial.json")):
             return
+        if not sweep.search:
+            make_trials(sweep, folder)  # those that are gone
         trials = read_trials(folder)
         if sweep.scheduler:
             for trial in trials:
@@ -78,16 +85,29 @@ class Tuning:
         return EarlyStopping(self._sweep, iterations, self._folder.path / "scheduler.jsonl")
 
     def _replay(self, search: PointSearch, trials: list[Trial]) -> None:
-        for number, group in enumerate(by_point(trials, self._sweep.repeats)):
-            again = search.next(lambda _: None)
-            if again is None or point_words([again]) != point_words([group[0].point]):
+        groups = by_point(trials, self._sweep.repeats)
+        for number in range(max(groups) + 1):
+            again, group = search.next(lambda _: None), groups.get(number)
+            if again is None or (group and point_words([again]) != point_words([group[0].point])):
                 raise ConfigError(
                     f"{self._folder.path}: the search gives {again} as point {number + 1} and ran"
-                    f" {group[0].point}: go on with the version of Optuna it was started with"
+                    f" {group[0].point if group else 'more'}: go on with the version of Optuna it"
+                    " was started with"
                 )
-            if len(group) < self._sweep.repeats:
-                make_points(self._sweep, self._folder, [group[0].point], number)
+            if group is None or len(group) < self._sweep.repeats:
+                self._make(again, number)
             self._points += 1
+
+    def _make(self, point: Mapping[str, Any], number: int) -> None:
+        """Makes the trials of a searched point; one that is no settings of a run counts as failed.
+
+        The distributions alone are checked before: two settings may not go together.
+        """
+        try:
+            make_points(self._sweep, self._folder, [point], number)
+        except ConfigError as error:
+            self._refused.add(number)
+            logger.warning("point %d of the search is left out: %s", number + 1, error)
 
     def more(self, ended: Sequence[Trial]) -> list[Trial]:
         """Makes the trials that can be made now.
@@ -104,14 +124,18 @@ class Tuning:
         repeats = self._sweep.repeats
 
         def result_of(number: int) -> Result | None:
+            if number in self._refused:
+                return Result(None)
             group = [trial for trial in ended if (trial.number - 1) // repeats == number]
             return _result(group, self._sweep.metric) if len(group) == repeats else None
 
         first = self._points
         while (point := self._search.next(result_of)) is not None:
-            make_points(self._sweep, self._folder, [point], self._points)
+            self._make(point, self._points)
             self._points += 1
-        return read_trials(self._folder)[first * repeats :] if self._points > first else []
+        if self._refused == set(range(self._points)):
+            return []
+        return [t for t in read_trials(self._folder) if t.number > first * repeats]
 
     def stops(self, trial: Trial, rows: Sequence[Mapping[str, Any]]) -> bool:
         """Whether a trial stops, by its metrics so far; what was judged before stays."""

@@ -9,6 +9,7 @@ the tracker's run alone, in ``tracking.json``, and a resumed run goes on with it
 from __future__ import annotations
 
 import logging
+import os
 import re
 import uuid
 from abc import ABC, abstractmethod
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import urlsplit
 
 from filelock import FileLock
 
@@ -145,6 +147,12 @@ class MLflow(Tracker):
         import mlflow
         from ray.air.integrations.mlflow import setup_mlflow
 
+        place = urlsplit(os.environ.get("MLFLOW_TRACKING_URI", ""))
+        if place.password and place.scheme in ("http", "https"):
+            raise ValueError(
+                "MLFLOW_TRACKING_URI holds a password, which errors would show: give it in"
+                " MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+            )
         cache_folder().mkdir(parents=True, exist_ok=True)
         with FileLock(cache_folder() / "mlflow.lock"):  # trials beside it make the database too
             if key:

@@ -25,6 +25,7 @@ from typing import Any, Final
 import yaml
 from pydantic import ValidationError
 
+from trca.common.short_line import short_line
 from trca.rubric.conditions import RubricError, Term, field_meanings, field_terms
 from trca.rubric.judge import Judge
 from trca.rubric.library import (
@@ -38,6 +39,8 @@ from trca.rubric.library import (
 ATTEMPTS: Final = 4
 """Replies a model may give until one holds."""
 _MOST_ERRORS: Final = 20
+_LONGEST_ERROR: Final = 300
+"""Characters of a refusal that the library keeps."""
 _LONGEST_REPLY: Final = 30_000
 """Characters of a refused reply that go back to the model."""
 
@@ -208,7 +211,7 @@ def generate(
         library, errors = read_reply(reply, interface)
         if library is not None:
             return Written(library, interface.prompt, tuple(refused))
-        refused.append(errors[0])
+        refused.append(short_line(errors[0], _LONGEST_ERROR))
         tell(number, errors[0])
         shown = "\n".join(f"- {error}" for error in errors[:_MOST_ERRORS])
         prompt = interface.prompt + _AGAIN.format(errors=shown, reply=reply[:_LONGEST_REPLY])

@@ -33,7 +33,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from trca.common.extras import missing_extra
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, assign, read
-from trca.tune_configs.settings import Count, RunSettings, switch
+from trca.tune_configs.settings import Count, RunSettings, config_class, switch
 
 METRICS: Final = ("success_rate", "score", "evaluation/success_rate", "evaluation/score")
 """What a search and a scheduler may read; of all of them more is better."""
@@ -165,12 +165,19 @@ class SweepSettings(_Part):
             "sample": self.sample.keys(),
             "panels": {key for panel in self.panels for key in panel},
         }
-        for (one, keys), (other, others) in itertools.combinations(parts.items(), 2):
-            for key in sorted(keys & others):
+        named = [(part, key) for part, keys in parts.items() for key in sorted(keys)]
+        for (one, key), (other, inner) in itertools.combinations(named, 2):
+            if key == inner:
                 return f"{key} is in {one} and in {other}: leave it in one"
-        for point in self.points[1:]:
-            if odd := sorted(point.keys() ^ self.points[0].keys()):
-                return f"points: {odd[0]} is in some and not in others: give it in each"
+            if inner.startswith(f"{key}.") or key.startswith(f"{inner}."):
+                return f"{key} is in {one} and {inner} in {other}: one would replace the other"
+        for name, together in (("points", self.points), ("panels", self.panels)):
+            for each in together[1:]:
+                if odd := sorted(each.keys() ^ together[0].keys()):
+                    return f"{name}: {odd[0]} is in some and not in others: give it in each"
+        for number, panel in enumerate(self.panels):
+            if panel in self.panels[:number]:
+                return f"panels: {panel} stands twice"
         for name, keys in parts.items():
             if "seed" in keys:
                 return f"seed is in {name}: give seeds"
@@ -287,6 +294,9 @@ class SweepSettings(_Part):
         base = assign(base, self.set)
         if "algorithm" in point:
             base = switch(base, point["algorithm"])
+            had = config_class(point["algorithm"]).parameters_class.model_fields
+            own = {k: v for k, v in self.set.items() if k.split(".")[0] in had and k != "algorithm"}
+            base = assign(base, own)
         chosen = {**self.panels[0], **point, "seed": seed}
         return RunSettings.resolve(assign(base, chosen), source, need_data)
 
@@ -325,7 +335,7 @@ def _distribution(key: str, space: Mapping[str, list[Any]]) -> Any:
         made = getattr(tune, name)(*([arguments] if name == "choice" else arguments))
         assert isinstance(made, Domain)
         made.sample(random_state=np.random.default_rng(0))
-    except (TypeError, ValueError, IndexError) as error:
+    except (TypeError, ValueError, IndexError, ArithmeticError) as error:
         raise ConfigError(f"sample.{key}: {name} of {arguments}: {error}") from None
     return made
 

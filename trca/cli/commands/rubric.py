@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from trca import __version__
-from trca.cli.console import console, errors, print_folded, refusing
+from trca.cli.console import console, errors, fail, print_folded, refusing
 from trca.common.files import write_text
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ def check(
     )
     console.print(f"[green]ok[/]: {loaded.source}: {loaded.environment}, {counts}")
     if env is None:
+        if set_:
+            fail("--set without --env: nothing is measured; name the environment")
         return
     with refusing(ValueError, OSError), errors.status("playing"):
         made: Any = make(env, **{"split": "train", **assignments(set_ or []), "library": library})
@@ -170,6 +172,8 @@ def build(
             return
         if to.exists():
             raise ValueError(f"{to} exists: name a new file")
+        if not to.absolute().parent.is_dir():
+            raise ValueError(f"{to.absolute().parent} is no folder: make it first")
         with ChatEndpoint(url, model, timeout=_PATIENCE_S) as endpoint:
 
             def ask(prompt: str, schema: dict[str, object]) -> str:
