@@ -343,6 +343,19 @@ def test_a_plain_environment_has_its_observations_as_contexts() -> None:
     assert (terminated, truncated, info["won"]) == (False, True, False)
 
 
+@pytest.mark.parametrize(("reward", "score"), [("nan", "0"), ("0", "inf")])
+def test_a_reward_that_is_no_finite_number_is_an_error(reward: str, score: str) -> None:
+    class Broken(Plain):
+        def step(self, action: str) -> Any:
+            observation, _, done, cut, _ = super().step(action)
+            return observation, float(reward), done, cut, {"score": float(score)}
+
+    env = make(Broken)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=f"gave reward {float(reward)} and score {float(score)}"):
+        env.step("stop")
+
+
 def test_names_of_environments() -> None:
     file = Path(__file__).parents[2] / "examples" / "key_door" / "key_door" / "env.py"
     assert env_class(f"{file}:KeyDoor").library == file.with_name("rubric.yaml")

@@ -10,6 +10,7 @@ A text environment is a Gymnasium environment whose observations and actions are
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -351,12 +352,19 @@ class TextEnv(gymnasium.Env[str, str], ABC):
 
         Raises:
             gymnasium.error.ResetNeeded: Before the first ``reset`` and after the end of an episode.
+            ValueError: When reward or score is no finite number.
         """
         self._check_started()
         if self._over:
             raise ResetNeeded("the episode is over: call reset() to start another")
         outcome = self.take_action(action)
         observation, reward, terminated, truncated, accepted, won, score = outcome
+        score = reward if score is None else score
+        if not (math.isfinite(reward) and math.isfinite(score)):
+            raise ValueError(
+                f"{self.env_id or type(self).__name__} gave reward {reward} and score {score}:"
+                " both must be finite"
+            )
         self._steps += 1
         admissible = self.admissible_actions
         self._transcript.append((action, observation, admissible))
@@ -366,7 +374,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         info["parsed"] = bool(action.strip())
         info["accepted"] = accepted
         info["won"] = terminated and reward > 0 if won is None else won
-        info["score"] = reward if score is None else score
+        info["score"] = score
         if self._over and (measures := self.episode_measures()):
             info["measures"] = measures
         return observation, reward, terminated, truncated, dict(info)
