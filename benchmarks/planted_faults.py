@@ -291,8 +291,8 @@ FAULTS = (
     Fault(
         "a sweep that leaves a point half made",
         "cli/sweeping.py",
-        "if len(group) < self._sweep.repeats:",
-        "if not group:",
+        "if group is None or len(group) < self._sweep.repeats:",
+        "if group is None:",
         TUNING,
     ),
     Fault(

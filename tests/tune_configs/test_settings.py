@@ -135,7 +135,12 @@ def test_everything_wrong_is_named_at_once():
             "lr is in grid and in panels",
         ),
         (
-            {"base": "quickstart", "grid": {"lr": [1]}, "seeds": [0], "panels": [{}, {"gama": 1}]},
+            {
+                "base": "quickstart",
+                "grid": {"lr": [1]},
+                "seeds": [0],
+                "panels": [{"gama": 1}, {"gama": 2}],
+            },
             "did you mean 'gamma'",
         ),
         (
