@@ -115,6 +115,20 @@ def test_another_world_or_recipe_is_another_policy(room: str, cache: Folders) ->
     assert len(cache()) == 3
 
 
+def test_a_team_counts_by_what_its_file_says(tmp_path: Path) -> None:
+    team = """
+roles:
+  planner: {{speaks: true, prompt: "{prompt}"}}
+  executor: {{acts: [all], sees: [task, observation, messages]}}
+"""
+    first, same, other = (tmp_path / name for name in ("first.yaml", "same.yaml", "other.yaml"))
+    first.write_text(team.format(prompt="Plan."))
+    same.write_text("# A remark.\n" + first.read_text())
+    other.write_text(team.format(prompt="Say what comes next."))
+    folders = [tiny_folder("alfworld", {"team": str(file)}) for file in (first, same, other)]
+    assert folders[0] == folders[1] != folders[2]
+
+
 def test_the_same_recipe_gives_the_same_bytes(
     room: str, cache: Folders, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

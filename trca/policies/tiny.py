@@ -23,6 +23,7 @@ from trca.common.cache import build_once, cache_folder, digest
 from trca.common.progress import Report, progress
 from trca.envs.registration import EnvClass, env_class, identity, language, make
 from trca.envs.responses import ACTION_FORMAT, RESPONSE_FORMATS, ResponseFormat
+from trca.envs.teams.team import Team
 from trca.policies.bpe import END, TAGS, train_tokenizer
 from trca.policies.models import quiet
 from trca.policies.warmstart import Example, Stage, demonstrate, imitate
@@ -99,8 +100,9 @@ def tiny_policy(
         response_format: What it is to speak: a format with a plan, or else a thought and an action.
     """
     spec = spec or spec_of(env)
-    recipe = _recipe(env, env_config or {}, spec, response_format)
-    folder, own = _folder(recipe), recipe["env_config"]
+    own = _own(env, env_config or {})
+    recipe = _recipe(env, own, spec, response_format)
+    folder = _folder(recipe)
     limit = {} if spec.max_steps is None else {"max_steps": spec.max_steps}
 
     def build(target: Path) -> None:
@@ -134,18 +136,25 @@ def tiny_folder(
     env: EnvClass, env_config: Mapping[str, Any] | None = None, response_format: str = "action"
 ) -> Path:
     """Where `tiny_policy` keeps the policy; nothing is built."""
-    return _folder(_recipe(env, env_config or {}, spec_of(env), response_format))
+    return _folder(_recipe(env, _own(env, env_config or {}), spec_of(env), response_format))
+
+
+def _own(env: EnvClass, env_config: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the environment that the policy learns in."""
+    spoken = language(env)
+    return {k: v for k, v in env_config.items() if k in spoken} | {"split": "train"}
 
 
 def _recipe(
-    env: EnvClass, env_config: Mapping[str, Any], spec: TinySpec, response_format: str
+    env: EnvClass, own: Mapping[str, Any], spec: TinySpec, response_format: str
 ) -> dict[str, Any]:
-    spoken = language(env)
+    """All that makes the policy; a team counts by what its file says."""
     plans = RESPONSE_FORMATS.get(response_format).write_plan is not None
-    own = {k: v for k, v in env_config.items() if k in spoken} | {"split": "train"}
+    team = own.get("team")
+    said = {} if team is None else {"team": Team.load(team).model_dump(mode="json")}
     return {
         "env": identity(env),
-        "env_config": own,
+        "env_config": {**own, **said},
         "spec": asdict(spec),
         "version": _VERSION,
         **({"response_format": response_format} if plans else {}),
