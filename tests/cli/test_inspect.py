@@ -120,6 +120,26 @@ def test_a_rollout_is_shown_word_for_word_as_play_shows_it_with_its_reasons(run,
     assert "facts." in shown.output
 
 
+def test_prompts_are_shown_in_place_of_observations(run, env):
+    path = run / "rollouts/iteration_000002/train.jsonl"
+    assert "has no prompts" in trca("inspect", run, "--rollout", 1, "--prompts").output
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        for number, step in enumerate(line["steps"]):
+            step["prompt"] = f"prompt {number} of {line['task_id']}"
+    missing = json.dumps({"missing": 4, "task_id": "x", "group": 0, "reason": "lost"})
+    path.write_text("\n".join([missing, *map(json.dumps, lines)]) + "\n")
+    plain, shown = (trca("inspect", run, "--rollout", 1, *o).output for o in ([], ["--prompts"]))
+    steps, task = len(lines[1]["steps"]), lines[1]["task_id"]
+    places = [shown.index(f"prompt {number} of {task}") for number in range(steps)]
+    assert places == sorted(places)
+    last = lines[1]["last_observation"].splitlines()[0]
+    assert last[:40] in shown
+    first = lines[1]["steps"][0]["observation"].splitlines()[0][:40]
+    assert first in plain
+    assert first not in shown or first == last[:40]
+
+
 def test_without_a_number_the_rollouts_of_the_last_iteration_are_listed(run, env):
     output = trca("inspect", run).output
     assert "iteration_000002" in output

@@ -58,3 +58,29 @@ def test_a_run_starts_a_ray_of_its_own_beside_a_cluster_of_someone_else():
         )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() != "127.0.0.1:1"
+
+
+@pytest.mark.slow
+def test_ray_is_started_again_where_it_did_not_start_in_time():
+    code = """
+import os, ray, subprocess, threading, time
+from trca.cli.training import init_ray
+
+def kill_the_first():
+    while subprocess.run(["pkill", "-KILL", "-P", str(os.getpid()), "raylet"]).returncode:
+        time.sleep(0.05)
+
+threading.Thread(target=kill_the_first, daemon=True).start()
+init_ray(1)
+print(ray.get(ray.remote(lambda: "up").remote()))
+"""
+    with TemporaryDirectory(prefix="ray") as folder:
+        environment = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**environment, "RAY_TMPDIR": folder},
+            capture_output=True,
+            text=True,
+        )
+    assert done.stdout.strip() == "up", done.stderr
+    assert "trying again" in done.stderr

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from trca.common.registry import Registry, own_file
+from trca.common.registry import Registry, own_file, short_name
 
 OWN = """
 import math
@@ -113,6 +113,12 @@ def test_a_relative_file_is_found_from_a_trial_of_tune(tmp_path, monkeypatch):
     monkeypatch.setenv("TUNE_ORIG_WORKING_DIR", str(tmp_path / "start"))
     monkeypatch.chdir(tmp_path / "trial")
     assert Registry("credit rule").get("own.py:rule").__name__ == "rule"
+
+
+def test_a_name_is_read_without_the_folder_of_its_file():
+    assert short_name("/a/b/env.py:Game") == "env.py:Game"
+    for name in ("trca/ALFWorld-v0", "package.module:Game", "trca.envs:trca/ALFWorld-v0"):
+        assert short_name(name) == name
 
 
 def test_a_copy_of_a_file_is_the_same_module(tmp_path):

@@ -3,6 +3,8 @@
 import gymnasium
 import pytest
 
+from tests.envs.test_contract import Coin, CoinAdapter, CoinBinding, CoinFacts
+from trca.envs import make
 from trca.envs.alfworld.env import ALFWorldEnv
 from trca.envs.check import self_check
 
@@ -52,6 +54,31 @@ def test_a_spoiled_world_is_found_out():
     assert report.unsolved == report.unlike == tasks
     assert any("oracle fails on 3 tasks: small/train/pick-0000" in p for p in report.problems)
     assert any("do not repeat" in p for p in report.problems)
+
+
+def test_facts_that_do_not_fit_their_types_are_named():
+    class Careless(CoinAdapter):
+        def reset(self, instruction, observation, admissible):
+            super().reset(instruction, observation, admissible)
+            self.binding = CoinBinding(5)
+
+        def step(self, action, observation, admissible):
+            self.facts = CoinFacts(observation if action == "stop" else None)
+            return self.facts
+
+    class Loose(Coin):
+        adapter_class = Careless
+
+        def oracle_action(self):
+            return "turn"
+
+    report = self_check(make(Loose))
+    assert report.misfits == (
+        "CoinBinding.side was 5, and is declared str",
+        "CoinFacts.shown was None, and is declared str",
+    )
+    assert set(report.misfits) < set(report.problems)
+    assert self_check(make(Coin)).misfits == ()
 
 
 def test_only_text_worlds_can_be_checked():

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from trca.envs.registration import check_library
 from trca.rubric import CATEGORIES, RubricError, RubricLibrary
 
 
@@ -90,6 +91,27 @@ def test_a_broken_library_is_refused_with_the_place_and_the_mend(tmp_path, data,
         load(tmp_path, data)
     assert "mine.yaml" in str(refusal.value)
     assert len(str(refusal.value)) < 1000
+
+
+def test_every_operator_that_is_wrong_is_named_at_once(tmp_path):
+    data = plain()
+    data["operators"][2]["condition"] = "facts.accepted &&"
+    data["operators"][9]["reads"] = []
+    with pytest.raises(RubricError) as refusal:
+        load(tmp_path, data)
+    first, second = str(refusal.value).splitlines()
+    assert "'evidence_2': the condition ends too early" in first
+    assert "'invalidity_4': the condition uses 'accepted': add it to reads" in second
+    data = plain()
+    data["operators"][2] |= {"condition": "facts.acepted", "reads": ["acepted"]}
+    data["operators"][9] |= {"condition": 'facts.accepted == "yes"'}
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps(data))
+    with pytest.raises(RubricError) as refusal:
+        check_library(path)
+    first, second = str(refusal.value).splitlines()
+    assert "'evidence_2': there is no 'facts.acepted': did you mean 'facts.accepted'" in first
+    assert "'invalidity_4': a truth value cannot be compared with a string" in second
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):

@@ -121,7 +121,9 @@ class TextParameters(LossSettings):
         2, ge=0, description="Past (observation, action) pairs in the prompt."
     )
     memory: bool = Field(
-        False, description="Add the adapter's one-line memory to the prompt (enriched observation)."
+        False,
+        description="Show the adapter's one-line memory, an enriched observation: beside the"
+        " observation by `paper`, in its place by `compact`.",
     )
     max_prompt_tokens: Positive = Field(2048, description="Limit on a prompt, in tokens.")
     max_new_tokens: Positive = Field(512, description="Limit on a response, in tokens.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,20 @@ def write_rollouts(
                 "reason": failure.reason,
             }
             file.write(json.dumps(missing, ensure_ascii=False) + "\n")
+
+
+def read_prompts(path: Path, number: int) -> list[str]:
+    """What the policy read at each step of a rollout in a file of `write_rollouts`.
+
+    Raises:
+        ValueError: When the file has no prompts.
+    """
+    with path.open(encoding="utf-8") as file:
+        rollouts = (line for line in file if not line.startswith('{"missing"'))
+        steps = json.loads(next(islice(rollouts, number, None)))["steps"]
+    if any("prompt" not in step for step in steps):
+        raise ValueError(f"{path} has no prompts")
+    return [step["prompt"] for step in steps]
 
 
 def iteration_files(folder: RunFolder, name: str) -> dict[int, Path]:

@@ -13,6 +13,7 @@ from trca.cli.run_folder import RunFolder
 from trca.cli.sweep_trials import Trial, by_point, joined
 from trca.cli.tables import half_width, terminal_table
 from trca.common.files import write_text
+from trca.common.registry import short_name
 from trca.tune_configs.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def draw_sweep(trials: Sequence[Trial], folder: RunFolder) -> bool:
     panels = list(dict.fromkeys(trial.panel for trial in trials))
     if len(panels) > 1:
         panel = f"{len(panels)} panels, {panels[0]} to {panels[-1]}"
-    title = f"{folder.name}: {settings.run.env}"
+    title = f"{folder.name}: {short_name(settings.run.env)}"
     draw_comparison(runs, folder.path / "sweep.png", title, panel)
     return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import signal
 import time
@@ -18,6 +19,7 @@ from trca.cli.progress import Progress
 from trca.cli.reports import Report
 from trca.cli.rollout_files import write_rollouts
 from trca.cli.tracking import tracking
+from trca.common.registry import short_name
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from trca.cli.run_folder import RunFolder
     from trca.tune_configs.settings import RunParameters, RunSettings
 
+logger = logging.getLogger(__name__)
+
+_STARTS: Final = 3
+"""Times that Ray is started before its failure to start is the run's."""
 _LEFT_OUT: Final = frozenset(
     {"config", "timers", "perf", "fault_tolerance", "env_runner_group", "done", "pid", "timestamp"}
 )
@@ -181,8 +187,10 @@ def init_ray(cpus: float) -> Any:
 
     Returns:
         Ray's context.
+
+    Raises:
+        Exception: When Ray does not start, on a machine that is too busy after three tries.
     """
-    import logging
     import os
 
     import ray
@@ -190,13 +198,21 @@ def init_ray(cpus: float) -> Any:
     # The driver waits for its workers; under Ray's default nice 15 any other program slows them.
     os.environ.setdefault("RAY_worker_niceness", "0")
     joining = bool(os.environ.get("RAY_ADDRESS"))
-    return ray.init(
-        None if joining else "local",  # not a cluster that someone else started on this machine
-        num_cpus=None if joining else max(os.cpu_count() or 1, math.ceil(cpus)),
-        include_dashboard=None if joining else False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            return ray.init(
+                None if joining else "local",  # not a cluster that runs on this machine already
+                num_cpus=None if joining else max(os.cpu_count() or 1, math.ceil(cpus)),
+                include_dashboard=None if joining else False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        except Exception as error:  # Ray has no class for it
+            if "timed out during startup" not in str(error) or tries == _STARTS:
+                raise
+            logger.warning("Ray did not start in 30 seconds, on a busy machine: trying again")
 
 
 def start_ray(folder: Path, run: RunParameters) -> None:
@@ -272,7 +288,7 @@ def _is_best(rows: list[dict[str, Any]]) -> bool:
 
 
 def _title(settings: RunSettings, run: RunFolder) -> str:
-    return f"{run.name}: {settings.run.algorithm} on {settings.run.env}"
+    return f"{run.name}: {settings.run.algorithm} on {short_name(settings.run.env)}"
 
 
 def _panel(settings: RunSettings) -> str:

@@ -125,6 +125,12 @@ def own_file(name: str) -> Path | None:
     return Path(place) if place.endswith(".py") else None
 
 
+def short_name(name: str) -> str:
+    """A name as people read it: a file without its folder, such as ``env.py:KeyDoor``."""
+    file = own_file(name)
+    return f"{file.name}:{name.rpartition(':')[2]}" if file else name
+
+
 def load_file(path: Path) -> ModuleType:
     """Runs a Python file as a module, once in a process; a copy of it is the same module.
 

@@ -53,5 +53,9 @@ class Adapter(ABC):
 
     @property
     def memory(self) -> str:
-        """One short line of what was observed so far; blank shows the observation instead."""
+        """One short line of what was observed so far; blank for none.
+
+        With the setting ``memory`` the template ``compact`` shows it in place of the observation,
+        ``paper`` beside it: say in it what the agent has to know now.
+        """
         return ""

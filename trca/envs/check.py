@@ -9,11 +9,14 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from functools import cache
+from inspect import formatannotation
+from typing import Any, get_type_hints
 
 import gymnasium
 import numpy as np
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import UNPARSED, TextEnv
@@ -32,6 +35,7 @@ class CheckReport:
         oracle_steps: Mean length of the oracle's episodes.
         random_wins: Tasks that the random agent completed.
         unlike: Tasks whose transcript was another the second time, the actions being the same.
+        misfits: Fields of facts and binding that had values of other types than theirs, in words.
         steps: Steps played by the oracle and by the random agent together.
         firing: Steps on which each rubric operator fired, in library order; empty when unjudged.
     """
@@ -41,6 +45,7 @@ class CheckReport:
     oracle_steps: float
     random_wins: int
     unlike: tuple[str, ...]
+    misfits: tuple[str, ...]
     steps: int
     firing: Mapping[str, int]
 
@@ -54,6 +59,7 @@ class CheckReport:
             found.append(f"a random agent wins {self.random_wins} of {self.tasks} tasks")
         if self.unlike:
             found.append(f"{len(self.unlike)} tasks do not repeat: {_some(self.unlike)}")
+        found += self.misfits
         return tuple(found)
 
     @property
@@ -78,16 +84,17 @@ def self_check(
     tasks = inner.task_ids if tasks is None else tasks
     firing = Counter(dict.fromkeys(_operators(env), 0))
     unsolved, unlike = [], []
+    misfits: dict[str, str] = {}
     oracle_steps = random_steps = random_wins = 0
     for task in tasks:
-        episode = _play(env, task, lambda _: inner.oracle_action(), firing)
+        episode = _play(env, task, lambda _: inner.oracle_action(), firing, misfits)
         oracle_steps += len(episode) - 1
         if not episode[-1][2]:
             unsolved.append(task)
-        once = _play(env, task, random_player(inner, f"{seed}/{task}"), firing)
+        once = _play(env, task, random_player(inner, f"{seed}/{task}"), firing, misfits)
         random_steps += len(once) - 1
         random_wins += once[-1][2]
-        if once != _play(env, task, random_player(inner, f"{seed}/{task}"), Counter()):
+        if once != _play(env, task, random_player(inner, f"{seed}/{task}"), Counter(), {}):
             unlike.append(task)
     return CheckReport(
         tasks=len(tasks),
@@ -95,6 +102,7 @@ def self_check(
         oracle_steps=oracle_steps / max(1, len(tasks)),
         random_wins=random_wins,
         unlike=tuple(unlike),
+        misfits=tuple(misfits.values()),
         steps=oracle_steps + random_steps,
         firing=dict(firing),
     )
@@ -124,20 +132,62 @@ def random_player(env: TextEnv, seed: str) -> Player:
 
 
 def _play(
-    env: gymnasium.Env[str, str], task: str, player: Player, firing: Counter[str]
+    env: gymnasium.Env[str, str],
+    task: str,
+    player: Player,
+    firing: Counter[str],
+    misfits: dict[str, str],
 ) -> list[tuple[str, tuple[str, ...], bool]]:
-    """The transcript of one episode: observation, admissible actions, won; firing is counted in."""
+    """The transcript of one episode: observation, admissible actions, won.
+
+    Args:
+        env: The environment.
+        task: Id of the task.
+        player: Who plays.
+        firing: Counts the operators that fire.
+        misfits: Gets the fields of facts and binding that do not fit their types.
+    """
     observation, info = env.reset(options={"task": task})
     transcript = [(observation, tuple(info["admissible_actions"]), False)]
+    inner: Any = env.unwrapped
+    if inner.adapter_class is not None:
+        misfits |= _misfits(inner.adapter.binding)
     over = False
     while not over:
         observation, _, terminated, truncated, info = env.step(player(info))
         transcript.append((observation, tuple(info["admissible_actions"]), info["won"]))
+        for facts in [each.facts for each in info.get("closed", ())] or [info.get("facts")]:
+            if facts is not None:
+                misfits |= _misfits(facts)
         judged = [each.rubric for each in info["closed"]] if "closed" in info else []
         judged += [info.get("rubric")]
         firing.update(name for rubric in judged if rubric for name in rubric["fired"])
         over = terminated or truncated
     return transcript
+
+
+def _misfits(record: object) -> dict[str, str]:
+    """The fields of facts or of a binding that have values of other types than theirs."""
+    found = {}
+    record_type: Any = type(record)
+    for name, (kind, declared) in _field_types(record_type).items():
+        value = getattr(record, name)
+        try:
+            declared.validate_python(value)
+        except ValidationError:
+            field, said = f"{record_type.__name__}.{name}", formatannotation(kind)
+            found[field] = f"{field} was {value!r}, and is declared {said}"
+    return found
+
+
+@cache
+def _field_types(record_type: type) -> dict[str, tuple[Any, TypeAdapter[Any]]]:
+    strict = ConfigDict(strict=True)
+    return {
+        field.name: (kind, TypeAdapter(kind, config=strict))
+        for field in fields(record_type)
+        for kind in [get_type_hints(record_type)[field.name]]
+    }
 
 
 def _some(names: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config,
 
 from trca.common.cache import build_once, cache_folder, digest
 from trca.common.progress import Report, progress
+from trca.common.registry import short_name
 from trca.envs.registration import EnvClass, env_class, identity, language, make
 from trca.envs.responses import ACTION_FORMAT, RESPONSE_FORMATS, ResponseFormat
 from trca.envs.teams.team import Team
@@ -106,7 +107,7 @@ def tiny_policy(
     limit = {} if spec.max_steps is None else {"max_steps": spec.max_steps}
 
     def build(target: Path) -> None:
-        name = env if isinstance(env, str) else env.__name__
+        name = short_name(env) if isinstance(env, str) else env.__name__
         with progress(f"the tiny policy for {name}") as tick, _one_thread(), ExitStack() as envs:
 
             def start(**changed: Any) -> gymnasium.Env[str, str]:

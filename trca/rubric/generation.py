@@ -246,7 +246,7 @@ def read_reply(reply: str, interface: Interface) -> tuple[RubricLibrary | None, 
         )
         Judge(library, interface.facts_type, interface.binding_type)
     except RubricError as error:
-        return None, [str(error)]
+        return None, str(error).split("\n")
     return library, []
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.rubric.conditions import Clause, Condition, RubricError, Term, field_terms
-from trca.rubric.library import RubricLibrary
+from trca.rubric.library import Operator, RubricLibrary, check_each
 
 _REMEMBERED: Final = 4096
 """Judgments that an operator caches."""
@@ -42,10 +42,10 @@ class Judge:
         self.library = library
         self.errors: Counter[str] = Counter()
         terms = field_terms("facts", facts_type) | field_terms("task", binding_type)
-        self._operators = [
-            _Operator(name, _bound(library, number, terms))
-            for number, name in enumerate(library.ids)
-        ]
+        self._operators = check_each(
+            library.operators,
+            lambda operator: _Operator(operator.id, _bound(library.source, operator, terms)),
+        )
         self.judge(binding_type(), facts_type())
         for name in self.errors:
             raise RubricError(f"{library.source}: operator {name!r}: CEL cannot evaluate it")
@@ -127,9 +127,8 @@ def _getter(names: Sequence[str]) -> Callable[[Any], Any]:
     return attrgetter(*names) if names else lambda record: None
 
 
-def _bound(library: RubricLibrary, number: int, terms: dict[str, Term]) -> Condition:
-    operator = library.operators[number]
+def _bound(source: str, operator: Operator, terms: dict[str, Term]) -> Condition:
     try:
         return Condition.parse(operator.condition, terms)
     except RubricError as error:
-        raise RubricError(f"{library.source}: operator {operator.id!r}: {error}") from None
+        raise RubricError(f"{source}: operator {operator.id!r}: {error}") from None

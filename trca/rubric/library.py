@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ CATEGORIES: Final = ("evidence", "invalidity", "execution")
 OPERATORS_PER_CATEGORY: Final = 5
 """M_c of every library."""
 
+_T = TypeVar("_T")
 _Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
 
 
@@ -150,8 +151,24 @@ class RubricLibrary(_Record):
                     f"{self.source}: {counts[category]} {category} operators: a library has "
                     f"{OPERATORS_PER_CATEGORY} in each of {', '.join(CATEGORIES)}"
                 )
-        for operator in self.operators:
-            operator.check(self.source)
+        check_each(self.operators, lambda operator: operator.check(self.source))
+
+
+def check_each(operators: Sequence[Operator], check: Callable[[Operator], _T]) -> list[_T]:
+    """What a check gives for each operator.
+
+    Raises:
+        RubricError: Has a line for each operator that fails.
+    """
+    checked, errors = [], []
+    for operator in operators:
+        try:
+            checked.append(check(operator))
+        except RubricError as error:
+            errors.append(str(error))
+    if errors:
+        raise RubricError("\n".join(errors))
+    return checked
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trca.cli.console import console, print_folded, refusing, use_one_thread
+from trca.common.registry import short_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -177,7 +178,7 @@ def _title(run: str, settings: RunSettings) -> str:
     """The run or file, its games, its algorithm and its environment."""
     games = settings.run.env_config.get("games")
     name = Path(run).name + (f", games={games}" if games else "")
-    return f"{name}: {settings.run.algorithm} on {settings.run.env}"
+    return f"{name}: {settings.run.algorithm} on {short_name(settings.run.env)}"
 
 
 def _by_agent(

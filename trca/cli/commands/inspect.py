@@ -10,7 +10,7 @@ import typer
 from trca.cli.console import console, refusing, use_one_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from trca.algorithms.records import Rollout
     from trca.tune_configs.settings import RunSettings
@@ -27,6 +27,10 @@ def inspect(
     evaluation: Annotated[
         bool, typer.Option("--evaluation", help="Rollouts of the held-out evaluation.")
     ] = False,
+    prompts: Annotated[
+        bool,
+        typer.Option("--prompts", help="What the policy read, in place of the observations."),
+    ] = False,
     storage_path: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path(
         "outputs"
     ),
@@ -36,12 +40,13 @@ def inspect(
     - `trca inspect outputs/quickstart` lists the rollouts of the last iteration
     - `trca inspect outputs/quickstart --iteration 25 --rollout 3`
     - `trca inspect outputs/quickstart --iteration 25 --evaluation`
+    - `trca inspect outputs/quickstart --rollout 3 --prompts`
     """
     use_one_thread()
     from itertools import islice
 
     from trca.algorithms.records import read_rollouts
-    from trca.cli.rollout_files import recorded
+    from trca.cli.rollout_files import read_prompts, recorded
     from trca.cli.run_folder import RunFolder
     from trca.tune_configs.files import ConfigError
     from trca.tune_configs.settings import RunSettings
@@ -59,7 +64,7 @@ def inspect(
             count = sum(1 for _ in read_rollouts(path))
             raise ConfigError(f"--rollout {rollout}: {path} has {count} rollouts, from 0 on")
         settings = RunSettings.resolve(folder.read_config(), f"{folder.name}/config.yaml")
-        _show(found, settings)
+        _show(found, settings, read_prompts(path, rollout) if prompts else [])
 
 
 def _list(rollouts: Iterator[Rollout], path: Path) -> None:
@@ -75,7 +80,8 @@ def _list(rollouts: Iterator[Rollout], path: Path) -> None:
         )
 
 
-def _show(rollout: Rollout, settings: RunSettings) -> None:
+def _show(rollout: Rollout, settings: RunSettings, prompts: Sequence[str]) -> None:
+    """Prints a rollout, with these prompts, if any, in place of what was observed."""
     from trca.cli.reasons import Reasons
     from trca.cli.steps import (
         print_action,
@@ -94,7 +100,8 @@ def _show(rollout: Rollout, settings: RunSettings) -> None:
         console.print("The rubric library has changed since: no reasons are given.", style="red")
         reasons = None
     told = reasons.of(rollout) if reasons else []
-    after = [*(step.observation for step in rollout.steps), rollout.last_observation]
+    before = prompts or [step.observation for step in rollout.steps]
+    after = [*before, rollout.last_observation]
     print_observation(after.pop(0))
     for number, (step, observation) in enumerate(zip(rollout.steps, after, strict=True)):
         print_action(step.action, step.response)

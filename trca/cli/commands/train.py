@@ -17,6 +17,7 @@ from trca.cli.console import (
     use_one_thread,
     words,
 )
+from trca.common.registry import short_name
 
 if TYPE_CHECKING:
     from trca.cli.run_folder import RunFolder
@@ -188,7 +189,9 @@ def _run(settings: RunSettings, run: RunFolder) -> None:
     try:
         run.write_json("versions.json", versions())
         run.write_json("panels.json", {k: panel_record(p) for k, p in panels(settings).items()})
-        console.print(f"[bold]{run.address}[/]: {settings.run.algorithm} on {settings.run.env}")
+        console.print(
+            f"[bold]{run.address}[/]: {settings.run.algorithm} on {short_name(settings.run.env)}"
+        )
         settings.algorithm_config().resolved_model()
         with (
             noise_to(log) as terminal,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trca.cli.rollout_files import iteration_files, load_library
 from trca.cli.view.index import RolloutIndex, index_of
+from trca.common.registry import short_name
 
 if TYPE_CHECKING:
     from trca.cli.run_folder import RunFolder
@@ -49,7 +50,7 @@ class RecordedRun:
         return {
             "name": self.folder.name,
             "algorithm": str(config.get("algorithm", "")),
-            "env": str(config.get("env", "")),
+            "env": short_name(str(config.get("env", ""))),
             "iterations": {kind: sorted(self._paths(kind)) for kind in KINDS},
             "operators": self._meanings(),
             "metrics": {name: [_finite(row.get(name)) for row in rows] for name in names},

@@ -80,9 +80,11 @@ class KeyDoorAdapter(Adapter):
 
     @property
     def memory(self) -> str:
+        """What the tiny policy reads in place of the observation, by ``memory: true``."""
         been = [name for name, place in self.places.items() if name == place]
         seen = [f"{name} in {place}" for name, place in self.places.items() if name != place]
-        return f"Been in {', '.join(been)}. Seen: {', '.join(seen) or 'nothing'}."
+        now = f"In {self.place} with {self.held}."
+        return f"{now} Been in {', '.join(been)}. Seen: {', '.join(seen) or 'nothing'}."
 
     @property
     def context(self) -> str:
