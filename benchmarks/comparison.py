@@ -5,8 +5,8 @@
 
 A panel is a generator seed with a warm start of its own, and the seed of the run; seeds on one
 panel hide the variance between panels. ``--tune`` runs the trials of each algorithm, as many for
-each, and keeps the one with the highest mean training success. Configs other than the quickstart
-run with their own settings.
+each, and keeps the one with the highest mean training success. With ``--tuned-on quickstart``
+another config runs with the settings that were chosen there.
 
 Every run is a ``trca train`` of its own with one thread, ``--side-by-side`` at a time. Finished
 runs are not repeated and interrupted runs resume, so the same command may be given again. The
@@ -432,7 +432,7 @@ def tune(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
 def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     """Runs each algorithm with its tuned settings on the panels; writes table and picture."""
     config, curves = arguments.config, Curves(results / "runs.jsonl")
-    places = [results / "tuned.json", RESULTS / config / "tuned.json"]
+    places = [root / arguments.tuned_on / "tuned.json" for root in (results.parent, RESULTS)]
     known = (json.loads(path.read_text()) for path in places if path.exists())
     tuned: dict[str, Any] = next(known, {})
     for name in arguments.algorithms:
@@ -510,6 +510,11 @@ def main() -> None:
         choices=list(ALGORITHMS),
         help="all but those for searches, unless named",
     )
+    parser.add_argument(
+        "--tuned-on",
+        choices=list(PANELS),
+        help="config whose chosen settings are used; its own, unless named",
+    )
     parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time")
     parser.add_argument("--set", action="append", default=[], help="key=value for every run")
     parser.add_argument("--output", type=Path, default=ROOT / "outputs" / "comparison")
@@ -520,6 +525,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     arguments.set = tuple(arguments.set)
+    arguments.tuned_on = arguments.tuned_on or arguments.config
     if not arguments.algorithms:
         arguments.algorithms = [name for name in ALGORITHMS if name not in OF_SEARCHES]
     folder = arguments.output.resolve() / arguments.config
