@@ -63,6 +63,8 @@ MEASURES: Final = ("training, mean (area)", "training, last 5", "held out, end")
 """Measures by which algorithms are compared."""
 SCORE: Final = "score, held out"
 """A further one, where an environment pays in parts."""
+BUDGETS: Final = (0.3, 0.6, 1.0)
+"""1.92K and 3.84K of 6.40K trajectories (the paper's Figure 4)."""
 DRAWN: Final = 6
 """Algorithms in the picture: the first asked for and the best others."""
 
@@ -295,6 +297,13 @@ def measure(rows: Rows) -> dict[str, float]:
     }
 
 
+def after(rows: Rows) -> dict[str, float]:
+    """Training success, the mean of five iterations, after the paper's shares of trajectories."""
+    smooth = moving_mean(column(rows, "success_rate"))
+    places = [round(share * len(rows)) - 1 for share in BUDGETS]
+    return {f"{int(rows[n]['trajectories']):,}": float(smooth[n]) for n in places}
+
+
 def by_task_type(rows: Rows) -> dict[str, float]:
     """Success on the held-out episodes of each type of task, at the end."""
     last, start, end = rows[-1], "evaluation/task_types/", "/success_rate"
@@ -358,18 +367,17 @@ def table(runs: Mapping[str, Sequence[Rows]]) -> str:
             for own, theirs in zip(runs[first], runs[other], strict=True)
         ]
         lines.append(f"| {other} | " + " | ".join([*cells, cell(shares, count=False)]) + " |")
-    types = list(by_task_type(next(iter(runs.values()))[0]))
-    lines += [
-        "",
-        "Success on held-out episodes by type of task, mean over panels:",
-        "",
-        "| | " + " | ".join(types) + " |",
-        "|---|" + "---:|" * len(types),
-    ]
-    for algorithm, panels in runs.items():
-        found = [by_task_type(rows) for rows in panels]
-        cells = [f"{np.mean([f[kind] for f in found]):.1%}" for kind in types]
-        lines.append(f"| {algorithm} | " + " | ".join(cells) + " |")
+    for about, part in (
+        ("Success in training after 30%, 60% and all of the trajectories", after),
+        ("Success on held-out episodes by type of task", by_task_type),
+    ):
+        found = {name: [part(rows) for rows in panels] for name, panels in runs.items()}
+        columns = list(found[first][0])
+        lines += ["", f"{about}:", "", "| | " + " | ".join(columns) + " |"]
+        lines.append("|---|" + "---:|" * len(columns))
+        for name, each in found.items():
+            cells = [cell([one[key] for one in each], count=False) for key in columns]
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
