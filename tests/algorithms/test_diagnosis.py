@@ -94,6 +94,14 @@ def test_each_trouble_is_named_with_what_to_do(change, words):
     assert words in told
 
 
+def test_success_that_falls_is_told_of_a_run_that_was_long_enough():
+    worse = replace(GOOD, failure_rate=0.6)
+    [told] = alarms(GOOD, worse, WANTED, rows(3.0, 0.3, 0.9))
+    assert told.startswith("success has gone from 50% to 40%: see with trca inspect --prompts")
+    assert alarms(GOOD, worse, WANTED, rows(3.0, 0.3, 0.9)[:9]) == []
+    assert alarms(worse, GOOD, WANTED, rows(3.0, 0.3, 0.9)) == []
+
+
 def test_an_operator_that_never_fired_is_named_unless_it_is_of_invalidity():
     never = replace(GOOD, fired={"seen": 0.3, "refused": 0.0, "done": 0.0})
     assert alarms(GOOD, never, WANTED) == []

@@ -145,6 +145,12 @@ def alarms(
             "nearly every rollout succeeds: groups without a difference teach nothing; train on"
             " harder tasks or stop"
         )
+    elif len(metrics) >= 10 and now.failure_rate > before.failure_rate:
+        found.append(
+            f"success has gone from {1 - before.failure_rate:.0%} to {1 - now.failure_rate:.0%}:"
+            " see with trca inspect --prompts that the policy reads what its action depends on, and"
+            " which operators pay for lost rollouts"
+        )
     never = [name for name in wanted if now.fired[name] == before.fired[name] == 0.0]
     if never:
         found.append(
