@@ -193,11 +193,14 @@ def init_ray(cpus: float) -> Any:
     """
     import os
 
+    import psutil
     import ray
 
     # The driver waits for its workers; under Ray's default nice 15 any other program slows them.
     os.environ.setdefault("RAY_worker_niceness", "0")
     joining = bool(os.environ.get("RAY_ADDRESS"))
+    us = psutil.Process()
+    before = {child.pid for child in us.children(recursive=True)}
     tries = 0
     while True:
         tries += 1
@@ -213,6 +216,10 @@ def init_ray(cpus: float) -> Any:
             if "timed out during startup" not in str(error) or tries == _STARTS:
                 raise
             logger.warning("Ray did not start in 30 seconds, on a busy machine: trying again")
+            for child in us.children(recursive=True):  # what has started goes on otherwise
+                if child.pid not in before:
+                    with suppress(psutil.NoSuchProcess):
+                        child.kill()
 
 
 def start_ray(folder: Path, run: RunParameters) -> None:
