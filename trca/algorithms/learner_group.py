@@ -104,6 +104,17 @@ class TextLearnerGroup(LearnerGroup):
 
         return self._surviving(learn)
 
+    def ask(self, method: str, **given: Any) -> list[Any]:
+        """What each learner answers.
+
+        Args:
+            method: A method of `TextLearner`.
+            given: Its arguments.
+        """
+        if self.is_local:
+            return [getattr(self._learner, method)(**given)]
+        return self._surviving(lambda: self._on_all(method, [given] * len(self._workers)))
+
     def score(
         self,
         prompts: Sequence[NDArray[np.int32]],

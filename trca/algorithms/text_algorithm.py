@@ -46,7 +46,7 @@ from trca.common.memory import own_memory_mb
 from trca.envs.annotate import Operators
 from trca.envs.panel import Panel
 from trca.envs.text_env import DEFAULT_AGENT
-from trca.policies.canary import Canary, Sent, check
+from trca.policies.canary import Canary, PushError, Sent, check
 from trca.policies.dtypes import DTYPES
 from trca.policies.engines.engine import SamplingParams
 from trca.policies.models import resolve_dtype
@@ -448,10 +448,7 @@ class TextAlgorithm(Algorithm):
         for of_one in learned_metrics.values():
             self._watch_mismatch({name: float(of_one[name]) for name in MISMATCH_METRICS})
         learned = time.perf_counter()
-        self.env_runner_group.sync_weights(
-            from_worker_or_learner_group=self.learner_group, inference_only=True
-        )
-        self._check_push()
+        self._push()
         seconds = {"learning": learned - start, "sync": time.perf_counter() - learned}
         self._log({"timing": seconds})
 
@@ -479,6 +476,22 @@ class TextAlgorithm(Algorithm):
                 cause(mismatch, max(ages), dtype),
             )
 
+    def _push(self) -> None:
+        """Sends the weights to the engines and checks them.
+
+        Learners that are lost in between are built again and have sent nothing: they send again.
+        """
+        while True:
+            rebuilt = self.learner_group.rebuilt
+            self.env_runner_group.sync_weights(
+                from_worker_or_learner_group=self.learner_group, inference_only=True
+            )
+            try:
+                return self._check_push()
+            except PushError:
+                if self.learner_group.rebuilt == rebuilt:
+                    raise
+
     def _check_push(self) -> None:
         """Asks every engine for its canary and compares it with what the learners sent.
 
@@ -496,8 +509,12 @@ class TextAlgorithm(Algorithm):
         for number, module, canary in [(k, m, c) for k, own in answers for m, c in own.items()]:
             said = module, canary.ids.tobytes()
             if said not in scored:
-                score: Any = methodcaller("score_canary", canary.prompt_ids, canary.ids, module)
-                scores = self._ask_learners(score)
+                scores = self.learner_group.ask(
+                    "score_canary",
+                    prompt_ids=canary.prompt_ids,
+                    ids=canary.ids,
+                    module_id=module,
+                )
                 scored[said] = max(scores, key=lambda sent: bool(sent.digest))  # who sent them
             before = self._canaries.get((number, module))
             worst = max(worst, check(canary, scored[said], before))
@@ -507,8 +524,7 @@ class TextAlgorithm(Algorithm):
     def _log_memory(self, runners_mb: float) -> None:
         memory = {"driver": own_memory_mb(), "runners": runners_mb}
         if self.learner_group.is_remote:
-            ask: Any = own_memory_mb
-            memory["learners"] = max(self._ask_learners(ask))
+            memory["learners"] = max(self.learner_group.ask("apply", func=own_memory_mb))
         self._log({"memory_mb": memory})
 
     def _skip(self, failures: list[Failure]) -> None:
@@ -523,14 +539,6 @@ class TextAlgorithm(Algorithm):
                 f"{self._first_reason} (every rollout is missing,"
                 f" {self._failed_in_a_row} iterations in a row)"
             )
-
-    def _ask_learners(self, ask: Any) -> list[Any]:
-        """What each learner says; raises the error of one that fails, which RLlib returns."""
-        results = list(self.learner_group.foreach_learner(ask))
-        for result in results:
-            if not result.ok:
-                raise result.get()
-        return [result.get() for result in results]
 
     def _ask_runner(self, method: str, *args: Any) -> Any:
         return getattr(self.env_runner_group.local_env_runner, method)(*args)
