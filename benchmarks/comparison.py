@@ -94,6 +94,13 @@ def _budgets(scale: float) -> dict[str, float]:
 
 _RATES: Final = (2e-4, 4e-4, 8e-4, 1e-4)
 """The fourth is beyond the edge at which most algorithms are best with three."""
+VARIANTS: Final[Mapping[str, tuple[str, Trial]]] = {
+    "TRCA-plan": ("TRCA", {"response_format": "plan"}),
+}
+"""Rows of their own: an algorithm, and what is set beside the settings chosen for it.
+
+With plans TRCA begins from HiPER's warm start, so that the two differ in credit alone.
+"""
 OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
     "TRCA": [
         {"lr": 4e-4, **_budgets(0.1)},
@@ -443,25 +450,21 @@ def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     places = [root / arguments.tuned_on / "tuned.json" for root in (results.parent, RESULTS)]
     known = (json.loads(path.read_text()) for path in places if path.exists())
     tuned: dict[str, Any] = next(known, {})
+    jobs = {}
     for name in arguments.algorithms:
-        if name not in tuned:
-            raise SystemExit(f"no settings of {name} are chosen: --tune them on other panels first")
-        if both := set(tuned[name]["panels"]) & set(arguments.panels):
-            raise SystemExit(f"{name} was tuned on panels {sorted(both)}: report on others")
-    jobs = {
-        name: [
-            Job(
-                config,
-                name,
-                tuple(tuned[name]["settings"].items()),
-                panel,
-                folder / "runs",
-                arguments.set,
+        algorithm, more = VARIANTS.get(name, (name, {}))
+        if algorithm not in tuned:
+            raise SystemExit(
+                f"no settings of {algorithm} are chosen: --tune them on other panels first"
             )
+        chosen = tuned[algorithm]
+        if both := set(chosen["panels"]) & set(arguments.panels):
+            raise SystemExit(f"{algorithm} was tuned on panels {sorted(both)}: report on others")
+        settings = tuple({**chosen["settings"], **more}.items())
+        jobs[name] = [
+            Job(config, algorithm, settings, panel, folder / "runs", arguments.set)
             for panel in arguments.panels
         ]
-        for name in arguments.algorithms
-    }
     every = [job for of_panel in zip(*jobs.values(), strict=True) for job in of_panel]
     run_all(every, arguments.side_by_side, curves)
     runs = {name: [curves.rows(job) for job in each] for name, each in jobs.items()}
@@ -515,8 +518,8 @@ def main() -> None:
     parser.add_argument(
         "--algorithms",
         nargs="+",
-        choices=list(ALGORITHMS),
-        help="all but those for searches, unless named",
+        choices=[*ALGORITHMS, *VARIANTS],
+        help="all but variants and those for searches, unless named",
     )
     parser.add_argument(
         "--tuned-on",
@@ -536,6 +539,8 @@ def main() -> None:
     arguments.tuned_on = arguments.tuned_on or arguments.config
     if not arguments.algorithms:
         arguments.algorithms = [name for name in ALGORITHMS if name not in OF_SEARCHES]
+    if arguments.tune and (variants := VARIANTS.keys() & set(arguments.algorithms)):
+        parser.error(f"{', '.join(variants)}: a variant takes the settings of its algorithm")
     folder = arguments.output.resolve() / arguments.config
     results = RESULTS / arguments.config if arguments.docs else folder
     for each in (folder, results):
