@@ -106,7 +106,7 @@ def test_what_cannot_be_compared_is_refused_with_the_mend(written, tmp_path):
     for bad, words in (
         (other, "of two panels"),
         (none, "no task has finished episodes in both"),
-        (tmp_path / "nothing", "no evaluation at"),
+        (tmp_path / "nothing", "no run and no evaluation"),
         (tmp_path, "name one of its evaluations"),
         (written("list.json", [1]), "lacks panel or outcomes"),
         (written("half.json", {"panel": 1}), "lacks panel or outcomes"),

@@ -273,6 +273,24 @@ def test_a_mend_that_is_named_makes_the_run_fit():
         assert not problems(RunSettings.resolve(changed), large, gpus), mend
 
 
+@pytest.mark.parametrize(("gigabytes", "also"), [(80, ""), (24, "lora_rank=16")])
+def test_where_gpus_are_too_few_a_mend_asks_for_fewer_processes(gigabytes, also):
+    large = replace(SHAPE, parameters=10**9)
+    shares = {"num_gpus_per_env_runner": 0.6, "num_gpus_per_learner": 0.4}
+    settings = settings_of(dtype="bfloat16", num_env_runners=4, num_learners=4, **shares)
+    gpus = GPUs(1, gigabytes)
+    *found, more = mends(settings, large, gpus)
+    assert more == f"more GPUs: --gpus 4x{gigabytes}"
+    assert found
+    for mend in found:
+        assert mend.startswith("num_env_runners=1 num_learners=1")
+        assert also in mend
+        changed = settings.flat() | dict(each.split("=") for each in mend.split())
+        assert not problems(RunSettings.resolve(changed), large, gpus), mend
+    whole = settings_of(num_gpus_per_env_runner=1.0, num_gpus_per_learner=1.0)
+    assert mends(whole, large, gpus) == [f"more GPUs: --gpus 2x{gigabytes}"]
+
+
 @pytest.mark.parametrize("name", PAPER)
 def test_every_preset_of_the_paper_fits_on_its_machine(name, monkeypatch, tmp_path):
     monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "nothing"))

@@ -1,7 +1,11 @@
 """What is not installed is named with the extra that brings it."""
 
-import pytest
+from importlib.util import find_spec
 
+import pytest
+from typer.testing import CliRunner
+
+from trca.cli import app
 from trca.common.extras import required
 
 
@@ -12,3 +16,12 @@ def test_a_library_that_is_there_is_imported():
 def test_a_library_that_is_not_there_is_named_with_its_extra():
     with pytest.raises(ImportError, match=r"'no_library': pip install 'trca\[trl\]'"):
         required("no_library", "trl")
+
+
+@pytest.mark.skipif(find_spec("openenv") is not None, reason="OpenEnv is here")
+def test_an_environment_without_its_extra_is_refused_in_one_line():
+    url = "env_config.url=http://127.0.0.1:9"
+    env = ["--env", "trca.interop.openenv_env:RemoteEnv", "--set", url]
+    result = CliRunner().invoke(app, ["train", "--algorithm", "GRPO", *env, "--dry-run"])
+    assert result.exit_code == 2, result.output
+    assert "RemoteEnv needs openenv: pip install 'trca[openenv]'" in result.output

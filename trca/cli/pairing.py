@@ -74,7 +74,9 @@ def read_report(name: str) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise ValueError(f"no evaluation at {path}: trca evaluate writes one") from None
+        raise ValueError(
+            f"no run and no evaluation {name!r}: trca train and trca evaluate write them"
+        ) from None
     except ValueError as error:
         raise ValueError(f"{path} is no evaluation: {error}") from None
     if not isinstance(data, dict) or not {"panel", "outcomes"} <= data.keys():

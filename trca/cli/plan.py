@@ -118,19 +118,39 @@ def problems(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
 
 def mends(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
     """Settings with which all fits: each alone where one is enough, else several together."""
+    more, fewer = [], dict[str, Any]()
     if place(settings, gpus.count) is None:
-        return [f"more GPUs: --gpus {GPUs.asked(settings).count}x{gpus.gigabytes:g}"]
-    alone, together = [], dict[str, Any]()
-    for change in _changes(settings, gpus):
-        if not problems(_with(settings, change), shape, gpus):
-            alone.append(_assignments(change))
+        more = [f"more GPUs: --gpus {GPUs.asked(settings).count}x{gpus.gigabytes:g}"]
+        fewer = _fewer_processes(settings, gpus)
+        if not fewer:
+            return more
+    there = _with(settings, fewer)
+    if fewer and not problems(there, shape, gpus):
+        return [_assignments(fewer), *more]
+    alone, together = [], fewer
+    for change in _changes(there, gpus):
+        if not problems(_with(there, change), shape, gpus):
+            alone.append(_assignments(fewer | change))
     if alone:
-        return alone
-    for change in _changes(settings, gpus):
-        together |= change
+        return alone + more
+    for change in _changes(there, gpus):
+        together = together | change
         if not problems(_with(settings, together), shape, gpus):
-            return [_assignments(together)]
-    return [f"more or larger GPUs, beside {_assignments(together)}"]
+            return [_assignments(together), *more]
+    return more or [f"more or larger GPUs, beside {_assignments(together)}"]
+
+
+def _fewer_processes(settings: RunSettings, gpus: GPUs) -> dict[str, Any]:
+    """The most env runners and learners that have a place on the GPUs; empty where none have."""
+    run = settings.run
+    for most in range(gpus.count, 0, -1):
+        change = {
+            "num_env_runners": min(run.num_env_runners, most),
+            "num_learners": min(run.num_learners, most),
+        }
+        if place(_with(settings, change), gpus.count) is not None:
+            return change
+    return {}
 
 
 def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 import gymnasium
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from trca.common.extras import required
+from trca.common.extras import missing_extra, required
 from trca.common.short_line import short_line
 from trca.envs.text_space import AnyText
 
@@ -77,7 +77,12 @@ class RemoteEnv(gymnasium.Env[str, str]):
             observation_field: The field of its observation that is the text.
             timeout_s: Seconds that an answer may take.
             won_above: An end with a reward above this counts as success.
+
+        Raises:
+            ImportError: Where OpenEnv is not installed; says how to get it.
         """
+        if lack := missing_extra("openenv", type(self).__name__, "openenv"):
+            raise ImportError(lack)
         self.observation_space = AnyText()
         self.action_space = AnyText()
         self._url, self._timeout_s, self._won_above = url, timeout_s, won_above

@@ -262,7 +262,7 @@ def _env_errors(
         make(env, **given).close()
         evaluated = parameters.evaluation_split or default_split(env)
         make(env, **{**given, "split": evaluated}).close()
-    except (ValueError, TypeError, OSError, RuntimeError) as error:
+    except (ValueError, TypeError, OSError, RuntimeError, ImportError) as error:
         if isinstance(error, FileNotFoundError) and not need_data:
             return []
         return [f"the environment {env} with {given}: {error}"]
