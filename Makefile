@@ -1,4 +1,4 @@
-# make train   sets everything up and trains the embedded quickstart
+# make train   sets up what training needs and trains the embedded quickstart
 # make test    sets everything up and runs the tests
 # make test-slow  runs the tests that start clusters and several learners, and kill them
 # make test-vllm  sets up an environment with vLLM and runs the tests of the vLLM engine
@@ -14,7 +14,7 @@ PYTEST = .venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile --no-loads
 
 .PHONY: train test test-slow test-vllm test-interop lint docs .venv
 
-train: .venv/.ready
+train: .venv/.train
 	.venv/bin/trca train quickstart
 
 test: .venv/.ready
@@ -41,8 +41,11 @@ docs: .venv/.docs
 
 .venv: .venv/.ready
 
-.venv/.ready: pyproject.toml constraints.txt
-	.ci/setup
+.venv/.train: pyproject.toml constraints.txt
+	.ci/setup train
+
+.venv/.ready: .venv/.train
+	.ci/setup dev
 
 .venv-vllm/.ready: .venv/.ready constraints-vllm.txt
 	.ci/setup-vllm
