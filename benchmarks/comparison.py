@@ -46,7 +46,7 @@ RESULTS: Final = ROOT / "benchmarks" / "results"
 """Settings and curves behind docs/results.md, a folder for each config."""
 PANELS: Final = {
     "quickstart": "env_config.games=small-{}",
-    "webshop": "env_config.seed={}",
+    "webshop": "env_config.catalogue=small-{}",
     "searchqa": "env_config.seed={}",
 }
 """The setting of each config that makes a panel of a generator seed."""
@@ -469,7 +469,7 @@ def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     run_all(every, arguments.side_by_side, curves)
     runs = {name: [curves.rows(job) for job in each] for name, each in jobs.items()}
     trajectories = min(int(rows[-1]["trajectories"]) for each in runs.values() for rows in each)
-    title = f"{config}: {len(arguments.panels)} panels, {trajectories:,} trajectories a run"
+    title = f"{config}: {len(arguments.panels)} panels, {trajectories:,} trajectories per run"
     about = f"panels (generator seeds) {', '.join(map(str, arguments.panels))}"
     text = (
         f"{command_line()}{title}; mean ± half-width of the 95% interval over panels.\n\n"

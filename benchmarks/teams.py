@@ -155,7 +155,7 @@ def main() -> None:
                 write_text(known, json.dumps(swapped, indent=1) + "\n")
         one, other = ([curves.rows(each) for each in kind] for kind in (agents, teams))
         mixed = [swapped[team.run.name] for team in teams]
-        title = f"{config}: an agent, and {TEAMS[config]} with a policy a role"
+        title = f"{config}: an agent, and {TEAMS[config]} with a policy for each role"
         text += f"{title}.\n\n{table(one, other, mixed)}\n{origin([*agents, *teams], curves)}"
         picture = (ROOT / "docs" / "images" if arguments.docs else folder) / f"team-{config}.png"
         draw_comparison({"agent": one, "team": other}, picture, title, about)

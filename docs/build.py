@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
@@ -14,6 +15,8 @@ from typer.main import get_command
 from trca.algorithms import ALGORITHMS, metrics
 from trca.algorithms.parameters import LossSettings, TextParameters
 from trca.cli import app
+from trca.envs import make
+from trca.envs.registration import env_class, short_names
 from trca.rubric import Budgets
 from trca.tune_configs.files import OWN_KEYS
 from trca.tune_configs.settings import RunParameters
@@ -21,13 +24,18 @@ from trca.tune_configs.settings import RunParameters
 HEAD = """# Settings
 
 A config is a flat YAML file of these names; `trca train CONFIG --set name=value` changes one, and
-`budgets.execution=2` or `env_config.games=medium` reaches into one. The same names are attributes
-of the RLlib configs (`TRCAConfig().training(lr=1e-6)`) and keys of a Ray Tune `param_space`, except
+`budgets.execution=2` or `env_config.games=medium` reaches into one. A value is YAML: `null`,
+`[2e-4, 4e-4]`, `'{{backend: local}}'`, and `engine_config={{}}` empties a mapping. The same names
+are attributes of the RLlib configs (`TRCAConfig().training(lr=1e-6)`) and keys of a Ray Tune
+`param_space`, except
 {own},
 which `trca train` alone reads. Defaults are the paper's where it has a value. This page is written
 by `python docs/build.py`.
 """
 
+
+SHARED = ("library", "team")
+"""Arguments of `trca.envs.make` that a config may give; the run sets budgets and lambda."""
 
 METRICS_HEAD = """# Metrics
 
@@ -52,8 +60,7 @@ with `trca[serve]`; the others need `trca[train]`; `view` also `trca[serve]`, `j
 
 def settings_page() -> str:
     """The page of settings."""
-    sections = [
-        ("Run, environment and resources", RunParameters, ()),
+    sections: list[tuple[str, Any, tuple[str, ...]]] = [
         ("Every algorithm", TextParameters, tuple(LossSettings.model_fields)),
         ("Every algorithm: the loss", LossSettings, ()),
         ("`budgets`", Budgets, ()),
@@ -64,7 +71,32 @@ def settings_page() -> str:
         sections.append((f"{name} alone", model, tuple(shared)))
     own = [f"`{name}`" for name in RunParameters.model_fields if name in OWN_KEYS]
     head = HEAD.format(own=f"{', '.join(own[:-1])} and {own[-1]}")
-    return "\n".join([head, *(_section(*section) for section in sections if _fields(*section[1:]))])
+    own_sections = [_section(*section) for section in sections if _fields(*section[1:])]
+    run = _section("Run, environment and resources", RunParameters, ())
+    return "\n".join([head, run, _environments(), *own_sections])
+
+
+def _environments() -> str:
+    """The arguments of each environment."""
+    parts = []
+    for name, env_id in short_names().items():
+        parts += [f"## `env_config` of `{name}`", "", *_arguments(env_class(env_id).__init__)]
+    parts += ["## `env_config` of every environment", "", *_arguments(make, only=SHARED)]
+    return "\n".join(parts)
+
+
+def _arguments(function: Any, only: tuple[str, ...] = ()) -> list[str]:
+    """A table of arguments, with their meanings out of the docstring."""
+    doc = inspect.getdoc(function) or ""
+    meanings = dict(re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", doc, re.MULTILINE))
+    parameters = inspect.signature(function).parameters
+    lines = ["| name | default | meaning |", "|---|---|---|"]
+    for name in only or [n for n in parameters if n not in ("self", "render_mode")]:
+        default = parameters[name].default
+        meaning = " ".join(meanings[name].split()).replace("``", "`").replace("|", "\\|")
+        told = "none" if default is None else f"`{default}`"
+        lines.append(f"| `{name}` | {told} | {meaning} |")
+    return [*lines, ""]
 
 
 def _fields(model: Any, left_out: tuple[str, ...]) -> dict[str, Any]:

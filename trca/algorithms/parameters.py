@@ -135,7 +135,7 @@ class TextParameters(LossSettings):
     iterations: Positive = Field(
         25, description="Training iterations; an environment with a curriculum gets the share done."
     )
-    tasks_per_iteration: Positive = Field(16, description="Rollout groups an iteration.")
+    tasks_per_iteration: Positive = Field(16, description="Rollout groups per iteration.")
     group_size: Positive = Field(8, description="Rollouts of one task, N.")
     task_curriculum: Probability = Field(
         0.0,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from trca.envs.webshop.data.catalogue import Catalogue, open_catalogue
 from trca.envs.webshop.data.generate import SIZES, generated
+from trca.envs.webshop.data.jsonfile import DataFileError
 from trca.envs.webshop.data.official import CatalogueFiles, read_human_instructions, read_products
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "webshop"
@@ -141,6 +142,18 @@ def test_the_embedded_default_holds_a_thousand_products_with_instructions():
     catalogue = open_catalogue()
     assert len(catalogue) == SIZES["small"] == len(catalogue.human_instructions)
     assert len(catalogue.instructed) == SIZES["small"]
+
+
+def test_a_seed_behind_the_name_gives_other_products():
+    own, other = open_catalogue("small"), open_catalogue("small-7")
+    assert open_catalogue("small-0") is own
+    assert len(other) == len(own)
+    asins = [p.asin for p in generated(SIZES["small"], seed=7)[0]]
+    assert [other[at].asin for at in range(5)] == asins[:5]
+    assert {own[at].title for at in range(50)}.isdisjoint(other[at].title for at in range(50))
+    for name in ("small-", "small-x", "small--1", "tiny-7"):
+        with pytest.raises(DataFileError, match="one of them with a seed such as small-7"):
+            open_catalogue(name)
 
 
 def test_an_unknown_compat_is_named():

@@ -1,4 +1,4 @@
-"""Credit rules: pure functions from the columns of a batch to one advantage a step.
+"""Credit rules: pure functions from the columns of a batch to one advantage per step.
 
 ::
 

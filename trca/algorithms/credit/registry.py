@@ -18,7 +18,7 @@ from trca.common.registry import Registry
 
 @dataclass(frozen=True)
 class Credited:
-    """What a rule gives where one advantage a step does not say all.
+    """What a rule gives where one advantage per step does not say all.
 
     Attributes:
         advantages: float64 (S,), one a step.
@@ -33,7 +33,7 @@ class Credited:
 
 
 CreditRule = Callable[..., NDArray[np.float64] | Credited]
-"""``rule(batch: StepBatch, **parameters)`` gives one advantage a step, float64 (S,), or more."""
+"""``rule(batch: StepBatch, **parameters)`` gives one advantage per step, float64 (S,), or more."""
 
 CREDIT_RULES: Final[Registry[CreditRule]] = Registry("credit rule")
 """Credit rules by name; ``@CREDIT_RULES.register("mine")`` adds one."""
@@ -86,7 +86,7 @@ class BoundRule:
         if shape != (len(batch),):
             raise ValueError(
                 f"credit rule {self.name!r} returned shape {shape} for {len(batch)} steps:"
-                " return one advantage a step"
+                " return one advantage per step"
             )
         self._refuse_infinite(credit.advantages, "step")
         if credit.token_advantages is not None:

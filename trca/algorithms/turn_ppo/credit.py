@@ -67,7 +67,7 @@ class TurnPPOParameters(CriticSettings, TextParameters):
     credit: Credit = "turn_ppo"
     gae: GAE = Field(
         "turn",
-        description="One advantage a turn, or one a token from two levels of temporal differences"
+        description="One advantage per turn, or per token from two levels of temporal differences"
         " (bi_level; needs ratio_level token).",
     )
     token_gamma: Probability = Field(

@@ -145,7 +145,8 @@ def open_catalogue(
     A large one is built once on this machine and memory-mapped by every process (`store`).
 
     Args:
-        name: One of `generate.SIZES`, a folder of official files, or a products file.
+        name: One of `generate.SIZES`, with a seed behind it for other products (``small-7``); a
+            folder of official files, or a products file.
         seed: Seed of the price draws.
         compat: How prices are drawn.
 

@@ -118,19 +118,22 @@ def source_of(name: str | Path) -> Source:
     """The source of a name.
 
     Args:
-        name: One of `generate.SIZES`, a folder of files, or a products file.
+        name: One of `generate.SIZES`, with a seed behind it for other products (``small-7``); a
+            folder of files, or a products file.
 
     Raises:
-        DataFileError: When it is neither.
+        DataFileError: When it is none of them.
     """
-    if str(name) in generate.SIZES:
-        return GeneratedSource(generate.SIZES[str(name)])
+    size, _, seed = str(name).partition("-")
+    if size in generate.SIZES and (seed.isdecimal() or str(name) == size):
+        return GeneratedSource(generate.SIZES[size], int(seed or 0))
     if not Path(name).expanduser().exists():
         given_path = "/" in str(name) or isinstance(name, Path)
         raise (CatalogueMissingError if given_path else DataFileError)(
             Path(name),
-            f"there is no such catalogue: choose {', '.join(generate.SIZES)}, or the path of a"
-            " folder or products file; `trca data webshop` says where the official ones come from",
+            f"there is no such catalogue: choose {', '.join(generate.SIZES)}, one of them with a"
+            " seed such as small-7, or the path of a folder or products file; `trca data webshop`"
+            " says where the official ones come from",
         )
     return FileSource(name)
 
