@@ -95,11 +95,11 @@ def _budgets(scale: float) -> dict[str, float]:
 _RATES: Final = (2e-4, 4e-4, 8e-4, 1e-4)
 """The fourth is beyond the edge at which most algorithms are best with three."""
 VARIANTS: Final[Mapping[str, tuple[str, Trial]]] = {
-    "TRCA-plan": ("TRCA", {"response_format": "plan"}),
+    f"{name}-plan": (name, {"response_format": "plan"}) for name in ("TRCA", "GRPO", "GiGPO")
 }
 """Rows of their own: an algorithm, and what is set beside the settings chosen for it.
 
-With plans TRCA begins from HiPER's warm start, so that the two differ in credit alone.
+With plans an algorithm begins from HiPER's warm start, and differs from HiPER in credit alone.
 """
 OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
     "TRCA": [
