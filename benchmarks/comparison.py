@@ -66,7 +66,8 @@ SCORE: Final = "score, held out"
 BUDGETS: Final = (0.3, 0.6, 1.0)
 """1.92K and 3.84K of 6.40K trajectories (the paper's Figure 4)."""
 DRAWN: Final = 6
-"""Algorithms in the picture: the first asked for and the best others."""
+"""Algorithms in the picture: the first asked for, the baseline and the best others."""
+BASELINE: Final = "GRPO"
 
 KEPT: Final = (
     "trajectories",
@@ -316,7 +317,7 @@ def by_task_type(rows: Rows) -> dict[str, float]:
     last, start, end = rows[-1], "evaluation/task_types/", "/success_rate"
     return {
         name.removeprefix(start).removesuffix(end): float(value)
-        for name, value in last.items()
+        for name, value in sorted(last.items())
         if name.startswith(start) and name.endswith(end)
     }
 
@@ -389,10 +390,10 @@ def table(runs: Mapping[str, Sequence[Rows]]) -> str:
 
 
 def drawn(runs: Mapping[str, Sequence[Rows]]) -> dict[str, Sequence[Rows]]:
-    """The first algorithm and those of the others with the largest area, for a readable picture."""
+    """The first algorithm, GRPO and the others with the largest area, for a readable picture."""
     first, *others = runs
     areas = {n: np.mean([np.nanmean(column(r, "success_rate")) for r in runs[n]]) for n in others}
-    best = sorted(others, key=lambda name: -areas[name])[: DRAWN - 1]
+    best = sorted(others, key=lambda name: (name != BASELINE, -areas[name]))[: DRAWN - 1]
     return {name: runs[name] for name in runs if name == first or name in best}
 
 
@@ -469,7 +470,8 @@ def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     run_all(every, arguments.side_by_side, curves)
     runs = {name: [curves.rows(job) for job in each] for name, each in jobs.items()}
     trajectories = min(int(rows[-1]["trajectories"]) for each in runs.values() for rows in each)
-    title = f"{config}: {len(arguments.panels)} panels, {trajectories:,} trajectories per run"
+    what = config if arguments.section == "comparison" else f"{config}, {arguments.section}"
+    title = f"{what}: {len(arguments.panels)} panels, {trajectories:,} trajectories per run"
     about = f"panels (generator seeds) {', '.join(map(str, arguments.panels))}"
     text = (
         f"{command_line()}{title}; mean ± half-width of the 95% interval over panels.\n\n"
@@ -479,10 +481,10 @@ def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     write_text(folder / "comparison.md", text)
     draw_comparison(drawn(runs), folder / "comparison.png", title, about)
     if arguments.docs:
-        image = f"comparison-{config}.png"
+        image = f"{arguments.section}-{config}.png"
         draw_comparison(drawn(runs), ROOT / "docs" / "images" / image, title, about)
         picture = f"\n![Success of {', '.join(drawn(runs))} over trajectories](images/{image})\n"
-        into_docs(f"{config}: comparison", text + picture)
+        into_docs(f"{config}: {arguments.section}", text + picture)
 
 
 def command_line() -> str:
@@ -491,7 +493,7 @@ def command_line() -> str:
     kept = [
         word
         for before, word in zip([script, *words], words, strict=False)
-        if word not in ("--docs", "--output") and before != "--output"
+        if not {word, before} & {"--output", "--section"} and word != "--docs"
     ]
     return f"```\npython benchmarks/{Path(script).name} {shlex.join(kept)}\n```\n\n"
 
@@ -527,6 +529,7 @@ def main() -> None:
         help="config whose chosen settings are used; its own, unless named",
     )
     parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time")
+    parser.add_argument("--section", default="comparison", help="of docs/results.md, for --docs")
     parser.add_argument("--set", action="append", default=[], help="key=value for every run")
     parser.add_argument("--output", type=Path, default=ROOT / "outputs" / "comparison")
     parser.add_argument(
