@@ -16,7 +16,7 @@ from trca.algorithms import ALGORITHMS, metrics
 from trca.algorithms.parameters import LossSettings, TextParameters
 from trca.cli import app
 from trca.envs import make
-from trca.envs.registration import env_class, short_names
+from trca.envs.registration import PACKAGED, env_class
 from trca.rubric import Budgets
 from trca.tune_configs.files import OWN_KEYS
 from trca.tune_configs.settings import RunParameters
@@ -79,8 +79,12 @@ def settings_page() -> str:
 def _environments() -> str:
     """The arguments of each environment."""
     parts = []
-    for name, env_id in short_names().items():
-        parts += [f"## `env_config` of `{name}`", "", *_arguments(env_class(env_id).__init__)]
+    for env_id in PACKAGED:
+        parts += [
+            f"## `env_config` of `{env_id}`",
+            "",
+            *_arguments(env_class(env_id).__init__),
+        ]
     parts += ["## `env_config` of every environment", "", *_arguments(make, only=SHARED)]
     return "\n".join(parts)
 

@@ -95,6 +95,8 @@ def test_each_trouble_is_named_with_what_to_do(change, words):
 
 
 def test_success_that_falls_is_told_of_a_run_that_was_long_enough():
+    a_little = replace(GOOD, failure_rate=0.54)
+    assert alarms(GOOD, a_little, WANTED, rows(3.0, 0.3, 0.9)) == []
     worse = replace(GOOD, failure_rate=0.6)
     [told] = alarms(GOOD, worse, WANTED, rows(3.0, 0.3, 0.9))
     assert told.startswith("success has gone from 50% to 40%: see with trca inspect --prompts")

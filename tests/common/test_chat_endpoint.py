@@ -7,7 +7,7 @@ import pytest
 from tests.envs.retrieval.servers import http, replying
 from trca.common.chat_endpoint import KEY_VARIABLE, ChatEndpoint, EndpointError, Usage
 
-KEY = "sk-very-secret"
+KEY = "sk-very-secret-01"
 
 
 @pytest.fixture(autouse=True)
@@ -132,9 +132,37 @@ def test_a_key_that_the_endpoint_repeats_is_hidden():
     assert "'authorization': '***'" in said
 
 
+def test_a_short_key_for_a_local_server_does_not_rewrite_answers(monkeypatch):
+    monkeypatch.setenv(KEY_VARIABLE, "key")
+    answer, _ = asked(reply("take key 1 from desk 1"))
+    assert answer.text == "take key 1 from desk 1"
+    said, _ = asked(http("bad key", "401 Unauthorized"))
+    assert said == "URL: HTTP 401: bad ***"
+
+
+def test_a_key_out_of_a_file_loses_its_line_end_and_another_is_refused_unseen(monkeypatch):
+    monkeypatch.setenv(KEY_VARIABLE, f"{KEY}\r\n")
+    answer, [request] = asked(reply())
+    assert answer.text == "fine"
+    assert f"Bearer {KEY}\r\n" in request.decode()
+    for odd in (f"{KEY}\n{KEY}", f"{KEY}\x07", f"{KEY}\u20ac"):
+        with pytest.raises(EndpointError, match=f"the key in {KEY_VARIABLE}") as error:
+            ChatEndpoint("http://127.0.0.1:9/v1", "m", api_key=odd)
+        assert KEY not in str(error.value)
+
+
 @pytest.mark.parametrize(
     "url",
-    ["", "example.com/v1", "ftp://example.com", "http://me:pw@example.com/v1", "http://a.b/?key=1"],
+    [
+        "http://a:b/v1",
+        "http://a:99999/v1",
+        "http://a b/v1",
+        "",
+        "example.com/v1",
+        "ftp://example.com",
+        "http://me:pw@example.com/v1",
+        "http://a.b/?key=1",
+    ],
 )
 def test_a_url_that_is_none_or_has_a_secret_is_refused(url):
     with pytest.raises(ValueError, match="base URL") as error:

@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 from trca.algorithms.records import Rollout, StepBatch, refuse_teams
 
+_FALLEN: Final = 0.05
+"""A fall of success by up to this is noise of two samples."""
 CLASSES: Final = ("Execution", "Evidence", "Validity", "Other")
 """Classes of transitions; the first that applies."""
 
@@ -145,7 +147,7 @@ def alarms(
             "nearly every rollout succeeds: groups without a difference teach nothing; train on"
             " harder tasks or stop"
         )
-    elif len(metrics) >= 10 and now.failure_rate > before.failure_rate:
+    elif len(metrics) >= 10 and now.failure_rate > before.failure_rate + _FALLEN:
         found.append(
             f"success has gone from {1 - before.failure_rate:.0%} to {1 - now.failure_rate:.0%}:"
             " see with trca inspect --prompts that the policy reads what its action depends on, and"

@@ -31,6 +31,9 @@ KEY_VARIABLE: Final = "OPENAI_API_KEY"
 _MOST_BYTES: Final = 4 << 20
 """Bytes of a reply at most."""
 
+_SECRET: Final = 16
+"""Characters of a key that is a secret; local servers take any word, which answers may hold."""
+
 _REFUSALS: Final = (401, 403, 404)
 """Statuses that the next request would meet too: no key, no right, no such model."""
 
@@ -116,7 +119,7 @@ class ChatEndpoint:
             attempts: How often a request is tried in all.
 
         Raises:
-            EndpointError: When the client is not installed.
+            EndpointError: When the client is not installed, or the key cannot be one.
             ValueError: See `check_url`.
         """
         if lack := missing_client():
@@ -125,7 +128,11 @@ class ChatEndpoint:
         import openai
 
         self.url, self.model = url, model
-        self._key = api_key or os.environ.get(KEY_VARIABLE) or ""
+        self._key = (api_key or os.environ.get(KEY_VARIABLE) or "").strip()
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise EndpointError(
+                f"the key in {KEY_VARIABLE} has characters that no request can carry: set it again"
+            )
         self._timeout, self._refusal = timeout, ""
         self._client = openai.OpenAI(
             base_url=url,
@@ -212,7 +219,10 @@ class ChatEndpoint:
                 usage.prompt_tokens, usage.completion_tokens = prompt, completion
             case _:
                 usage.uncounted = 1
-        return Answer(self._hidden(text or ""), "length" if reason == "length" else "stop", usage)
+        text = text or ""
+        if len(self._key) >= _SECRET:
+            text = self._hidden(text)
+        return Answer(text, "length" if reason == "length" else "stop", usage)
 
     def _said(self, what: str) -> str:
         return f"{self.url}: {short_line(self._hidden(what), 300)}"
@@ -229,9 +239,14 @@ def check_url(url: str) -> None:
         ValueError: For a URL that is none, or has a user, a password or a query in it, which would
             stand in logs.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("the base URL must read like http://127.0.0.1:8000/v1")
+    wrong = "the base URL must read like http://127.0.0.1:8000/v1"
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 (raises where it is none)
+    except ValueError:
+        raise ValueError(wrong) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or " " in url:
+        raise ValueError(wrong)
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ValueError(
             f"the base URL of {parts.hostname} has more than a path: it stands in logs and reports;"
