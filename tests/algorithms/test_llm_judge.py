@@ -102,6 +102,10 @@ def test_a_model_sees_what_the_agent_could_observe() -> None:
         ('{"labels": "Evidence"}', UNLABELLED),
         ("[[" * 50_000, UNLABELLED),
         (f'{{"label": {"[" * 50_000}{"]" * 50_000}}}', UNLABELLED),
+        ('{"label": "Execution", "why": "opened {drawer 1}"}', EXECUTION),
+        ('{"label": "Evidence", "meta": {}}', EVIDENCE),
+        ('{"reason": "x"} {"label": "Execution"}', EXECUTION),
+        ('{"a": [' * 100_000, UNLABELLED),
         ("7", UNLABELLED),
         ("", UNLABELLED),
     ],
@@ -122,17 +126,17 @@ def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
     with pytest.raises(ConnectionError):
         label_transitions(["a", "b", "c"], ask, kept, "m")
     assert asked.count("a") == 1
-    assert asked.count("b") == 3  # three attempts at a reply that can be read
+    assert asked.count("b") == 1
     with kept.open("a") as file:
         file.write('{"key": "cut o')
     asked.clear()
     done: list[int] = []
     labels = label_transitions(["a", "b", "d", "a"], ask, kept, "m", done.append)
     assert labels.tolist() == [EVIDENCE, UNLABELLED, EVIDENCE, EVIDENCE]
-    assert asked == ["d"]
-    assert done == [4]
+    assert sorted(asked) == ["b", "d"]  # a reply that was no label is asked for again
+    assert done == [3, 4]
     asked.clear()
-    assert label_transitions(["a", "b", "d"], ask, kept, "m").tolist() == [1, UNLABELLED, 1]
+    assert label_transitions(["a", "d"], ask, kept, "m").tolist() == [EVIDENCE, EVIDENCE]
     assert not asked
     label_transitions(["a"], ask, kept, "another model")
     assert asked == ["a"]

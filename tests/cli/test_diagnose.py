@@ -71,19 +71,33 @@ def test_a_model_labels_beside_the_operators(recorded_run, tmp_path):
         result = labelled(url, recorded_run, "--output", tmp_path, "--transitions=12")
     assert result.exit_code == 0, result.output
     told = json.loads((tmp_path / "diagnosis.json").read_text())["judge"]
-    assert (told["model"], told["labelled"], told["unlabelled"]) == ("m", 12, 0)
-    assert len(requests) == 13  # one reply was no label, and was asked for again
+    assert (told["model"], told["labelled"], told["unlabelled"]) == ("m", 11, 1)
+    assert len(requests) == 12
     assert sum(row["Validity"] for row in told["confusion"].values()) == 1
-    assert sum(row["Other"] for row in told["confusion"].values()) == 11
+    assert sum(row["Other"] for row in told["confusion"].values()) == 10
     asked = json.loads(requests[0].partition(b"\r\n\r\n")[2])
     assert asked["temperature"] == 0.0
     assert asked["response_format"]["json_schema"]["schema"]["required"] == ["label"]
-    assert "m and the operators agree on" in " ".join(result.output.split())
-    with replying(http("never asked")) as (url, requests):
+    said = " ".join(result.output.split())
+    assert "m and the operators agree on" in said
+    assert "Endpoint: 12 answers" in said
+    with replying(reply('{"label": "Other"}'), http("never asked")) as (url, requests):
+        labelled(url, recorded_run, "--output", tmp_path, "--transitions=12")
+        assert len(requests) == 1  # the one reply that was no label
+        told = json.loads((tmp_path / "diagnosis.json").read_text())["judge"]
+        assert (told["labelled"], told["unlabelled"]) == (12, 0)
         again = labelled(url, recorded_run, "--output", tmp_path, "--transitions=12")
-    assert not requests
+    assert len(requests) == 1
     assert json.loads((tmp_path / "diagnosis.json").read_text())["judge"] == told
-    assert again.output == result.output
+    assert "12 answers" not in again.output
+
+
+def test_a_model_that_never_labels_is_an_error_that_says_what_it_must_do(recorded_run, tmp_path):
+    with replying(*[reply("", "length")] * 4) as (url, _):
+        result = labelled(url, recorded_run, "--output", tmp_path, "--transitions=4")
+    assert result.exit_code == 2
+    assert "none of m's 4 replies is a label" in " ".join(result.output.split())
+    assert not (tmp_path / "diagnosis.json").exists()
 
 
 def test_labels_that_came_before_an_endpoint_failed_are_kept(recorded_run, tmp_path, monkeypatch):

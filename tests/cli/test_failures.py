@@ -5,7 +5,8 @@ import io
 from rich.console import Console
 
 from trca.algorithms.rollout import Incident
-from trca.cli.failures import append_failures, failure_table, read_failures
+from trca.cli.failures import append_failures, failure_table
+from trca.common.json_lines import read_lines
 
 STUCK = "StuckError: environment Rooms: step('go') has not returned for 300 s"
 
@@ -17,7 +18,7 @@ def test_a_ledger_holds_every_failure_and_its_table_their_numbers(tmp_path):
     stuck = [Incident(0.0, "rollout", f"{k} of group 0", "t", STUCK, "retried") for k in range(2)]
     append_failures(path, 1, stuck)
     append_failures(path, 2, [Incident(60.0, "env runner", "2", "", "it was lost", "retried")])
-    lines = read_failures(path)
+    lines = read_lines(path)
     assert lines[2] == {
         "time": "1970-01-01T00:01:00+00:00",
         "kind": "env runner",

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from trca.algorithms.records import read_rollouts
 from trca.cli import app
-from trca.cli.failures import read_failures
 from trca.cli.run_folder import RunFolder
+from trca.common.json_lines import read_lines
 
 SMALL = [
     "--model=shrunk:Qwen/Qwen2.5-1.5B-Instruct",
@@ -137,7 +137,7 @@ def test_a_killed_run_goes_on_and_ends_bit_for_bit_where_it_would_have(runs):
     assert RunFolder(folder / "killed").last_iteration() in (1, 2)
     run(folder, "train", "--resume=killed")
     whole, resumed = folder / "quickstart", folder / "killed"
-    (driver,) = read_failures(RunFolder(resumed).failures)
+    (driver,) = read_lines(RunFolder(resumed).failures)
     assert (driver["kind"], driver["action"][:23]) == ("driver", "resumed after iteration")
     assert figures(resumed) == figures(whole)
     assert weights(RunFolder(resumed).checkpoint()) == weights(RunFolder(whole).checkpoint())

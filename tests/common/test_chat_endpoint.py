@@ -27,14 +27,21 @@ def limited(after):
 
 def asked(*replies, attempts=1, timeout=10.0):
     """The answer, or the error's words, and the requests that were made."""
+    answer, _, requests = counted(*replies, attempts=attempts, timeout=timeout)
+    return answer, requests
+
+
+def counted(*replies, attempts=1, timeout=10.0):
+    """The answer, or the error's words, what was used, and the requests that were made."""
     with (
         replying(*replies) as (url, requests),
         ChatEndpoint(url, "m", attempts=attempts, timeout=timeout) as endpoint,
     ):
         try:
-            return endpoint.ask("Hello?", max_tokens=5, seed=None), requests
+            answer = endpoint.ask("Hello?", max_tokens=5, seed=None)
         except EndpointError as error:
-            return str(error).replace(url, "URL"), requests
+            answer = str(error).replace(url, "URL")
+        return answer, endpoint.usage, requests
 
 
 def body(request):
@@ -42,9 +49,10 @@ def body(request):
 
 
 def test_one_message_is_sent_and_answered():
-    answer, [request] = asked(reply(usage={"prompt_tokens": 7, "completion_tokens": 2}))
+    told = {"prompt_tokens": 7, "completion_tokens": 2}
+    answer, usage, [request] = counted(reply(usage=told))
     assert (answer.text, answer.finish_reason) == ("fine", "stop")
-    assert answer.usage == Usage(requests=1, prompt_tokens=7, completion_tokens=2)
+    assert usage == Usage(requests=1, prompt_tokens=7, completion_tokens=2)
     assert body(request) == {
         "model": "m",
         "messages": [{"role": "user", "content": "Hello?"}],
@@ -57,8 +65,14 @@ def test_one_message_is_sent_and_answered():
     "usage", [None, {}, [], {"prompt_tokens": -1, "completion_tokens": 2}, {"prompt_tokens": "7"}]
 )
 def test_tokens_that_are_not_told_are_not_made_up(usage):
-    answer, _ = asked(reply(usage=usage))
-    assert answer.usage == Usage(requests=1, uncounted=1)
+    _, used, _ = counted(reply(usage=usage))
+    assert used == Usage(requests=1, uncounted=1)
+
+
+def test_tokens_of_a_refused_answer_are_counted_for_they_are_billed():
+    told = {"prompt_tokens": 100, "completion_tokens": 1}
+    _, used, _ = counted(reply("", "content_filter", usage=told))
+    assert used == Usage(failures=1, prompt_tokens=100, completion_tokens=1)
 
 
 def test_a_cost_is_tokens_times_the_prices_of_a_million():
@@ -73,8 +87,8 @@ def test_nothing_and_a_limit_are_answers():
 
 @pytest.mark.parametrize("bad", [limited("0.01"), http("oops", "503 Unavailable"), b""])
 def test_what_fails_in_passing_is_asked_again(bad):
-    answer, requests = asked(bad, reply(), attempts=2)
-    assert (answer.text, answer.usage.retries, len(requests)) == ("fine", 1, 2)
+    answer, used, requests = counted(bad, reply(), attempts=2)
+    assert (answer.text, used.retries, len(requests)) == ("fine", 1, 2)
 
 
 def test_a_rate_limit_that_takes_too_long_is_an_error_at_once():
@@ -119,6 +133,22 @@ def test_a_refused_key_is_not_tried_again():
         endpoint = ChatEndpoint(url, "m")
         for _ in range(3):
             with pytest.raises(EndpointError, match="HTTP 401: no"):
+                endpoint.ask("Hello?")
+        assert len(requests) == 1
+
+
+@pytest.mark.parametrize("status", ["403 Forbidden", "404 Not Found"])
+def test_a_refusal_is_for_good_only_before_the_first_answer(status):
+    with replying(reply(), http("no", status), reply()) as (url, requests):
+        endpoint = ChatEndpoint(url, "m")
+        assert endpoint.ask("Hello?").text == "fine"
+        with pytest.raises(EndpointError, match=status[:3]):
+            endpoint.ask("Something that is moderated")
+        assert endpoint.ask("Hello?").text == "fine"
+    with replying(http("no", status), reply()) as (url, requests):
+        endpoint = ChatEndpoint(url, "m")
+        for _ in range(2):
+            with pytest.raises(EndpointError, match=status[:3]):
                 endpoint.ask("Hello?")
         assert len(requests) == 1
 

@@ -9,7 +9,6 @@ never asks a model.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from trca.algorithms.diagnosis import CLASSES, transition_classes
 from trca.algorithms.records import Rollout, StepBatch
+from trca.common.json_lines import append_lines, read_lines
 
 SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -36,11 +36,10 @@ SCHEMA: Final[dict[str, Any]] = {
 UNLABELLED: Final = -1
 """The label of a transition whose replies could not be read."""
 
-_OBJECT: Final = re.compile(r"\{[^{}]*\}")
-_ATTEMPTS: Final = 3
 _AT_ONCE: Final = 8
 _EARLIER: Final = 12
 _LONGEST: Final = 1500
+_LONGEST_REPLY: Final = 10_000
 
 _PROMPT: Final = """\
 An agent acts in a text environment. Label one of its transitions: the action, by what was observed
@@ -140,10 +139,17 @@ def read_label(reply: str) -> int:
     A reply has the JSON object that was asked for, whatever stands around it, or is the bare word.
     One with two labels has none.
     """
+    reply = reply[-_LONGEST_REPLY:]
     said = {reply.strip().strip('"')} & set(CLASSES)
-    for text in _OBJECT.findall(reply):
-        with suppress(ValueError, RecursionError):
-            said.add(str(json.loads(text).get("label")))
+    decoder, at = json.JSONDecoder(), reply.find("{")
+    while at >= 0:
+        try:
+            found, end = decoder.raw_decode(reply, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            said |= {str(found["label"])} if "label" in found else set()
+        at = reply.find("{", end)
     label, *others = said or {""}
     return CLASSES.index(label) if label in CLASSES and not others else UNLABELLED
 
@@ -157,7 +163,8 @@ def label_transitions(
 ) -> NDArray[np.int64]:
     """Asks for the label of each prompt, several at a time; what was answered is not asked again.
 
-    A label is in the file as soon as it is there, also where another prompt then fails.
+    A label is in the file as soon as it is there, also where another prompt then fails. A reply
+    without one is asked for again the next time.
 
     Args:
         prompts: See `transition_prompt`.
@@ -176,17 +183,13 @@ def label_transitions(
     writing = Lock()
 
     def label(key: str, prompt: str) -> None:
-        replies = (read_label(ask(prompt)) for _ in range(_ATTEMPTS))
-        found = next((found for found in replies if found != UNLABELLED), UNLABELLED)
-        word = CLASSES[found] if found != UNLABELLED else None
+        found = read_label(ask(prompt))
         with writing:
             known[key] = found
-            file.write(json.dumps({"key": key, "model": model, "label": word}) + "\n")
-            file.flush()
+            if found != UNLABELLED:
+                append_lines(kept, [{"key": key, "model": model, "label": CLASSES[found]}])
 
-    with kept.open("a", encoding="utf-8") as file, ThreadPoolExecutor(_AT_ONCE) as pool:
-        if known or file.tell():
-            file.write("\n")  # ends a line that was cut off; blank lines are passed over
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
         try:
             asked = [pool.submit(label, *each) for each in waiting.items()]
             answers = as_completed(asked)
@@ -265,15 +268,11 @@ def _against_others(table: NDArray[np.int64], k: int) -> NDArray[np.int64]:
 
 
 def _known(kept: Path) -> dict[str, int]:
-    """The labels in a file; a line that was cut off is asked for again."""
+    """The labels in a file; a line that is none is passed over."""
     known: dict[str, int] = {}
-    if kept.exists():
-        for line in kept.read_text("utf-8").splitlines():
-            try:
-                row = json.loads(line)
-                known[row["key"]] = CLASSES.index(row["label"]) if row["label"] else UNLABELLED
-            except (ValueError, KeyError, TypeError):
-                continue
+    for row in read_lines(kept):
+        with suppress(KeyError, TypeError, ValueError):
+            known[row["key"]] = CLASSES.index(row["label"])
     return known
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trca.common.json_lines import append_lines, read_lines
 from trca.common.short_line import short_line
 
 if TYPE_CHECKING:
@@ -28,19 +27,17 @@ def append_failures(path: Path, iteration: int, incidents: Sequence[Incident]) -
     """
     if not incidents:
         return
-    with path.open("a", encoding="utf-8") as file:
-        for incident in incidents:
-            when = datetime.fromtimestamp(incident.time, UTC).isoformat(timespec="seconds")
-            line = {**asdict(incident), "time": when, "iteration": iteration}
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def read_failures(path: Path) -> list[dict[str, Any]]:
-    """The lines of a ledger; none where there is no file."""
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines]
+    append_lines(
+        path,
+        (
+            {
+                **asdict(incident),
+                "time": datetime.fromtimestamp(incident.time, UTC).isoformat(timespec="seconds"),
+                "iteration": iteration,
+            }
+            for incident in incidents
+        ),
+    )
 
 
 def failure_table(lines: Sequence[Mapping[str, Any]]) -> Table:

@@ -8,6 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trca.common.files import writing
+
 if TYPE_CHECKING:
     from trca.algorithms.records import Rollout
     from trca.algorithms.rollout import Failure
@@ -25,7 +27,7 @@ def write_rollouts(
     decode: Decode,
     failures: Sequence[Failure] = (),
 ) -> None:
-    """Writes a file that `read_rollouts` reads, with each prompt as text too.
+    """Writes a file that `read_rollouts` reads, whole or not at all, with each prompt as text too.
 
     Args:
         path: The file.
@@ -35,7 +37,7 @@ def write_rollouts(
     """
     from trca.algorithms.records import to_record
 
-    with path.open("w", encoding="utf-8") as file:
+    with writing(path) as file:
         for rollout in rollouts:
             record = to_record(rollout)
             for line, step in zip(record["steps"], rollout.steps, strict=True):

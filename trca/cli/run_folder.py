@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import yaml
 
 from trca.common.files import write_text
+from trca.common.json_lines import append_lines, read_lines
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, parse
 
@@ -236,19 +237,11 @@ class RunFolder:
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Adds one iteration's line; it is on disk when this returns."""
-        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row, default=float) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_lines(self.path / "metrics.jsonl", [row])
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics so far; a last line that was cut off is left out."""
-        path = self.path / "metrics.jsonl"
-        rows = []
-        for line in path.read_text("utf-8").splitlines() if path.exists() else []:
-            with suppress(json.JSONDecodeError):
-                rows.append(json.loads(line))
-        return rows
+        return read_lines(self.path / "metrics.jsonl")
 
     def rewind(self, iteration: int) -> None:
         """Deletes metrics and rollouts of iterations after ``iteration``."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trca.common.files import write_text
+from trca.common.json_lines import append_lines
 from trca.tune_configs.sweeps import plain
 
 if TYPE_CHECKING:
@@ -60,10 +61,7 @@ class Lines:
     def append(self, row: Mapping[str, Any]) -> None:
         """Adds a line; it is on disk when this returns."""
         self._rows.append(dict(row))
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_lines(self._path, [row])
 
 
 class PointSearch:

@@ -4,11 +4,11 @@
 
     with ChatEndpoint("https://api.example.com/v1", "some-model") as endpoint:
         answer = endpoint.ask("Who wrote Emma?", max_tokens=100)
-    answer.text, answer.usage.prompt_tokens
+    answer.text, endpoint.usage.prompt_tokens
 
 The key is ``OPENAI_API_KEY`` of the environment. What fails in passing (429, 5xx, time-outs, lost
-connections) is asked again after ``Retry-After``, or else after growing pauses. What the endpoint
-says is input from outside: of a limited size, checked, and without the key should it repeat it.
+connections) is asked again after ``Retry-After``, or else after growing pauses. An answer is input
+from outside: of a limited size, checked, and without the key should it repeat it.
 Needs ``pip install 'trca[endpoint]'``.
 """
 
@@ -17,9 +17,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
+from threading import Lock
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
@@ -35,7 +36,10 @@ _SECRET: Final = 16
 """Characters of a key that is a secret; local servers take any word, which answers may hold."""
 
 _REFUSALS: Final = (401, 403, 404)
-"""Statuses that the next request would meet too: no key, no right, no such model."""
+"""Statuses that the next request would meet too: no key, no right, no such model.
+
+Once something was answered the last two are of one request, such as a prompt that is moderated.
+"""
 
 
 class EndpointError(RuntimeError):
@@ -49,9 +53,9 @@ class Usage:
     Attributes:
         requests: Answered requests.
         retries: Further attempts that these took.
-        failures: Requests without an answer, after all attempts.
-        prompt_tokens: Tokens of prompts, as the endpoint counts them.
-        completion_tokens: Tokens of answers, as the endpoint counts them.
+        failures: Requests without a usable answer, after all attempts.
+        prompt_tokens: Tokens of prompts, as the endpoint counts them, also where it then refused.
+        completion_tokens: Tokens of answers, in the same way.
         uncounted: Answered requests of which the endpoint does not say the tokens.
     """
 
@@ -71,6 +75,20 @@ class Usage:
         """
         return (self.prompt_tokens * prompt + self.completion_tokens * completion) / 1e6
 
+    def words(self, prices: tuple[float, float] | None = None) -> str:
+        """What was asked and answered, on one line, with its cost where there are prices."""
+        parts = [
+            f"{self.requests:,} answers",
+            f"{self.prompt_tokens:,} prompt and {self.completion_tokens:,} completion tokens",
+        ]
+        if self.uncounted:
+            parts.append(f"without those of {self.uncounted:,} answers that do not say theirs")
+        if prices:
+            parts.append(f"cost {self.cost(*prices):,.4f}")
+        if self.retries or self.failures:
+            parts.append(f"{self.retries:,} retries, {self.failures:,} without an answer")
+        return ", ".join(parts)
+
     def __iadd__(self, other: Usage) -> Self:
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
@@ -84,12 +102,10 @@ class Answer:
     Attributes:
         text: What the model wrote; blank where it wrote nothing.
         finish_reason: ``length`` where a limit on its tokens ended it, else ``stop``.
-        usage: What it took.
     """
 
     text: str
     finish_reason: Literal["stop", "length"]
-    usage: Usage
 
 
 class ChatEndpoint:
@@ -98,6 +114,7 @@ class ChatEndpoint:
     Attributes:
         url: The base URL.
         model: The model's name there.
+        usage: What was asked and answered so far.
     """
 
     def __init__(
@@ -127,13 +144,13 @@ class ChatEndpoint:
         check_url(url)
         import openai
 
-        self.url, self.model = url, model
+        self.url, self.model, self.usage = url, model, Usage()
         self._key = (api_key or os.environ.get(KEY_VARIABLE) or "").strip()
         if not (self._key.isascii() and self._key.isprintable()):
             raise EndpointError(
                 f"the key in {KEY_VARIABLE} has characters that no request can carry: set it again"
             )
-        self._timeout, self._refusal = timeout, ""
+        self._timeout, self._refusal, self._lock = timeout, "", Lock()
         self._client = openai.OpenAI(
             base_url=url,
             api_key=self._key or "none",
@@ -151,6 +168,28 @@ class ChatEndpoint:
         Raises:
             EndpointError: When there is no answer after all attempts, or it is no completion.
         """
+        usage = Usage()
+        try:
+            return self._ask(prompt, request, usage)
+        except EndpointError:
+            usage.failures = 1
+            raise
+        finally:
+            with self._lock:
+                self.usage += usage
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, prompt: str, request: Mapping[str, Any], usage: Usage) -> Answer:
+        """Asks, and notes what it took."""
         import openai
 
         if self._refusal:
@@ -162,12 +201,15 @@ class ChatEndpoint:
                 messages=[{"role": "user", "content": prompt}],
                 extra_body={name: value for name, value in request.items() if value is not None},
             ) as response:
-                body, retries = self._body(response.iter_bytes()), response.retries_taken
+                usage.retries = response.retries_taken
+                body = self._body(response.iter_bytes())
         except EndpointError:
             raise
         except openai.APIStatusError as error:
             said = self._said(f"HTTP {error.status_code}: {error.response.text}")
-            if error.status_code in _REFUSALS:
+            if error.status_code == 401 or (
+                error.status_code in _REFUSALS and not self.usage.requests
+            ):
                 self._refusal = said
             raise EndpointError(said) from None
         except Exception as error:  # the client's own, and its HTTP library's within a body
@@ -179,17 +221,7 @@ class ChatEndpoint:
         except (ValueError, RecursionError):
             text = body.decode(errors="replace")
             raise EndpointError(self._said(f"this is no JSON: {text}")) from None
-        return self._read(reply, retries)
-
-    def close(self) -> None:
-        """Closes all connections."""
-        self._client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        return self._read(reply, usage)
 
     def _body(self, chunks: Iterator[bytes]) -> bytes:
         """All of a reply's body, as long as it is neither too long nor too slow."""
@@ -202,8 +234,15 @@ class ChatEndpoint:
                 raise EndpointError(self._said(f"the reply is not whole in {self._timeout:g} s"))
         return bytes(body)
 
-    def _read(self, reply: Any, retries: int) -> Answer:
-        """The answer in a reply, whose every part may be anything."""
+    def _read(self, reply: Any, usage: Usage) -> Answer:
+        """The answer in a reply, whose every part may be anything; notes its tokens."""
+        counts = reply.get("usage") if isinstance(reply, dict) else None
+        told = counts if isinstance(counts, dict) else {}
+        match told.get("prompt_tokens"), told.get("completion_tokens"):
+            case int(prompt), int(completion) if min(prompt, completion) >= 0:
+                usage.prompt_tokens, usage.completion_tokens, counted = prompt, completion, True
+            case _:
+                counted = False
         try:
             choice = reply["choices"][0]
             text, reason = choice["message"].get("content"), choice.get("finish_reason")
@@ -211,18 +250,11 @@ class ChatEndpoint:
             raise EndpointError(self._said(f"this is no completion: {reply}")) from None
         if reason == "content_filter" or not isinstance(text, str | None):
             raise EndpointError(self._said(f"this is no completion: {choice}"))
-        usage = Usage(requests=1, retries=retries)
-        counts = reply.get("usage")
-        told = counts if isinstance(counts, dict) else {}
-        match told.get("prompt_tokens"), told.get("completion_tokens"):
-            case int(prompt), int(completion) if min(prompt, completion) >= 0:
-                usage.prompt_tokens, usage.completion_tokens = prompt, completion
-            case _:
-                usage.uncounted = 1
+        usage.requests, usage.uncounted = 1, int(not counted)
         text = text or ""
         if len(self._key) >= _SECRET:
             text = self._hidden(text)
-        return Answer(text, "length" if reason == "length" else "stop", usage)
+        return Answer(text, "length" if reason == "length" else "stop")
 
     def _said(self, what: str) -> str:
         return f"{self.url}: {short_line(self._hidden(what), 300)}"

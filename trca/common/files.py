@@ -6,21 +6,36 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 
-def write_text(path: Path, text: str) -> None:
-    """Writes a text file, whole or not at all."""
+@contextmanager
+def writing(path: Path) -> Iterator[TextIO]:
+    """Opens a text file to write: it is there whole once the block ends, or as it was before.
+
+    Raises:
+        FileNotFoundError: When its folder is missing; names the folder.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent}: make it first")
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with draft.open("w", encoding="utf-8") as file:
-            file.write(text)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file, whole or not at all."""
+    with writing(path) as file:
+        file.write(text)
 
 
 def write_json(path: Path, data: Any) -> None:

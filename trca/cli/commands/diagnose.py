@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     _Pairs = list[tuple[Rollout, object]]
 
-_REPLY_TOKENS: Final = 32
+_REPLY_TOKENS: Final = 1024
+"""Room for a model that thinks before it labels."""
 _ROWS: Final = (
     ("failed rollouts", "failure_rate"),
     ("groups without a success", "success_free_groups"),
@@ -244,7 +245,15 @@ def _ask(
             model,
             lambda done: report("labelled", done, len(drawn)),
         )
-    return agreement(operator_labels(drawn, operators.categories), labels)
+    agreed = agreement(operator_labels(drawn, operators.categories), labels)
+    if not agreed.labelled:
+        raise ValueError(
+            f"none of {model}'s {len(drawn)} replies is a label: it must answer with the JSON"
+            f" object that it is asked for, within {_REPLY_TOKENS} tokens"
+        )
+    if endpoint.usage.requests:
+        console.print(f"Endpoint: {endpoint.usage.words()}", markup=False)
+    return agreed
 
 
 def _print_agreement(agreed: Agreement, model: str) -> None:

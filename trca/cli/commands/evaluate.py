@@ -187,7 +187,7 @@ def evaluate(
     for reason, missing in report.failures().items():
         console.print(f"{missing} missing: {reason}", markup=False, style="bold red")
     if played.usage:
-        console.print(_words_of(played.usage, prices), markup=False)
+        console.print(f"Endpoint: {played.usage.words(prices)}", markup=False)
     kinds = "md,json,jsonl" if transcripts else "md,json"
     console.print(f"Written to {path.parent}:\n  {path.name}.{{{kinds}}}", markup=False)
 
@@ -259,21 +259,6 @@ def _agent(name: str | None) -> Agent | None:
     from trca.policies.agents import AGENTS
 
     return AGENTS.get(name) if name else None
-
-
-def _words_of(usage: Usage, prices: tuple[float, float] | None) -> str:
-    """What an endpoint was asked, on one line."""
-    parts = [
-        f"{usage.requests:,} answers",
-        f"{usage.prompt_tokens:,} prompt and {usage.completion_tokens:,} completion tokens",
-    ]
-    if usage.uncounted:
-        parts.append(f"without those of {usage.uncounted:,} answers that do not say theirs")
-    if prices:
-        parts.append(f"cost {usage.cost(*prices):,.4f}")
-    if usage.retries or usage.failures:
-        parts.append(f"{usage.retries:,} retries, {usage.failures:,} without an answer")
-    return f"Endpoint: {', '.join(parts)}"
 
 
 def _write_transcripts(path: Path, played: _Played) -> None:

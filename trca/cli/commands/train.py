@@ -225,13 +225,14 @@ def _note(run: RunFolder, state: Literal["interrupted", "failed"], message: str 
 
 
 def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
-    from trca.cli.failures import failure_table, read_failures
+    from trca.cli.failures import failure_table
     from trca.cli.reports import read_table
     from trca.cli.run_folder import quoted
+    from trca.common.json_lines import read_lines
 
     console.print()
     console.print(read_table(run.path / "evaluation"), soft_wrap=False)
-    if failed := read_failures(run.failures):
+    if failed := read_lines(run.failures):
         console.print(failure_table(failed))
     console.print(f"Curve:       {run.path / 'curve.png'}", markup=False)
     console.print("What next:")

@@ -28,9 +28,12 @@ from typing import Final
 from trca.envs.responses import NO_ACTION, Reading, ResponseFormat
 from trca.policies.agents import COMMON, Agent
 
-_ACTION: Final = re.compile(r"^[ \t>*_]*Action[ \t]*\d*[*_]*:(.*)$", re.MULTILINE | re.ASCII)
+_ACTION: Final = re.compile(
+    r"^[ \t>]*(?:(?:[-*]|\d+\.)[ \t]+)?(?P<mark>[*_]*)Action[ \t]*\d*[*_]*:[*_]*(?P<action>.*)$",
+    re.MULTILINE | re.ASCII,
+)
 _END: Final = re.compile(r"(?:<\|[^<>|]*\|>|</s>|<eos>|<end_of_turn>)\s*$")
-_MARKS: Final = " \t\r*_`'\""
+_QUOTES: Final = ("**", "__", "*", "_", "`", "'", '"')
 
 _HOW: Final = """\
 In each step write a thought and then an action, in two lines:
@@ -40,15 +43,26 @@ Then stop: the environment writes the observation."""
 
 
 def read_react(response: str) -> Reading:
-    """Reads the first ``Action:`` line, without quotes and emphasis around the action.
+    """Reads the first ``Action:`` line, without quotes and emphasis around the whole action.
 
     What comes after it is the model's own idea of how the episode goes on. An end token, which
     stands in what an engine of this machine samples, is no part of the action.
     """
     found = _ACTION.search(response)
-    if found is None or not (action := _END.sub("", found[1]).strip(_MARKS)):
+    if found is None:
         return NO_ACTION
-    return Reading(action, found.span())
+    action = _bare(_END.sub("", found["action"]).strip().removesuffix(found["mark"]))
+    return Reading(action, found.span()) if action else NO_ACTION
+
+
+def _bare(text: str) -> str:
+    """A text without the pairs of quotes around it."""
+    text = text.strip()
+    for mark in _QUOTES:
+        inner = text[len(mark) : -len(mark)]
+        if text == f"{mark}{inner}{mark}" and mark not in inner:
+            return _bare(inner)
+    return text
 
 
 def without_end(response: str) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future
 from functools import cache
-from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +17,7 @@ from tokenizers import Tokenizer, decoders, models
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerFast
 
-from trca.common.chat_endpoint import ChatEndpoint, EndpointError, Usage
+from trca.common.chat_endpoint import ChatEndpoint, Usage
 from trca.common.threads import Threads
 from trca.policies.engines.engine import Completion, EngineSpec, Request, SamplingParams
 from trca.policies.spans import byte_alphabet
@@ -52,7 +51,6 @@ class EndpointEngine:
 
     Attributes:
         version: 0: the weights are elsewhere.
-        usage: What was asked and answered so far.
     """
 
     version: int = 0
@@ -81,8 +79,11 @@ class EndpointEngine:
         self._endpoint = ChatEndpoint(base_url, model, timeout=timeout, attempts=attempts)
         self._request = dict(request or {})
         self._threads = Threads(concurrency, "trca-endpoint")
-        self._lock = Lock()
-        self.usage = Usage()
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked and answered so far."""
+        return self._endpoint.usage
 
     def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
         """Asks in a thread, as soon as one is free."""
@@ -114,14 +115,7 @@ class EndpointEngine:
             "max_tokens": sampling.max_new_tokens,
             "seed": request.seed % 2**31,
         }
-        try:
-            answer = self._endpoint.ask(prompt, **said | self._request)
-        except EndpointError:
-            with self._lock:
-                self.usage += Usage(failures=1)
-            raise
-        with self._lock:
-            self.usage += answer.usage
+        answer = self._endpoint.ask(prompt, **said | self._request)
         text, reason = answer.text, answer.finish_reason
         # An endpoint leaves a stop string out of its answer: so none is sent, and they end it here.
         ends = [at + len(stop) for stop in sampling.stop if (at := text.find(stop)) >= 0]
