@@ -55,6 +55,26 @@ def test_another_machine_goes_on_where_the_first_one_stopped(machine, uri, run):
     ]
 
 
+def test_a_run_that_is_under_way_here_is_read_as_it_is(uri, run):
+    with run.locked():
+        run.append_metrics({"iteration": 3})
+        seen = RunFolder.open("mine", uri)
+        assert len(seen.metrics()) == 3
+        with pytest.raises(ConfigError, match="in use by process"), seen.locked():
+            pass
+    assert len(RunFolder.open("mine", uri).metrics()) == 2  # what was pushed
+
+
+def test_what_is_gone_from_the_storage_is_gone_from_the_copy(tmp_path, uri, run):
+    (run.path / "old").mkdir()
+    (run.path / "old" / "file").touch()
+    (run.path / "curve.png").touch()
+    again = RunFolder.open("mine", uri)
+    assert again.path == run.path
+    assert not {"old", "curve.png"} & {path.name for path in again.path.iterdir()}
+    assert again.checkpoint("last").name == "iteration_000002"
+
+
 def test_storage_holds_plain_files_alone(tmp_path, run):
     there = tmp_path / "bucket" / "runs" / "mine"
     (run.path / "logs").mkdir()

@@ -96,10 +96,10 @@ class RunFolder:
             except FileExistsError:
                 if not numbered:
                     shown = f"{storage.uri}/{name}" if storage else path
-                    raise ConfigError(
-                        f"{shown} exists: choose another --name, or go on with it: --resume"
-                        f" {quoted(shown)}"
-                    ) from None
+                    mend = f"go on with it: --resume {quoted(shown)}"
+                    if not (storage or (path / "config.yaml").is_file()):
+                        mend = "delete it: it holds no run"
+                    raise ConfigError(f"{shown} exists: choose another --name, or {mend}") from None
                 number += 1
                 continue
             except OSError as error:

@@ -8,6 +8,7 @@ and goes on.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 from collections.abc import Iterator, Set
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from filelock import FileLock
 from pyarrow.fs import FileSelector, FileSystem, FileType, copy_files
 
 from trca.common.cache import cache_folder, digest
@@ -55,21 +57,34 @@ class Storage:
     def pull(self, run: str) -> Path:
         """Brings the copy on this machine up to date; returns its folder.
 
-        A copy that is further than the storage, because the last push failed, is kept.
+        A copy that is further than the storage, because the last push failed, is kept, and so is
+        one that another process writes to.
         """
         folder, remote = self.cache / run, self._root / run
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.cache / f".{run}.pull"), (folder / "lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return folder
+            self._pull(folder, remote)
+        return folder
+
+    def _pull(self, folder: Path, remote: PurePosixPath) -> None:
         status = folder / "status.json"
         here = _iteration(status.read_text("utf-8")) if status.is_file() else -1
         with self._errors():
             if here > _iteration(self._read(remote / "status.json")):
-                return folder
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
+                return
+            for path in folder.iterdir():
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                elif path.name != "lock":
+                    path.unlink()
             copy_files(str(remote), str(folder), source_filesystem=self._files)
         for mark in folder.rglob(f"*{_LINK}"):
             mark.with_name(mark.name.removesuffix(_LINK)).symlink_to(mark.read_text("utf-8"))
             mark.unlink()
-        return folder
 
     def push(self, run: str) -> None:
         """Brings the storage up to date: what is new first, the links to it, then what went.

@@ -115,10 +115,10 @@ def _shortest(path: Path, others: set[Path]) -> str:
 
 def begin(sweep: SweepSettings, folder: RunFolder) -> None:
     """Writes down a sweep, and its trials where no search chooses them; nothing is run."""
-    if not sweep.search:
-        make_trials(sweep, folder)
     folder.write_json("versions.json", versions())
     folder.write_settings(sweep.with_base().model_dump())
+    if not sweep.search:
+        make_trials(sweep, folder)
 
 
 def make_trials(sweep: SweepSettings, folder: RunFolder) -> list[Trial]:

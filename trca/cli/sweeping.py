@@ -66,10 +66,10 @@ class Tuning:
         self._points = 0
         self._refused: set[int] = set()
         self._ended = -1
+        if not sweep.search:
+            make_trials(sweep, folder)  # those that are not there yet, or gone
         if not any((folder.path / "trials").glob("*/trial.json")):
             return
-        if not sweep.search:
-            make_trials(sweep, folder)  # those that are gone
         trials = read_trials(folder)
         if sweep.scheduler:
             for trial in trials:
