@@ -452,9 +452,53 @@ SMALL, OTHER = {"env_config.games": "small-31"}, {"env_config.games": "small-32"
             "panels: evaluation_split is in some and not in others: give it in each",
         ),
         ({"panels": [SMALL, OTHER, SMALL]}, "small-31'} stands twice"),
+        (
+            {"grid": {"lambda_": [0.2, 0.5, 0.2]}},
+            "[0.2, 0.5, 0.2]: a value stands twice",
+        ),
+        ({"samples": 5}, "samples is 5 and there is no sample: give more seeds to repeat"),
         ({"sample": {"gamma": {"quniform": [0, 1, 0]}}}, "sample.gamma: quniform of [0, 1, 0]"),
     ],
 )
 def test_what_would_be_overridden_or_counted_twice_is_refused(changes, words):
     with pytest.raises(ConfigError, match=re.escape(words)):
         SweepSettings.resolve({**SWEEP, **changes}, "mine")
+
+
+def test_every_point_is_checked_on_every_panel(tmp_path):
+    """Two of the four trials cannot be: GRPO compares the rollouts of a group."""
+    own = {"set": {k: v for k, v in SWEEP["set"].items() if k != "group_size"}}
+    alone, four = {"group_size": 1}, {"group_size": 4}
+    for panels in ([alone, four], [four, alone]):
+        path = tmp_path / "mine.yaml"
+        path.write_text(yaml.safe_dump({**SWEEP, **own, "panels": panels}))
+        result = CliRunner().invoke(app, ["sweep", str(path), "--dry-run"])
+        assert result.exit_code == 2, result.output
+        assert "group_size=1" in " ".join(result.output.split())
+    path.write_text(yaml.safe_dump({**SWEEP, **own, "panels": [four, {"group_size": 2}]}))
+    result = CliRunner().invoke(app, ["sweep", str(path), "--dry-run"])
+    assert "4 trials, 2 side by side: 2 points" in result.output
+    assert "; 12 rollouts in all" in result.output  # two rules, of 4 and of 2
+
+
+def test_a_sweep_that_was_killed_while_it_made_its_trials_goes_on(tmp_path, monkeypatch):
+    settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1]}, "mine")
+    folder = RunFolder.create(tmp_path, "sweep")
+    written = []
+
+    def killed(run, *arguments):
+        written.append(run)
+        if len(written) == 4:  # the sweep's own settings, and those of three trials
+            raise KeyboardInterrupt
+        return write(run, *arguments)
+
+    write = RunFolder.write_settings
+    monkeypatch.setattr(RunFolder, "write_settings", killed)
+    with pytest.raises(KeyboardInterrupt):
+        begin(settings, folder)
+    monkeypatch.undo()
+    again = RunFolder.open(folder.path)
+    Tuning(SweepSettings.model_validate(again.read_config()), again)
+    whole = RunFolder.create(tmp_path, "whole")
+    begin(settings, whole)
+    assert [t.run.name for t in read_trials(again)] == [t.run.name for t in read_trials(whole)]

@@ -148,13 +148,29 @@ class SweepSettings(_Part):
             raise ConfigError(f"{source}: give points, grid or sample: else it is a single run")
         if problem := sweep._key_problem():
             raise ConfigError(f"{source}: {problem}")
-        points = sweep.every_point()
-        trials = [sweep.trial(point, sweep.seeds[0], source, need_data) for point in points]
-        for panel in sweep.panels[1:]:
-            sweep.trial({**points[0], **panel}, sweep.seeds[0], source, need_data)
+        trials = [trials[0] for _, trials in sweep.checked(source, need_data)]
         for problem in (*sweep._search_problems(), *sweep._scheduler_problems(trials)):
             raise ConfigError(f"{source}: {problem}")
         return sweep
+
+    def checked(
+        self, source: str = "sweep", need_data: bool = True
+    ) -> list[tuple[dict[str, Any], list[RunSettings]]]:
+        """Every point, with the settings of its trial on each panel, of the first seed.
+
+        Raises:
+            ConfigError: When some are no settings of a run.
+        """
+        return [
+            (
+                point,
+                [
+                    self.trial({**panel, **point}, self.seeds[0], source, need_data)
+                    for panel in self.panels
+                ],
+            )
+            for point in self.every_point()
+        ]
 
     def _key_problem(self) -> str:
         """What would be overridden without a word; blank where nothing is."""
@@ -183,6 +199,11 @@ class SweepSettings(_Part):
                 return f"seed is in {name}: give seeds"
         if len(set(self.seeds)) < len(self.seeds):
             return f"seeds is {self.seeds}: a seed stands twice"
+        for key, values in self.grid.items():
+            if any(value in values[:number] for number, value in enumerate(values)):
+                return f"grid: {key} is {values}: a value stands twice"
+        if self.samples > 1 and not (self.sample or self.search):
+            return f"samples is {self.samples} and there is no sample: give more seeds to repeat"
         return ""
 
     def _search_problems(self) -> list[str]:

@@ -132,24 +132,25 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
     from trca.cli.sweep_trials import joined, point_words
     from trca.tune_configs.files import ConfigError
 
-    settings = [
-        sweep.trial(point, sweep.seeds[0], need_data=not dry_run) for point in sweep.every_point()
-    ]
-    points = [joined(words) for words in point_words(sweep.every_point())]
-    for point, each in zip(points, settings, strict=True):
-        wrong = setting_problems(each)
-        if not dry_run:
-            wrong = wrong or machine_problems(each) or prompt_problems(each)
-        if wrong:
-            raise ConfigError(f"{point}: {wrong[0]}")
+    checked = sweep.checked(need_data=not dry_run)
+    points = [joined(words) for words in point_words([point for point, _ in checked])]
+    panels = [joined(words) for words in point_words(sweep.panels)]
+    for point, (_, trials) in zip(points, checked, strict=True):
+        for panel, each in zip(panels, trials, strict=True):
+            wrong = setting_problems(each)
+            if not dry_run:
+                wrong = wrong or machine_problems(each) or prompt_problems(each)
+            if wrong:
+                raise ConfigError(f"{'  '.join(filter(None, (point, panel)))}: {wrong[0]}")
     if not dry_run:
         return
+    settings = [each for _, trials in checked for each in trials]
     rollouts = sum(s.trajectories_per_iteration * s.parameters.iterations for s in settings)
     most = " at most" if sweep.scheduler else ""
     console.print(
-        f"{len(settings) * sweep.repeats} trials, {sweep.side_by_side} side by side:"
-        f" {len(settings)} points with {_repeats(sweep)};"
-        f" {rollouts * sweep.repeats:,} rollouts in all{most}"
+        f"{len(points) * sweep.repeats} trials, {sweep.side_by_side} side by side:"
+        f" {len(points)} points with {_repeats(sweep)};"
+        f" {rollouts * len(sweep.seeds):,} rollouts in all{most}"
     )
     if sweep.search:
         spaces = "  ".join(f"{key}={space}" for key, space in sweep.sample.items())
