@@ -1,6 +1,7 @@
 """`trca compare` pairs two evaluations by task."""
 
 import json
+from math import isnan
 
 import pytest
 from typer.testing import CliRunner
@@ -16,7 +17,9 @@ def outcome(task, won, kind="Heat", seed=0, **measures):
 
 
 def report(*outcomes, panel=PANEL, policy="a policy"):
-    return {"policy": policy, "panel": panel, "outcomes": list(outcomes)}
+    tasks = len({each["task_id"] for each in outcomes})
+    told = {"policy": policy, "panel": panel, "tasks": tasks, "rows": []}
+    return {**told, "outcomes": list(outcomes)}
 
 
 def wins(text, kind="Heat"):
@@ -49,13 +52,15 @@ def test_tasks_are_paired_and_counted():
     assert whole.low < 0.3 < whole.high
     assert whole.p == pytest.approx(2 * (1 + 7 + 21) / 128)
     assert (heat.task_type, heat.tasks) == ("Heat", 9)
-    assert (pick.tasks, pick.difference, pick.low, pick.high, pick.p) == (1, 0.0, 0.0, 0.0, 1.0)
+    assert (pick.tasks, pick.difference, pick.p) == (1, 0.0, 1.0)
+    assert isnan(pick.low)  # one difference says nothing of the next
+    assert isnan(pick.high)
 
 
 def test_the_pairing_sees_what_two_means_do_not():
     """B wins just where A does not on half of the tasks: the interval is that of differences."""
     alike = pair(report(*wins("10" * 50)), report(*wins("10" * 50)))[0]
-    assert (alike.low, alike.high) == (0.0, 0.0)
+    assert isnan(alike.low)
     ahead = pair(report(*wins("10" * 50)), report(*wins("11" * 10 + "10" * 40)))[0]
     assert ahead.difference == pytest.approx(0.1)
     assert 0 < ahead.low < 0.06
@@ -83,6 +88,7 @@ def test_what_is_missing_is_left_out_and_never_a_zero(written):
     second = written("b.json", report(*wins("10"), outcome("c", True)))
     row = pair(read_report(str(first)), read_report(str(second)))[0]
     assert (row.tasks, row.first, row.second) == (2, 1.0, 0.5)
+    assert " - " in trca(first, first).output  # no interval where all differences are 0
     assert "(1 episodes missing)" in trca(first, second).output
 
 
@@ -96,7 +102,9 @@ def test_the_command_tells_both_and_writes_json(written, tmp_path):
     assert json.loads((tmp_path / "out.json").read_text())["rows"][0]["better"] == 2
     lost = trca(first, tmp_path / "two", "--output", tmp_path / "nowhere/out.json")
     assert lost.exit_code == 2, lost.output
-    assert "No such file or directory" in lost.output
+    assert f"there is no folder {tmp_path / 'nowhere'}: make it first" in " ".join(
+        lost.output.split()
+    )
 
 
 def test_what_cannot_be_compared_is_refused_with_the_mend(written, tmp_path):
@@ -108,8 +116,13 @@ def test_what_cannot_be_compared_is_refused_with_the_mend(written, tmp_path):
         (none, "no task has finished episodes in both"),
         (tmp_path / "nothing", "no run and no evaluation"),
         (tmp_path, "name one of its evaluations"),
-        (written("list.json", [1]), "lacks panel or outcomes"),
-        (written("half.json", {"panel": 1}), "lacks panel or outcomes"),
+        (written("list.json", [1]), "list.json is no evaluation"),
+        (written("half.json", {"panel": {}}), "panel.hash: Field required"),
+        (written("no_outcomes.json", {**report(), "outcomes": "x"}), "outcomes: Input should be"),
+        (
+            written("no_measures.json", {**report(), "outcomes": [{"task_id": "a"}]}),
+            "outcomes.0.task_type: Field required",
+        ),
     ):
         result = trca(good, bad)
         assert result.exit_code == 2, result.output

@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import replace
+from pathlib import Path
 from statistics import stdev
 
 import pytest
@@ -32,7 +33,8 @@ def run(tmp_path):
         for k in range(config["iterations"] if iterations is None else iterations):
             figures = {"iteration": k + 1, "trajectories": 64 * (k + 1), "success_rate": k / 40}
             folder.append_metrics(figures | {"evaluation/success_rate": k / 50})
-        told = {"panel": {"hash": "ab12"}, "tasks": 64, "rows": rows}
+        panel = {"hash": "ab12", "environment": "trca/ALFWorld-v0", "split": "valid_unseen"}
+        told = {"panel": panel, "tasks": 64, "rows": rows, "outcomes": []}
         (folder.path / "evaluation.json").write_text(json.dumps(told))
         return str(folder.path)
 
@@ -139,10 +141,35 @@ def test_a_run_that_was_killed_after_an_evaluation_or_stopped_by_a_sweep_is_refu
         assert "has not ended, after iteration 7 of 25: resume it" in " ".join(
             command.output.split()
         )
+    early = run("early", [row("All", 0.4)])
+    path = RunFolder(Path(early)).path / "evaluation.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "iteration": 5}))
+    with pytest.raises(ValueError, match="has not ended, after iteration 5 of 25"):
+        read_run(early, "")
     stopped = run("stopped", [row("All", 0.4)])
     (tmp_path / "outputs" / "stopped" / "stopped.json").write_text('{"iteration": 4}')
     with pytest.raises(ValueError, match="was stopped early, after iteration 4: leave it out"):
         read_run(stopped, "")
+
+
+def test_a_run_without_results_and_one_that_is_named_twice_are_refused(run, household, tmp_path):
+    none = run("none", [{**row("All", None), "n": 0}])
+    empty = run("empty", [])
+    (tmp_path / "outputs" / "empty" / "evaluation.json").write_text("")
+    for runs, words in (
+        ([none], "was finished: leave"),
+        ([empty], "evaluation.json is no evaluation"),
+        ([household[0], f"{household[0]}/"], "is named twice"),
+    ):
+        result = trca(*runs, "--out", tmp_path / "report")
+        assert result.exit_code == 2, result.output
+        assert words in " ".join(result.output.split())
+
+
+def test_methods_that_are_level_are_both_the_best(run):
+    names = [run("a", [row("All", 0.5)]), run("b", [row("All", 0.5)], algorithm="GRPO")]
+    [table] = tables([read_run(name, "") for name in names], with_paper=False)
+    assert as_markdown(table).count("**50.0**") == 2
 
 
 def test_runs_of_one_row_differ_in_seed_games_and_machine_alone(run):

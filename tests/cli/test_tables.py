@@ -3,6 +3,7 @@ import math
 
 import pytest
 from rich.console import Console
+from scipy.stats import binomtest
 
 from trca.cli.tables import (
     Outcome,
@@ -40,6 +41,10 @@ def test_intervals_are_wilsons():
     assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
     assert wilson(0, 20) == pytest.approx((0.0, 0.1611), abs=1e-4)
     assert wilson(0, 0) == (0.0, 1.0)
+    for won in range(8):
+        exact = binomtest(won, 7).proportion_ci(0.95, method="wilson")
+        assert wilson(won, 7) == pytest.approx((exact.low, exact.high))
+    assert wilson(2, 3) < wilson(2.5, 3) < wilson(3, 3)
 
 
 def test_markdown_and_json_hold_the_same_rows():
@@ -78,6 +83,19 @@ def test_tasks_played_more_than_once_are_the_unit_of_the_interval():
     assert (row.n, row.mean, single.mean) == (40, 0.5, 0.5)
     assert (row.low, row.high) == pytest.approx((0.2, 0.8), abs=0.01)
     assert (single.low, single.high) == wilson(5, 10)
+
+
+def test_mean_and_interval_are_of_the_same_where_episodes_are_missing():
+    often = [each for k in range(50) for each in played(f"a{k}", [True] * 3)]
+    lost = [each for k in range(50) for each in played(f"b{k}", [False, None, None])]
+    row = by_task_type(often + lost)[-1]
+    assert (row.won, row.n, row.mean) == (150, 200, 0.5)
+    assert (row.low, row.high) == pytest.approx((0.4, 0.6), abs=0.01)
+
+
+def test_one_task_that_was_won_every_other_time_lies_in_the_middle():
+    row = by_task_type(played("a", [True, False]))[-1]
+    assert (row.low + row.high) / 2 == pytest.approx(0.5)
 
 
 def test_pass_at_k_is_the_share_of_tasks_that_some_episode_solved():

@@ -345,7 +345,7 @@ def _plot_held_out(axis: Any, measured: Sequence[Mapping[str, Any]]) -> None:
         return
     x, success = column(measured, "trajectories"), column(measured, "evaluation/success_rate")
     n = np.nan_to_num(column(measured, "evaluation/n"))
-    ends = [wilson(round(p * k), int(k)) if k else (p, p) for p, k in zip(success, n, strict=True)]
+    ends = [wilson(p * k, int(k)) if k else (p, p) for p, k in zip(success, n, strict=True)]
     errors = np.abs(np.array(ends).T - success)
     label = "held out, 95% interval" if n.any() else "held out"
     axis.errorbar(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from trca.cli.reporting import refuse_unfinished
+from trca.cli.reports import read_evaluation
 from trca.cli.run_folder import RunFolder
 from trca.cli.tables import ALL, over_tasks
 
@@ -28,7 +28,8 @@ class Paired:
         first: Mean over these tasks of the first policy's mean over its episodes.
         second: The same of the second policy.
         difference: ``second - first``.
-        low: Lower end of the 95% bootstrap interval of the difference, over tasks.
+        low: Lower end of the 95% bootstrap interval of the difference, over tasks; NaN where all
+            tasks have the same difference.
         high: Upper end.
         better: Tasks on which the second has the higher mean.
         worse: Tasks on which it has the lower one.
@@ -72,15 +73,11 @@ def read_report(name: str) -> dict[str, Any]:
     elif not path.is_file():
         path = path.with_name(f"{path.name}.json")
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = read_evaluation(path)
     except FileNotFoundError:
         raise ValueError(
             f"no run and no evaluation {name!r}: trca train and trca evaluate write them"
         ) from None
-    except ValueError as error:
-        raise ValueError(f"{path} is no evaluation: {error}") from None
-    if not isinstance(data, dict) or not {"panel", "outcomes"} <= data.keys():
-        raise ValueError(f"{path} is no evaluation: it lacks panel or outcomes")
     return {**data, "path": str(path)}
 
 

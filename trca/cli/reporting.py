@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,6 +12,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Final
 
+from trca.cli.reports import read_evaluation
 from trca.cli.run_folder import STOPPED, RunFolder
 from trca.common import strict_yaml
 from trca.tune_configs.files import map_texts, parse
@@ -104,8 +104,11 @@ def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
     if not path.is_file():
         raise ValueError(f"{folder.path} has no evaluation.json: it has not ended; resume it first")
     refuse_unfinished(folder)
-    report, config = json.loads(path.read_text("utf-8")), folder.read_config()
+    report, config = read_evaluation(path), folder.read_config()
     environment = str(config["env"]).rpartition("/")[2].partition("-v")[0].rpartition(":")[2]
+    cells = _cells(environment, report["rows"])
+    if not cells:
+        raise ValueError(f"no episode in {path} was finished: leave {folder.path} out")
     words = [str(config["algorithm"])]
     if config.get("ablation") not in (None, "none"):
         words.append(str(config["ablation"]))
@@ -120,7 +123,7 @@ def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
         environment,
         Path(str(config["model"])).name,
         " ".join(words),
-        _cells(environment, report["rows"]),
+        cells,
         report["panel"]["hash"],
         report["tasks"],
         folder.metrics(),
@@ -133,14 +136,16 @@ def refuse_unfinished(folder: RunFolder) -> None:
     """Refuses a run whose ``evaluation.json`` is not that of its end.
 
     Raises:
-        ValueError: When a sweep stopped it early, or it has not come to its last iteration.
+        ValueError: When a sweep stopped it early, or it has not come to its last iteration, or was
+            killed before that was evaluated.
     """
     if stopped := folder.read_json(STOPPED):
         raise ValueError(
             f"{folder.path} was stopped early, after iteration {stopped['iteration']}: leave it out"
         )
     rows, most = folder.metrics(), folder.read_config()["iterations"]
-    last = rows[-1]["iteration"] if rows else 0
+    report = read_evaluation(folder.path / "evaluation.json")
+    last = min(rows[-1]["iteration"], report.get("iteration", most)) if rows else 0
     if last < most:
         raise ValueError(
             f"{folder.path} has not ended, after iteration {last} of {most}: resume it, or leave"
@@ -226,7 +231,7 @@ def as_markdown(table: Table) -> str:
         texts = []
         for column in table.columns:
             text = _words(cells.get(column, []))
-            texts.append(f"**{text}**" if best.get(column) == method else text)
+            texts.append(f"**{text}**" if method in best.get(column, ()) else text)
         runs = max(map(len, cells.values()))
         lines.append(f"| {method} | {runs} | " + " | ".join(texts) + " |")
     for method, cells in table.paper.items():
@@ -248,7 +253,7 @@ def as_latex(table: Table) -> str:
         texts = []
         for column in table.columns:
             text = _tex_cell(_mean_and_spread(cells.get(column, [])))
-            texts.append(f"\\textbf{{{text}}}" if best.get(column) == method else text)
+            texts.append(f"\\textbf{{{text}}}" if method in best.get(column, ()) else text)
         lines.append(" & ".join([_tex(method), *texts]) + " \\\\")
     if table.paper:
         lines.append("\\midrule")
@@ -325,15 +330,15 @@ def _mean_and_spread(values: Sequence[float]) -> list[float]:
     return [fmean(values), stdev(values)] if len(values) > 1 else [fmean(values)]
 
 
-def _best(table: Table) -> dict[str, str]:
-    """The method with the best mean of each column, where there are two or more."""
+def _best(table: Table) -> dict[str, set[str]]:
+    """The methods with the best mean of each column, where there are two or more."""
     if len(table.rows) < 2:
         return {}
     found = {}
     for column in table.columns:
         means = {m: fmean(cells[column]) for m, cells in table.rows.items() if cells.get(column)}
         if means:
-            found[column] = max(means, key=lambda method: means[method])
+            found[column] = {m for m, mean in means.items() if mean == max(means.values())}
     return found
 
 

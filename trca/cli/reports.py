@@ -6,10 +6,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel, ValidationError
 
 from trca.cli.tables import Outcome, Row, as_json, as_markdown, as_rich, by_task_type, failures
 from trca.common.files import write_json, write_text
+
+_NONE: Final[Mapping[str, Any]] = {}
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -61,16 +65,18 @@ class Report:
         outcomes.sort(key=lambda outcome: (outcome.task_type, outcome.task_id, outcome.seed))
         return cls(panel, tuple(outcomes))
 
-    def write(self, path: Path, **about: object) -> None:
+    def write(self, path: Path, *, record: Mapping[str, Any] = _NONE, **about: object) -> None:
         """Writes ``path.json`` and ``path.md``.
 
         Args:
             path: Where to, without a suffix.
-            about: What else the files should say, such as the model.
+            record: What the JSON file alone should say, such as versions.
+            about: What both should say, such as the policy.
         """
         rows = by_task_type(self.outcomes)
         data = {
             **about,
+            **record,
             "panel": {
                 "hash": self.panel.hash,
                 "environment": self.panel.environment,
@@ -102,9 +108,48 @@ class Report:
         return as_rich(by_task_type(self.outcomes), self.title)
 
 
+class _Panel(BaseModel):
+    hash: str
+    environment: str
+    split: str
+
+
+class _Row(BaseModel):
+    task_type: str
+    n: int
+    mean: float | None
+    measures: dict[str, float | None]
+
+
+class _File(BaseModel):
+    panel: _Panel
+    tasks: int
+    rows: list[_Row]
+    outcomes: list[Outcome]
+
+
+def read_evaluation(path: Path) -> dict[str, Any]:
+    """Reads the JSON file of a report.
+
+    Raises:
+        FileNotFoundError: When there is none.
+        ValueError: When it is no such file; names it, and what is wrong.
+    """
+    try:
+        data: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        _File.model_validate(data)
+    except ValidationError as error:
+        detail = error.errors(include_url=False)[0]
+        where = ".".join(map(str, detail["loc"]))
+        raise ValueError(f"{path} is no evaluation: {where}: {detail['msg']}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is no evaluation: {error}") from None
+    return data
+
+
 def read_table(path: Path) -> Group:
     """The table of a report that was written to ``path.json``."""
-    data = json.loads(path.with_name(f"{path.name}.json").read_text("utf-8"))
+    data = read_evaluation(path.with_name(f"{path.name}.json"))
     panel = data["panel"]
     title = f"{panel['environment']} {panel['split']}, {data['tasks']} tasks"
     return as_rich([Row(**row) for row in data["rows"]], title)

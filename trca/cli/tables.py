@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from statistics import fmean
+from math import sqrt
+from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Outcome:
     seed: int
     won: bool | None
     steps: int = 0
-    measures: dict[str, float] = field(default_factory=dict)
+    measures: Mapping[str, float | None] = field(default_factory=dict)
     failure: str = ""
 
 
@@ -47,7 +48,8 @@ class Row:
         task_type: The type, or `ALL`.
         n: Finished episodes.
         won: Successes among them.
-        mean: ``won / n``; NaN without episodes.
+        mean: The mean over tasks of the share of their episodes that succeeded, ``won / n`` where
+            no episode is missing; NaN without episodes.
         low: Lower end of the 95% interval: Wilson's, or where tasks were played more than once the
             bootstrap's over tasks, since the episodes of a task are no independent draws.
         high: Upper end.
@@ -76,14 +78,17 @@ def by_task_type(outcomes: Sequence[Outcome]) -> list[Row]:
     return [*rows, _row(ALL, outcomes)]
 
 
-def wilson(won: int, n: int) -> tuple[float, float]:
-    """The 95% Wilson score interval of ``won`` successes in ``n``; (0, 1) for none."""
+def wilson(won: float, n: int) -> tuple[float, float]:
+    """The 95% Wilson score interval of ``won`` successes in ``n``; (0, 1) for none.
+
+    ``won`` need not be whole: where tasks were played more than once it is a sum of rates.
+    """
     if n == 0:
         return 0.0, 1.0
-    from scipy.stats import binomtest
-
-    interval = binomtest(won, n).proportion_ci(0.95, method="wilson")
-    return float(interval.low), float(interval.high)
+    z = NormalDist().inv_cdf(0.975)
+    middle = (won + z**2 / 2) / (n + z**2)
+    half = z / (n + z**2) * sqrt(won * (n - won) / n + z**2 / 4)
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def half_width(values: Sequence[float]) -> float:
@@ -98,13 +103,13 @@ def half_width(values: Sequence[float]) -> float:
 def over_tasks(values: Sequence[float]) -> tuple[float, float]:
     """The 95% bootstrap interval of a mean over tasks or panels (percentile, 10,000 resamples).
 
-    NaN for no task, and the value itself where all tasks have the same.
+    NaN where all have the same value, which tells a bootstrap nothing of the next one.
     """
     import numpy as np
     from scipy.stats import bootstrap
 
     if len(set(values)) < 2:
-        return (fmean(values),) * 2 if values else (float("nan"),) * 2
+        return (float("nan"),) * 2
     found = bootstrap(
         (values,),
         np.mean,
@@ -170,21 +175,20 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> Row:
         tasks.setdefault(outcome.task_id, []).append(outcome.won)
     times = max(map(len, tasks.values()), default=0)
     measures = _means([outcome.measures for outcome in played])
+    known = [[w for w in each if w is not None] for each in tasks.values()]
+    rates = [fmean(each) for each in known if each]
+    if times > 1 and len(set(rates)) > 1:
+        low, high = over_tasks(rates)
+    else:
+        low, high = wilson(sum(rates), len(rates))
     if times > 1:
-        known = [[w for w in each if w is not None] for each in tasks.values()]
-        rates = [fmean(each) for each in known if each]
-        # Tasks that are all alike tell a bootstrap nothing of the next one.
-        alike = len(set(rates)) < 2
-        low, high = wilson(round(sum(rates)), len(rates)) if alike else over_tasks(rates)
         whole = [any(each) for each in tasks.values() if None not in each and len(each) == times]
         measures |= {f"pass@{times}": fmean(whole)} if whole else {}
-    else:
-        low, high = wilson(won, n)
     return Row(
         task_type=name,
         n=n,
         won=won,
-        mean=won / n if n else float("nan"),
+        mean=fmean(rates) if rates else float("nan"),
         low=low,
         high=high,
         steps=sum(outcome.steps for outcome in played) / n if n else float("nan"),
@@ -193,12 +197,13 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> Row:
     )
 
 
-def _means(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _means(measured: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
     """The mean of each measure over those that have it."""
     values: dict[str, list[float]] = {}
     for measures in measured:
         for name, value in measures.items():
-            values.setdefault(name, []).append(value)
+            if value is not None:
+                values.setdefault(name, []).append(value)
     return {name: fmean(each) for name, each in values.items()}
 
 

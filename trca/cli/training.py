@@ -282,8 +282,10 @@ def _save_rollouts(
         path = folder / "eval.jsonl"
         write_rollouts(path, evaluation.rollouts, decode, failures=evaluation.failures)
         report = Report.of(evaluation.panel, {config.seed: evaluation})
-        gold = algorithm.gold_reads
-        report.write(run.path / "evaluation", **({"gold_in_training": gold} if gold else {}))
+        about: dict[str, Any] = {"iteration": iteration}
+        if gold := algorithm.gold_reads:
+            about["gold_in_training"] = gold
+        report.write(run.path / "evaluation", **about)
 
 
 def _is_best(rows: list[dict[str, Any]]) -> bool:

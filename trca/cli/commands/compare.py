@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -87,7 +88,7 @@ def _cells(row: Paired) -> tuple[str, ...]:
         number(row.first),
         number(row.second),
         number(row.difference, "+"),
-        f"{number(row.low, '+')} to {number(row.high, '+')}",
+        f"{number(row.low, '+')} to {number(row.high, '+')}" if isfinite(row.low) else "-",
         str(row.better),
         str(row.worse),
         f"{row.p:.3f}",

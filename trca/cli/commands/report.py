@@ -47,6 +47,9 @@ def report(
 
     with refusing(ValueError, OSError):
         results = [read_run(name, storage_path, by or ()) for name in runs]
+        paths = [result.path.resolve() for result in results]
+        if twice := [path for number, path in enumerate(paths) if path in paths[:number]]:
+            raise ValueError(f"{twice[0]} is named twice: name each run once")
         made = tables(results, paper)
         out.mkdir(parents=True, exist_ok=True)
     pages = ["# Results", ""]
