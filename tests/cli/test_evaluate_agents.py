@@ -135,15 +135,41 @@ def test_tokens_and_their_cost_are_counted(folder):
     ],
     ids=["html", "500", "429", "no choices", "401"],
 )
-def test_what_the_endpoint_fails_is_missing_and_never_a_zero(folder, bad):
+def test_an_endpoint_that_fails_throughout_is_an_error_and_never_a_zero(folder, bad):
     with replying(bad) as (url, _):
         result = at(url, "--model=m", "--tasks=2")
+    assert result.exit_code == 1, result.output
+    said = " ".join(result.output.split())
+    assert "no episode was finished, nothing is written: EndpointError: " in said
+    assert not [*folder.rglob("evaluation_*")]
+    assert_no_key(folder, result)
+
+
+def test_what_the_endpoint_fails_is_missing_beside_what_it_answered(folder):
+    answers = [reply("<action>take key</action>")] * 8  # enough for one of the tasks at least
+    with replying(*answers, http("oops", "500 Internal Server Error")) as (url, _):
+        result = at(url, "--model=m", "--tasks=4", "--seeds=4", "--set=engine_config.concurrency=1")
     assert result.exit_code == 0, result.output
     row = report(folder)["rows"][-1]
-    assert (row["n"], row["missing"]) == (0, 2)
-    assert "2 missing: EndpointError: " in result.output
-    assert rollouts(folder)[1].count('"missing": 1') == 2
+    assert row["missing"] > 0
+    assert row["n"] + row["missing"] == 16
+    assert f"{row['missing']} missing: EndpointError: " in result.output
+    assert rollouts(folder)[1].count('"missing": 1') == row["missing"]
     assert_no_key(folder, result)
+
+
+def test_reports_of_two_endpoints_and_of_two_configs_stand_beside_each_other(folder):
+    env = f"--set=env={TOY}:Rooms", "--set=env_config={tasks: 2}", "--split=valid"
+    with replying(reply("<action>take key</action>")) as (url, _):
+        for more in ([], ["--set=history_length=1"]):
+            for base in (url, url.replace("127.0.0.1", "localhost")):
+                common = [f"--base-url={base}", "--model=m", *env, *more]
+                result = CliRunner().invoke(app, ["evaluate", *common])
+                assert result.exit_code == 0, result.output
+    told = [json.loads(path.read_text()) for path in folder.glob("outputs/*.json")]
+    assert len(told) == 4
+    assert len({each["settings"]["engine_config"]["base_url"] for each in told}) == 2
+    assert all(each["versions"]["packages"]["ray"] for each in told)
 
 
 def test_rollouts_go_on_after_what_fails_in_passing(folder):
@@ -188,6 +214,10 @@ def test_what_cannot_be_is_said_in_one_line(folder):
         (["--model=m", "--base-url=http://a:b@c.d/v1"], "has more than a path"),
         (["--model=m", "--base-url=http://c.d", "--agent=reakt"], "did you mean 'react'?"),
         (["--model=m", "--base-url=http://c.d", "--set=lr=-1"], "lr is -1"),
+        (["--model=m", "--base-url=http://c.d", "--prices", "-1", "2"], "--prices is -1 2"),
+        (["--model=m", "--base-url=http://c.d", "--prices", "1", "nan"], "--prices is 1 nan"),
+        (["--model=m", "--base-url=http://c.d", "--trials=5"], "--agent reflexion"),
+        (["outputs/typo"], "no run 'outputs/typo'"),
     ]:
         result = evaluate(*arguments)
         assert result.exit_code == 2, result.output

@@ -69,6 +69,8 @@ def test_what_cannot_be_credited_again_is_refused_with_the_mend(recorded_run):
         (["--credit=turn_ppo"], "reads values, which a record does not hold"),
         (["--credit=gigpoo"], "did you mean 'gigpo'?"),
         (["--set=lambda=1"], "did you mean 'lambda_'?"),
+        (["--set=lr=0.1"], "trca does not read lr: --set takes"),
+        (["--credit=grpo", "--set=lambda_=0.5"], "belongs to TRCA, not to GRPO"),
         (["--credit=grpo", "--iteration=2"], "no train.jsonl of iteration 2: choose 1, 3"),
     ):
         result = trca("recredit", recorded_run, *options)
@@ -84,7 +86,7 @@ def test_the_comparison_is_json_that_any_reader_takes(recredit, recorded_run, tm
     nowhere = tmp_path / "nowhere/change.json"
     result = trca("recredit", recorded_run, "--credit=grpo", f"--output={nowhere}")
     assert result.exit_code == 2, result.output
-    assert "No such file or directory" in result.output
+    assert "there is no folder" in result.output
 
 
 def test_rollouts_of_another_library_are_refused(recorded_run, tmp_path):

@@ -26,6 +26,18 @@ def test_an_iteration_without_a_rollout_leaves_its_reasons(tmp_path):
     assert list(read_rollouts(path)) == []
 
 
+def test_a_file_is_whole_or_as_it_was(tmp_path):
+    path, rollouts = tmp_path / "train.jsonl", [make_rollout([make_step()])] * 2
+    decoded = iter(["a prompt"])
+    with pytest.raises(StopIteration):
+        write_rollouts(path, rollouts, decode=lambda ids: next(decoded))
+    assert not [*tmp_path.iterdir()]
+    write_rollouts(path, rollouts[:1], decode=str)
+    with pytest.raises(StopIteration):
+        write_rollouts(path, rollouts, decode=lambda ids: next(decoded))
+    assert len(list(read_rollouts(path))) == 1
+
+
 def test_judged_rollouts_come_by_iteration_and_have_steps(tmp_path):
     operators = agent_operators("alfworld", {})
     (ids,) = [each.ids for each in operators.values()]

@@ -34,6 +34,7 @@ class Policy:
         settings: Environment, prompt and sampling parameters.
         model: Model folder or hub name.
         folder: Where reports about it go.
+        run: Whether it is a checkpoint of a run, which has a folder and settings of its own.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Policy:
     settings: RunSettings
     model: str
     folder: Path
+    run: bool = False
 
     def on(self, panel: CanonicalPanel, given: Mapping[str, Any]) -> Policy:
         """The policy on the data of a canonical panel.
@@ -135,7 +137,12 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
                 draft.rename(exported)
     label = f"{which}_{checkpoint.name}"
     return Policy(
-        f"{run.path}@{which} ({checkpoint.name})", label, settings, str(exported), run.path
+        f"{run.path}@{which} ({checkpoint.name})",
+        label,
+        settings,
+        str(exported),
+        run.path,
+        run=True,
     )
 
 
@@ -175,10 +182,11 @@ def _is_model(path: Path) -> bool:
 
 
 def _is_hub_name(name: str) -> bool:
-    """Whether a name reads ``owner/model`` and no folder here begins like it.
+    """Whether a name reads ``owner/model`` and is no path: no folder here begins like it.
 
-    ``outputs/typo`` is a path that is missing: ``outputs`` is a folder.
+    ``outputs/typo`` is a run that is missing, also where there is no run yet.
     """
     owner, _, model = name.partition("/")
     plain = re.fullmatch(r"[\w-][\w.-]*", owner) and re.fullmatch(r"[\w-][\w.-]*", model)
-    return bool(plain) and not Path(owner).exists() and not (DEFAULT_ROOT / owner).exists()
+    folders = owner == DEFAULT_ROOT.name or Path(owner).exists() or (DEFAULT_ROOT / owner).exists()
+    return bool(plain) and not folders

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trca import __version__
+from trca.common.files import sha256
 
 if TYPE_CHECKING:
     from trca.envs.panel import Panel
@@ -81,6 +83,18 @@ def panel_record(panel: Panel) -> dict[str, Any]:
         "tasks": len(panel.task_ids),
         "task_ids": list(panel.task_ids),
     }
+
+
+def weights_hash(model: str) -> str:
+    """SHA-256 over the weight files of a model folder, or of a hub's copy here; blank without."""
+    from transformers.utils.hub import cached_file
+
+    folder = Path(model)
+    if not folder.is_dir():
+        config = cached_file(model, "config.json", local_files_only=True)
+        folder = Path(str(config)).parent
+    digests = "".join(sha256(path) for path in sorted(folder.glob("*.safetensors")))
+    return hashlib.sha256(digests.encode()).hexdigest() if digests else ""
 
 
 def _version(package: str) -> str:

@@ -332,10 +332,10 @@ class Tracking:
                 continue
             with self._surviving(name):
                 tracker.log(row, iteration)
-                if samples:
-                    tracker.show(samples, iteration)
                 if tracker.key:
                     self._note(name, iteration)
+                if samples:
+                    tracker.show(samples, iteration)
 
     def close(self, ended: bool) -> None:
         """Closes the trackers.

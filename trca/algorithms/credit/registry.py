@@ -54,6 +54,11 @@ class BoundRule:
     _parameters: Mapping[str, Any]
 
     @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The values of its parameters, by name."""
+        return dict(self._parameters)
+
+    @property
     def gold(self) -> tuple[str, ...]:
         """Those of the reads that are gold."""
         return tuple(name for name in self.reads if READS.get(name).gold)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _NAMED: Final = frozenset({"evaluation_split", "evaluation_temperature", "evaluation_tasks"})
-"""Settings that a report's name has anyway, or that do not shape it."""
+"""Settings that a report's name has anyway."""
 
 
 def evaluate(
@@ -94,8 +94,11 @@ def evaluate(
         ),
     ] = None,
     trials: Annotated[
-        int, typer.Option(min=1, help="The most trials of a task, for an agent that reflects.")
-    ] = 3,
+        int | None,
+        typer.Option(
+            min=1, help="The most trials of a task, for an agent that reflects. [default: 3]"
+        ),
+    ] = None,
     prices: Annotated[
         tuple[float, float] | None,
         typer.Option(
@@ -108,8 +111,9 @@ def evaluate(
     """Evaluate a run or a model: success by task type, with n and 95% intervals.
 
     Every task of the panel is played with every seed. A rollout that is missing for a technical
-    reason is counted and named; it is never a zero. Each panel, number of seeds and temperature
-    gets a report of its own.
+    reason is counted and named; it is never a zero. Each policy, panel, number of seeds,
+    temperature and choice of settings gets a report of its own, which has the SHA-256 of the
+    model's weights and the versions of packages.
 
     - `trca evaluate outputs/quickstart` plays the best checkpoint on the run's held-out panel
     - `trca evaluate outputs/quickstart@last --split valid_unseen --seeds 3`
@@ -123,18 +127,23 @@ def evaluate(
     use_one_thread()
     from trca.cli.checkpoints import endpoint_policy, policy
     from trca.cli.provenance import panel as whole_panel
+    from trca.cli.provenance import versions, weights_hash
     from trca.cli.reports import Report
     from trca.envs.canonical import canonical_panel
     from trca.tune_configs.files import ConfigError, assignments
 
     with refusing(ConfigError, ValueError, OSError):
         given = assignments(set_ or [])
+        if prices and not all(price >= 0 for price in prices):
+            raise ConfigError(f"--prices is {prices[0]:g} {prices[1]:g}: give prices from 0 on")
         if panel_name and (split or tasks):
             raise ConfigError("--panel names split and tasks: leave --split and --tasks out")
         chosen = canonical_panel(panel_name) if panel_name else None
         if split is not None:
             given["evaluation_split"] = split
         prompting = _agent(agent or ("zero-shot" if base_url else None))
+        if trials and not (prompting and prompting.reflection):
+            raise ConfigError("--trials is for an agent that reflects: --agent reflexion")
         settings = {**(prompting.settings if prompting else {}), **given}
         if base_url and model and not run_or_model:
             subject = endpoint_policy(model, base_url, config, settings)
@@ -169,16 +178,24 @@ def evaluate(
         about["agent"] = agent or "zero-shot"
         label += f"_{Path(about['agent']).name.replace(':', '-')}"
         if prompting.reflection:
-            about["trials"], label = trials, f"{label}-{trials}"
-    path = folder / report_name(label, panel, seeds, temperature, changed)
+            about["trials"] = trials = trials or 3
+            label = f"{label}-{trials}"
+    path = folder / report_name(label, panel, seeds, temperature, _identity(subject, changed))
     try:
         played = _play(subject, panel, seeds, temperature, log, prompting, trials)
         report = Report.of(panel, played.evaluations)
+        if all(outcome.won is None for outcome in report.outcomes):
+            raise RuntimeError(
+                f"no episode was finished, nothing is written: {next(iter(report.failures()))}"
+            )
         if played.usage:
             about["endpoint"] = usage = asdict(played.usage)
             if prices:
                 usage["prices"], usage["cost"] = prices, round(played.usage.cost(*prices), 6)
-        report.write(path, **about, **({"set": changed} if changed else {}))
+        record: dict[str, Any] = {"settings": subject.settings.flat(), "versions": versions()}
+        if not played.usage:
+            record["weights"] = weights_hash(subject.algorithm_config().resolved_model())
+        report.write(path, record=record, **about, **({"set": changed} if changed else {}))
         if transcripts:
             _write_transcripts(path.with_name(f"{path.name}.jsonl"), played)
     except Exception as error:
@@ -193,20 +210,37 @@ def evaluate(
 
 
 def report_name(
-    label: str, panel: Panel, seeds: int, temperature: float, changed: Mapping[str, Any]
+    label: str, panel: Panel, seeds: int, temperature: float, identity: Mapping[str, Any]
 ) -> str:
-    """The name of a report's files: policy, split and panel, seeds, temperature, changed settings.
+    """The name of a report's files: policy, split and panel, seeds, temperature.
 
-    The settings' values stand in the report; a hash of them tells the files apart.
+    Args:
+        label: The policy.
+        panel: The panel.
+        seeds: Times it is played.
+        temperature: Of sampling.
+        identity: What else tells the report from others, such as changed settings; the name ends
+            with a hash of it.
     """
     name = (
         f"evaluation_{label}_{panel.split}-{len(panel.task_ids)}-{panel.hash[:8]}"
         f"_seeds-{seeds}_t-{temperature:g}"
     )
-    if not changed:
+    if not identity:
         return name
-    text = json.dumps(changed, sort_keys=True, default=str)
-    return f"{name}_set-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    text = json.dumps(identity, sort_keys=True, default=str)
+    return f"{name}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _identity(subject: Policy, changed: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What tells a report from others: a run's changed settings; else the model and all settings.
+
+    A model's label is the last part of its name, and a config's name says too little.
+    """
+    if subject.run:
+        return changed
+    kept = {k: v for k, v in subject.settings.flat().items() if k not in _NAMED}
+    return {**kept, "model": subject.model}
 
 
 @dataclass(frozen=True)
@@ -225,7 +259,7 @@ def _play(
     temperature: float,
     log: Path,
     agent: Agent | None,
-    trials: int,
+    trials: int | None,
 ) -> _Played:
     with (
         noise_to(log) as terminal,
@@ -237,7 +271,7 @@ def _play(
         from trca.algorithms.trials import TrialsRunner
 
         maker: Any = TextEnvRunner
-        if agent and agent.reflection:
+        if agent and agent.reflection and trials:
             maker = partial(TrialsRunner, trials=trials, reflection=agent.reflection)
         runner = local_runner(subject.algorithm_config(), maker)
         evaluations = {}

@@ -71,6 +71,12 @@ def recredit(
         now = _settings(config, credit, assignments(set_ or []))
         paths = recorded(folder, iterations=iteration)
         rule = bind_credit(now.parameters.credit, now.parameters.model_dump())
+        read = {*rule.parameters, "credit_config", "gold_in_training"}
+        if unread := [key for key in assignments(set_ or []) if key.split(".")[0] not in read]:
+            raise ConfigError(
+                f"{rule.name} does not read {unread[0]}: --set takes"
+                f" {', '.join(rule.parameters) or 'nothing'} here"
+            )
         told = {}
         operators = agent_operators(was.run.env, was.run.env_config)
         for agent, judges in operators.items():  # reads again: one role's rollouts fit in memory
