@@ -253,9 +253,9 @@ def plot_comparison(
     left.legend(loc="upper left")
     counts = sorted({len(each) for each in runs.values()})
     n = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
-    band = "lines: mean, bands: lowest to highest run" if counts[-1] > 1 else "lines: one run"
+    band = "mean, and lowest to highest run" if counts[-1] > 1 else "one run each"
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-    note = "; ".join(filter(None, [panel, f"n = {n} for each line", band]))
+    note = "; ".join(filter(None, [panel, f"n = {n} for each", band]))
     figure.supxlabel(note, x=0.01, ha="left", fontsize=8.5)
 
 
@@ -270,13 +270,14 @@ def plot_diagnosis(
     classes = dict(zip(CLASS_COLORS, ("Execution", "Evidence", "Validity", "Other"), strict=True))
     for (words, each), shade, place in zip(parts.items(), shades, places, strict=True):
         for row, share in enumerate((each.failure_rate, each.success_free_groups)):
-            left.barh(row + place, share, 0.9 * height, color=INK, alpha=shade)
+            left.barh(row + place, share, 0.9 * height, color=_tint(INK, shade))
             left.text(share + 0.01, row + place, f"{share:.0%}  {words}", va="center", fontsize=8)
         start = 0.0
         for color, name in classes.items():
             share = each.classes[name]
             label = name if shade == 1.0 else None
-            left.barh(2 + place, share, 0.9 * height, start, color=color, alpha=shade, label=label)
+            tint = _tint(color, shade)
+            left.barh(2 + place, share, 0.9 * height, start, color=tint, label=label)
             if share > 0.05:
                 middle = start + share / 2
                 ink = "white" if shade == 1.0 and color in (EXECUTION, TRAIN) else INK
@@ -284,9 +285,9 @@ def plot_diagnosis(
                 left.text(middle, 2 + place, f"{share:.0%}", **style)
             start += share
         values = [each.fired.get(name, 0.0) for name in categories]
-        colors = [CATEGORY_COLORS[categories[name]] for name in categories]
+        tints = [_tint(CATEGORY_COLORS[categories[name]], shade) for name in categories]
         at = np.arange(len(values)) + place
-        right.barh(at, values, 0.9 * height, color=colors, alpha=shade)
+        right.barh(at, values, 0.9 * height, color=tints)
     left.set_yticks(range(3), rows)
     left.set_xlim(0, 1.0)
     left.set_xlabel("share")
@@ -361,10 +362,19 @@ def _plot_points(
         color = SERIES[number % len(SERIES)]
         axis.vlines(number, values.min(), values.max(), color=color, alpha=0.4)
         axis.plot(number, values.mean(), "o", color=color, markersize=6, zorder=3, label=setting)
-    axis.set_xticks(range(len(found)), list(found), rotation=20, ha="right", fontsize=8.5)
+    slant: dict[str, Any] = {"rotation": 20, "ha": "right"} if len(found) > 4 else {}
+    axis.set_xticks(range(len(found)), list(found), fontsize=8.5, **slant)
     axis.set_xlim(-0.5, len(found) - 0.5)
     at = " to ".join(dict.fromkeys(f"{end:,.0f}" for end in _ends(found)))
     axis.set_xlabel(f"after {at} trajectories")
+
+
+def _tint(color: str, shade: float) -> tuple[float, float, float]:
+    """A colour mixed with white; nothing shows through it."""
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = (1 - shade * (1 - part) for part in to_rgb(color))
+    return red, green, blue
 
 
 def _ends(found: Mapping[str, tuple[NDArray[np.float64], Any]]) -> tuple[float, float]:
