@@ -44,8 +44,8 @@ from rich.table import Table
 
 from trca.algorithms import TRCAConfig
 from trca.algorithms.text_learner import TextLearner
-from trca.cli.failures import read_failures
 from trca.cli.run_folder import RunFolder
+from trca.common.json_lines import read_lines
 from trca.envs.alfworld.env import ALFWorldEnv
 from trca.envs.text_env import Outcome
 from trca.policies.engines import transformers as transformers_engine
@@ -366,7 +366,7 @@ def resumed(folder: Path, how: str) -> Seen:
         raise RuntimeError(again.stdout[-2000:])
     whole = time.perf_counter() - start
     rows = run.metrics()
-    incidents = read_failures(run.failures)
+    incidents = read_lines(run.failures)
     words = [f"exit status {ended.returncode}", *errors]
     words += [f"{line['kind']}: {line['reason']}; {line['action']}" for line in incidents]
     missing = sum(int(row["missing_rollouts"]) for row in rows)

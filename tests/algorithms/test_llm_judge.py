@@ -105,6 +105,7 @@ def test_a_model_sees_what_the_agent_could_observe() -> None:
         ('{"label": "Execution", "why": "opened {drawer 1}"}', EXECUTION),
         ('{"label": "Evidence", "meta": {}}', EVIDENCE),
         ('{"reason": "x"} {"label": "Execution"}', EXECUTION),
+        ('{"result": {"label": "Execution"}}', EXECUTION),
         ('{"a": [' * 100_000, UNLABELLED),
         ("7", UNLABELLED),
         ("", UNLABELLED),

@@ -143,12 +143,12 @@ def read_label(reply: str) -> int:
     said = {reply.strip().strip('"')} & set(CLASSES)
     decoder, at = json.JSONDecoder(), reply.find("{")
     while at >= 0:
-        try:
-            found, end = decoder.raw_decode(reply, at)
-        except (ValueError, RecursionError):
-            end = at + 1
-        else:
-            said |= {str(found["label"])} if "label" in found else set()
+        end = at + 1
+        with suppress(ValueError, RecursionError):
+            found, after = decoder.raw_decode(reply, at)
+            if "label" in found:
+                said.add(str(found["label"]))
+                end = after
         at = reply.find("{", end)
     label, *others = said or {""}
     return CLASSES.index(label) if label in CLASSES and not others else UNLABELLED

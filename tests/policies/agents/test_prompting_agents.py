@@ -26,6 +26,7 @@ def test_the_settings_of_an_agent_are_hyperparameters(name):
         ("> Action 3: 'search[red mug]'\r\n", "search[red mug]"),
         ("**Action: go east**", "go east"),
         ("*Action:* go east", "go east"),
+        ("**Action:** **go east**", "go east"),
         ("- Action: look", "look"),
         ("2. **Action**: look", "look"),
         ('Action: "go east"', "go east"),

@@ -29,7 +29,8 @@ from trca.envs.responses import NO_ACTION, Reading, ResponseFormat
 from trca.policies.agents import COMMON, Agent
 
 _ACTION: Final = re.compile(
-    r"^[ \t>]*(?:(?:[-*]|\d+\.)[ \t]+)?(?P<mark>[*_]*)Action[ \t]*\d*[*_]*:[*_]*(?P<action>.*)$",
+    r"^[ \t>]*(?:(?:[-*]|\d+\.)[ \t]+)?(?P<mark>[*_]*)Action[ \t]*\d*"
+    r"(?P<colon>[*_]*:[*_]*)(?P<action>.*)$",
     re.MULTILINE | re.ASCII,
 )
 _END: Final = re.compile(r"(?:<\|[^<>|]*\|>|</s>|<eos>|<end_of_turn>)\s*$")
@@ -51,7 +52,10 @@ def read_react(response: str) -> Reading:
     found = _ACTION.search(response)
     if found is None:
         return NO_ACTION
-    action = _bare(_END.sub("", found["action"]).strip().removesuffix(found["mark"]))
+    action = _END.sub("", found["action"]).strip()
+    if found["colon"] == ":":  # emphasis that began before the word goes on to the end
+        action = action.removesuffix(found["mark"])
+    action = _bare(action)
     return Reading(action, found.span()) if action else NO_ACTION
 
 
