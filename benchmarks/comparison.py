@@ -338,12 +338,14 @@ def cell(values: Sequence[float], count: bool) -> str:
 def lead(first: Sequence[float], other: Sequence[float]) -> str:
     """Mean difference, paired by panel, in points: ± its t, and in brackets its bootstrap interval.
 
-    Both are of 95%. Over few panels the bootstrap's (percentile) is too narrow.
+    Both are of 95%. Over few panels the bootstrap's (percentile) is too narrow; there is none where
+    all differ alike.
     """
     differences = (100 * np.subtract(first, other)).tolist()
     low, high = over_tasks(differences)
     spread = f" ± {half_width(differences):.1f}" if len(differences) > 1 else ""
-    return f"{np.mean(differences):+.1f}{spread} ({low:+.1f} to {high:+.1f})"
+    interval = f" ({low:+.1f} to {high:+.1f})" if np.isfinite(low) else ""
+    return f"{np.mean(differences):+.1f}{spread}{interval}"
 
 
 def table(runs: Mapping[str, Sequence[Rows]]) -> str:

@@ -112,7 +112,7 @@ def test_a_comparison_shows_means_before_bands_on_one_scale_within_0_and_1():
     assert heights.max() <= 1
     assert left.lines[0].get_ydata()[0] == pytest.approx(0.15)
     note = figure.get_supxlabel()
-    assert note == ("games=small; n = 1 to 2 for each; mean, and lowest to highest run")
+    assert note == ("games=small; n = 1 to 2 runs each; mean, and lowest to highest")
 
 
 def test_single_points_have_a_column_a_setting_with_their_ranges():

@@ -140,7 +140,9 @@ def test_an_endpoint_that_fails_throughout_is_an_error_and_never_a_zero(folder, 
         result = at(url, "--model=m", "--tasks=2")
     assert result.exit_code == 1, result.output
     said = " ".join(result.output.split())
-    assert "no episode was finished, nothing is written: EndpointError: " in said
+    assert "2 missing: EndpointError: " in said
+    assert "Endpoint: 0 answers" in said
+    assert "no episode was finished, nothing is written" in said
     assert not [*folder.rglob("evaluation_*")]
     assert_no_key(folder, result)
 

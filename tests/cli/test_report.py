@@ -18,7 +18,8 @@ from trca.tune_configs.settings import RunSettings, switch
 
 
 def row(kind, mean, **measures):
-    return {"task_type": kind, "n": 16, "mean": mean, "measures": measures}
+    told = {"task_type": kind, "n": 16, "won": 8, "mean": mean, "low": 0.0, "high": 1.0}
+    return {**told, "steps": 9.0, "missing": 0, "measures": measures}
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ def test_a_taken_name_gets_a_number(tmp_path):
 
 def test_a_name_given_by_hand_is_never_overwritten(tmp_path):
     run = RunFolder.create(tmp_path, "mine", numbered=False)
-    with pytest.raises(ConfigError, match="exists: choose another --name, or delete it: it holds"):
+    with pytest.raises(ConfigError, match="exists: choose another --name, or delete it, unless"):
         RunFolder.create(tmp_path, "mine", numbered=False)
     run.write_config({})
     with pytest.raises(

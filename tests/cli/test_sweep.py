@@ -456,6 +456,10 @@ SMALL, OTHER = {"env_config.games": "small-31"}, {"env_config.games": "small-32"
             {"grid": {"lambda_": [0.2, 0.5, 0.2]}},
             "[0.2, 0.5, 0.2]: a value stands twice",
         ),
+        (
+            {"grid": {}, "points": [{"lambda_": 0.2}, {"lambda_": 0.2}]},
+            "points: {'lambda_': 0.2} stands twice",
+        ),
         ({"samples": 5}, "samples is 5 and there is no sample: give more seeds to repeat"),
         ({"sample": {"gamma": {"quniform": [0, 1, 0]}}}, "sample.gamma: quniform of [0, 1, 0]"),
     ],

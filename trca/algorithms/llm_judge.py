@@ -40,6 +40,7 @@ _AT_ONCE: Final = 8
 _EARLIER: Final = 12
 _LONGEST: Final = 1500
 _LONGEST_REPLY: Final = 10_000
+"""Characters of a reply that are read, from its end."""
 
 _PROMPT: Final = """\
 An agent acts in a text environment. Label one of its transitions: the action, by what was observed
@@ -181,6 +182,7 @@ def label_transitions(
     waiting = {key: p for key, p in zip(keys, prompts, strict=True) if key not in known}
 
     writing = Lock()
+    append_lines(kept, [])  # a file that cannot be written to is found before anything is asked
 
     def label(key: str, prompt: str) -> None:
         found = read_label(ask(prompt))

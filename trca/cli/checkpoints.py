@@ -33,8 +33,8 @@ class Policy:
         label: Its name as part of a file name.
         settings: Environment, prompt and sampling parameters.
         model: Model folder or hub name.
-        folder: Where reports about it go.
-        run: Whether it is a checkpoint of a run, which has a folder and settings of its own.
+        folder: Where reports about it go: a run's own, but for one on shared storage.
+        of_run: Whether it is a checkpoint of a run.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Policy:
     settings: RunSettings
     model: str
     folder: Path
-    run: bool = False
+    of_run: bool = False
 
     def on(self, panel: CanonicalPanel, given: Mapping[str, Any]) -> Policy:
         """The policy on the data of a canonical panel.
@@ -137,12 +137,12 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
                 draft.rename(exported)
     label = f"{which}_{checkpoint.name}"
     return Policy(
-        f"{run.path}@{which} ({checkpoint.name})",
+        f"{run.address}@{which} ({checkpoint.name})",
         label,
         settings,
         str(exported),
-        run.path,
-        run=True,
+        DEFAULT_ROOT if run.storage else run.path,
+        of_run=True,
     )
 
 

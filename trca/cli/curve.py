@@ -253,9 +253,9 @@ def plot_comparison(
     left.legend(loc="upper left")
     counts = sorted({len(each) for each in runs.values()})
     n = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
-    band = "mean, and lowest to highest run" if counts[-1] > 1 else "one run each"
+    band = "mean, and lowest to highest" if counts[-1] > 1 else ""
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-    note = "; ".join(filter(None, [panel, f"n = {n} for each", band]))
+    note = "; ".join(filter(None, [panel, f"n = {n} {'run' if n == '1' else 'runs'} each", band]))
     figure.supxlabel(note, x=0.01, ha="left", fontsize=8.5)
 
 

@@ -86,15 +86,19 @@ def panel_record(panel: Panel) -> dict[str, Any]:
 
 
 def weights_hash(model: str) -> str:
-    """SHA-256 over the weight files of a model folder, or of a hub's copy here; blank without."""
+    """SHA-256 over names and contents of a model's weight files, here or in the hub's cache.
+
+    Of a team it is that of all its roles. Blank where there are none.
+    """
     from transformers.utils.hub import cached_file
 
     folder = Path(model)
     if not folder.is_dir():
         config = cached_file(model, "config.json", local_files_only=True)
         folder = Path(str(config)).parent
-    digests = "".join(sha256(path) for path in sorted(folder.glob("*.safetensors")))
-    return hashlib.sha256(digests.encode()).hexdigest() if digests else ""
+    files = sorted(folder.rglob("*.safetensors"))
+    told = "".join(f"{path.relative_to(folder)} {sha256(path)}\n" for path in files)
+    return hashlib.sha256(told.encode()).hexdigest() if told else ""
 
 
 def _version(package: str) -> str:

@@ -331,12 +331,13 @@ def _mean_and_spread(values: Sequence[float]) -> list[float]:
 
 
 def _best(table: Table) -> dict[str, set[str]]:
-    """The methods with the best mean of each column, where there are two or more."""
+    """The methods with the best mean, as shown, of each column, where there are two or more."""
     if len(table.rows) < 2:
         return {}
     found = {}
     for column in table.columns:
-        means = {m: fmean(cells[column]) for m, cells in table.rows.items() if cells.get(column)}
+        rows = table.rows.items()
+        means = {m: round(fmean(cells[column]), 1) for m, cells in rows if cells.get(column)}
         if means:
             found[column] = {m for m, mean in means.items() if mean == max(means.values())}
     return found

@@ -6,14 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
 from trca.cli.tables import Outcome, Row, as_json, as_markdown, as_rich, by_task_type, failures
 from trca.common.files import write_json, write_text
-
-_NONE: Final[Mapping[str, Any]] = {}
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -65,7 +63,7 @@ class Report:
         outcomes.sort(key=lambda outcome: (outcome.task_type, outcome.task_id, outcome.seed))
         return cls(panel, tuple(outcomes))
 
-    def write(self, path: Path, *, record: Mapping[str, Any] = _NONE, **about: object) -> None:
+    def write(self, path: Path, record: Mapping[str, Any] | None = None, **about: object) -> None:
         """Writes ``path.json`` and ``path.md``.
 
         Args:
@@ -76,7 +74,7 @@ class Report:
         rows = by_task_type(self.outcomes)
         data = {
             **about,
-            **record,
+            **(record or {}),
             "panel": {
                 "hash": self.panel.hash,
                 "environment": self.panel.environment,
@@ -114,17 +112,10 @@ class _Panel(BaseModel):
     split: str
 
 
-class _Row(BaseModel):
-    task_type: str
-    n: int
-    mean: float | None
-    measures: dict[str, float | None]
-
-
 class _File(BaseModel):
     panel: _Panel
     tasks: int
-    rows: list[_Row]
+    rows: list[Row]
     outcomes: list[Outcome]
 
 
@@ -137,6 +128,8 @@ def read_evaluation(path: Path) -> dict[str, Any]:
     """
     try:
         data: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if not isinstance(data, dict):
+            raise ValueError("it is no JSON object")
         _File.model_validate(data)
     except ValidationError as error:
         detail = error.errors(include_url=False)[0]

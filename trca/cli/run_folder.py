@@ -19,15 +19,13 @@ outputs/quickstart/
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 import shlex
 import shutil
-import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -35,6 +33,7 @@ import yaml
 
 from trca.common.files import write_text
 from trca.common.json_lines import append_lines, read_lines
+from trca.common.lock import HeldError, held
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, parse
 
@@ -98,7 +97,7 @@ class RunFolder:
                     shown = f"{storage.uri}/{name}" if storage else path
                     mend = f"go on with it: --resume {quoted(shown)}"
                     if not (storage or (path / "config.yaml").is_file()):
-                        mend = "delete it: it holds no run"
+                        mend = "delete it, unless a run is just starting in it"
                     raise ConfigError(f"{shown} exists: choose another --name, or {mend}") from None
                 number += 1
                 continue
@@ -164,23 +163,16 @@ class RunFolder:
         Raises:
             ConfigError: When another process holds the lock; names its pid.
         """
-        try:
-            descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise ConfigError(_not_writable(self.path, error)) from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with suppress(OSError):  # a full disk does not stop the lock
-                os.ftruncate(descriptor, 0)
-                os.write(descriptor, f"{os.getpid()} on {socket.gethostname()}".encode())
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(held(self.path / "lock"))
+            except HeldError as error:
+                raise ConfigError(
+                    f"{self.path} is in use by process {error}: wait until it ends, or stop it"
+                ) from None
+            except OSError as error:
+                raise ConfigError(_not_writable(self.path, error)) from None
             yield
-        except BlockingIOError:
-            holder = os.read(descriptor, 200).decode() or "?"
-            raise ConfigError(
-                f"{self.path} is in use by process {holder}: wait until it ends, or stop it"
-            ) from None
-        finally:
-            os.close(descriptor)
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
         """Writes a run's settings, and copies of the user's files that they name."""

@@ -8,11 +8,10 @@ and goes on.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 from collections.abc import Iterator, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -20,6 +19,7 @@ from filelock import FileLock
 from pyarrow.fs import FileSelector, FileSystem, FileType, copy_files
 
 from trca.common.cache import cache_folder, digest
+from trca.common.lock import HeldError, held
 from trca.tune_configs.files import ConfigError
 
 _LINK: Final = ".link"
@@ -60,31 +60,29 @@ class Storage:
         A copy that is further than the storage, because the last push failed, is kept, and so is
         one that another process writes to.
         """
-        folder, remote = self.cache / run, self._root / run
+        folder, draft = self.cache / run, self.cache / f".{run}.part"
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.cache / f".{run}.pull"), (folder / "lock").open("a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return folder
-            self._pull(folder, remote)
+        with FileLock(self.cache / f".{run}.pull"), suppress(HeldError):
+            with held(folder / "lock"):
+                if self._is_behind(run):
+                    return folder
+            shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir()
+            with self._errors():
+                copy_files(str(self._root / run), str(draft), source_filesystem=self._files)
+            for mark in draft.rglob(f"*{_LINK}"):
+                mark.with_name(mark.name.removesuffix(_LINK)).symlink_to(mark.read_text("utf-8"))
+                mark.unlink()
+            with held(folder / "lock"):
+                _replace_all_but_the_lock(folder, draft)
         return folder
 
-    def _pull(self, folder: Path, remote: PurePosixPath) -> None:
-        status = folder / "status.json"
+    def _is_behind(self, run: str) -> bool:
+        """Whether the copy on this machine is further than the storage."""
+        status = self.cache / run / "status.json"
         here = _iteration(status.read_text("utf-8")) if status.is_file() else -1
         with self._errors():
-            if here > _iteration(self._read(remote / "status.json")):
-                return
-            for path in folder.iterdir():
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
-                elif path.name != "lock":
-                    path.unlink()
-            copy_files(str(remote), str(folder), source_filesystem=self._files)
-        for mark in folder.rglob(f"*{_LINK}"):
-            mark.with_name(mark.name.removesuffix(_LINK)).symlink_to(mark.read_text("utf-8"))
-            mark.unlink()
+            return here > _iteration(self._read(self._root / run / "status.json"))
 
     def push(self, run: str) -> None:
         """Brings the storage up to date: what is new first, the links to it, then what went.
@@ -149,6 +147,18 @@ class Storage:
             yield
         except (OSError, ValueError) as error:
             raise ConfigError(f"the storage {self.uri}: {error}") from None
+
+
+def _replace_all_but_the_lock(folder: Path, draft: Path) -> None:
+    """Moves what is in a draft into a folder in place of what is there."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != "lock":
+            path.unlink()
+    for path in draft.iterdir():
+        path.rename(folder / path.name)
+    draft.rmdir()
 
 
 def _iteration(status: str) -> int:

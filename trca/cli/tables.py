@@ -49,11 +49,11 @@ class Row:
         n: Finished episodes.
         won: Successes among them.
         mean: The mean over tasks of the share of their episodes that succeeded, ``won / n`` where
-            no episode is missing; NaN without episodes.
+            no episode is missing; None without episodes.
         low: Lower end of the 95% interval: Wilson's, or where tasks were played more than once the
             bootstrap's over tasks, since the episodes of a task are no independent draws.
         high: Upper end.
-        steps: Mean length of an episode.
+        steps: Mean length of an episode; None without.
         missing: Episodes that are missing for a technical reason; in neither ``n`` nor ``won``.
         measures: Mean of each other measure over the episodes that have it; where tasks were played
             k times, ``pass@k`` too: the share of tasks that one of k episodes solved, over those
@@ -63,12 +63,12 @@ class Row:
     task_type: str
     n: int
     won: int
-    mean: float
+    mean: float | None
     low: float
     high: float
-    steps: float
+    steps: float | None
     missing: int
-    measures: dict[str, float] = field(default_factory=dict)
+    measures: Mapping[str, float | None] = field(default_factory=dict)
 
 
 def by_task_type(outcomes: Sequence[Outcome]) -> list[Row]:
@@ -188,10 +188,10 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> Row:
         task_type=name,
         n=n,
         won=won,
-        mean=fmean(rates) if rates else float("nan"),
+        mean=fmean(rates) if rates else None,
         low=low,
         high=high,
-        steps=sum(outcome.steps for outcome in played) / n if n else float("nan"),
+        steps=sum(outcome.steps for outcome in played) / n if n else None,
         missing=len(outcomes) - n,
         measures=measures,
     )
@@ -215,9 +215,9 @@ def _columns(rows: Sequence[Row]) -> tuple[str, ...]:
 def _cells(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
     cells = {
         "n": str(row.n),
-        "success": f"{row.mean:.1%}" if row.n else "-",
+        "success": "-" if row.mean is None else f"{row.mean:.1%}",
         "95% interval": f"{row.low:.1%} - {row.high:.1%}" if row.n else "-",
-        "steps": f"{row.steps:.1f}" if row.n else "-",
+        "steps": "-" if row.steps is None else f"{row.steps:.1f}",
         "missing": str(row.missing),
         **{name: f"{mean:.3f}" for name, mean in row.measures.items() if mean is not None},
     }

@@ -6,15 +6,13 @@ they take effect. A sweep that is resumed after a kill replays them and decides 
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trca.common.files import write_text
-from trca.common.json_lines import append_lines
+from trca.common.json_lines import append_lines, read_lines
 from trca.tune_configs.sweeps import plain
 
 if TYPE_CHECKING:
@@ -40,13 +38,9 @@ class Lines:
     """A file of JSON lines that a kill leaves readable."""
 
     def __init__(self, path: Path) -> None:
-        """Reads the file; cuts off a last line that is not whole."""
+        """Reads the file, without a line that is not whole."""
         self._path = path
-        text = path.read_text("utf-8") if path.exists() else ""
-        whole = text[: text.rfind("\n") + 1]
-        if whole != text:
-            write_text(path, whole)
-        self._rows: list[dict[str, Any]] = [json.loads(line) for line in whole.splitlines()]
+        self._rows = read_lines(path)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self._rows)

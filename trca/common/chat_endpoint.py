@@ -38,7 +38,8 @@ _SECRET: Final = 16
 _REFUSALS: Final = (401, 403, 404)
 """Statuses that the next request would meet too: no key, no right, no such model.
 
-Once something was answered the last two are of one request, such as a prompt that is moderated.
+So nothing more is sent, unless something was answered: then they are of one request, such as a
+prompt that is moderated.
 """
 
 
@@ -52,7 +53,7 @@ class Usage:
 
     Attributes:
         requests: Answered requests.
-        retries: Further attempts that these took.
+        retries: Further attempts, of requests that got a reply.
         failures: Requests without a usable answer, after all attempts.
         prompt_tokens: Tokens of prompts, as the endpoint counts them, also where it then refused.
         completion_tokens: Tokens of answers, in the same way.
@@ -86,7 +87,7 @@ class Usage:
         if prices:
             parts.append(f"cost {self.cost(*prices):,.4f}")
         if self.retries or self.failures:
-            parts.append(f"{self.retries:,} retries, {self.failures:,} without an answer")
+            parts.append(f"{self.retries:,} retries, {self.failures:,} without a usable answer")
         return ", ".join(parts)
 
     def __iadd__(self, other: Usage) -> Self:
@@ -192,7 +193,7 @@ class ChatEndpoint:
         """Asks, and notes what it took."""
         import openai
 
-        if self._refusal:
+        if self._refusal and not self.usage.requests:
             raise EndpointError(self._refusal)
         create = self._client.chat.completions.with_streaming_response.create
         try:
@@ -207,9 +208,7 @@ class ChatEndpoint:
             raise
         except openai.APIStatusError as error:
             said = self._said(f"HTTP {error.status_code}: {error.response.text}")
-            if error.status_code == 401 or (
-                error.status_code in _REFUSALS and not self.usage.requests
-            ):
+            if error.status_code in _REFUSALS:
                 self._refusal = said
             raise EndpointError(said) from None
         except Exception as error:  # the client's own, and its HTTP library's within a body

@@ -1,4 +1,4 @@
-"""Files of JSON lines that grow: a kill or a full disk costs the last line and no other."""
+"""Files of JSON lines that grow: a kill or a full disk costs what was being added and no more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def append_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Adds a line for each row; they are on disk when this returns."""
+    """Adds a line for each row; they are on disk when this returns. Numbers of NumPy are floats."""
     with path.open("ab+") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)

@@ -148,8 +148,10 @@ class SweepSettings(_Part):
             raise ConfigError(f"{source}: give points, grid or sample: else it is a single run")
         if problem := sweep._key_problem():
             raise ConfigError(f"{source}: {problem}")
-        trials = [trials[0] for _, trials in sweep.checked(source, need_data)]
-        for problem in (*sweep._search_problems(), *sweep._scheduler_problems(trials)):
+        points = sweep.checked(source, need_data)
+        trials = [trial for _, panels in points for trial in panels]
+        scheduling = sweep._scheduler_problems(len(points), trials)
+        for problem in (*sweep._search_problems(), *scheduling):
             raise ConfigError(f"{source}: {problem}")
         return sweep
 
@@ -191,9 +193,10 @@ class SweepSettings(_Part):
             for each in together[1:]:
                 if odd := sorted(each.keys() ^ together[0].keys()):
                     return f"{name}: {odd[0]} is in some and not in others: give it in each"
-        for number, panel in enumerate(self.panels):
-            if panel in self.panels[:number]:
-                return f"panels: {panel} stands twice"
+        for name, several in (("points", self.points), ("panels", self.panels)):
+            for number, each in enumerate(several):
+                if each in several[:number]:
+                    return f"{name}: {each} stands twice"
         for name, keys in parts.items():
             if "seed" in keys:
                 return f"seed is in {name}: give seeds"
@@ -224,11 +227,11 @@ class SweepSettings(_Part):
             return ["search is optuna and samples is 1: give the number of points, such as 8"]
         return [lack] if (lack := missing_extra("optuna", "search: optuna", "optuna")) else []
 
-    def _scheduler_problems(self, trials: list[RunSettings]) -> list[str]:
-        """What makes no sense with a scheduler; takes a trial of each point."""
+    def _scheduler_problems(self, points: int, trials: list[RunSettings]) -> list[str]:
+        """What makes no sense with a scheduler; takes the number of points and all trials."""
         if self.scheduler is None:
             return []
-        if len(trials) < 2:
+        if points < 2:
             return ["scheduler is asha and there is 1 point: it compares points"]
         lengths = sorted({trial.parameters.iterations for trial in trials})
         if len(lengths) > 1:

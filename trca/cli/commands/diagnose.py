@@ -215,8 +215,12 @@ def _ask(
     url: str,
     number: int,
     folder: Path,
-) -> Agreement:
-    """Lets a model label transitions, and compares with the operators' labels."""
+) -> Agreement | None:
+    """Lets a model label transitions, and compares with the operators' labels.
+
+    Returns:
+        How they agree; None where no reply is a label.
+    """
     from trca.algorithms.llm_judge import (
         SCHEMA,
         agreement,
@@ -237,23 +241,30 @@ def _ask(
         "max_tokens": _REPLY_TOKENS,
         "response_format": {"type": "json_schema", "json_schema": form},
     }
-    with ChatEndpoint(url, model) as endpoint, progress_bar() as report:
-        labels = label_transitions(
-            [transition_prompt(rollout, step) for rollout, step in drawn],
-            lambda prompt: endpoint.ask(prompt, **request).text,
-            folder / "judge.jsonl",
-            model,
-            lambda done: report("labelled", done, len(drawn)),
-        )
+    with ChatEndpoint(url, model) as endpoint:
+        try:
+            with progress_bar() as report:
+                labels = label_transitions(
+                    [transition_prompt(rollout, step) for rollout, step in drawn],
+                    lambda prompt: endpoint.ask(prompt, **request).text,
+                    folder / "judge.jsonl",
+                    model,
+                    lambda done: report("labelled", done, len(drawn)),
+                )
+        finally:
+            if endpoint.usage.requests:
+                console.print(f"Endpoint: {endpoint.usage.words()}", markup=False)
     agreed = agreement(operator_labels(drawn, operators.categories), labels)
-    if not agreed.labelled:
-        raise ValueError(
-            f"none of {model}'s {len(drawn)} replies is a label: it must answer with the JSON"
-            f" object that it is asked for, within {_REPLY_TOKENS} tokens"
-        )
-    if endpoint.usage.requests:
-        console.print(f"Endpoint: {endpoint.usage.words()}", markup=False)
-    return agreed
+    if agreed.labelled:
+        return agreed
+    console.print("! ", style="bold red", end="")
+    print_folded(
+        f"none of {model}'s {len(drawn)} replies is a label: it must answer with the JSON object"
+        f" that it is asked for, within {_REPLY_TOKENS} tokens",
+        indent=0,
+        hanging=2,
+    )
+    return None
 
 
 def _print_agreement(agreed: Agreement, model: str) -> None:

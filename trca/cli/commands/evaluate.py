@@ -173,31 +173,29 @@ def evaluate(
     about: dict[str, Any] = {"policy": subject.name, "seeds": seeds, "temperature": temperature}
     if panel_name:
         about["panel_name"] = panel_name
-    label = subject.label
+    label, most_trials = subject.label, trials or 3
     if prompting:
         about["agent"] = agent or "zero-shot"
         label += f"_{Path(about['agent']).name.replace(':', '-')}"
         if prompting.reflection:
-            about["trials"] = trials = trials or 3
-            label = f"{label}-{trials}"
-    path = folder / report_name(label, panel, seeds, temperature, _identity(subject, changed))
+            about["trials"], label = most_trials, f"{label}-{most_trials}"
+    record: dict[str, Any] = {"settings": subject.settings.flat(), "versions": versions()}
+    identity = _identity(subject, folder, changed)
+    path = folder / report_name(label, panel, seeds, temperature, identity)
     try:
-        played = _play(subject, panel, seeds, temperature, log, prompting, trials)
+        if not base_url:
+            record["weights"] = weights_hash(subject.algorithm_config().resolved_model())
+        played = _play(subject, panel, seeds, temperature, log, prompting, most_trials)
         report = Report.of(panel, played.evaluations)
-        if all(outcome.won is None for outcome in report.outcomes):
-            raise RuntimeError(
-                f"no episode was finished, nothing is written: {next(iter(report.failures()))}"
-            )
         if played.usage:
             about["endpoint"] = usage = asdict(played.usage)
             if prices:
                 usage["prices"], usage["cost"] = prices, round(played.usage.cost(*prices), 6)
-        record: dict[str, Any] = {"settings": subject.settings.flat(), "versions": versions()}
-        if not played.usage:
-            record["weights"] = weights_hash(subject.algorithm_config().resolved_model())
-        report.write(path, record=record, **about, **({"set": changed} if changed else {}))
-        if transcripts:
-            _write_transcripts(path.with_name(f"{path.name}.jsonl"), played)
+        finished = any(outcome.won is not None for outcome in report.outcomes)
+        if finished:
+            report.write(path, record, **about, **({"set": changed} if changed else {}))
+            if transcripts:
+                _write_transcripts(path.with_name(f"{path.name}.jsonl"), played)
     except Exception as error:
         fail(f"{words(error)}. Log: {log}")
     console.print(report.table(), soft_wrap=False)
@@ -205,6 +203,8 @@ def evaluate(
         console.print(f"{missing} missing: {reason}", markup=False, style="bold red")
     if played.usage:
         console.print(f"Endpoint: {played.usage.words(prices)}", markup=False)
+    if not finished:
+        fail(f"no episode was finished, nothing is written. Log: {log}")
     kinds = "md,json,jsonl" if transcripts else "md,json"
     console.print(f"Written to {path.parent}:\n  {path.name}.{{{kinds}}}", markup=False)
 
@@ -232,13 +232,15 @@ def report_name(
     return f"{name}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def _identity(subject: Policy, changed: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What tells a report from others: a run's changed settings; else the model and all settings.
+def _identity(subject: Policy, folder: Path, changed: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What tells a report from others in the folder, beside what its name says.
 
-    A model's label is the last part of its name, and a config's name says too little.
+    In a run's own folder that is changed settings. Elsewhere it is the policy and its settings: a
+    label is the last part of a name.
     """
-    if subject.run:
-        return changed
+    if subject.of_run:
+        own = folder.resolve() in Path(subject.model).resolve().parents
+        return changed if own else {**changed, "policy": subject.name}
     kept = {k: v for k, v in subject.settings.flat().items() if k not in _NAMED}
     return {**kept, "model": subject.model}
 
@@ -259,7 +261,7 @@ def _play(
     temperature: float,
     log: Path,
     agent: Agent | None,
-    trials: int | None,
+    trials: int,
 ) -> _Played:
     with (
         noise_to(log) as terminal,
@@ -271,7 +273,7 @@ def _play(
         from trca.algorithms.trials import TrialsRunner
 
         maker: Any = TextEnvRunner
-        if agent and agent.reflection and trials:
+        if agent and agent.reflection:
             maker = partial(TrialsRunner, trials=trials, reflection=agent.reflection)
         runner = local_runner(subject.algorithm_config(), maker)
         evaluations = {}

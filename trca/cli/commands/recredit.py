@@ -74,7 +74,7 @@ def recredit(
         read = {*rule.parameters, "credit_config", "gold_in_training"}
         if unread := [key for key in assignments(set_ or []) if key.split(".")[0] not in read]:
             raise ConfigError(
-                f"{rule.name} does not read {unread[0]}: --set takes"
+                f"{rule.name} does not read {unread[0]}: name a rule by --credit; --set takes"
                 f" {', '.join(rule.parameters) or 'nothing'} here"
             )
         told = {}

@@ -29,8 +29,8 @@ from trca.envs.responses import NO_ACTION, Reading, ResponseFormat
 from trca.policies.agents import COMMON, Agent
 
 _ACTION: Final = re.compile(
-    r"^[ \t>]*(?:(?:[-*]|\d+\.)[ \t]+)?(?P<mark>[*_]*)Action[ \t]*\d*"
-    r"(?P<colon>[*_]*:[*_]*)(?P<action>.*)$",
+    r"^[ \t>]*(?:(?:[-*]|\d+\.)[ \t]+)?(?P<mark>[*_]*)[ \t]*Action[ \t]*\d*"
+    r"(?P<before>[*_]*):(?P<after>(?P=mark)(?=[ \t]))?(?P<action>.*)$",
     re.MULTILINE | re.ASCII,
 )
 _END: Final = re.compile(r"(?:<\|[^<>|]*\|>|</s>|<eos>|<end_of_turn>)\s*$")
@@ -53,7 +53,7 @@ def read_react(response: str) -> Reading:
     if found is None:
         return NO_ACTION
     action = _END.sub("", found["action"]).strip()
-    if found["colon"] == ":":  # emphasis that began before the word goes on to the end
+    if not (found["before"] or found["after"]):  # emphasis before the word goes on to the end
         action = action.removesuffix(found["mark"])
     action = _bare(action)
     return Reading(action, found.span()) if action else NO_ACTION
