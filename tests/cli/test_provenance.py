@@ -11,7 +11,7 @@ from trca.tune_configs.settings import RunSettings
 
 def written(folder: Path, **files: str) -> str:
     for name, text in files.items():
-        path = folder / name.replace("__", "/") / "model.safetensors"
+        path = folder / name / "model.safetensors"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return str(folder)

@@ -64,7 +64,7 @@ class Storage:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(self.cache / f".{run}.pull"), suppress(HeldError):
             with held(folder / "lock"):
-                if self._is_behind(run):
+                if self._is_ahead(run):
                     return folder
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir()
@@ -77,7 +77,7 @@ class Storage:
                 _replace_all_but_the_lock(folder, draft)
         return folder
 
-    def _is_behind(self, run: str) -> bool:
+    def _is_ahead(self, run: str) -> bool:
         """Whether the copy on this machine is further than the storage."""
         status = self.cache / run / "status.json"
         here = _iteration(status.read_text("utf-8")) if status.is_file() else -1

@@ -67,12 +67,13 @@ def recredit(
             raise ConfigError("name another rule or a parameter: --credit gigpo, --set lambda_=0.5")
         folder = RunFolder.open(run, storage_path)
         config, source = folder.read_config(), f"{folder.name}/config.yaml"
+        given = assignments(set_ or [])
         was = RunSettings.resolve(config, source, need_data=False)
-        now = _settings(config, credit, assignments(set_ or []))
+        now = _settings(config, credit, given)
         paths = recorded(folder, iterations=iteration)
         rule = bind_credit(now.parameters.credit, now.parameters.model_dump())
         read = {*rule.parameters, "credit_config", "gold_in_training"}
-        if unread := [key for key in assignments(set_ or []) if key.split(".")[0] not in read]:
+        if unread := [key for key in given if key.split(".")[0] not in read]:
             raise ConfigError(
                 f"{rule.name} does not read {unread[0]}: name a rule by --credit; --set takes"
                 f" {', '.join(rule.parameters) or 'nothing'} here"
@@ -91,7 +92,7 @@ def recredit(
         "run": str(folder.path),
         "iterations": list(paths),
         "credit": [was.parameters.credit, now.parameters.credit],
-        "set": dict(assignments(set_ or [])),
+        "set": dict(given),
     }
     alone = told.get(DEFAULT_AGENT)
     for agent, of_agent in told.items():
