@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from trca.cli import app
-from trca.cli.commands.report import note
+from trca.cli.commands.report import note, over_setting
 from trca.cli.reporting import as_latex, as_markdown, read_run, tables
 from trca.cli.run_folder import RunFolder
 from trca.tune_configs.files import read
@@ -125,6 +125,41 @@ def test_the_command_writes_tables_and_figures(household, tmp_path):
     own = [r for r in rows if (r["source"], r["method"], r["column"]) == ("ours", "TRCA", "Pick")]
     assert own[0]["mean"] == "60.00"
     assert own[0]["runs"] == "2"
+
+
+def test_a_setting_of_numbers_is_drawn_by_type_of_task(run, tmp_path):
+    names = [
+        run(f"{k}-{seed}", [row("Pick", k / 4), row("All", k / 8)], lambda_=k / 4, seed=seed)
+        for k in (3, 1, 2)
+        for seed in (0, 1)
+    ]
+    results = [read_run(name, "", ["lambda_"]) for name in names]
+    [table] = tables(results, with_paper=False)
+    assert over_setting(table, results) == {
+        "Pick": {k / 4: [k / 4] * 2 for k in (3, 1, 2)},
+        "All": {k / 4: [k / 8] * 2 for k in (3, 1, 2)},
+    }
+    ablated = run("ablated", [row("All", 0.1)], ablation="without_breakthrough", lambda_=0.25)
+    mixed = [*results, read_run(ablated, "", ["lambda_"])]
+    assert over_setting(tables(mixed, False)[0], mixed) is None
+    assert over_setting(tables(results[:4], False)[0], results[:4]) is None
+    words = [read_run(name, "", ["ablation"]) for name in names[:1]]
+    assert over_setting(tables(words, False)[0], words) is None
+    out = tmp_path / "report"
+    result = trca(*names, "--by", "lambda_", "--no-paper", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "(alfworld_tiny_lambda_.svg)" in (out / "report.md").read_text()
+    assert (out / "alfworld_tiny_lambda_.png").stat().st_size > 10_000
+
+
+def test_three_types_of_task_are_drawn_as_a_radar(run, tmp_path):
+    kinds = [row(kind, share) for kind, share in (("Pick", 0.6), ("Heat", 0.2), ("Cool", 0.1))]
+    name = run("radar", [*kinds, row("All", 0.3)])
+    out = tmp_path / "report"
+    assert trca(name, "--out", out).exit_code == 0
+    assert "(alfworld_tiny_radar.svg)" in (out / "report.md").read_text()
+    drawn = (out / "alfworld_tiny_radar.svg").read_text()
+    assert all(f"<!-- {kind} -->" in drawn for kind in ("Pick", "Heat", "Cool", "TRCA"))
 
 
 def test_a_run_that_has_not_ended_is_refused_with_the_mend(household, tmp_path):

@@ -26,6 +26,9 @@ FOUNDATION: Final = "#e09f3e"
 SERIES: Final = (HELD_OUT, TRAIN, "#7a8794", EXECUTION, FOUNDATION, "#6d597a")
 """Colours of the runs of a comparison, in order."""
 
+LINES: Final = ("-", "--", ":")
+"""Styles of lines, where there are more of them than colours."""
+
 BUDGET_SHARES: Final = (0.3, 0.6, 1.0)
 """Shares of a run's trajectories: the paper's 1.92K and 3.84K of 6.40K."""
 CLASS_COLORS: Final = (EXECUTION, TRAIN, FOUNDATION, "#c3cad1")
@@ -163,6 +166,81 @@ def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
         axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
         figure.supxlabel("dots: mean, lines: lowest to highest run", x=0.01, ha="left", size=8.5)
+
+
+def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, title: str) -> None:
+    """Draws the profile of each setting over types of tasks to PNG and SVG, as the paper's figure.
+
+    Args:
+        shares: By the name of a setting and the type: the success of each run. Settings that lack a
+            type are left out.
+        path: The file, replaced at once.
+        title: The title.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    types = list(dict.fromkeys(kind for each in shares.values() for kind in each))
+    whole = {name: each for name, each in shares.items() if each.keys() >= set(types)}
+    angles = np.linspace(0, 2 * np.pi, len(types), endpoint=False)
+    with _figure(path, (7.6, 5.2), ("png", "svg")) as figure:
+        axis = figure.subplots(subplot_kw={"projection": "polar"})
+        axis.set_theta_offset(np.pi / 2)
+        axis.set_theta_direction(-1)
+        for number, (setting, each) in enumerate(whole.items()):
+            means = [np.mean(each[kind]) for kind in types]
+            axis.plot(
+                [*angles, angles[0]],
+                [*means, means[0]],
+                color=SERIES[number % len(SERIES)],
+                linestyle=LINES[number // len(SERIES) % len(LINES)],
+                marker="o",
+                markersize=3.5,
+                label=setting,
+            )
+        axis.set_xticks(angles, types)
+        axis.tick_params(axis="x", pad=10)
+        axis.set_ylim(0, max(axis.get_ylim()[1], 0.01))
+        axis.yaxis.set_major_locator(MaxNLocator(4))
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axis.legend(loc="center left", bbox_to_anchor=(1.15, 0.5))
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+        figure.supxlabel("success, held out; mean over runs", x=0.01, ha="left", size=8.5)
+
+
+def draw_setting(
+    shares: Mapping[str, Mapping[float, Sequence[float]]], setting: str, path: Path, title: str
+) -> None:
+    """Draws held-out success over the values of a setting to PNG and SVG, a line a type of task.
+
+    Args:
+        shares: By type and value: the success of each run. The last type is that of all tasks; it
+            is drawn bold, with the range over runs.
+        setting: The setting's name.
+        path: The file, replaced at once.
+        title: The title.
+    """
+    *types, whole = shares
+    with _figure(path, (7.6, 4.2), ("png", "svg")) as figure:
+        axis = figure.subplots()
+        for number, kind in enumerate([whole, *types]):
+            found = sorted(shares[kind].items())
+            values = [value for value, _ in found]
+            color = INK if kind == whole else SERIES[(number - 1) % len(SERIES)]
+            line = LINES[(number - 1) // len(SERIES) % len(LINES)]
+            style = {"linewidth": 2.6} if kind == whole else {"linewidth": 1.3, "linestyle": line}
+            means = [np.mean(each) for _, each in found]
+            axis.plot(values, means, marker="o", color=color, markersize=4, label=kind, **style)
+            if kind == whole:
+                lowest, highest = zip(*((min(each), max(each)) for _, each in found), strict=True)
+                axis.fill_between(values, lowest, highest, color=_tint(INK, 0.1), zorder=0)
+        axis.set_xticks(sorted({value for each in shares.values() for value in each}))
+        axis.set_xlabel(setting)
+        axis.set_ylabel("success, held out")
+        _success_axis(axis)
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+        words = f"lines: mean over runs; band: lowest to highest run of {whole}"
+        figure.supxlabel(words, x=0.01, ha="left", size=8.5)
 
 
 def draw_diagnosis(

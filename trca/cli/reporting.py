@@ -47,6 +47,7 @@ class Result:
         environment: Its environment without version, such as ``ALFWorld``.
         model: The model trained.
         method: The algorithm, with what is asked to tell runs apart.
+        by: What is asked to tell runs apart: settings by name.
         cells: Percentages by column.
         panel: Hash of the evaluated panel.
         tasks: Number of its tasks.
@@ -58,6 +59,7 @@ class Result:
     environment: str
     model: str
     method: str
+    by: dict[str, Any]
     cells: dict[str, float]
     panel: str
     tasks: int
@@ -112,17 +114,20 @@ def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
     words = [str(config["algorithm"])]
     if config.get("ablation") not in (None, "none"):
         words.append(str(config["ablation"]))
+    told: dict[str, Any] = {}
     for key in by:
         value: Any = config
         for part in key.split("."):
             if not isinstance(value, Mapping) or part not in value:
                 raise ValueError(f"{folder.path} has no setting {key!r}: name another --by")
             value = value[part]
+        told[key] = value
         words.append(f"{key}={value}")
     return Result(
         environment,
         Path(str(config["model"])).name,
         " ".join(words),
+        told,
         cells,
         report["panel"]["hash"],
         report["tasks"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,18 +36,19 @@ def report(
     runs; what else they differ in must be named by `--by`. Numbers are those at the end of a run,
     never its peak; a run that has not ended, or that a sweep stopped early, is refused. Tables come
     as Markdown, LaTeX and CSV, figures as PNG and SVG: learning curves, success at three budgets,
-    success by type of task.
+    by type of task as dots and as a radar, and over the numbers of a single `--by`.
 
     - `trca report outputs/quickstart outputs/grpo --out report`
     - `trca report outputs/lambda/trials/* --by lambda_ --no-paper`
     """
     use_one_thread()
-    from trca.cli.curve import draw_budgets, draw_comparison, draw_types
+    from trca.cli.curve import draw_budgets, draw_comparison, draw_radar, draw_setting, draw_types
     from trca.cli.reporting import as_csv, as_latex, as_markdown, read_run, tables
     from trca.common.files import write_text
 
+    keys = by or []
     with refusing(ValueError, OSError):
-        results = [read_run(name, storage_path, by or ()) for name in runs]
+        results = [read_run(name, storage_path, keys) for name in runs]
         paths = [result.path.resolve() for result in results]
         if twice := [path for number, path in enumerate(paths) if path in paths[:number]]:
             raise ValueError(f"{twice[0]} is named twice: name each run once")
@@ -68,20 +70,51 @@ def report(
         metrics = {m: [r.metrics for r in own if r.method == m] for m in table.rows}
         draw_comparison(metrics, out / f"{name}_curves.png", title, "", ("png", "svg"))
         draw_budgets(metrics, out / f"{name}_budgets.png", title)
+        drawn = ["curves", "budgets"]
         kinds = [c for c in table.columns if c not in ("All", "average", "score", "success")]
+        shares = {
+            method: {k: [v / 100 for v in cells[k]] for k in kinds if k in cells}
+            for method, cells in table.rows.items()
+        }
         if len(kinds) > 1:
-            shares = {
-                method: {k: [v / 100 for v in cells[k]] for k in kinds if k in cells}
-                for method, cells in table.rows.items()
-            }
             draw_types(shares, out / f"{name}_types.png", title)
-        drawn = ("curves", "budgets", *(["types"] if len(kinds) > 1 else []))
+            drawn.append("types")
+        if len(kinds) > 2:
+            draw_radar(shares, out / f"{name}_radar.png", title)
+            drawn.append("radar")
+        if over := over_setting(table, own):
+            draw_setting(over, keys[0], out / f"{name}_{keys[0]}.png", title)
+            drawn.append(keys[0])
         pages += [f"![{kind}]({name}_{kind}.svg)\n" for kind in drawn]
     write_text(out / "report.md", "\n".join(pages))
     console.print(f"Written to {out}: report.md, and tables and figures beside it", markup=False)
 
 
-def note(table: Table, results: list[Result]) -> str:
+def over_setting(
+    table: Table, results: Sequence[Result]
+) -> dict[str, dict[float, list[float]]] | None:
+    """Success by column and value of the setting of ``--by``, where it is one number and no more.
+
+    None with fewer than three values, and where runs differ in more than it.
+    """
+    values = {r.method: list(r.by.values()) for r in results}
+    if not all(len(v) == 1 and type(v[0]) in (int, float) for v in values.values()):
+        return None
+    found = {method: float(value) for method, (value,) in values.items()}
+    if len(set(found.values())) < max(3, len(found)):
+        return None
+    return {
+        column: {
+            found[method]: [value / 100 for value in cells[column]]
+            for method, cells in table.rows.items()
+            if column in cells
+        }
+        for column in table.columns
+        if column != "score"
+    }
+
+
+def note(table: Table, results: Sequence[Result]) -> str:
     """What the numbers are, and of which tasks."""
     from trca.cli.reporting import official_hashes
 
