@@ -112,7 +112,26 @@ def test_a_comparison_shows_means_before_bands_on_one_scale_within_0_and_1():
     assert heights.max() <= 1
     assert left.lines[0].get_ydata()[0] == pytest.approx(0.15)
     note = figure.get_supxlabel()
-    assert note == ("games=small; n = 1 to 2 runs each; mean, and lowest to highest")
+    assert note == "games=small; mean of 1 to 2 runs; bands and whiskers: lowest to highest"
+
+
+def test_low_success_is_drawn_over_a_scale_of_its_own():
+    low = [{**row, "success_rate": 0.2} for row in metrics(9)]
+    low = [{**row, "evaluation/success_rate": 0.1} for row in low]
+    left, right = comparison({"0.2": [low]}).axes
+    assert left.get_ylim() == right.get_ylim() == pytest.approx((-0.004, 0.25))
+
+
+def test_a_method_has_the_same_colour_in_every_picture():
+    def colors(*names):
+        axis = comparison({name: [metrics(4)] for name in names}).axes[0]
+        return dict(zip(legend(axis), [line.get_color() for line in axis.lines], strict=True))
+
+    first, second = colors("TRCA", "GRPO", "GiGPO"), colors("RLOO", "GiGPO-plan", "GRPO")
+    assert first["GRPO"] == second["GRPO"]
+    assert first["GiGPO"] == second["GiGPO-plan"]
+    assert len({*first.values(), second["RLOO"]}) == 4
+    assert len(set(colors(*(f"TRCA lambda_=0.{k}" for k in range(6))).values())) == 6
 
 
 def test_single_points_have_a_column_a_setting_with_their_ranges():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,15 +26,17 @@ EXECUTION: Final = "#4f772d"
 FOUNDATION: Final = "#e09f3e"
 SERIES: Final = (HELD_OUT, TRAIN, "#7a8794", EXECUTION, FOUNDATION, "#6d597a")
 """Colours of the runs of a comparison, in order."""
+METHODS: Final = {"TRCA": HELD_OUT, "GRPO": TRAIN, "GiGPO": EXECUTION, "HiPER": "#6d597a"}
+"""Methods that have the same colour in every picture."""
 
 LINES: Final = ("-", "--", ":")
 """Styles of lines, where there are more of them than colours."""
 
 BUDGET_SHARES: Final = (0.3, 0.6, 1.0)
 """Shares of a run's trajectories: the paper's 1.92K and 3.84K of 6.40K."""
-CLASS_COLORS: Final = (EXECUTION, TRAIN, FOUNDATION, "#c3cad1")
+CLASSSERIES: Final = (EXECUTION, TRAIN, FOUNDATION, "#c3cad1")
 """Colours of Execution, Evidence, Validity and Other."""
-CATEGORY_COLORS: Final = {"execution": EXECUTION, "evidence": TRAIN, "invalidity": HELD_OUT}
+CATEGORYSERIES: Final = {"execution": EXECUTION, "evidence": TRAIN, "invalidity": HELD_OUT}
 
 STYLE: Final[dict[Any, Any]] = {
     "font.size": 10,
@@ -114,16 +117,20 @@ def draw_budgets(
     """
     with _figure(path, (7.6, 4.2), ("png", "svg")) as figure:
         axis = figure.subplots()
-        most = min(rows[-1]["trajectories"] for each in runs.values() for rows in each)
-        budgets = [round(share * most) for share in BUDGET_SHARES]
+        shortest = min(
+            (rows for each in runs.values() for rows in each), key=lambda r: r[-1]["trajectories"]
+        )
+        ends = [max(1, round(share * len(shortest))) - 1 for share in BUDGET_SHARES]
+        budgets = [shortest[end]["trajectories"] for end in ends]
         width = 0.8 / len(runs)
+        looks = _looks(runs)
         for number, (setting, each) in enumerate(runs.items()):
             values = np.array([[_success_at(rows, budget) for budget in budgets] for rows in each])
             mean = values.mean(axis=0)
             place = np.arange(3) + width * (number - (len(runs) - 1) / 2)
             errors = np.abs(np.stack([values.min(axis=0), values.max(axis=0)]) - mean)
-            color = SERIES[number % len(SERIES)]
-            hatch = ("", "//", "..")[number // len(SERIES) % 3]
+            color, before = looks[number]
+            hatch = ("", "//", "..")[before % 3]
             style = {"color": color, "hatch": hatch, "edgecolor": "white", "label": setting}
             axis.bar(place, mean, 0.9 * width, yerr=errors, ecolor=INK, capsize=2, **style)
         axis.set_xticks(range(3), [f"{budget:,}" for budget in budgets])
@@ -133,7 +140,8 @@ def draw_budgets(
         axis.grid(visible=False, axis="x")
         axis.legend(loc="upper left", ncols=2)
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-        figure.supxlabel("bars: mean, whiskers: lowest to highest run", x=0.01, ha="left", size=8.5)
+        words = f"bars: mean, whiskers: lowest to highest of {_count(runs.values())}"
+        figure.supxlabel(words, x=0.01, ha="left", size=8.5)
 
 
 def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, title: str) -> None:
@@ -148,9 +156,10 @@ def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
     with _figure(path, (7.6, 1.6 + 0.5 * len(types)), ("png", "svg")) as figure:
         axis = figure.subplots()
         step = 0.6 / max(1, len(shares))
+        looks = _looks(shares)
         for number, (setting, each) in enumerate(shares.items()):
-            color = SERIES[number % len(SERIES)]
-            marker = ("o", "D", "^")[number // len(SERIES) % 3]
+            color, before = looks[number]
+            marker = ("o", "D", "^")[before % 3]
             for row, kind in enumerate(types):
                 if kind not in each:
                     continue
@@ -165,7 +174,9 @@ def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
         axis.set_xlabel("success, held out")
         axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-        figure.supxlabel("dots: mean, lines: lowest to highest run", x=0.01, ha="left", size=8.5)
+        count = _count(values for each in shares.values() for values in each.values())
+        words = f"dots: mean, lines: lowest to highest of {count}"
+        figure.supxlabel(words, x=0.01, ha="left", size=8.5)
 
 
 def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, title: str) -> None:
@@ -186,25 +197,28 @@ def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
         axis = figure.subplots(subplot_kw={"projection": "polar"})
         axis.set_theta_offset(np.pi / 2)
         axis.set_theta_direction(-1)
-        for number, (setting, each) in enumerate(whole.items()):
+        for (setting, each), (color, before) in zip(whole.items(), _looks(whole), strict=True):
             means = [np.mean(each[kind]) for kind in types]
             axis.plot(
                 [*angles, angles[0]],
                 [*means, means[0]],
-                color=SERIES[number % len(SERIES)],
-                linestyle=LINES[number // len(SERIES) % len(LINES)],
+                color=color,
+                linestyle=LINES[before % len(LINES)],
                 marker="o",
                 markersize=3.5,
                 label=setting,
             )
         axis.set_xticks(angles, types)
         axis.tick_params(axis="x", pad=10)
-        axis.set_ylim(0, max(axis.get_ylim()[1], 0.01))
-        axis.yaxis.set_major_locator(MaxNLocator(4))
+        rings = MaxNLocator(4).tick_values(0, max(axis.get_ylim()[1], 0.01))
+        axis.set_yticks(rings[1:])
+        axis.set_ylim(0, rings[-1])
+        axis.set_rlabel_position(3)
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         axis.legend(loc="center left", bbox_to_anchor=(1.15, 0.5))
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-        figure.supxlabel("success, held out; mean over runs", x=0.01, ha="left", size=8.5)
+        count = _count(values for each in whole.values() for values in each.values())
+        figure.supxlabel(f"success, held out; mean of {count}", x=0.01, ha="left", size=8.5)
 
 
 def draw_setting(
@@ -239,7 +253,8 @@ def draw_setting(
         _success_axis(axis)
         axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-        words = f"lines: mean over runs; band: lowest to highest run of {whole}"
+        count = _count(shares[whole].values())
+        words = f"lines: mean of {count}; band: their lowest to highest, of {whole}"
         figure.supxlabel(words, x=0.01, ha="left", size=8.5)
 
 
@@ -317,23 +332,26 @@ def plot_comparison(
             continue
         axis.set_xlim(0, 1.04 * most)
         axis.set_xlabel("trajectories")
-        for number, (setting, (x, values)) in enumerate(found.items()):
-            each, color = runs[setting], SERIES[number % len(SERIES)]
-            style = ("-", "--", ":")[number // len(SERIES) % 3]
+        for (setting, (x, values)), (color, before) in zip(
+            found.items(), _looks(found), strict=True
+        ):
+            each, style = runs[setting], LINES[before % len(LINES)]
             if len(x) == 1:
                 style = "o"
             if len(each) > 1:
                 low, high = values.min(axis=0), values.max(axis=0)
-                axis.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0, zorder=1)
+                shade = 0.15 if len(runs) <= 4 else 0.07
+                axis.fill_between(x, low, high, color=color, alpha=shade, linewidth=0, zorder=1)
             mean = values.mean(axis=0)
             axis.plot(x, mean, style, color=color, linewidth=2, label=setting, zorder=3)
+    highest = max(left.dataLim.y1, right.dataLim.y1)
+    if 0 < highest < 0.5:
+        left.set_ylim(-0.02 * highest, 1.25 * highest)
     left.set_ylabel("success")
     left.legend(loc="upper left")
-    counts = sorted({len(each) for each in runs.values()})
-    n = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
-    band = "mean, and lowest to highest" if counts[-1] > 1 else ""
+    band = "bands and whiskers: lowest to highest" if max(map(len, runs.values())) > 1 else ""
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-    note = "; ".join(filter(None, [panel, f"n = {n} {'run' if n == '1' else 'runs'} each", band]))
+    note = "; ".join(filter(None, [panel, f"mean of {_count(runs.values())}", band]))
     figure.supxlabel(note, x=0.01, ha="left", fontsize=8.5)
 
 
@@ -345,7 +363,7 @@ def plot_diagnosis(
     height, shades = 0.8 / len(parts), (1.0,) if len(parts) == 1 else (0.45, 1.0)
     places = [height * (k - (len(parts) - 1) / 2) for k in range(len(parts))]
     rows = ("failed rollouts", "groups without\na success", "actions of\nfailed rollouts")
-    classes = dict(zip(CLASS_COLORS, ("Execution", "Evidence", "Validity", "Other"), strict=True))
+    classes = dict(zip(CLASSSERIES, ("Execution", "Evidence", "Validity", "Other"), strict=True))
     for (words, each), shade, place in zip(parts.items(), shades, places, strict=True):
         for row, share in enumerate((each.failure_rate, each.success_free_groups)):
             left.barh(row + place, share, 0.9 * height, color=_tint(INK, shade))
@@ -363,7 +381,7 @@ def plot_diagnosis(
                 left.text(middle, 2 + place, f"{share:.0%}", **style)
             start += share
         values = [each.fired.get(name, 0.0) for name in categories]
-        tints = [_tint(CATEGORY_COLORS[categories[name]], shade) for name in categories]
+        tints = [_tint(CATEGORYSERIES[categories[name]], shade) for name in categories]
         at = np.arange(len(values)) + place
         right.barh(at, values, 0.9 * height, color=tints)
     left.set_yticks(range(3), rows)
@@ -375,7 +393,7 @@ def plot_diagnosis(
     right.set_xlabel("share of all steps")
     right.set_title("Steps on which an operator fired", loc="left", fontsize=10)
     for category in ("evidence", "invalidity", "execution"):
-        right.barh(0, 0, color=CATEGORY_COLORS[category], label=category.capitalize())
+        right.barh(0, 0, color=CATEGORYSERIES[category], label=category.capitalize())
     right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)
     for axis in (left, right):
         axis.invert_yaxis()
@@ -437,14 +455,38 @@ def _plot_points(
 ) -> None:
     """One point a setting, each in a column of its own, and its range over runs."""
     for number, (setting, (_, values)) in enumerate(found.items()):
-        color = SERIES[number % len(SERIES)]
-        axis.vlines(number, values.min(), values.max(), color=color, alpha=0.4)
+        color, _ = _looks(found)[number]
+        axis.vlines(number, values.min(), values.max(), color=color, alpha=0.5, linewidth=2.5)
         axis.plot(number, values.mean(), "o", color=color, markersize=6, zorder=3, label=setting)
     slant: dict[str, Any] = {"rotation": 20, "ha": "right"} if len(found) > 4 else {}
     axis.set_xticks(range(len(found)), list(found), fontsize=8.5, **slant)
     axis.set_xlim(-0.5, len(found) - 0.5)
     at = " to ".join(dict.fromkeys(f"{end:,.0f}" for end in _ends(found)))
     axis.set_xlabel(f"after {at} trajectories")
+
+
+def _looks(names: Iterable[str]) -> list[tuple[str, int]]:
+    """A colour for each name, and how many names before have the same; methods keep their own.
+
+    Where a method stands under several names, such as one for each lambda, none keeps its own.
+    """
+    own = [METHODS.get(name.partition(" ")[0].partition("-")[0]) for name in names]
+    kept = [color for color in own if color]
+    if len(set(kept)) < len(kept):
+        own = [None] * len(own)
+    others = [c for c in SERIES if c not in own]
+    if any(own):
+        others.sort(key=list(METHODS.values()).count)  # those of no method first
+    free = itertools.chain(others, itertools.cycle(SERIES))
+    colors = [color or next(free) for color in own]
+    return [(color, colors[:k].count(color)) for k, color in enumerate(colors)]
+
+
+def _count(values: Iterable[Sequence[Any]]) -> str:
+    """How many runs stand behind values, as ``6 runs`` or ``4 to 6 runs``."""
+    counts = [len(each) for each in values]
+    n = " to ".join(str(count) for count in dict.fromkeys((min(counts), max(counts))))
+    return f"{n} {'run' if n == '1' else 'runs'}"
 
 
 def _tint(color: str, shade: float) -> tuple[float, float, float]:
