@@ -115,6 +115,15 @@ def test_a_comparison_shows_means_before_bands_on_one_scale_within_0_and_1():
     assert note == "games=small; mean of 1 to 2 runs; bands and whiskers: lowest to highest"
 
 
+def test_long_names_are_numbered_below():
+    long = [f"budgets=evidence 0.{k}, invalidity 0.{k}, execution 0.{k}" for k in (1, 2)]
+    figure = comparison({name: [metrics(9)] for name in long})
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert words == [f"1: {long[0]}", f"2: {long[1]}"]
+    _, right = comparison({name: [metrics(1)] for name in long}).axes
+    assert [label.get_text() for label in right.get_xticklabels()] == ["1", "2"]
+
+
 def test_low_success_is_drawn_over_a_scale_of_its_own():
     low = [{**row, "success_rate": 0.2} for row in metrics(9)]
     low = [{**row, "evaluation/success_rate": 0.1} for row in low]

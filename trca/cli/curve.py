@@ -99,7 +99,8 @@ def draw_comparison(
         panel: The tasks, for the line below the panels.
         formats: Files to write, such as ``svg``, each beside the path.
     """
-    with _figure(path, (9.6, 4.2), formats) as figure:
+    height = 4.2 + 0.2 * len(runs) * _long(runs)
+    with _figure(path, (9.6, height), formats) as figure:
         plot_comparison(figure, runs, title, panel)
 
 
@@ -348,11 +349,17 @@ def plot_comparison(
     if 0 < highest < 0.5:
         left.set_ylim(-0.02 * highest, 1.25 * highest)
     left.set_ylabel("success")
-    left.legend(loc="upper left")
     band = "bands and whiskers: lowest to highest" if max(map(len, runs.values())) > 1 else ""
-    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
     note = "; ".join(filter(None, [panel, f"mean of {_count(runs.values())}", band]))
-    figure.supxlabel(note, x=0.01, ha="left", fontsize=8.5)
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    if _long(runs):
+        lines, _ = left.get_legend_handles_labels()
+        words = [f"{number}: {setting}" for number, setting in enumerate(runs, start=1)]
+        text: dict[str, Any] = {"alignment": "left", "fontsize": 8.5, "title_fontsize": 8.5}
+        figure.legend(lines, words, title=note, loc="outside lower left", **text)
+    else:
+        left.legend(loc="upper left")
+        figure.supxlabel(note, x=0.01, ha="left", fontsize=8.5)
 
 
 def plot_diagnosis(
@@ -458,8 +465,9 @@ def _plot_points(
         color, _ = _looks(found)[number]
         axis.vlines(number, values.min(), values.max(), color=color, alpha=0.5, linewidth=2.5)
         axis.plot(number, values.mean(), "o", color=color, markersize=6, zorder=3, label=setting)
-    slant: dict[str, Any] = {"rotation": 20, "ha": "right"} if len(found) > 4 else {}
-    axis.set_xticks(range(len(found)), list(found), fontsize=8.5, **slant)
+    labels = list(map(str, range(1, len(found) + 1))) if _long(found) else list(found)
+    slant: dict[str, Any] = {"rotation": 20, "ha": "right"} if len("".join(labels)) > 36 else {}
+    axis.set_xticks(range(len(found)), labels, fontsize=8.5, **slant)
     axis.set_xlim(-0.5, len(found) - 0.5)
     at = " to ".join(dict.fromkeys(f"{end:,.0f}" for end in _ends(found)))
     axis.set_xlabel(f"after {at} trajectories")
@@ -480,6 +488,11 @@ def _looks(names: Iterable[str]) -> list[tuple[str, int]]:
     free = itertools.chain(others, itertools.cycle(SERIES))
     colors = [color or next(free) for color in own]
     return [(color, colors[:k].count(color)) for k, color in enumerate(colors)]
+
+
+def _long(names: Iterable[str]) -> bool:
+    """Whether names have no place inside a picture, and are numbered below it."""
+    return max(map(len, names), default=0) > 32
 
 
 def _count(values: Iterable[Sequence[Any]]) -> str:
