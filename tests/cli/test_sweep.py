@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from trca.cli import app
 from trca.cli.run_folder import RunFolder
-from trca.cli.sweep_table import curves, summarise
+from trca.cli.sweep_table import curves, summarise, write_table
 from trca.cli.sweep_trials import begin, joined, make_trials, point_words, read_trials
 from trca.cli.sweeping import Sweep, Tuning, most_cpus
 from trca.tune_configs.files import ConfigError
@@ -327,7 +327,8 @@ def test_every_point_is_run_on_every_panel_and_its_runs_are_pooled(tmp_path):
         *("small-8", "small-8"),
     ]
     for number, trial in enumerate(trials):
-        row = {"iteration": 1, "success_rate": number / 10, "evaluation/success_rate": 0.5}
+        held_out = [0.1, 0.3, 0.5, 0.9, 0.2, 0.4, 0.7, 0.9][number]
+        row = {"iteration": 1, "success_rate": number / 10, "evaluation/success_rate": held_out}
         trial.run.append_metrics(row)
         trial.run.set_status("finished", 1)
     trca, grpo = summarise(trials, settings.repeats)
@@ -336,7 +337,30 @@ def test_every_point_is_run_on_every_panel_and_its_runs_are_pooled(tmp_path):
     assert trca["success_rate"]["mean"] == pytest.approx(0.15)
     # Over the two panels' means, .05 and .25, whatever the number of seeds.
     assert trca["success_rate"]["half_width"] == pytest.approx(12.706 * 0.1, rel=1e-3)
-    assert trca["evaluation/success_rate"]["half_width"] == 0.0
+    # Both panels differ much, and the points on them little: by .1 on each.
+    held_out = grpo["evaluation/success_rate"]
+    assert "difference" not in trca["evaluation/success_rate"]
+    assert held_out["half_width"] == pytest.approx(12.706 * 0.25, rel=1e-3)
+    assert held_out["difference"] == pytest.approx({"mean": 0.1, "half_width": 0.0}, abs=1e-9)
+
+
+def test_a_difference_is_over_the_panels_and_seeds_that_both_points_have(tmp_path):
+    games = [{"env_config.games": f"small-{k}"} for k in (7, 8, 9)]
+    settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1], "panels": games}, "mine")
+    folder = RunFolder.create(tmp_path, "sweep")
+    trials = make_trials(settings, folder)
+    first, second = [0.0, 0.9, 0.2, 0.4, 0.5, 0.7], [0.1, 0.9, 0.5, 0.7, 0.0, 0.0]
+    for number, (trial, rate) in enumerate(zip(trials, first + second, strict=True)):
+        trial.run.append_metrics({"iteration": 1, "evaluation/success_rate": rate})
+        trial.run.set_status("failed" if number in (1, 10, 11) else "finished", 1)
+    rows = summarise(trials, settings.repeats)
+    # The first panel has one pair, seed 0, and the third none.
+    assert rows[1]["evaluation/success_rate"]["difference"]["mean"] == pytest.approx(0.2)
+    write_table(rows, folder)
+    head, _, trca, grpo = (folder.path / "sweep.md").read_text().splitlines()
+    assert head.endswith(" | minus first, held out, in points | failed |")
+    assert trca.endswith(" | - | 1 |")
+    assert grpo.endswith(" | +20.0 ± 127.1 | 2 |")
 
 
 def test_without_panels_the_interval_is_over_seeds(tmp_path):

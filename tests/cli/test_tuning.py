@@ -243,9 +243,9 @@ def test_a_stopped_trial_is_told_by_itself_and_is_in_no_mean(tmp_path):
     assert (stopped["seed"], stopped["iteration"], stopped["value"]) == (0, 2, 0.01)
     write_table(summarise(read_trials(folder), sweep.repeats), folder)
     head, _, *rows = (folder.path / "sweep.md").read_text().splitlines()
-    assert head.endswith("| failed | stopped early |")
-    assert rows[1].startswith("| 0.5 | 1 | - | 50.0% | 0 | iteration 2, ")
-    assert rows[2].endswith("| 0 | - |")
+    assert head.endswith(" in points | stopped early |")
+    assert rows[1].startswith("| 0.5 | 1 | - | 50.0% | - | iteration 2, ")
+    assert rows[2].endswith("| - | - |")
     assert as_rich(summarise(read_trials(folder), sweep.repeats)).row_count == 4
 
 

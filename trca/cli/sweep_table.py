@@ -25,19 +25,25 @@ MEASURES: Final = {
 }
 """Metrics of the table, with the words of its columns."""
 
+DIFFERENCE: Final = "minus first, held out, in points"
+"""The column of the paired difference from the first row."""
+
 
 def summarise(trials: Sequence[Trial], repeats: int) -> list[dict[str, Any]]:
     """One row a point: its settings, and mean, interval and n of each measure over its whole runs.
 
     The interval is over panels where there are several, since seeds on one panel hide the variance
-    between panels; else over seeds. Runs that were stopped early are told by themselves, and are in
-    no mean.
+    between panels; else over seeds. Each row has its difference from the first one too, over the
+    panels and seeds that both have: pairs leave out how hard each panel is. Runs that were stopped
+    early are told by themselves, and are in no mean.
 
     Args:
         trials: The trials of a sweep.
         repeats: The trials of each point.
     """
-    rows, several = [], len({trial.panel for trial in trials}) > 1
+    rows: list[dict[str, Any]] = []
+    several = len({trial.panel for trial in trials}) > 1
+    first: dict[str, dict[tuple[str, int], float]] = {}
     for each in by_point(trials, repeats).values():
         sound = [trial for trial in each if trial.state == "finished"]
         failed = sum(trial.state == "failed" for trial in each)
@@ -50,19 +56,33 @@ def summarise(trials: Sequence[Trial], repeats: int) -> list[dict[str, Any]]:
         ]
         row["runs"] = [str(trial.run.path) for trial in sound]
         for key in MEASURES:
-            panels: dict[str, list[float]] = {}
-            for trial in sound:
-                if not np.isnan(value := measure(trial.run.metrics(), key)):
-                    panels.setdefault(trial.panel, []).append(value)
-            values = [value for of_panel in panels.values() for value in of_panel]
-            units = [float(np.mean(p)) for p in panels.values()] if several else values
-            row[key] = {
-                "mean": float(np.mean(units)) if units else None,
-                "half_width": half_width(units) if len(units) > 1 else None,
-                "values": values,
-            }
+            measured = {(t.panel, t.seed): measure(t.run.metrics(), key) for t in sound}
+            values = {which: value for which, value in measured.items() if not np.isnan(value)}
+            row[key] = _mean(values, several) | {"values": list(values.values())}
+            if rows:
+                paired = {w: values[w] - first[key][w] for w in values if w in first[key]}
+                row[key]["difference"] = _mean(paired, several)
+            else:
+                first[key] = values
         rows.append(row)
     return rows
+
+
+def _mean(values: Mapping[tuple[str, int], float], several: bool) -> dict[str, float | None]:
+    """Mean and half of the 95% t interval over panels, each with the mean of its seeds; or seeds.
+
+    Args:
+        values: By panel and seed.
+        several: Whether the sweep has several panels.
+    """
+    units: dict[Any, list[float]] = {}
+    for (panel, seed), value in values.items():
+        units.setdefault(panel if several else seed, []).append(value)
+    means = [float(np.mean(each)) for each in units.values()]
+    return {
+        "mean": float(np.mean(means)) if means else None,
+        "half_width": half_width(means) if len(means) > 1 else None,
+    }
 
 
 def write_table(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> None:
@@ -82,8 +102,10 @@ def as_rich(rows: Sequence[Mapping[str, Any]]) -> Table:
     names = _columns(rows)
     for name in names:
         fold = name in rows[0]["point"] or name == "stopped early"
+        of_point = [row["words"].get(name, "") for row in rows]
         table.add_column(
             Text(name.replace(", ", ",\n")),
+            min_width=max(len(word) for text in of_point for word in ("", *text.split())),
             justify="left" if fold else "right",
             overflow="fold",
             no_wrap=not fold,
@@ -125,13 +147,19 @@ def measure(rows: Sequence[Mapping[str, Any]], key: str) -> float:
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    paired = [DIFFERENCE] if len(rows) > 1 else []
+    failed = ["failed"] if any(row["failed"] for row in rows) else []
     stopped = ["stopped early"] if any(row["stopped"] for row in rows) else []
-    return [*rows[0]["point"], "runs", *MEASURES.values(), "failed", *stopped]
+    return [*rows[0]["point"], "runs", *MEASURES.values(), *paired, *failed, *stopped]
 
 
 def _cells(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
     measures = [_cell(row[key]) for key in MEASURES]
-    cells = [*row["words"].values(), str(row["n"]), *measures, str(row["failed"])]
+    cells = [*row["words"].values(), str(row["n"]), *measures]
+    if DIFFERENCE in columns:
+        cells.append(_points(row["evaluation/success_rate"].get("difference")))
+    if "failed" in columns:
+        cells.append(str(row["failed"]))
     if "stopped early" in columns:
         cells.append("; ".join(map(_reached, row["stopped"])) or "-")
     return cells
@@ -155,3 +183,11 @@ def _cell(measure: Mapping[str, Any]) -> str:
     half = measure["half_width"]
     spread = "" if half is None else f" ± {half:.1%}"
     return f"{measure['mean']:.1%}{spread}"
+
+
+def _points(difference: Mapping[str, Any] | None) -> str:
+    if difference is None or difference["mean"] is None:
+        return "-"
+    half = difference["half_width"]
+    spread = "" if half is None else f" ± {100 * half:.1f}"
+    return f"{100 * difference['mean']:+.1f}{spread}"
