@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,7 +105,7 @@ def as_rich(rows: Sequence[Mapping[str, Any]]) -> Table:
         fold = name in rows[0]["point"] or name == "stopped early"
         of_point = [row["words"].get(name, "") for row in rows]
         table.add_column(
-            Text(name.replace(", ", ",\n")),
+            Text(re.sub(r", |(?<=_)(?=.)", lambda cut: f"{cut[0].strip()}\n", name)),
             min_width=max(len(word) for text in of_point for word in ("", *text.split())),
             justify="left" if fold else "right",
             overflow="fold",
