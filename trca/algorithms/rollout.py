@@ -66,6 +66,8 @@ class GroupRequest:
             None outside training.
         memory: What the agent remembers of earlier trials, in place of the environment's memory;
             None for that of the environment.
+        keep_finished: Whether finished rollouts stay when others of the group are missing, whatever
+            `Limits.on_missing_rollout` is: an evaluation counts each of them.
     """
 
     group: int
@@ -75,6 +77,7 @@ class GroupRequest:
     key: tuple[int | str, ...]
     progress: float | None = None
     memory: str | None = None
+    keep_finished: bool = False
 
     def options(self) -> dict[str, Any]:
         """Returns the options of the environment's ``reset``."""
@@ -90,7 +93,8 @@ class Limits:
         generation_timeout_s: Seconds that a generation may take.
         env_step_timeout_s: Seconds that a step or a reset of an environment may take.
         rollout_timeout_s: Seconds that a rollout may take from its first prompt on.
-        on_missing_rollout: ``drop_group``, or ``go_on`` with the other rollouts.
+        on_missing_rollout: ``drop_group``, or ``go_on`` with the other rollouts; see
+            `GroupRequest.keep_finished`.
     """
 
     generation_timeout_s: float = math.inf
@@ -238,7 +242,7 @@ class RolloutLoop:
         for request in groups:
             own = [e for e in first + again if e.request is request]
             done = [e for e in own if e.done]
-            lacking, go_on = request.size - len(done), self._limits.on_missing_rollout == "go_on"
+            lacking, go_on = request.size - len(done), self._goes_on(request)
             if lacking:
                 lost = lacking if done and go_on else request.size
                 reason = next(e.error for e in reversed(own) if e.error)
@@ -290,6 +294,10 @@ class RolloutLoop:
             if episode.env is not None:
                 self.pool.give_back(episode.env, broken=not episode.done)
 
+    def _goes_on(self, request: GroupRequest) -> bool:
+        """Whether a group keeps its finished rollouts when others are missing."""
+        return request.keep_finished or self._limits.on_missing_rollout == "go_on"
+
     def _reset(self, episode: _Episode) -> None:
         request = episode.request
         episode.env = self.pool.take(request.split, fresh=episode.tries > 1)
@@ -337,7 +345,7 @@ class RolloutLoop:
             generating.discard(episode)
             episode.pending = None
             self._fail(episode, error, batch, action)
-            if episode.tries > 1 and self._limits.on_missing_rollout == "drop_group":
+            if episode.tries > 1 and not self._goes_on(episode.request):
                 dropped.add(episode.request.group)
 
         while True:
