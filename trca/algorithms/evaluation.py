@@ -1,4 +1,7 @@
-"""Evaluation on a frozen panel: every task, every rollout, nothing dropped.
+"""Evaluation on a frozen panel: every task is played, and every finished rollout counts.
+
+The evaluation during training chooses the best checkpoint, so that its success is no report of that
+checkpoint. Other evaluations draw from other random streams.
 
 ::
 
@@ -11,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
@@ -88,18 +91,21 @@ def evaluate_panel(
     *,
     rollouts: int = 1,
     seed: int = 0,
+    streams: Literal["report", "evaluation"] = "report",
     temperature: float | None = None,
     max_new_tokens: int | None = None,
     live: int = 128,
     timeout_s: float | None = None,
 ) -> Evaluation:
-    """Samples rollouts of every task of a panel.
+    """Samples rollouts of every task of a panel; keeps each that finishes.
 
     Args:
         source: A local runner, or the runners of an algorithm (``algorithm.env_runner_group``).
         panel: The tasks.
         rollouts: Rollouts of each task.
         seed: Seed of the random streams; the same seed, weights and panel give the same rollouts.
+        streams: Name of the random streams. The evaluation during training has those called
+            ``evaluation``.
         temperature: Sampling temperature, 0 for greedy; None means the source's evaluation setting.
         max_new_tokens: Limit on a response; None means the source's setting.
         live: About how many episodes are live at a time; they share the engine's batches.
@@ -111,7 +117,7 @@ def evaluate_panel(
         max_new_tokens or config.max_new_tokens,
     )
     groups = [
-        GroupRequest(k, task, panel.split, rollouts, ("evaluation", seed))
+        GroupRequest(k, task, panel.split, rollouts, (streams, seed), keep_finished=True)
         for k, task in enumerate(panel.task_ids)
     ]
     finished: list[Rollout] = []
@@ -152,6 +158,7 @@ def evaluate_algorithm(
         panel,
         rollouts=config.evaluation_rollouts,
         seed=config.seed or 0,
+        streams="evaluation",
         live=config.tasks_per_iteration * config.group_size,
         timeout_s=config.evaluation_sample_timeout_s or config.sample_timeout_s,
     )

@@ -165,8 +165,8 @@ class TextParameters(LossSettings):
     )
     on_missing_rollout: OnMissingRollout = Field(
         "drop_group",
-        description="What becomes of a group when one of its rollouts failed twice: drop_group, or "
-        "go_on with the others.",
+        description="What becomes of a training group when one of its rollouts failed twice: "
+        "drop_group, or go_on with the others. An evaluation keeps every finished rollout.",
     )
 
     # Teams
