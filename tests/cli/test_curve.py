@@ -24,10 +24,16 @@ def metrics(iterations, start=0.0, n=16):
             "success_rate": min(1.0, start + i / 12),
             "foundational_reward": -0.1,
             "breakthrough_reward": 0.2,
-            **({"evaluation/success_rate": i / 16, "evaluation/n": n} if i % 4 == 0 else {}),
+            **(held_out(i / 16, n) if i % 4 == 0 else {}),
         }
         for i in range(iterations)
     ]
+
+
+def held_out(success, n):
+    low, high = max(0.0, success - 0.2), min(1.0, success + 0.3)
+    ends = {"evaluation/success_low": low, "evaluation/success_high": high}
+    return {"evaluation/success_rate": success, "evaluation/n": n, **ends}
 
 
 def curve(rows, panel=""):
@@ -81,17 +87,20 @@ def test_a_curve_names_what_it_shows_and_how_many_rollouts_it_stands_for():
     assert note == "games=small; 64 rollouts per iteration; 16 rollouts held out"
 
 
-def test_the_interval_of_held_out_success_stays_within_0_and_1():
+def test_the_interval_of_held_out_success_is_that_of_its_report():
     upper, _ = curve(metrics(9)).axes
     (bars,) = upper.collections
     ends = np.array([segment[:, 1] for segment in bars.get_segments()])
-    assert ((ends >= 0) & (ends <= 1)).all()
-    assert ends[0] == pytest.approx([0, 0.194], abs=1e-3)  # Wilson's for 0 of 16
+    assert ends == pytest.approx(np.array([[0, 0.3], [0.05, 0.55], [0.3, 0.8]]))
 
 
-def test_held_out_success_without_a_count_has_no_interval():
-    rows = [{k: v for k, v in row.items() if k != "evaluation/n"} for row in metrics(5)]
-    assert "held out" in legend(curve(rows).axes[0])
+def test_held_out_success_without_an_interval_is_drawn_without_one():
+    ends = ("evaluation/success_low", "evaluation/success_high")
+    rows = [{k: v for k, v in row.items() if k not in ends} for row in metrics(5)]
+    upper, _ = curve(rows).axes
+    assert "held out" in legend(upper)
+    (bars,) = upper.collections
+    assert all(low == high for low, high in (s[:, 1] for s in bars.get_segments()))
 
 
 def test_no_rubric_reward_has_a_colour_of_success():

@@ -5,12 +5,13 @@ from types import SimpleNamespace
 import pytest
 
 from trca.algorithms.records import Rollout
+from trca.algorithms.rollout import Failure
 from trca.cli.reports import Report
 from trca.envs.panel import Panel
 
 
-def evaluation(*scores):
-    """What an evaluation holds for a report; a rollout is won at score 1."""
+def evaluation(*scores, times=1):
+    """What an evaluation holds for a report, its tasks played ``times``; score 1 is won."""
     rollouts = [
         SimpleNamespace(
             task_id=f"t{k}",
@@ -20,10 +21,11 @@ def evaluation(*scores):
             steps=[],
             measures={},
             group=k,
-            index=0,
+            index=index,
             agent_id="default_agent",
         )
         for k, score in enumerate(scores)
+        for index in range(times)
     ]
     return SimpleNamespace(rollouts=rollouts, failures=[])
 
@@ -36,6 +38,16 @@ def test_scores_are_told_of_all_seeds_or_of_none(second, scores):
     report = Report.of(panel, {0: evaluation(0.0, 1.0), 1: evaluation(*second)})
     told = [each.measures["score"] for each in report.outcomes if "score" in each.measures]
     assert told == scores
+
+
+def test_the_interval_of_a_run_counts_a_task_once_however_often_it_was_played():
+    """Ten tasks, always or never won: four rollouts of each say no more than one."""
+    scores = [0.0] * 5 + [1.0] * 5
+    panel = Panel("environment", "valid", tuple(f"t{k}" for k in range(10)))
+    interval = Report.of(panel, {0: evaluation(*scores, times=4)}).interval()
+    assert interval == pytest.approx({"success_low": 0.2, "success_high": 0.8}, abs=0.01)
+    missing = SimpleNamespace(rollouts=[], failures=[Failure(0, "t0", 2, "stuck")])
+    assert Report.of(panel, {0: missing}).interval() == {}
 
 
 def test_the_steps_of_a_team_are_those_of_all_its_roles():

@@ -4,6 +4,7 @@
 name                      meaning
 ========================= =========================================================================
 success_rate              share of rollouts that completed their task
+success_low, success_high ends of the 95% interval of success_rate, of an evaluation in a run folder
 score                     mean of the environment's own score
 episode_length            mean steps of an episode, of all roles of a team
 measures/<name>           mean of other results of the environment at the end, such as f1

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.cli.tables import wilson
-
 if TYPE_CHECKING:
     from trca.algorithms.diagnosis import Diagnosis
 
@@ -73,7 +71,8 @@ def draw_curve(rows: Sequence[Mapping[str, Any]], path: Path, title: str, panel:
 
     Args:
         rows: One mapping an iteration: ``trajectories``, ``success_rate``, and where there are any
-            ``evaluation/success_rate``, ``evaluation/n``, ``foundational_reward``,
+            ``evaluation/success_rate`` with its interval ``evaluation/success_low`` and
+            ``evaluation/success_high``, ``evaluation/n``, ``foundational_reward``,
             ``breakthrough_reward``.
         path: The file, replaced at once.
         title: The title: run, algorithm and environment.
@@ -444,14 +443,13 @@ def _figure(
 
 
 def _plot_held_out(axis: Any, measured: Sequence[Mapping[str, Any]]) -> None:
-    """Held-out success, with the 95% Wilson intervals where the number of rollouts is known."""
+    """Held-out success, with its 95% interval where the rows have one."""
     if not measured:
         return
     x, success = column(measured, "trajectories"), column(measured, "evaluation/success_rate")
-    n = np.nan_to_num(column(measured, "evaluation/n"))
-    ends = [wilson(p * k, int(k)) if k else (p, p) for p, k in zip(success, n, strict=True)]
-    errors = np.abs(np.array(ends).T - success)
-    label = "held out, 95% interval" if n.any() else "held out"
+    low, high = (column(measured, f"evaluation/success_{end}") for end in ("low", "high"))
+    errors = np.nan_to_num(np.maximum([success - low, high - success], 0.0))
+    label = "held out" if np.isnan(low).all() else "held out, 95% interval"
     axis.errorbar(
         x, success, errors, fmt="o-", color=HELD_OUT, linewidth=1.2, capsize=3, label=label
     )

@@ -96,6 +96,13 @@ class Report:
         """How often each technical failure came up."""
         return failures(self.outcomes)
 
+    def interval(self) -> dict[str, float]:
+        """The 95% interval of success as metrics; empty where no episode was finished."""
+        whole = by_task_type(self.outcomes)[-1]
+        if whole.mean is None:
+            return {}
+        return {"success_low": whole.low, "success_high": whole.high}
+
     @property
     def title(self) -> str:
         """Environment, split and number of tasks."""
