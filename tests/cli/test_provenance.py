@@ -5,6 +5,7 @@ from pathlib import Path
 from trca.cli.checkpoints import Policy
 from trca.cli.commands.evaluate import _identity
 from trca.cli.provenance import weights_hash
+from trca.cli.selection import Selection
 from trca.tune_configs.files import read
 from trca.tune_configs.settings import RunSettings
 
@@ -31,11 +32,11 @@ def test_weights_are_hashed_and_those_of_all_roles(tmp_path: Path) -> None:
 
 def test_reports_of_two_runs_in_one_folder_have_names_of_their_own(tmp_path: Path) -> None:
     settings = RunSettings.resolve(read("quickstart"), "quickstart")
-    found = []
+    found, chosen = [], Selection("best", 12)
     for name in ("a", "b"):
         run = tmp_path / name
         model = run / "checkpoints" / "iteration_000012" / "model"
-        policy = Policy(f"{run}@best", "best", settings, str(model), run, of_run=True)
+        policy = Policy(f"{run}@best", "best", settings, str(model), run, chosen)
         assert _identity(policy, run, {}) == {}
         assert _identity(policy, run, {"lr": 1}) == {"lr": 1}
         found.append(_identity(policy, tmp_path / "reports", {}))

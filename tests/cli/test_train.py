@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from trca.algorithms.records import read_rollouts
 from trca.cli import app
 from trca.cli.run_folder import RunFolder
+from trca.cli.tables import wilson
 from trca.common.json_lines import read_lines
 
 SMALL = [
@@ -28,6 +29,7 @@ SMALL = [
     "--set=train_malformed=true",
     "--set=kl_coeff=0.1",
     "--set=evaluation_tasks=3",
+    "--set=evaluation_rollouts=2",
     "--set=evaluation_interval=2",
     "--set=evaluation_split=valid_seen",
     "--set=num_env_runners=0",
@@ -86,7 +88,7 @@ def test_a_run_prints_one_line_an_iteration_and_ends_with_curve_table_and_advice
         "valid_seen, 3 tasks",
         "95% interval",
         f"{folder}/quickstart/curve.png",
-        f"trca evaluate {folder}/quickstart@best",
+        f"trca evaluate {folder}/quickstart@last --seeds 3",
     ):
         assert part in output
     assert "WARNING" not in output
@@ -149,7 +151,7 @@ def test_a_job_killed_on_one_machine_goes_on_on_another(runs, tmp_path, monkeypa
     job = ("--name=job", "--auto-resume")
     first, second = {"TRCA_CACHE": str(tmp_path / "1")}, {"TRCA_CACHE": str(tmp_path / "2")}
     kill_in_second_iteration(bucket, tmp_path / "bucket/job/metrics.jsonl", *job, **first)
-    assert f"trca evaluate {bucket}/job@best" in run(
+    assert f"trca evaluate {bucket}/job@last" in run(
         bucket, "train", "quickstart", *SMALL, *job, **second
     )
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "3"))
@@ -189,6 +191,58 @@ def test_every_panel_of_an_evaluation_has_a_report_of_its_own(runs):
     assert all("prompt" in step for rollout in kept for step in rollout["steps"])
 
 
+def evaluated(path, *arguments):
+    """The output of an evaluation of a run, its report, its page and its rollouts."""
+    before = set(path.glob("evaluation_*.json"))
+    result = CliRunner().invoke(app, ["evaluate", *arguments, "--transcripts"])
+    assert result.exit_code == 0, result.output
+    (file,) = set(path.glob("evaluation_*.json")) - before
+    rollouts = list(read_rollouts(file.with_suffix(".jsonl")))
+    report = json.loads(file.read_text())
+    return " ".join(result.output.split()), report, file.with_suffix(".md").read_text(), rollouts
+
+
+def tokens(rollout):
+    return [step.response_ids.tolist() for step in rollout.steps]
+
+
+def test_a_report_draws_from_other_streams_than_the_evaluations_that_chose_a_checkpoint(runs):
+    path = runs[0] / "quickstart"
+    output, report, page, rollouts = evaluated(path, str(path), "--tasks=3", "--seeds=3")
+    chose = list(read_rollouts(path / "rollouts/iteration_000003/eval.jsonl"))
+    assert (len(chose), len(rollouts)) == (6, 9)
+    assert {r.task_id for r in rollouts} == {r.task_id for r in chose}
+    assert sum(tokens(r) in [tokens(c) for c in chose] for r in rollouts) == 0
+    words = "last, iteration 3: no metric chose it"
+    assert f"Checkpoint: {words}" in output
+    assert f"- checkpoint: {words}\n" in page
+    assert report["selection"] == {"which": "last", "iteration": 3}
+
+
+def test_a_report_of_the_best_checkpoint_leaves_out_the_tasks_that_chose_it(runs):
+    path = runs[0] / "quickstart"
+    output, report, page, rollouts = evaluated(path, f"{path}@best", "--tasks=2")
+    chose = json.loads((path / "panels.json").read_text())["evaluation"]
+    assert {r.split for r in rollouts} == {chose["split"]} == {"valid_seen"}
+    assert not {r.task_id for r in rollouts} & set(chose["task_ids"])
+    words = (
+        "best, iteration 3: the highest evaluation/success_rate (0.0%) of 2 iterations, on panel"
+        f" {chose['hash']} (valid_seen, 3 tasks); 0 of the 2 tasks of this report chose it"
+    )
+    assert f"Checkpoint: {words}" in output
+    assert f"- checkpoint: {words}\n" in page
+    assert report["selection"]["panel"]["hash"] == chose["hash"] != report["panel"]["hash"]
+    assert report["selection"]["tasks_in_this_report"] == 0
+
+
+def test_the_interval_of_a_run_is_over_tasks(runs):
+    path = runs[0] / "quickstart"
+    row, whole = RunFolder(path).metrics()[-1], json.loads((path / "evaluation.json").read_text())
+    interval = row["evaluation/success_low"], row["evaluation/success_high"]
+    assert interval == (whole["rows"][-1]["low"], whole["rows"][-1]["high"]) == wilson(0, 3)
+    assert row["evaluation/n"] == 6
+
+
 def test_a_run_brings_its_own_config_and_a_missing_path_is_no_hub_name(runs, monkeypatch):
     folder, _ = runs
     monkeypatch.chdir(folder)
@@ -215,6 +269,14 @@ def test_an_exported_policy_says_what_it_needs(runs):
     card = (folder / "policy" / "README.md").read_text()
     for part in ("trca/ALFWorld-v0", "max_steps=3", "`compact`", "<action>...</action>"):
         assert part in card
+    assert "| checkpoint | last, iteration 3: no metric chose it |" in card
+    assert "is too high" not in card
+    result = runner.invoke(app, ["export", f"{path}@best", "--to", str(folder / "best")])
+    assert result.exit_code == 0, result.output
+    card = (folder / "best" / "README.md").read_text()
+    assert "| checkpoint | best, iteration 3: the highest evaluation/success_rate (0.0%) of" in card
+    assert "The highest of 2 numbers is too high" in card
+    assert f"`trca evaluate {path}@best --split SPLIT`" in card
     result = runner.invoke(app, ["export", str(path), "--to", str(folder / "policy")])
     assert result.exit_code == 2
     assert "is not empty" in result.output

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trca.cli.run_folder import RunFolder
+    from trca.cli.selection import Selection
     from trca.tune_configs.settings import RunSettings
 
 _TAGS: Final = {
@@ -24,12 +25,12 @@ _PROMPTS: Final = {
 }
 
 
-def card(run: RunFolder, checkpoint: str, settings: RunSettings, to: Path) -> str:
+def card(run: RunFolder, selection: Selection, settings: RunSettings, to: Path) -> str:
     """The text of the card.
 
     Args:
         run: The run the policy comes from.
-        checkpoint: The checkpoint's name, such as ``iteration_000025``.
+        selection: How its checkpoint was chosen.
         settings: The run's settings.
         to: The exported folder.
     """
@@ -41,13 +42,14 @@ library_name: transformers
 pipeline_tag: text-generation
 ---
 
-# {run.name}, {checkpoint}
+# {run.name}, iteration {selection.iteration}
 
 A policy for `{settings.run.env}`, trained with {settings.run.algorithm} by trca from
 `{parameters.model}`. It acts well only under the prompt and the tags it was trained with:
 
 | | |
 |---|---|
+| checkpoint | {selection.words()} |
 | environment | `{settings.run.env}` with {environment or "its defaults"} |
 | prompt template | {_PROMPTS.get(parameters.template, f"`{parameters.template}`")} |
 | response format | `{parameters.response_format}`: {_TAGS.get(parameters.response_format, "")} |
@@ -60,10 +62,21 @@ A policy for `{settings.run.env}`, trained with {settings.run.algorithm} by trca
 ```
 trca evaluate {quoted(to)} --config {quoted(run.path / "config.yaml")}
 ```
-
+{_caution(run, selection)}
 Every setting of the run:
 
 ```yaml
 {(run.path / "config.yaml").read_text("utf-8").rstrip()}
 ```
+"""
+
+
+def _caution(run: RunFolder, selection: Selection) -> str:
+    """What a reader must know before reporting a checkpoint that was chosen; blank for others."""
+    if selection.candidates < 2:
+        return ""
+    return f"""
+The highest of {selection.candidates} numbers is too high: on the tasks that chose it, this
+checkpoint looks better than it is. A report plays other tasks, named by `--split`, as
+`trca evaluate {quoted(f"{run.address}@best")} --split SPLIT` does.
 """

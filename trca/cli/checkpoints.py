@@ -7,12 +7,13 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from filelock import FileLock
 
 from trca.cli.console import noise_to, tracing_to
-from trca.cli.run_folder import DEFAULT_ROOT, RunFolder, run_name
+from trca.cli.run_folder import DEFAULT_ROOT, RunFolder, Which, run_name
+from trca.cli.selection import Selection
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, assign, read
 from trca.tune_configs.settings import RunSettings
@@ -20,8 +21,6 @@ from trca.tune_configs.settings import RunSettings
 if TYPE_CHECKING:
     from trca.algorithms.text_config import TextAlgorithmConfig
     from trca.envs.canonical import CanonicalPanel
-
-Which = Literal["best", "last"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Policy:
         settings: Environment, prompt and sampling parameters.
         model: Model folder or hub name.
         folder: Where reports about it go: a run's own, but for one on shared storage.
-        of_run: Whether it is a checkpoint of a run.
+        selection: How a run's checkpoint was chosen; None for a policy that is of no run.
     """
 
     name: str
@@ -42,7 +41,7 @@ class Policy:
     settings: RunSettings
     model: str
     folder: Path
-    of_run: bool = False
+    selection: Selection | None = None
 
     def on(self, panel: CanonicalPanel, given: Mapping[str, Any]) -> Policy:
         """The policy on the data of a canonical panel.
@@ -70,14 +69,17 @@ class Policy:
 
 
 def find_checkpoint(name: str) -> tuple[RunFolder, Which]:
-    """The run and the checkpoint that ``RUN``, ``RUN@best`` or ``RUN@last`` means.
+    """The run and the checkpoint that a name means; ``RUN`` is ``RUN@last``.
+
+    Args:
+        name: ``RUN``, ``RUN@best`` or ``RUN@last``.
 
     Raises:
         ConfigError: When there is no such run, or nothing else is known after the ``@``.
     """
     run, at, which = name.rpartition("@")
     if not at:
-        run, which = name, "best"
+        run, which = name, "last"
     if which not in ("best", "last"):
         raise ConfigError(f"{name!r}: {nearest(which, ('best', 'last'))}")
     folder = RunFolder.open(run, DEFAULT_ROOT)
@@ -126,7 +128,7 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
             " --set"
         )
     settings = RunSettings.resolve(assign(run.read_config(), given), f"{run.name}/config.yaml")
-    checkpoint = run.checkpoint(which)
+    checkpoint, selection = run.checkpoint(which), Selection.of(run, which)
     exported = checkpoint / "model"
     if not _is_model(exported):
         with FileLock(checkpoint / ".model.lock"):
@@ -142,7 +144,7 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
         settings,
         str(exported),
         DEFAULT_ROOT if run.storage else run.path,
-        of_run=True,
+        selection=selection,
     )
 
 

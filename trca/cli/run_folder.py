@@ -47,6 +47,8 @@ _URI: Final = re.compile(r"[a-z][a-z0-9+.-]+://")
 _ITERATION: Final = re.compile(r"iteration_(\d{6,})")
 
 State = Literal["running", "finished", "interrupted", "failed"]
+Which = Literal["best", "last"]
+"""The checkpoints that a run keeps."""
 
 
 class RunFolder:
@@ -251,7 +253,7 @@ class RunFolder:
 
     # Checkpoints
 
-    def checkpoint(self, which: Literal["best", "last"] = "last") -> Path:
+    def checkpoint(self, which: Which = "last") -> Path:
         """The folder of the best or the last whole checkpoint.
 
         Raises:
@@ -273,7 +275,7 @@ class RunFolder:
         """The iteration of the last checkpoint; 0 where there is none."""
         return self.checkpoint_iteration() if self.has_checkpoint() else 0
 
-    def checkpoint_iteration(self, which: Literal["best", "last"] = "last") -> int:
+    def checkpoint_iteration(self, which: Which = "last") -> int:
         """The iteration of a checkpoint."""
         return _number(self.checkpoint(which))
 

@@ -18,6 +18,7 @@ from trca.cli.failures import append_failures
 from trca.cli.progress import Progress
 from trca.cli.reports import Report
 from trca.cli.rollout_files import write_rollouts
+from trca.cli.selection import is_best
 from trca.cli.tracking import tracking
 from trca.common.registry import short_name
 from trca.tune_configs.files import ConfigError
@@ -87,6 +88,7 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
             if algorithm.evaluation is None:
                 # RLlib repeats its last evaluation in the result of the iteration after it.
                 result = {name: part for name, part in result.items() if name != "evaluation"}
+            report = _report(algorithm)
             before = rows[-1] if rows else {"trajectories": 0, "env_steps": 0}
             row = {
                 "iteration": iteration,
@@ -94,15 +96,18 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
                 "env_steps": before["env_steps"] + sum(r.env_steps() for r in algorithm.rollouts),
                 "seconds": time.monotonic() - start,
                 **flatten(result),
+                **flatten(report.interval() if report else {}, "evaluation/"),
             }
             rows.append(row)
             run.append_metrics(row)
             if algorithm.evaluation is not None:
                 append_failures(run.failures, iteration, algorithm.evaluation.incidents)
             _save_rollouts(algorithm, run, iteration, decode)
+            if report is not None:
+                _save_report(algorithm, run, iteration, report)
             trackers.log(row, algorithm.rollouts, iteration)
             draw_curve(rows, run.path / "curve.png", _title(settings, run), _panel(settings))
-            best = _is_best(rows)
+            best = is_best(rows)
             due = iteration % settings.run.checkpoint_interval == 0
             if due or done or asked_to_stop() or (best and algorithm.evaluation is not None):
                 run.save_checkpoint(iteration, lambda to: algorithm.save_to_path(str(to)), best)
@@ -270,7 +275,6 @@ def _save_rollouts(
     algorithm: TextAlgorithm, run: RunFolder, iteration: int, decode: Callable[[Any], str]
 ) -> None:
     folder = run.rollouts(iteration)
-    config: Any = algorithm.config
     write_rollouts(
         folder / "train.jsonl",
         algorithm.rollouts,
@@ -281,19 +285,20 @@ def _save_rollouts(
     if evaluation is not None:
         path = folder / "eval.jsonl"
         write_rollouts(path, evaluation.rollouts, decode, failures=evaluation.failures)
-        report = Report.of(evaluation.panel, {config.seed: evaluation})
-        about: dict[str, Any] = {"iteration": iteration}
-        if gold := algorithm.gold_reads:
-            about["gold_in_training"] = gold
-        report.write(run.path / "evaluation", **about)
 
 
-def _is_best(rows: list[dict[str, Any]]) -> bool:
-    """Whether the last row is the best so far: held out where that was measured, else training."""
-    measured = [row for row in rows if "evaluation/success_rate" in row]
-    key = "evaluation/success_rate" if measured else "success_rate"
-    values = [row[key] for row in rows if key in row]
-    return key in rows[-1] and bool(rows[-1][key] >= max(values))
+def _report(algorithm: TextAlgorithm) -> Report | None:
+    """The report of the iteration's evaluation, where it has one."""
+    config: Any = algorithm.config
+    evaluation = algorithm.evaluation
+    return None if evaluation is None else Report.of(evaluation.panel, {config.seed: evaluation})
+
+
+def _save_report(algorithm: TextAlgorithm, run: RunFolder, iteration: int, report: Report) -> None:
+    about: dict[str, Any] = {"iteration": iteration}
+    if gold := algorithm.gold_reads:
+        about["gold_in_training"] = gold
+    report.write(run.path / "evaluation", **about)
 
 
 def _title(settings: RunSettings, run: RunFolder) -> str:

@@ -115,8 +115,13 @@ def evaluate(
     temperature and choice of settings gets a report of its own, which has the SHA-256 of the
     model's weights and the versions of packages.
 
-    - `trca evaluate outputs/quickstart` plays the best checkpoint on the run's held-out panel
-    - `trca evaluate outputs/quickstart@last --split valid_unseen --seeds 3`
+    RUN is the run's last checkpoint. RUN@best is the one with the highest success in the
+    evaluations during training; the tasks that chose it are left out, since its success on them is
+    too high. Random streams differ from those of training and its evaluations. The report says how
+    the checkpoint was chosen.
+
+    - `trca evaluate outputs/quickstart` plays the last checkpoint on the run's held-out split
+    - `trca evaluate outputs/quickstart@best --split valid_seen --seeds 3`
     - `trca evaluate outputs/quickstart --panel embedded-alfworld-132` plays a canonical panel
     - `trca evaluate outputs/quickstart --temperature 0 --transcripts` keeps what was said and done
     - `trca evaluate my-policy --config outputs/quickstart/config.yaml` evaluates an exported folder
@@ -157,7 +162,11 @@ def evaluate(
         if chosen:
             subject = subject.on(chosen, given)
         panel = whole_panel(subject.settings, subject.settings.evaluation_split)
-        panel = chosen.draw(panel) if chosen else panel.head(tasks)
+        if chosen:
+            panel = chosen.draw(panel)
+        else:
+            selection = subject.selection
+            panel = (selection.others(panel) if selection else panel).head(tasks)
         folder = output or subject.folder
         folder.mkdir(parents=True, exist_ok=True)
     if temperature is None:
@@ -168,9 +177,14 @@ def evaluate(
         f" {temperature:g}",
         markup=False,
     )
+    about: dict[str, Any] = {"policy": subject.name, "seeds": seeds, "temperature": temperature}
+    record: dict[str, Any] = {"settings": subject.settings.flat(), "versions": versions()}
+    if subject.selection:
+        about["checkpoint"] = subject.selection.words_for(panel)
+        record["selection"] = subject.selection.record(panel)
+        console.print(f"Checkpoint: {about['checkpoint']}", markup=False)
     log = subject.folder / "logs" / "evaluate.log"
     changed = {k: v for k, v in given.items() if k not in _NAMED}
-    about: dict[str, Any] = {"policy": subject.name, "seeds": seeds, "temperature": temperature}
     if panel_name:
         about["panel_name"] = panel_name
     label, most_trials = subject.label, trials or 3
@@ -179,7 +193,6 @@ def evaluate(
         label += f"_{Path(about['agent']).name.replace(':', '-')}"
         if prompting.reflection:
             about["trials"], label = most_trials, f"{label}-{most_trials}"
-    record: dict[str, Any] = {"settings": subject.settings.flat(), "versions": versions()}
     identity = _identity(subject, folder, changed)
     path = folder / report_name(label, panel, seeds, temperature, identity)
     try:
@@ -238,7 +251,7 @@ def _identity(subject: Policy, folder: Path, changed: Mapping[str, Any]) -> Mapp
     In a run's own folder that is changed settings. Elsewhere it is the policy and its settings: a
     label is the last part of a name.
     """
-    if subject.of_run:
+    if subject.selection:
         own = folder.resolve() in Path(subject.model).resolve().parents
         return changed if own else {**changed, "policy": subject.name}
     kept = {k: v for k, v in subject.settings.flat().items() if k not in _NAMED}

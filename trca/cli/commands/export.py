@@ -12,7 +12,7 @@ from trca.cli.console import console, refusing, use_one_thread
 
 def export(
     run: Annotated[
-        str, typer.Argument(metavar="RUN[@best|@last]", help="A run folder. [default: @best]")
+        str, typer.Argument(metavar="RUN[@best|@last]", help="A run folder. [default: @last]")
     ],
     to: Annotated[
         Path, typer.Option("--to", file_okay=False, help="Folder to write; new or empty.")
@@ -20,15 +20,17 @@ def export(
 ) -> None:
     """Export a run's policy to a folder that `from_pretrained` opens, tokenizer included.
 
-    Its `README.md` says which environment, prompt template and tags the policy needs.
+    Its `README.md` says how the checkpoint was chosen, and which environment, prompt template and
+    tags the policy needs.
 
     - `trca export outputs/quickstart --to my-policy`
-    - `trca export outputs/quickstart@last --to my-policy`
+    - `trca export outputs/quickstart@best --to my-policy`
     - `trca evaluate my-policy --config outputs/quickstart/config.yaml` then scores as the run does
     """
     use_one_thread()
     from trca.cli.card import card
     from trca.cli.checkpoints import export_checkpoint, find_checkpoint
+    from trca.cli.selection import Selection
     from trca.tune_configs.files import ConfigError
     from trca.tune_configs.settings import RunSettings
 
@@ -36,9 +38,9 @@ def export(
         if to.exists() and any(to.iterdir()):
             raise ConfigError(f"{to} is not empty: name a new folder")
         folder, which = find_checkpoint(run)
-        checkpoint = folder.checkpoint(which).name
+        selection = Selection.of(folder, which)
         export_checkpoint(folder, which, to)
         settings = RunSettings.resolve(folder.read_config(), "config.yaml", need_data=False)
-        (to / "README.md").write_text(card(folder, checkpoint, settings, to), encoding="utf-8")
+        (to / "README.md").write_text(card(folder, selection, settings, to), encoding="utf-8")
     console.print(f"{to}: AutoModelForCausalLM.from_pretrained({str(to)!r}) opens it", markup=False)
     console.print(f"{to / 'README.md'} says which prompt and tags it needs", markup=False)

@@ -239,7 +239,10 @@ def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
     address, config = run.address, quoted(run.path / "config.yaml")
     other = "GiGPO" if settings.run.algorithm == "GRPO" else "GRPO"
     commands = [
-        (f"trca evaluate {quoted(f'{address}@best')} --seeds 3", "the held-out panel, 3 times"),
+        (
+            f"trca evaluate {quoted(f'{address}@last')} --seeds 3",
+            "the last checkpoint on the held-out split, 3 times, from fresh random streams",
+        ),
         (
             f"trca train {config} --algorithm {other} --name {other.lower()}",
             "another algorithm on the same tasks",
