@@ -1,4 +1,4 @@
-"""How the best checkpoint is chosen, and what a report of it says and leaves out."""
+"""How the best checkpoint is chosen, and which tasks a report of it leaves out."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_the_best_checkpoint_plays_tasks_that_did_not_choose_it(tmp_path):
     assert others == Panel("Rooms", "valid", ("t8", "t9"))
     assert chosen.words_for(others) == f"{words}; 0 of the 2 tasks of this report chose it"
     assert chosen.words_for(whole) == (
-        f"{words}; 4 of the 6 tasks of this report chose it; success on them is too high"
+        f"{words}; 4 of the 6 tasks of this report chose it; success on them is likely too high"
     )
     assert chosen.record(whole) == {
         "which": "best",
@@ -110,7 +110,7 @@ def test_the_only_candidate_was_chosen_by_no_task(tmp_path):
     chosen = Selection.of(recorded(tmp_path, [(0.5, None), (0.2, 0.25)]), "best")
     assert chosen.others(HELD_OUT) == HELD_OUT
     assert chosen.words_for(HELD_OUT) == (
-        "best, iteration 2: the only one with evaluation/success_rate (25.0%), on panel"
+        "best, iteration 2: the only iteration with evaluation/success_rate (25.0%), on panel"
         f" {HELD_OUT.hash} (valid, 4 tasks)"
     )
 

@@ -72,11 +72,11 @@ Every setting of the run:
 
 
 def _caution(run: RunFolder, selection: Selection) -> str:
-    """What a reader must know before reporting a checkpoint that was chosen; blank for others."""
+    """The bias of a checkpoint that several candidates were compared for, else blank."""
     if selection.candidates < 2:
         return ""
     return f"""
-The highest of {selection.candidates} numbers is too high: on the tasks that chose it, this
-checkpoint looks better than it is. A report plays other tasks, named by `--split`, as
-`trca evaluate {quoted(f"{run.address}@best")} --split SPLIT` does.
+The highest of {selection.candidates} numbers is likely too high: on the tasks that chose it, this
+checkpoint looks better than it is. For a report name other tasks by `--split`, or leave these out:
+`trca evaluate {quoted(f"{run.address}@best")} --split SPLIT`.
 """

@@ -1,9 +1,9 @@
 """How a checkpoint of a run was chosen, for the reports about it.
 
 ``last`` is the checkpoint of the last iteration: no metric chooses it. ``best`` has the highest
-success of the evaluations during training. The highest of several noisy numbers is too high: of
-five checkpoints that all solve 45% of tasks, the best one shows 52% on average on 64 tasks. So a
-report of ``best`` plays other tasks than those that chose it, or counts those it shares with them.
+success of the evaluations during training. The highest of several noisy numbers is likely too
+high: of five checkpoints that all solve 45% of tasks, the best shows 52% on average on 64 tasks. So
+a report of ``best`` plays tasks that did not choose it, or counts those that did.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Selection:
         """Reads how a checkpoint was chosen from the metrics and panels of its run.
 
         Raises:
-            ConfigError: When the run has no checkpoint, or lacks the files that say it.
+            ConfigError: When the run has no checkpoint, or its files lack the choice.
         """
         iteration = run.checkpoint_iteration(which)
         if which == "last":
@@ -68,7 +68,7 @@ class Selection:
         return cls(which, iteration, metric, values[iteration], len(values), panel)
 
     def overlap(self, panel: Panel) -> list[str]:
-        """The tasks of a panel that chose the checkpoint; none where it was the only candidate."""
+        """The tasks of a panel that chose the checkpoint; no task if there was one candidate."""
         there, here = self.panel, (panel.environment, panel.split)
         if there is None or self.candidates < 2 or (there["environment"], there["split"]) != here:
             return []
@@ -86,7 +86,7 @@ class Selection:
         if not left:
             raise ConfigError(
                 f"all {len(chose)} tasks of {panel.split} chose the {self.which} checkpoint, whose"
-                " success on them is too high: name another --split, or report RUN@last"
+                " success on them is likely too high: name another --split, or report RUN@last"
             )
         return type(panel)(panel.environment, panel.split, left)
 
@@ -98,15 +98,15 @@ class Selection:
         value = f"{self.metric} ({self.value:.1%})"
         tasks = f"panel {self.panel['hash']} ({self.panel['split']}, {self.panel['tasks']} tasks)"
         if self.candidates < 2:
-            return f"{what}: the only one with {value}, on {tasks}"
+            return f"{what}: the only iteration with {value}, on {tasks}"
         return f"{what}: the highest {value} of {self.candidates} iterations, on {tasks}"
 
     def words_for(self, panel: Panel) -> str:
-        """The choice in words, with what it means for a report of a panel."""
+        """The choice in words, with the number of tasks of a panel that made it."""
         if self.candidates < 2:
             return self.words()
         shared, count = len(self.overlap(panel)), len(panel.task_ids)
-        caution = "; success on them is too high" if shared else ""
+        caution = "; success on them is likely too high" if shared else ""
         return f"{self.words()}; {shared} of the {count} tasks of this report chose it{caution}"
 
     def record(self, panel: Panel) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def selection_metric(rows: Rows) -> str:
 
 
 def is_best(rows: Rows) -> bool:
-    """Whether the last row is the best so far; of equal rows the newest is."""
+    """Whether the last row is the best so far; the newest of equal rows is the best."""
     metric = selection_metric(rows)
     values = [row[metric] for row in rows if metric in row]
     return metric in rows[-1] and bool(rows[-1][metric] >= max(values))

@@ -115,10 +115,10 @@ def evaluate(
     temperature and choice of settings gets a report of its own, which has the SHA-256 of the
     model's weights and the versions of packages.
 
-    RUN is the run's last checkpoint. RUN@best is the one with the highest success in the
-    evaluations during training; the tasks that chose it are left out, since its success on them is
-    too high. Random streams differ from those of training and its evaluations. The report says how
-    the checkpoint was chosen.
+    RUN is the run's last checkpoint. RUN@best has the highest success of the evaluations during
+    training; its report leaves out the tasks of these evaluations, since success on them is likely
+    too high. No rollout of training or its evaluations is repeated. The report names the metric and
+    the panel that chose the checkpoint.
 
     - `trca evaluate outputs/quickstart` plays the last checkpoint on the run's held-out split
     - `trca evaluate outputs/quickstart@best --split valid_seen --seeds 3`
