@@ -241,7 +241,7 @@ def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
     commands = [
         (
             f"trca evaluate {quoted(f'{address}@last')} --seeds 3",
-            "the last checkpoint on the held-out split, 3 times, from fresh random streams",
+            "the last checkpoint on held-out tasks, 3 times, fresh random streams",
         ),
         (
             f"trca train {config} --algorithm {other} --name {other.lower()}",
