@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from filelock import FileLock
 
-from trca.cli.console import noise_to, tracing_to
+from trca.cli.console import console, noise_to, tracing_to
 from trca.cli.run_folder import DEFAULT_ROOT, RunFolder, run_name
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, assign, read
@@ -92,12 +92,24 @@ def export_checkpoint(run: RunFolder, which: Which, to: Path) -> None:
 
     Raises:
         ConfigError: When the run has no checkpoint yet.
+        ValueError: When an adapter was trained on another model than lies there now.
     """
     log = run.path / "logs" / "export.log"
     with noise_to(log), tracing_to(log):
         from trca.algorithms import export
 
         export(run.checkpoint(which), to)
+    if run.read_config().get("lora_rank"):
+        warn_of_unknown_start(run, which)
+
+
+def warn_of_unknown_start(run: RunFolder, which: Which) -> None:
+    """Prints a warning where a checkpoint does not name the weights that its run started from."""
+    from trca.algorithms.start_weights import read_start_weights, unknown_start
+
+    checkpoint = run.checkpoint(which)
+    if not read_start_weights(checkpoint):
+        console.print(f"warning: {unknown_start(checkpoint)}", markup=False, style="yellow")
 
 
 def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
