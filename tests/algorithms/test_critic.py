@@ -12,6 +12,7 @@ from tests.algorithms.test_text_learner import random_rollouts
 from trca.algorithms import GRPOConfig, TurnPPO, TurnPPOConfig, export
 from trca.algorithms.critic import VALUES, explained_variance, value_loss
 from trca.algorithms.records import StepBatch, assign_advantages, from_json, to_json
+from trca.algorithms.replay import add_replayed
 from trca.algorithms.rows import TokenColumns, make_rows
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.envs.text_space import AnyText
@@ -138,6 +139,32 @@ def test_the_gradient_is_that_of_a_plain_loop_whatever_the_cut(build, kind):
             if name.startswith(("critic.", "value_head.")):
                 expected = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
                 torch.testing.assert_close(noted[name], expected, atol=1e-5, rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [1, 99])
+def test_replayed_rows_leave_the_weight_of_a_step_in_the_critics_loss(build, kind, size):
+    """A head of zeros and targets of 1: d loss / d bias is the mean of V - 1, which is -1.
+
+    11 fresh rows and 11 replayed rows, in one update or one row an update. The update of a replayed
+    row teaches the critic nothing, and that of a fresh row -2: the mean of 22 updates is -1.
+    """
+    learner = build(critic=kind, value_clip=None, **STILL | {"minibatch_size": size})
+    head = module_of(learner).value_head
+    with torch.no_grad():
+        head.weight.zero_()
+    biases, optimizer = [], learner.get_optimizer(DEFAULT_MODULE_ID)
+    optimizer.register_step_pre_hook(
+        lambda *_: biases.append(0.0 if head.bias.grad is None else float(head.bias.grad))
+    )
+    _, rows = rows_with(at_first_tokens(np.ones))
+    again = random_rollouts(load_toy(), 250)
+    joined = add_replayed(rows, again, 0.5, np.array([0, 1, 2], np.int8), learner.config)
+    assert (len(rows), len(joined)) == (11, 22)
+    (alone,) = joined.shards(1)
+    learner.update(training_data=TrainingData(batch=alone), shuffle_key=(1,))
+    expected = [-2.0] * 11 + [0.0] * 11 if size == 1 else [-1.0]
+    assert sorted(biases) == pytest.approx(expected)
 
 
 def test_checkpointed_layers_compute_again_with_the_adapter_of_the_critic(build):
