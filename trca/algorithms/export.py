@@ -38,7 +38,7 @@ def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
 
     Raises:
         ValueError: When the path holds no checkpoint of a text algorithm.
-        OtherStartError: When an adapter was trained on another model than lies there now.
+        OtherStartError: When the model below an adapter has changed since the run started.
     """
     from trca.policies.lora import has_lora, merge_lora
     from trca.policies.models import load_tokenizer
@@ -88,14 +88,14 @@ def _modules(source: TextAlgorithm | str | Path) -> dict[str, Any]:
 
 
 def _refuse_other_bases(start_weights: Mapping[str, StartWeights], source: object) -> None:
-    """Compares the models below adapters with those that the adapters were trained on.
+    """Compares the models below adapters with the models that the adapters were trained on.
 
     Args:
         start_weights: Start weights by policy.
         source: The checkpoint or the algorithm, for the message.
 
     Raises:
-        OtherStartError: When one has other weights now.
+        OtherStartError: When the weights of a model have changed.
     """
     then = "restore the checkpoint into an algorithm with model: FOLDER, and export the algorithm"
     for policy, trained_on in start_weights.items():

@@ -1,6 +1,6 @@
-"""The weights that a run starts from: their hash in a checkpoint, and the refusal of others.
+"""Start weights: their hash in a checkpoint, and the refusal of a changed start model.
 
-A checkpoint holds what is trained. What is frozen is read from the start model once more: the
+A checkpoint holds the trained weights. Frozen weights come from the start model again: the
 reference of the KL term, or the model below a LoRA adapter. So a checkpoint names the start model
 of each policy by the hash of its weight files, in ``learner_group/learner/metadata.json``::
 
@@ -11,8 +11,8 @@ of each policy by the hash of its weight files, in ``learner_group/learner/metad
       }
     }
 
-The hash decides, not the name: a folder may move. Full fine-tuning without a KL term keeps nothing
-frozen, and any start model does.
+The hash decides, not the name: a folder may move. Full fine-tuning without a KL term has no frozen
+weights, and accepts any start model.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FROZEN: Final = {
 
 
 class OtherStartError(ValueError):
-    """The start model has other weights than the one that a checkpoint names."""
+    """The weights of the start model are not the weights that a checkpoint names."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class StartWeights:
 
     Attributes:
         model: Folder or Hugging Face name.
-        sha256: Hash of the weight files; blank where there is none that is known.
+        sha256: Hash of the weight files; blank without a known weight file.
         revision: The hub's commit of a Hugging Face name; blank for a folder.
-        frozen: What of the start model training reads and does not change: the ``reference``, the
-            ``base`` of an adapter, or nothing.
+        frozen: The frozen use of the weights: ``reference`` of the KL term, ``base`` of an adapter,
+            or blank for none.
     """
 
     model: str
@@ -61,7 +61,7 @@ class StartWeights:
 
     @classmethod
     def of(cls, model: str, frozen: Frozen) -> StartWeights:
-        """Hashes the weights of a model; `weights_hash` says what that costs."""
+        """Hashes the weights of a model; for the cost see `weights_hash`."""
         folder = weights_folder(model)
         revision = folder.name if folder.parent.name == "snapshots" else ""
         return cls(model, weights_hash(model), revision, frozen)
@@ -73,10 +73,10 @@ class StartWeights:
             saved: The start weights in the checkpoint.
             policy: The policy's id.
             place: The checkpoint, for the message.
-            then: What to do with another folder that has the saved weights, for the message.
+            then: How to use another folder with the saved weights, for the message.
 
         Raises:
-            OtherStartError: When this policy keeps weights frozen, and others than the saved ones.
+            OtherStartError: When this policy has frozen weights that differ from the saved weights.
         """
         if not self.frozen or self.sha256 == saved.sha256:
             return
@@ -106,7 +106,7 @@ def read_start_weights(
         filesystem: Arrow's file system that holds the path.
 
     Returns:
-        Empty for a checkpoint of an older version, and for a model without a known weight file.
+        Empty for a checkpoint of an older version and for a model without a known weight file.
     """
     place = str(checkpoint)
     if filesystem is None:
@@ -126,8 +126,8 @@ def read_start_weights(
 
 
 def unknown_start(checkpoint: object) -> str:
-    """The warning of a checkpoint that does not name its start weights."""
+    """The warning for a checkpoint that does not name its start weights."""
     return (
-        f"{checkpoint} does not name the weights that its run started from, as of older versions:"
-        " nothing can tell whether the model has changed since"
+        f"{checkpoint} does not name the weights that its run started from (an older version wrote"
+        " the checkpoint): a change of the start model since then goes unnoticed"
     )

@@ -210,8 +210,8 @@ class TextAlgorithm(Algorithm):
         """Restores a checkpoint, or a component that lies in one.
 
         Raises:
-            OtherStartError: When a policy keeps weights of its start model frozen, and the
-                checkpoint names others.
+            OtherStartError: When a policy has frozen weights that differ from the start weights
+                in the checkpoint.
         """
         self._refuse_other_start(path, kwargs.get("component"), kwargs.get("filesystem"))
         super().restore_from_path(path, *args, **kwargs)

@@ -319,7 +319,7 @@ class TextLearner(TorchLearner):
         """Goes on from a `snapshot` of a learner with the same share.
 
         Raises:
-            OtherStartError: When the start model has changed since, and the run reads it.
+            OtherStartError: When the frozen weights have changed since the snapshot.
         """
         then = "set model: FOLDER in the config, and resume the run from its last checkpoint"
         for module_id, own in self._started_from.items():

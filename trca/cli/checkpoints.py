@@ -92,7 +92,7 @@ def export_checkpoint(run: RunFolder, which: Which, to: Path) -> None:
 
     Raises:
         ConfigError: When the run has no checkpoint yet.
-        ValueError: When an adapter was trained on another model than lies there now.
+        ValueError: When the model below an adapter has changed since the run started.
     """
     log = run.path / "logs" / "export.log"
     with noise_to(log), tracing_to(log):
@@ -104,7 +104,7 @@ def export_checkpoint(run: RunFolder, which: Which, to: Path) -> None:
 
 
 def warn_of_unknown_start(run: RunFolder, which: Which) -> None:
-    """Prints a warning where a checkpoint does not name the weights that its run started from."""
+    """Prints a warning for a checkpoint that does not name the start weights of its run."""
     from trca.algorithms.start_weights import read_start_weights, unknown_start
 
     checkpoint = run.checkpoint(which)

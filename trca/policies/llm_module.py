@@ -155,7 +155,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
 
     @property
     def frozen(self) -> Literal["", "reference", "base"]:
-        """What of the start model the module reads and never changes: see `StartWeights`."""
+        """The frozen use of the start weights; blank for none. See `StartWeights`."""
         if has_lora(self.model):
             return "base"
         return "reference" if hasattr(self, "reference") else ""
