@@ -227,6 +227,22 @@ def test_an_update_of_the_critic_alone_counts_and_one_of_nothing_does_not(build)
         assert learner.updates == updates
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gradients_of_policy_and_critic_are_clipped_apart(build, kind):
+    """Both are above the limit, so that each has the limit as its norm afterwards."""
+    learner = build(critic=kind, **STILL | {"grad_clip": 0.01})
+    _, rows = rows_with(at_first_tokens(lambda n: np.full(n, 100.0)))
+    advantages = np.linspace(-1, 1, len(rows)).astype(np.float32)
+    noted = gradients_of(learner, replace(rows, advantages=advantages))
+    of_critic = {name for name in noted if name.startswith(("critic.", "value_head."))}
+
+    def norm(names):
+        return float(torch.stack([noted[name].norm() for name in names]).norm())
+
+    assert norm(of_critic) == pytest.approx(0.01, rel=1e-3)
+    assert norm(noted.keys() - of_critic) == pytest.approx(0.01, rel=1e-3)
+
+
 def test_policy_and_critic_have_learning_rates_of_their_own(build):
     learner = build(**FAST | {"policy_lr": {DEFAULT_MODULE_ID: 3e-3}, "critic_lr": 5e-3})
     _, rows = rows_with(at_first_tokens(np.ones))
