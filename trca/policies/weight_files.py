@@ -36,10 +36,10 @@ def weights_folder(model: str) -> Path:
 def weights_hash(model: str) -> str:
     """SHA-256 over names and contents of a model's weight files; of a team, of all roles.
 
-    Reads each file once, up to four files side by side, at about 1.2 GiB/s a core with SHA
-    instructions: 12 s for one file of 7B parameters in bfloat16 (14 GiB), 3 s for four files, and
-    not faster than the disk where the files are not in memory. A process keeps the result until a
-    file changes in size or time.
+    Reads each file once, up to four files side by side. An idle core with SHA instructions hashes
+    1.2 GiB/s: 12 s for one file of 7B parameters in bfloat16 (14 GiB), less for several files on
+    several cores, more where the disk is slower. A process keeps the result until a file changes
+    in size or time.
 
     Args:
         model: See `weights_folder`.
