@@ -214,7 +214,7 @@ class TextAlgorithm(Algorithm):
                 in the checkpoint.
         """
         self._refuse_other_start(path, kwargs.get("component"), kwargs.get("filesystem"))
-        super().restore_from_path(path, *args, **kwargs)
+        super().restore_from_path(path, *args, **kwargs)  # type: ignore[no-untyped-call]
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restores the state."""

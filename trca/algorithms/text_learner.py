@@ -141,9 +141,10 @@ class TextLearner(TorchLearner):
         if self.distributed and not self._sharded:
             for parameter in self._params.values():
                 torch.distributed.broadcast(parameter.data, src=0)
+        modules: dict[str, Any] = dict(self.module.items())
         self._started_from = {
             module_id: StartWeights.of(module.model_config["model"], module.frozen)
-            for module_id, module in self.module.items()
+            for module_id, module in modules.items()
         }
 
     def configure_optimizers_for_module(
