@@ -12,6 +12,7 @@ from tests.algorithms.test_text_learner import random_rollouts
 from trca.algorithms import GRPOConfig, TurnPPO, TurnPPOConfig, export
 from trca.algorithms.critic import VALUES, explained_variance, value_loss
 from trca.algorithms.records import StepBatch, assign_advantages, from_json, to_json
+from trca.algorithms.replay import add_replayed
 from trca.algorithms.rows import TokenColumns, make_rows
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.envs.text_space import AnyText
@@ -140,6 +141,32 @@ def test_the_gradient_is_that_of_a_plain_loop_whatever_the_cut(build, kind):
                 torch.testing.assert_close(noted[name], expected, atol=1e-5, rtol=1e-3)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [1, 99])
+def test_replayed_rows_leave_the_weight_of_a_step_in_the_critics_loss(build, kind, size):
+    """A head of zeros and targets of 1: d loss / d bias is the mean of V - 1, which is -1.
+
+    11 fresh rows and 11 replayed rows, in one update or one row an update. The update of a replayed
+    row teaches the critic nothing, and that of a fresh row -2: the mean of 22 updates is -1.
+    """
+    learner = build(critic=kind, value_clip=None, **STILL | {"minibatch_size": size})
+    head = module_of(learner).value_head
+    with torch.no_grad():
+        head.weight.zero_()
+    biases, optimizer = [], learner.get_optimizer(DEFAULT_MODULE_ID)
+    optimizer.register_step_pre_hook(
+        lambda *_: biases.append(0.0 if head.bias.grad is None else float(head.bias.grad))
+    )
+    _, rows = rows_with(at_first_tokens(np.ones))
+    again = random_rollouts(load_toy(), 250)
+    joined = add_replayed(rows, again, 0.5, np.array([0, 1, 2], np.int8), learner.config)
+    assert (len(rows), len(joined)) == (11, 22)
+    (alone,) = joined.shards(1)
+    learner.update(training_data=TrainingData(batch=alone), shuffle_key=(1,))
+    expected = [-2.0] * 11 + [0.0] * 11 if size == 1 else [-1.0]
+    assert sorted(biases) == pytest.approx(expected)
+
+
 def test_checkpointed_layers_compute_again_with_the_adapter_of_the_critic(build):
     pytest.importorskip("peft")
     gradients = []
@@ -198,6 +225,22 @@ def test_an_update_of_the_critic_alone_counts_and_one_of_nothing_does_not(build)
         idle = replace(rows, action=np.zeros_like(rows.action))
         learner.update(training_data=TrainingData(batch=idle), shuffle_key=(1,))
         assert learner.updates == updates
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gradients_of_policy_and_critic_are_clipped_apart(build, kind):
+    """Both are above the limit, so that each has the limit as its norm afterwards."""
+    learner = build(critic=kind, **STILL | {"grad_clip": 0.01})
+    _, rows = rows_with(at_first_tokens(lambda n: np.full(n, 100.0)))
+    advantages = np.linspace(-1, 1, len(rows)).astype(np.float32)
+    noted = gradients_of(learner, replace(rows, advantages=advantages))
+    of_critic = {name for name in noted if name.startswith(("critic.", "value_head."))}
+
+    def norm(names):
+        return float(torch.stack([noted[name].norm() for name in names]).norm())
+
+    assert norm(of_critic) == pytest.approx(0.01, rel=1e-3)
+    assert norm(noted.keys() - of_critic) == pytest.approx(0.01, rel=1e-3)
 
 
 def test_policy_and_critic_have_learning_rates_of_their_own(build):

@@ -26,7 +26,7 @@ from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.prompts import Prompter
 from trca.rubric import RubricLibrary
-from trca.rubric.rewards import Budgets, trca_reward
+from trca.rubric.rewards import Budgets
 
 SAMPLING = SamplingParams(1.0, 96)
 GROUPS = [GroupRequest(k, f"train-{k}", "train", 4, ("training", 7, 0), 0.5) for k in range(3)]
@@ -422,7 +422,7 @@ def test_rubric_rewards_of_the_environment_are_those_of_credit(model):
 
     env = runner.loop.pool.take("train").env
     env.reset(seed=0)
-    rubric = env.step("go to countertop 1")[-1]["rubric"]
-    mixed = trca_reward(rubric["foundational"], rubric["breakthrough"], lambda_)
-    assert rubric["reward"] == pytest.approx(mixed)
+    rubric = env.step("dance")[-1]["rubric"]
+    assert rubric["foundational"] < rubric["breakthrough"] == 0.0  # else any lambda does
+    assert rubric["reward"] == pytest.approx((1 - lambda_) * rubric["foundational"])
     runner.stop()

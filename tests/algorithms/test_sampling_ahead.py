@@ -10,7 +10,7 @@ from tests.algorithms.test_training import wait_until_alive
 from tests.toy import Rooms
 from trca.envs import make
 
-ITERATIONS = 8
+ITERATIONS = 16
 
 
 class GatedRooms(Rooms):
@@ -55,10 +55,15 @@ def ahead(cluster, make_config, tmp_path_factory):
     algorithm.stop()
 
 
+def tasks_of(algorithm):
+    """The tasks of each iteration."""
+    return [algorithm.panel("train").batch(k, 2, 7) for k in range(ITERATIONS)]
+
+
 def test_steps_are_as_old_as_allowed_however_long_a_runner_takes(ahead):
     """One runner plays on while the other starts, and then starts a later group for two updates."""
     algorithm, gates, _ = ahead
-    tasks = [algorithm.panel("train").batch(k, 2, 7) for k in range(ITERATIONS)]
+    tasks = tasks_of(algorithm)
 
     def gate(iteration, group):
         return gates / f"{iteration}-{tasks[iteration][group]}-waits"
@@ -97,6 +102,24 @@ def test_a_restored_algorithm_samples_with_the_restored_weights_from_there_on(ah
         result = algorithm.train()
         assert result["missing_rollouts"] == 0
         assert result["staleness_max"] == 0
+
+
+def test_an_idle_runner_starts_no_group_that_would_be_too_old(ahead, tmp_path):
+    """One runner plays all groups that may start, until the other one, late and idle, could too.
+
+    The late runner ends the first iteration. A third iteration ahead would start there and then,
+    with weights that are three updates old when it is trained on.
+    """
+    algorithm, gates, _ = ahead
+    algorithm.restore_from_path(algorithm.save_to_path(tmp_path / "checkpoint"))  # nothing is ahead
+    algorithm.env_runner_group.foreach_env_runner(lambda runner: None)  # after what is under way
+    first, tasks = algorithm.training_steps, tasks_of(algorithm)
+    gate = gates / f"{first}-{tasks[first][1]}-waits"
+    os.mkfifo(gate)
+    (gates / f"{first + 2}-{tasks[first + 2][1]}-opens").write_text(str(gate))
+    ages = [algorithm.train()["staleness_max"] for _ in range(4)]
+    assert not list(gates.iterdir())
+    assert ages == [0, 1, 2, 2]
 
 
 @pytest.mark.slow

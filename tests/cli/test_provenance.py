@@ -1,33 +1,12 @@
-"""What a report says of the weights, and what tells it from others."""
+"""What tells a report from others."""
 
 from pathlib import Path
 
 from trca.cli.checkpoints import Policy
 from trca.cli.commands.evaluate import _identity
-from trca.cli.provenance import weights_hash
 from trca.cli.selection import Selection
 from trca.tune_configs.files import read
 from trca.tune_configs.settings import RunSettings
-
-
-def written(folder: Path, **files: str) -> str:
-    for name, text in files.items():
-        path = folder / name / "model.safetensors"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return str(folder)
-
-
-def test_weights_are_hashed_and_those_of_all_roles(tmp_path: Path) -> None:
-    one = weights_hash(written(tmp_path / "one", model="a"))
-    assert len(one) == 64
-    assert one == weights_hash(written(tmp_path / "same", model="a"))
-    assert one != weights_hash(written(tmp_path / "other", model="b"))
-    team = weights_hash(written(tmp_path / "team", planner="a", executor="b"))
-    swapped = weights_hash(written(tmp_path / "swapped", planner="b", executor="a"))
-    assert len({one, team, swapped}) == 3
-    (tmp_path / "none").mkdir()
-    assert weights_hash(str(tmp_path / "none")) == ""
 
 
 def test_reports_of_two_runs_in_one_folder_have_names_of_their_own(tmp_path: Path) -> None:

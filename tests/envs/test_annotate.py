@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trca.envs.alfworld.adapter import ALFWorldAdapter
+from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.env import ALFWorldEnv
 from trca.envs.annotate import RubricAnnotation, load_judge
 from trca.envs.registration import check_library
@@ -61,6 +62,21 @@ def test_rewards_in_info_equal_the_vectorised_functions(episodes):
     np.testing.assert_allclose([s["breakthrough"] for s in steps], r_b, atol=1e-12)
     np.testing.assert_allclose([s["reward"] for s in steps], trca_reward(r_f, r_b, 0.7), atol=1e-12)
     assert r_f.min() < 0 < r_b.max()
+
+
+def test_judgments_are_those_of_the_transition_under_the_binding_of_its_task(episodes):
+    """By another judge, from the facts of the step, and the binding that the instruction has."""
+    judge, changes, bindings = load_judge("alfworld", ALFWorldAdapter), 0, set()
+    for infos in episodes:
+        binding = bind(infos[0]["task"])
+        bindings.add(binding)
+        for before, info in zip([None, *infos[1:]], infos[1:], strict=False):
+            expected = judge.judge(binding, info["facts"])
+            np.testing.assert_array_equal(info["rubric"]["judgments"], expected)
+            if before is not None:
+                changes += any(expected != before["rubric"]["judgments"])
+    assert changes > 20
+    assert len(bindings) > 2
 
 
 def test_fired_names_the_operators_whose_judgment_is_one(episodes):

@@ -9,8 +9,9 @@ the value of the state of turn t, stands at the last prompt token, before the fi
 
     explained variance = 1 - Var(target - V_old) / Var(target)
 
-V_old are the values when the rollouts were credited. The mean is over the steps of the whole batch,
+V_old are the values when the rollouts were credited. The mean is over the iteration's own steps,
 each the mean over its places that have a target, whatever the cut into mini-batches and learners.
+Replayed steps have no target and no part in the mean.
 """
 
 from __future__ import annotations

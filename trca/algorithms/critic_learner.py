@@ -73,7 +73,7 @@ class ActorCriticLearner(TextLearner):
                 continue
             row = np.repeat(np.arange(len(micro)), micro.response_lengths)
             each = np.stack([np.bincount(row, k, len(micro)) for k in known.T], axis=1)
-            share = factor / rows.total / np.maximum(each, 1.0)[row]
+            share = factor / rows.fresh_total / np.maximum(each, 1.0)[row]
             at = known[taught]
 
             def column(of: NDArray[Any], taught: Any = taught, at: Any = at) -> Tensor:

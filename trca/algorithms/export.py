@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,12 @@ from ray.rllib.core import (
 )
 from ray.rllib.core.rl_module.rl_module import RLModule
 
+from trca.algorithms.start_weights import StartWeights, read_start_weights, unknown_start
 from trca.algorithms.text_algorithm import TextAlgorithm
 from trca.algorithms.text_learner import SHARDS, TextLearner
 from trca.algorithms.training_state import read_weights
+
+logger = logging.getLogger(__name__)
 
 
 def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
@@ -33,6 +38,7 @@ def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
 
     Raises:
         ValueError: When the path holds no checkpoint of a text algorithm.
+        OtherStartError: When the model below an adapter has changed since the run started.
     """
     from trca.policies.lora import has_lora, merge_lora
     from trca.policies.models import load_tokenizer
@@ -41,6 +47,8 @@ def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
     modules = _modules(source)
     for name, module in modules.items():
         if has_lora(module.model):
+            if not isinstance(source, TextAlgorithm) and name not in read_start_weights(source):
+                logger.warning(unknown_start(source))
             merge_lora(module.model)
         own = folder if len(modules) == 1 else folder / name
         module.model.save_pretrained(own)
@@ -59,12 +67,15 @@ def _modules(source: TextAlgorithm | str | Path) -> dict[str, Any]:
         ValueError: When the path holds no checkpoint of a text algorithm.
     """
     if isinstance(source, TextAlgorithm):
+        (first, *_) = source.learner_group.ask("start_weights")
+        _refuse_other_bases(first, source)
         weights = source.learner_group.get_weights()
         modules: dict[str, Any] = {}
         for name in source.config.module_ids:
             modules[name] = source.config.get_rl_module_spec(inference_only=True).build()
             modules[name].set_state(weights[name])
         return modules
+    _refuse_other_bases(read_start_weights(source), source)
     learner = Path(source, COMPONENT_LEARNER_GROUP, COMPONENT_LEARNER)
     path = learner / COMPONENT_RL_MODULE
     if (learner / SHARDS).is_dir():
@@ -74,6 +85,23 @@ def _modules(source: TextAlgorithm | str | Path) -> dict[str, Any]:
         missing = (path / DEFAULT_MODULE_ID).relative_to(source)
         raise ValueError(f"{source} is no checkpoint: it has no {missing}")
     return {each.name: RLModule.from_checkpoint(each.absolute()) for each in found}
+
+
+def _refuse_other_bases(start_weights: Mapping[str, StartWeights], source: object) -> None:
+    """Compares the models below adapters with the models that the adapters were trained on.
+
+    Args:
+        start_weights: Start weights by policy.
+        source: The checkpoint or the algorithm, for the message.
+
+    Raises:
+        OtherStartError: When the weights of a model have changed.
+    """
+    then = "restore the checkpoint into an algorithm with model: FOLDER, and export the algorithm"
+    for policy, trained_on in start_weights.items():
+        if trained_on.frozen == "base":
+            now = StartWeights.of(trained_on.model, "base")
+            now.refuse_other(trained_on, policy, source, then)
 
 
 def _from_shards(learner: Path) -> dict[str, Any]:

@@ -161,7 +161,8 @@ def add_replayed(
         replayed, batch, settings.aggregation, settings.train_malformed, settings.constant_steps
     )
     marked = np.ones(len(more), dtype=bool)
-    return join_rows(rows, replace(more, weights=weight * more.weights, replayed=marked))
+    more = replace(more, weights=weight * more.weights, replayed=marked, replayed_total=len(more))
+    return join_rows(rows, more)
 
 
 def _copies(rollouts: Sequence[Rollout]) -> list[Rollout]:

@@ -42,6 +42,7 @@ class Rows:
         old_values: float32 (sum of R, H), what the critic said of the text before each response
             token when the rollouts were credited; None without a critic.
         value_targets: float32 (sum of R, H), what it is to say; nan where it learns nothing.
+        replayed_total: Replayed rows in the whole batch, over all learners.
     """
 
     number: NDArray[np.int64]
@@ -58,9 +59,15 @@ class Rows:
     token_advantages: NDArray[np.float32] | None = None
     old_values: NDArray[np.float32] | None = None
     value_targets: NDArray[np.float32] | None = None
+    replayed_total: int = 0
 
     def __len__(self) -> int:
         return len(self.number)
+
+    @property
+    def fresh_total(self) -> int:
+        """Rows of this iteration in the whole batch, over all learners."""
+        return self.total - self.replayed_total
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -95,6 +102,7 @@ class Rows:
             token_advantages=_some(self.token_advantages, responses),
             old_values=_some(self.old_values, responses),
             value_targets=_some(self.value_targets, responses),
+            replayed_total=self.replayed_total,
         )
 
     def shards(self, count: int) -> list[Rows]:
@@ -254,7 +262,8 @@ def join_rows(one: Rows, other: Rows) -> Rows:
         one: The first.
         other: What comes after it.
     """
-    names = [f.name for f in fields(Rows) if f.name not in ("number", "total", *_OPTIONAL)]
+    apart = ("number", "total", "replayed_total", *_OPTIONAL)
+    names = [f.name for f in fields(Rows) if f.name not in apart]
     columns = {n: np.concatenate([getattr(one, n), getattr(other, n)]) for n in names}
     replayed = [
         np.zeros(len(rows), dtype=bool) if rows.replayed is None else rows.replayed
@@ -275,8 +284,13 @@ def join_rows(one: Rows, other: Rows) -> Rows:
                 ]
             )
     number = np.concatenate([one.number, one.total + other.number])
-    total = one.total + other.total
-    return Rows(number=number, total=total, replayed=np.concatenate(replayed), **columns)
+    return Rows(
+        number=number,
+        total=one.total + other.total,
+        replayed_total=one.replayed_total + other.replayed_total,
+        replayed=np.concatenate(replayed),
+        **columns,
+    )
 
 
 def join_roles(parts: Sequence[Rows]) -> Rows:

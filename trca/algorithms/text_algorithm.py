@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core import COMPONENT_LEARNER_GROUP
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import (
     ENV_RUNNER_RESULTS,
@@ -40,6 +41,7 @@ from trca.algorithms.rollout import Failure, GroupRequest, Incident, RolloutBatc
 from trca.algorithms.rows import Rows, TokenColumns, join_roles, make_rows
 from trca.algorithms.sampling import sample_groups, wait_for_one
 from trca.algorithms.sampling_ahead import SamplingAhead
+from trca.algorithms.start_weights import read_start_weights, unknown_start
 from trca.algorithms.text_config import ALGORITHM_OF, TextAlgorithmConfig
 from trca.algorithms.text_learner import UPDATE_METRICS
 from trca.common.memory import own_memory_mb
@@ -204,6 +206,16 @@ class TextAlgorithm(Algorithm):
             saved: str = super().save_to_path(path, **kwargs)
         return saved
 
+    def restore_from_path(self, path: Any, *args: Any, **kwargs: Any) -> None:
+        """Restores a checkpoint, or a component that lies in one.
+
+        Raises:
+            OtherStartError: When a policy has frozen weights that differ from the start weights
+                in the checkpoint.
+        """
+        self._refuse_other_start(path, kwargs.get("component"), kwargs.get("filesystem"))
+        super().restore_from_path(path, *args, **kwargs)  # type: ignore[no-untyped-call]
+
     def set_state(self, state: dict[str, Any]) -> None:
         """Restores the state."""
         super().set_state(state)
@@ -216,6 +228,26 @@ class TextAlgorithm(Algorithm):
             self._replays = {}
             for agent, kept in state[_REPLAY].items():
                 self._replay_of(agent).set_state(kept)
+
+    def _refuse_other_start(self, path: Any, component: str | None, filesystem: Any) -> None:
+        """Compares the start weights of every learner with those that a checkpoint names.
+
+        Args:
+            path: The checkpoint, or the component in it.
+            component: The component's name; None for the whole checkpoint.
+            filesystem: Arrow's file system that holds the path; None for that of the path.
+        """
+        if component and not component.startswith(COMPONENT_LEARNER_GROUP):
+            return
+        checkpoint = str(path).removesuffix(f"/{component}")
+        saved = read_start_weights(checkpoint, filesystem)
+        then = "set model: FOLDER in the config, for a run in its config.yaml"
+        for of_learner in self.learner_group.ask("start_weights"):
+            for module, own in of_learner.items():
+                if module in saved:
+                    own.refuse_other(saved[module], module, checkpoint, then)
+                elif own.frozen:
+                    logger.warning(unknown_start(checkpoint))
 
     @classmethod
     def _should_create_evaluation_env_runners(cls, eval_config: AlgorithmConfig) -> bool:

@@ -58,6 +58,7 @@ from trca.algorithms.losses import LossInputs, LossTerms, objective
 from trca.algorithms.mismatch import MISMATCH_METRICS, correct, drift_metrics
 from trca.algorithms.parameters import LossSettings
 from trca.algorithms.rows import Rows, segments
+from trca.algorithms.start_weights import StartWeights, as_metadata
 from trca.algorithms.tensors import TokenBatch, no_tokens, one_response, token_batch
 from trca.algorithms.text_config import TextAlgorithmConfig
 from trca.algorithms.training_state import (
@@ -140,6 +141,11 @@ class TextLearner(TorchLearner):
         if self.distributed and not self._sharded:
             for parameter in self._params.values():
                 torch.distributed.broadcast(parameter.data, src=0)
+        modules: dict[str, Any] = dict(self.module.items())
+        self._started_from = {
+            module_id: StartWeights.of(module.model_config["model"], module.frozen)
+            for module_id, module in modules.items()
+        }
 
     def configure_optimizers_for_module(
         self, module_id: str, config: AlgorithmConfig | None = None
@@ -266,6 +272,15 @@ class TextLearner(TorchLearner):
         self._module_id = module_id or self._module_id
         return self._score(rows, reference)
 
+    def start_weights(self) -> dict[str, StartWeights]:
+        """The weights that each policy starts from, by its id."""
+        return self._started_from
+
+    def get_metadata(self) -> dict[str, Any]:
+        """RLlib's metadata of a checkpoint and the start weights."""
+        metadata: dict[str, Any] = super().get_metadata()
+        return metadata | as_metadata(self._started_from)
+
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """RLlib's state and the number of updates, which the warm-up goes by."""
         state: dict[str, Any] = super().get_state(*args, **kwargs)
@@ -296,12 +311,21 @@ class TextLearner(TorchLearner):
             "tensors": copies(self._training_tensors()),
             "updates": dict(self._updates),
             "compared": set(self._compared),
+            "start_weights": self._started_from,
             WEIGHTS_SEQ_NO: self._weights_seq_no,
             COMPONENT_METRICS_LOGGER: self.metrics.get_state(),
         }
 
     def resume(self, snapshot: dict[str, Any]) -> None:
-        """Goes on from a `snapshot` of a learner with the same share."""
+        """Goes on from a `snapshot` of a learner with the same share.
+
+        Raises:
+            OtherStartError: When the frozen weights have changed since the snapshot.
+        """
+        then = "set model: FOLDER in the config, and resume the run from its last checkpoint"
+        for module_id, own in self._started_from.items():
+            saved = snapshot["start_weights"][module_id]
+            own.refuse_other(saved, module_id, "a learner that is built again", then)
         for module_id in self._module_ids:
             self._module_id = module_id
             if len(self._of_module(snapshot["tensors"])) > len(self._parameters):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from filelock import FileLock
 
-from trca.cli.console import noise_to, tracing_to
+from trca.cli.console import console, noise_to, tracing_to
 from trca.cli.run_folder import DEFAULT_ROOT, RunFolder, Which, run_name
 from trca.cli.selection import Selection
 from trca.common.names import nearest
@@ -94,12 +94,24 @@ def export_checkpoint(run: RunFolder, which: Which, to: Path) -> None:
 
     Raises:
         ConfigError: When the run has no checkpoint yet.
+        ValueError: When the model below an adapter has changed since the run started.
     """
     log = run.path / "logs" / "export.log"
     with noise_to(log), tracing_to(log):
         from trca.algorithms import export
 
         export(run.checkpoint(which), to)
+    if run.read_config().get("lora_rank"):
+        warn_of_unknown_start(run, which)
+
+
+def warn_of_unknown_start(run: RunFolder, which: Which) -> None:
+    """Prints a warning for a checkpoint that does not name the start weights of its run."""
+    from trca.algorithms.start_weights import read_start_weights, unknown_start
+
+    checkpoint = run.checkpoint(which)
+    if not read_start_weights(checkpoint):
+        console.print(f"warning: {unknown_start(checkpoint)}", markup=False, style="yellow")
 
 
 def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:

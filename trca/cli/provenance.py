@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import subprocess
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trca import __version__
-from trca.common.files import sha256
 
 if TYPE_CHECKING:
     from trca.envs.panel import Panel
@@ -83,22 +81,6 @@ def panel_record(panel: Panel) -> dict[str, Any]:
         "tasks": len(panel.task_ids),
         "task_ids": list(panel.task_ids),
     }
-
-
-def weights_hash(model: str) -> str:
-    """SHA-256 over names and contents of a model's weight files, here or in the hub's cache.
-
-    Of a team it is that of all its roles. Blank where there are none.
-    """
-    from transformers.utils.hub import cached_file
-
-    folder = Path(model)
-    if not folder.is_dir():
-        config = cached_file(model, "config.json", local_files_only=True)
-        folder = Path(str(config)).parent
-    files = sorted(folder.rglob("*.safetensors"))
-    told = "".join(f"{path.relative_to(folder)} {sha256(path)}\n" for path in files)
-    return hashlib.sha256(told.encode()).hexdigest() if told else ""
 
 
 def _version(package: str) -> str:

@@ -351,7 +351,8 @@ def run_sweep(
     if os.environ.get("RAY_ADDRESS"):
         runner.run()
         return runner.interrupted
-    address = init_ray(sweep.side_by_side * (1 + most_cpus(sweep))).address_info
+    cpus = sweep.side_by_side * (1 + most_cpus(sweep))
+    address = init_ray(cpus, console.print).address_info
     os.environ["RAY_ADDRESS"] = address["gcs_address"]
     try:
         runner.run()

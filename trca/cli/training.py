@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from trca.cli.run_folder import RunFolder
     from trca.tune_configs.settings import RunParameters, RunSettings
 
-logger = logging.getLogger(__name__)
-
-_STARTS: Final = 3
-"""Times that Ray is started before its failure to start is the run's."""
+_PATIENCE_S: Final = 600.0
+"""Seconds from the first start of Ray after which a late start ends the run."""
+_LONGEST_PAUSE_S: Final = 30.0
 _LEFT_OUT: Final = frozenset(
     {"config", "timers", "perf", "fault_tolerance", "env_runner_group", "done", "pid", "timestamp"}
 )
@@ -167,7 +166,7 @@ def _algorithm(settings: RunSettings, run: RunFolder, progress: Progress) -> Ite
     progress.stage("starting Ray")
     started = not ray.is_initialized()
     if started:
-        start_ray(run.path, settings.run)
+        start_ray(run.path, settings.run, progress.stage)
     progress.stage("building the algorithm")
     algorithm: Any = settings.algorithm_config().build_algo()
     try:
@@ -184,17 +183,23 @@ def _algorithm(settings: RunSettings, run: RunFolder, progress: Progress) -> Ite
             ray.shutdown()
 
 
-def init_ray(cpus: float) -> Any:
+def init_ray(cpus: float, say: Callable[[str], object]) -> Any:
     """Starts Ray with at least these CPUs, or joins the cluster that ``RAY_ADDRESS`` names.
+
+    Ray allows its first process 30 seconds to start, which no setting changes. On a busy machine
+    that is too short. Then Ray is started again for ten minutes, with pauses of 2, 4, 8, 16 and
+    30 seconds.
 
     Args:
         cpus: The CPUs that the processes of all runs ask for; may be more than the cores.
+        say: Shows a line for each start that came too late.
 
     Returns:
         Ray's context.
 
     Raises:
-        Exception: When Ray does not start, on a machine that is too busy after three tries.
+        RuntimeError: When Ray does not start in ten minutes.
+        Exception: Ray's own, for any other reason.
     """
     import os
 
@@ -206,6 +211,7 @@ def init_ray(cpus: float) -> Any:
     joining = bool(os.environ.get("RAY_ADDRESS"))
     us = psutil.Process()
     before = {child.pid for child in us.children(recursive=True)}
+    since = time.monotonic()
     tries = 0
     while True:
         tries += 1
@@ -218,16 +224,27 @@ def init_ray(cpus: float) -> Any:
                 logging_level=logging.ERROR,
             )
         except Exception as error:  # Ray has no class for it
-            if "timed out during startup" not in str(error) or tries == _STARTS:
+            if "timed out during startup" not in str(error):
                 raise
-            logger.warning("Ray did not start in 30 seconds, on a busy machine: trying again")
             for child in us.children(recursive=True):  # what has started goes on otherwise
                 if child.pid not in before:
                     with suppress(psutil.NoSuchProcess):
                         child.kill()
+            seconds = time.monotonic() - since
+            if seconds > _PATIENCE_S:
+                raise RuntimeError(
+                    f"Ray did not start in {seconds:.0f} s and {tries} tries of 30 s: this machine"
+                    " is too busy. End other programs, or set RAY_ADDRESS to a cluster that runs"
+                ) from error
+            pause = min(2.0**tries, _LONGEST_PAUSE_S)
+            say(
+                f"Ray did not start in 30 s on this busy machine (try {tries}, {seconds:.0f} of"
+                f" {_PATIENCE_S:.0f} s): trying again in {pause:.0f} s"
+            )
+            time.sleep(pause)
 
 
-def start_ray(folder: Path, run: RunParameters) -> None:
+def start_ray(folder: Path, run: RunParameters, say: Callable[[str], object]) -> None:
     """Starts Ray on this machine, or joins the cluster that ``RAY_ADDRESS`` names.
 
     On one machine the processes of a run may outnumber the cores. On a cluster Ray waits for
@@ -236,6 +253,7 @@ def start_ray(folder: Path, run: RunParameters) -> None:
     Args:
         folder: A run's folder; ``logs/ray`` in it links to Ray's own logs.
         run: The resources that the run asks for.
+        say: See `init_ray`.
 
     Raises:
         ConfigError: When it asks for more GPUs than this machine has.
@@ -246,7 +264,7 @@ def start_ray(folder: Path, run: RunParameters) -> None:
 
     cpus, gpus = run.resources()
     joining = bool(os.environ.get("RAY_ADDRESS"))
-    context = init_ray(cpus)
+    context = init_ray(cpus, say)
     there = ray.cluster_resources().get("GPU", 0.0)
     if gpus > there and not joining:
         ray.shutdown()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 import torch
 from ray.rllib.core.rl_module.apis import InferenceOnlyAPI
@@ -152,6 +152,13 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
                 yield self.model.base_model
         else:
             yield self.model.base_model
+
+    @property
+    def frozen(self) -> Literal["", "reference", "base"]:
+        """The frozen use of the start weights; blank for none. See `StartWeights`."""
+        if has_lora(self.model):
+            return "base"
+        return "reference" if hasattr(self, "reference") else ""
 
     @property
     def shares_prefixes(self) -> bool:

@@ -132,9 +132,10 @@ def evaluate(
     use_one_thread()
     from trca.cli.checkpoints import endpoint_policy, policy
     from trca.cli.provenance import panel as whole_panel
-    from trca.cli.provenance import versions, weights_hash
+    from trca.cli.provenance import versions
     from trca.cli.reports import Report
     from trca.envs.canonical import canonical_panel
+    from trca.policies.weight_files import weights_hash
     from trca.tune_configs.files import ConfigError, assignments
 
     with refusing(ConfigError, ValueError, OSError):

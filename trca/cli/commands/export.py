@@ -34,7 +34,7 @@ def export(
     from trca.tune_configs.files import ConfigError
     from trca.tune_configs.settings import RunSettings
 
-    with refusing(ConfigError, OSError):
+    with refusing(ValueError, OSError):
         if to.exists() and any(to.iterdir()):
             raise ConfigError(f"{to} is not empty: name a new folder")
         folder, which = find_checkpoint(run)

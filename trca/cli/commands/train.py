@@ -99,6 +99,7 @@ def train(
     - `trca train quickstart --storage-path s3://bucket/runs`
     """
     use_one_thread()
+    from trca.cli.checkpoints import warn_of_unknown_start
     from trca.cli.checks import check, setting_notes
     from trca.cli.run_folder import RunFolder, run_name
     from trca.tune_configs.files import ConfigError, absolute, assign, assignments, read
@@ -135,6 +136,8 @@ def train(
         check(settings)
         for note in setting_notes(settings):
             console.print(f"[yellow]note:[/] {escape(note)}")
+        if resume is not None and run.has_checkpoint():
+            warn_of_unknown_start(run, "last")
         if resume is None:
             run = RunFolder.create(storage_path, name or run_name(config), numbered=name is None)
         with run.locked():

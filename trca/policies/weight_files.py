@@ -1,0 +1,64 @@
+"""Weight files of a model by name: the folder that holds them, and their hash."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from trca.common.files import sha256
+
+_PATTERNS: Final = ("*.safetensors", "*/*.safetensors", "pytorch_model*.bin")
+"""Weight files of a model, else of the roles of a team, else of an older model."""
+_AT_ONCE: Final = 4
+
+
+def weights_folder(model: str) -> Path:
+    """The folder that holds a model.
+
+    Args:
+        model: A folder, or a Hugging Face name that the hub's cache holds.
+
+    Raises:
+        OSError: When the cache does not hold the name.
+    """
+    folder = Path(model)
+    if folder.is_dir():
+        return folder
+    from transformers.utils.hub import cached_file
+
+    return Path(str(cached_file(model, "config.json", local_files_only=True))).parent
+
+
+def weights_hash(model: str) -> str:
+    """SHA-256 over names and contents of a model's weight files; of a team, of all roles.
+
+    Reads each file once, up to four files side by side. An idle core with SHA instructions hashes
+    1.2 GiB/s: 12 s for one file of 7B parameters in bfloat16 (14 GiB), less for several files on
+    several cores, more where the disk is slower. A process keeps the result until a file changes
+    in size or time.
+
+    Args:
+        model: See `weights_folder`.
+
+    Returns:
+        64 hex digits; blank without a known weight file.
+    """
+    folder = weights_folder(model)
+    found = (sorted(folder.glob(pattern)) for pattern in _PATTERNS)
+    files = next((paths for paths in found if paths), [])
+    stats = [(path, path.stat()) for path in files]
+    return _hash(folder, tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats))
+
+
+@lru_cache(maxsize=16)
+def _hash(folder: Path, files: Sequence[tuple[Path, int, int]]) -> str:
+    """The hash of files that have these sizes and times."""
+    paths = [path for path, _, _ in files]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        hashes = zip(paths, pool.map(sha256, paths), strict=True)
+        lines = "".join(f"{path.relative_to(folder)} {digest}\n" for path, digest in hashes)
+    return hashlib.sha256(lines.encode()).hexdigest() if lines else ""
