@@ -8,7 +8,7 @@ import pytest
 from benchmarks.planted_faults.lists import read_faults
 from benchmarks.planted_faults.plant import Fault
 
-SOURCE = '''
+SOURCE = """
 import torch
 
 LIMIT: float = 0.9
@@ -28,7 +28,7 @@ class Loss:
 
     def plain(self, ratio, advantage):
         return -ratio * advantage
-'''
+"""
 
 
 def planted(old, new="", place="loss:Loss.clipped", source=SOURCE):
