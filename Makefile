@@ -3,7 +3,9 @@
 # make test-slow  runs the tests that start clusters and several learners, and kill them
 # make test-vllm  sets up an environment with vLLM and runs the tests of the vLLM engine
 # make test-interop  sets up an environment each with TRL, OpenEnv and verifiers, and runs the tests of our adapters
-# make lint    sets everything up and checks style and types
+# make faults  plants wrong code in a copy, one fault at a time, and runs the tests that must find the fault;
+#              make faults WORDS="entropy KL" takes the faults with one of the words in the name
+# make lint    sets everything up and checks style and types, and that every planted fault still applies
 # make docs    sets everything up and builds the documentation, into build/site
 # make .venv   sets everything up, and no more
 
@@ -12,7 +14,10 @@ export OMP_NUM_THREADS ?= 1
 # Files in their order, which has those of long tests first: the processes end at about the same time.
 PYTEST = .venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: train test test-slow test-vllm test-interop lint docs .venv
+# Faults of `make faults` by words of their names; all without a word.
+WORDS ?=
+
+.PHONY: train test test-slow test-vllm test-interop faults lint docs .venv
 
 train: .venv/.train
 	.venv/bin/trca train quickstart
@@ -31,10 +36,14 @@ test-interop: .venv-interop/.ready
 	.venv-interop/openenv/bin/python -m pytest tests/interop/test_openenv.py tests/interop/test_docs.py
 	.venv-interop/verifiers/bin/python -m pytest tests/interop/test_verifiers.py tests/interop/test_docs.py
 
+faults: .venv/.ready
+	.venv/bin/python -m benchmarks.planted_faults $(WORDS)
+
 lint: .venv/.ready
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	.venv/bin/python -m benchmarks.planted_faults --check
 
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -150,6 +150,41 @@ def test_a_world_that_is_not_generated_has_no_others(cache: Folders, tmp_path: P
     searched = {"corpus": str(tmp_path / "index")}
     with_others = tiny_policy("trca/SearchQA-v0", searched, replace(quick, worlds=1))
     assert_same_policy(with_others, tiny_policy("trca/SearchQA-v0", searched, quick))
+
+
+class HeldOut(RoomEnv):
+    """Has other tasks in other splits, and notes the tasks that start.
+
+    Args:
+        split: First word of the task ids.
+        max_steps: The step limit.
+        seed: World.
+    """
+
+    generated = True
+    started: ClassVar[set[tuple[int, str]]] = set()
+
+    def __init__(self, split: str = "train", max_steps: int = 4, seed: int = 0) -> None:
+        super().__init__(split, max_steps)
+        self._seed = seed
+
+    @property
+    def task_ids(self) -> tuple[str, ...]:
+        return tuple(f"{self.split} {n}" for n in range(4))
+
+    def start_task(self, task_id: str, options: dict[str, Any]) -> str:
+        self.started.add((self._seed, task_id))
+        return super().start_task(task_id, options)
+
+
+@pytest.mark.parametrize(("worlds", "seeds"), [(0, {0}), (2, {1, 2})])
+def test_demonstrations_are_of_the_training_split(
+    worlds: int, seeds: set[int], cache: Folders
+) -> None:
+    HeldOut.started.clear()
+    quick = replace(SPEC, worlds=worlds, stages=(Stage(0.5, 10), Stage(0.9, 10)))
+    tiny_policy(HeldOut, {"split": "valid"}, quick)
+    assert HeldOut.started == {(seed, f"train {n}") for seed in seeds for n in range(4)}
 
 
 def assert_same_policy(one: Path, other: Path) -> None:

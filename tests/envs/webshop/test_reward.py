@@ -87,6 +87,20 @@ def test_few_words_in_common_weigh_a_tenth_and_no_match_a_half():
                  , asked=goal(title=some)).r_type == 1.0  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("wanted", "title_score", "r_type"),
+    [
+        ("a b c d", 1 / 4, 1.0),
+        ("a b c d e", 0.2, 0.5),  # A title score must be above 0.2.
+        ("a b c d e f g h i j", 0.1, 0.5),  # Only a title score below 0.1 costs more.
+        ("a b c d e f g h i j k", 1 / 11, 0.1),
+    ],
+)
+def test_the_limits_of_the_title_score_are_strict(wanted, title_score, r_type):
+    result = score(product(0, title="a", **OTHER), asked=goal(title=wanted))
+    assert (result.title_score, result.r_type) == (pytest.approx(title_score), r_type)
+
+
 def test_a_title_without_nouns_scores_a_fifth_and_repeats_count_below_the_line():
     assert score(asked=goal(title="12")).title_score == 0.2
     assert score(product(0, title="mug"), asked=goal(title="mug mug")).title_score == 0.5
