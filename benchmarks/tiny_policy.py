@@ -1,7 +1,13 @@
-"""What the tiny policy can do before any RL: format, accepted actions, success and score.
+"""The tiny policy before any RL: format, accepted actions, success and score.
 
-OMP_NUM_THREADS=2 python benchmarks/tiny_policy.py --split valid_unseen --episodes 256
+python benchmarks/tiny_policy.py --split valid_unseen --episodes 256
 python benchmarks/tiny_policy.py --env trca/WebShop-v0 --env-config '{"max_steps": 10}'
+
+The next command builds the policies that the package ships, stores them in `trca/policies`, and
+prints the SHA-256 of their files. Names of policies after ``--ship`` restrict the command to these.
+The same machine gives the same files. Another processor rounds differently and gives other weights.
+
+python benchmarks/tiny_policy.py --ship
 """
 
 from __future__ import annotations
@@ -10,17 +16,22 @@ import argparse
 import json
 import time
 from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import gymnasium
 import torch
 
-from trca.envs.responses import ACTION_FORMAT
+from trca.common.cache import digest
+from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.engines.engine import Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import load_model, load_tokenizer, resolve_model
 from trca.policies.prompts import Prompter
+from trca.policies.shipped import manifest, write_shipped
 from trca.policies.spans import read_response
+from trca.policies.tiny import TinySpec, build_policy, recipe_of
 
 
 def main() -> None:
@@ -32,14 +43,41 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=256)
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--env-config", type=json.loads, default={})
+    parser.add_argument("--response-format", default="action")
+    parser.add_argument("--ship", nargs="*", choices=list(manifest()))
     asked = parser.parse_args()
     torch.set_num_threads(1)
+    if asked.ship is not None:
+        for name in asked.ship or manifest():
+            ship(name)
+        return
     start = time.monotonic()
-    name = resolve_model(asked.model, env_id=asked.env, env_config=asked.env_config)
+    name = resolve_model(
+        asked.model,
+        env_id=asked.env,
+        env_config=asked.env_config,
+        response_format=asked.response_format,
+    )
     print(f"{name} after {time.monotonic() - start:.0f} s")
     tokenizer = load_tokenizer(name)
     engine = TransformersEngine(load_model(name), tokenizer)
     print(play(engine, tokenizer, asked))
+
+
+def ship(name: str, spec: TinySpec | None = None) -> None:
+    """Builds a policy of the manifest and stores it in the package.
+
+    Args:
+        name: Name of the policy in the manifest.
+        spec: Sizes and stages; None for those that the environment declares.
+    """
+    policy = manifest()[name]
+    made = (policy.env, policy.env_config)
+    with TemporaryDirectory() as folder:
+        build_policy(*made, Path(folder), spec, policy.response_format)
+        recipe = digest(recipe_of(*made, spec, policy.response_format))
+        for file, value in write_shipped(name, Path(folder), recipe).sha256.items():
+            print(f"{value}  {name}/{file}")
 
 
 def play(engine: TransformersEngine, tokenizer: Any, asked: argparse.Namespace) -> str:
@@ -48,7 +86,8 @@ def play(engine: TransformersEngine, tokenizer: Any, asked: argparse.Namespace) 
     envs = [gymnasium.make(asked.env, disable_env_checker=True, **config) for _ in range(64)]
     world: Any = envs[0].unwrapped
     prompter = Prompter(tokenizer, "compact", 0, memory=True)
-    sampling = SamplingParams(asked.temperature, 28, ACTION_FORMAT.stop)
+    response_format = RESPONSE_FORMATS.get(asked.response_format)
+    sampling = SamplingParams(asked.temperature, 28, response_format.stop)
     steps = parsed = accepted = tokens = 0
     score = 0.0
     won: Counter[str] = Counter()
@@ -60,6 +99,7 @@ def play(engine: TransformersEngine, tokenizer: Any, asked: argparse.Namespace) 
             task = world.task_ids[number % len(world.task_ids)]
             live.append((number, env, *env.reset(options={"task": task})))
         turn = 0
+        subgoals: dict[int, str] = {}
         while live:
             requests = [
                 Request(
@@ -72,6 +112,7 @@ def play(engine: TransformersEngine, tokenizer: Any, asked: argparse.Namespace) 
                         admissible=info["admissible_actions"],
                         idle=world.idle_actions,
                         memory=info["memory"],
+                        subgoal=subgoals.get(number, ""),
                     ),
                     number * 1000 + turn,
                 )
@@ -81,8 +122,11 @@ def play(engine: TransformersEngine, tokenizer: Any, asked: argparse.Namespace) 
             for (number, env, _, info), said in zip(
                 live, engine.generate(requests, sampling), strict=True
             ):
-                action = read_response(said.ids, tokenizer).action
+                response = read_response(said.ids, tokenizer, response_format)
+                action = response.action
                 parsed += bool(action)
+                if response.plan is not None:
+                    subgoals[number] = response.plan.subgoal
                 steps += 1
                 observation, _, terminated, truncated, info = env.step(action)
                 accepted += info["accepted"]

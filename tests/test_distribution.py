@@ -1,5 +1,7 @@
 """Wheel and sdist: what is in them, and what the wheel gives in an environment of its own."""
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -62,6 +64,15 @@ def tracked(*places):
 def test_the_wheel_has_the_whole_package_and_nothing_else(built):
     names = zipfile.ZipFile(built[1]).namelist()
     assert {name for name in names if ".dist-info/" not in name} == tracked(*PACKAGES)
+
+
+def test_the_wheel_has_every_tiny_policy_whole(built):
+    wheel, folder = zipfile.ZipFile(built[1]), "trca/policies/tiny_data"
+    policies = json.loads(wheel.read(f"{folder}/manifest.json"))
+    assert policies.keys() == {"alfworld", "alfworld_plan", "webshop", "searchqa"}
+    for name, policy in policies.items():
+        for file, shipped in policy["sha256"].items():
+            assert hashlib.sha256(wheel.read(f"{folder}/{name}/{file}")).hexdigest() == shipped
 
 
 def test_the_sdist_has_what_the_wheel_is_built_from(built):
@@ -155,6 +166,25 @@ def project(built, tmp_path_factory):
 def test_a_foreign_project_tests_its_environment_against_the_wheel(project):
     python, source = project
     assert "4 passed" in succeed(python, "-m", "pytest", "-p", "no:cacheprovider", cwd=source)
+
+
+def test_the_quickstart_starts_from_the_policy_in_the_wheel(project, tmp_path):
+    python, _ = project
+    settings = {
+        "iterations": 1,
+        "tasks_per_iteration": 2,
+        "group_size": 2,
+        "evaluation_tasks": 2,
+        "num_env_runners": 0,
+        "num_learners": 0,
+    }
+    given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    cache = tmp_path / "cache"
+    train = ("env", f"TRCA_CACHE={cache}", python.with_name("trca"), "train", "quickstart")
+    printed = succeed(*train, "--storage-path", tmp_path, *given, cwd=tmp_path)
+    assert "Building the tiny policy" not in printed
+    assert not (cache / "tiny").exists()
+    assert len((tmp_path / "quickstart" / "metrics.jsonl").read_text().splitlines()) == 1
 
 
 def test_a_foreign_project_trains_its_environment_with_the_wheel(project, tmp_path):

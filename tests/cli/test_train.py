@@ -369,20 +369,39 @@ def test_a_dry_run_builds_no_policy_and_counts_one_that_is_built(tmp_path, monke
     from trca.policies.tiny import tiny_folder
 
     command = ["train", "quickstart", "--set=max_prompt_tokens=1024", "--dry-run"]
+    elsewhere = [*command, "--games=small-9"]
     built = shrunk_model("Qwen/Qwen2.5-1.5B-Instruct")
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path))
-    result = CliRunner().invoke(app, command)
+
+    def counted(arguments, folder):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+        count = sum(p.numel() for p in load_model(str(folder)).parameters())
+        assert f" {count:,} " in result.output
+        assert "at most" not in result.output.split("parameters")[0].rsplit("model", 1)[1]
+
+    result = CliRunner().invoke(app, elsewhere)
     assert result.exit_code == 0, result.output
     assert "panel, evaluation" in result.output
     assert "at most 974,912" in result.output
     assert not (tmp_path / "tiny").exists()
 
-    shutil.copytree(built, tiny_folder("trca/ALFWorld-v0", {"games": "small", "max_steps": 16}))
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 0, result.output
-    count = sum(p.numel() for p in load_model(str(built)).parameters())
-    assert f" {count:,} " in result.output
-    assert "at most" not in result.output.split("parameters")[0].rsplit("model", 1)[1]
+    shutil.copytree(built, tiny_folder("trca/ALFWorld-v0", {"games": "small-9"}))
+    counted(elsewhere, built)
+    counted(command, tiny_folder("trca/ALFWorld-v0"))  # shipped
+
+
+def test_a_damaged_file_of_the_shipped_policy_is_refused_before_the_run(tmp_path, monkeypatch):
+    from trca.policies import shipped
+
+    copy = shutil.copytree(shipped.FOLDER, tmp_path / "tiny_data")
+    monkeypatch.setattr(shipped, "FOLDER", copy)
+    with (copy / "alfworld" / "model.safetensors").open("r+b") as file:
+        file.write(b"?")
+    result = CliRunner().invoke(app, ["train", "quickstart", f"--storage-path={tmp_path / 'runs'}"])
+    assert result.exit_code == 2
+    assert "model.safetensors: SHA-256 is" in result.output.replace("\n", "")
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_rule_that_reads_gold_is_told_before_anything_runs(tmp_path):

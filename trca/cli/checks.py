@@ -80,8 +80,12 @@ def setting_problems(settings: RunSettings) -> list[str]:
 
 def machine_problems(settings: RunSettings) -> list[str]:
     """What this machine lacks; on another the run may work."""
+    from trca.policies.shipped import damage
+
     trackers = missing_trackers(settings.run.tracking)
     missing = [*trackers, *_missing_gpus(settings), *_missing_model(settings.parameters.model)]
+    if not missing and (problem := damage(local_model(settings))):
+        return [problem]
     return missing or _invalid(settings.algorithm_config())
 
 

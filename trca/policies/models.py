@@ -29,7 +29,7 @@ def resolve_model(
     """Where the model of a name lies.
 
     Args:
-        name: ``tiny`` for the embedded policy, built for this environment on first use, then kept;
+        name: ``tiny`` for the embedded policy of this environment, shipped or built on first use;
             ``shrunk:`` and the name of a known model for a small random one of its architecture,
             for dry runs; else a folder or a Hugging Face name, which stays as it is.
         env_id: The environment that the tiny policy is to speak, as `trca.envs.make` takes it.
@@ -40,8 +40,8 @@ def resolve_model(
         What `load_model` and `load_tokenizer` take.
 
     Raises:
-        ValueError: When the name looks like a folder that is not there, or a shrunk architecture
-            is unknown.
+        ValueError: When the name looks like a folder that is not there, a shrunk architecture is
+            unknown, or a file of the shipped tiny policy is damaged.
     """
     if name == TINY:
         from trca.policies.tiny import tiny_policy

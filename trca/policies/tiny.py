@@ -1,4 +1,4 @@
-"""The embedded tiny policy: built for an environment on first use, kept in the cache.
+"""The embedded tiny policy of an environment: shipped in the package, or built on first use.
 
 It has the Qwen3 architecture with random weights, words of the environment as tokens, and a warm
 start by imitating a weak demonstrator (`warmstart`): it speaks the format, copies names from the
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from trca.envs.responses import ACTION_FORMAT, RESPONSE_FORMATS, ResponseFormat
 from trca.envs.teams.team import Team
 from trca.policies.bpe import END, TAGS, train_tokenizer
 from trca.policies.models import quiet
+from trca.policies.shipped import damage, shipped_folder
 from trca.policies.warmstart import Example, Stage, demonstrate, imitate
 
 _VERSION: Final = 3
@@ -90,38 +92,30 @@ def tiny_policy(
 ) -> Path:
     """Folder of the tiny policy of an environment, which ``from_pretrained`` opens.
 
-    It is found under a hash of all that made it. Arguments that do not change what is said in the
-    environment (see `TextEnv.language`) have no part in it. It always learns from the ``train``
-    split.
+    The package ships the policies of some recipes (see `trca.policies.shipped`); any other is built
+    on first use and kept in the cache, in a folder named by the digest of its recipe. Arguments
+    that do not change the environment's texts (see `TextEnv.language`) are not part of the recipe.
+    The policy always learns from the ``train`` split.
 
     Args:
         env: The environment, as `trca.envs.make` takes it.
         env_config: Keyword arguments of the environment.
         spec: Sizes and stages; None for those that the environment declares.
         response_format: What it is to speak: a format with a plan, or else a thought and an action.
+
+    Raises:
+        ValueError: When a file of the shipped policy is missing or changed.
     """
-    spec = spec or spec_of(env)
-    own = _own(env, env_config or {})
-    recipe = _recipe(env, own, spec, response_format)
+    recipe = recipe_of(env, env_config, spec, response_format)
     folder = _folder(recipe)
-    limit = {} if spec.max_steps is None else {"max_steps": spec.max_steps}
+    if problem := damage(folder):
+        raise ValueError(problem)
+    snapshot = folder.with_name(f"{folder.name}.snapshot")
 
     def build(target: Path) -> None:
-        name = short_name(env) if isinstance(env, str) else env.__name__
-        with progress(f"the tiny policy for {name}") as tick, _one_thread(), ExitStack() as envs:
-
-            def start(**changed: Any) -> gymnasium.Env[str, str]:
-                return envs.enter_context(closing(make(env, **own | limit | changed)))
-
-            played = [start()]
-            if spec.worlds and getattr(played[0].unwrapped, "generated", False):
-                first = own.get("seed", 0) + 1
-                played = [start(seed=first + number) for number in range(spec.worlds)]
-            spoken = RESPONSE_FORMATS.get(response_format)
-            build_tiny(played, spec, target, tick, snapshot, spoken)
+        build_policy(env, env_config, target, spec, response_format, snapshot)
         (target / "recipe.json").write_text(json.dumps(recipe, indent=2, default=str))
 
-    snapshot = folder.with_name(f"{folder.name}.snapshot")
     try:
         return build_once(folder, build)
     except KeyboardInterrupt:
@@ -136,34 +130,79 @@ def tiny_policy(
 def tiny_folder(
     env: EnvClass, env_config: Mapping[str, Any] | None = None, response_format: str = "action"
 ) -> Path:
-    """Where `tiny_policy` keeps the policy; nothing is built."""
-    return _folder(_recipe(env, _own(env, env_config or {}), spec_of(env), response_format))
+    """The folder that `tiny_policy` returns; nothing is built or checked."""
+    return _folder(recipe_of(env, env_config, None, response_format))
+
+
+def build_policy(
+    env: EnvClass,
+    env_config: Mapping[str, Any] | None,
+    target: Path,
+    spec: TinySpec | None = None,
+    response_format: str = "action",
+    snapshot: Path | None = None,
+) -> None:
+    """Builds the tiny policy of an environment, also where the package ships it.
+
+    Args:
+        env: See `tiny_policy`.
+        env_config: See `tiny_policy`.
+        target: Folder to fill.
+        spec: See `tiny_policy`.
+        response_format: See `tiny_policy`.
+        snapshot: A file that keeps the state of imitation, to resume from.
+    """
+    spec = spec or spec_of(env)
+    own = _own(env, env_config or {})
+    limit = {} if spec.max_steps is None else {"max_steps": spec.max_steps}
+    name = short_name(env) if isinstance(env, str) else env.__name__
+    with progress(f"the tiny policy for {name}") as tick, _one_thread(), ExitStack() as envs:
+
+        def start(**changed: Any) -> gymnasium.Env[str, str]:
+            return envs.enter_context(closing(make(env, **own | limit | changed)))
+
+        played = [start()]
+        if spec.worlds and getattr(played[0].unwrapped, "generated", False):
+            first = (env_config or {}).get("seed", 0) + 1
+            played = [start(seed=first + number) for number in range(spec.worlds)]
+        spoken = RESPONSE_FORMATS.get(response_format)
+        build_tiny(played, spec, target, tick, snapshot, spoken)
 
 
 def _own(env: EnvClass, env_config: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the environment that the policy learns in."""
-    spoken = language(env)
-    return {k: v for k, v in env_config.items() if k in spoken} | {"split": "train"}
+    """The arguments of the environment that the policy learns in, without default values."""
+    defaults = {p.name: p.default for p in signature(env_class(env)).parameters.values()}
+    spoken = {name: env_config[name] for name in language(env) if name in env_config}
+    own = {k: v for k, v in spoken.items() if k not in defaults or v != defaults[k]}
+    return own | {"split": "train"}
 
 
-def _recipe(
-    env: EnvClass, own: Mapping[str, Any], spec: TinySpec, response_format: str
+def recipe_of(
+    env: EnvClass,
+    env_config: Mapping[str, Any] | None = None,
+    spec: TinySpec | None = None,
+    response_format: str = "action",
 ) -> dict[str, Any]:
-    """All that makes the policy; a team counts by what its file says."""
+    """All that determines a tiny policy; a team is given by the content of its file.
+
+    Takes the arguments of `tiny_policy`.
+    """
+    own = _own(env, env_config or {})
     plans = RESPONSE_FORMATS.get(response_format).write_plan is not None
     team = own.get("team")
-    said = {} if team is None else {"team": Team.load(team).model_dump(mode="json")}
+    content = {} if team is None else {"team": Team.load(team).model_dump(mode="json")}
     return {
         "env": identity(env),
-        "env_config": {**own, **said},
-        "spec": asdict(spec),
+        "env_config": {**own, **content},
+        "spec": asdict(spec or spec_of(env)),
         "version": _VERSION,
         **({"response_format": response_format} if plans else {}),
     }
 
 
 def _folder(recipe: Mapping[str, Any]) -> Path:
-    return cache_folder() / "tiny" / digest(recipe)
+    key = digest(recipe)
+    return shipped_folder(key) or cache_folder() / "tiny" / key
 
 
 def spec_of(env: EnvClass) -> TinySpec:

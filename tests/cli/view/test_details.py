@@ -13,6 +13,7 @@ from trca.cli.view.details import Details, align, texts_of
 from trca.cli.view.runs import RecordedRun
 from trca.policies.bpe import train_tokenizer
 from trca.policies.tiny import tiny_folder
+from trca.tune_configs.files import assign
 from trca.tune_configs.settings import RunSettings
 
 
@@ -92,7 +93,11 @@ def test_another_library_gives_no_reasons_and_says_so(run, recorded_run):
 
 def test_tokens_are_those_of_the_policy_that_sampled_them(recorded_run, tmp_path, monkeypatch):
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path))
-    config = RunFolder(recorded_run).read_config() | {"response_format": "plan"}
+    changes = {
+        "response_format": "plan",
+        "env_config.games": "small-9",
+    }  # games of no shipped policy
+    config = assign(RunFolder(recorded_run).read_config(), changes)
     settings = RunSettings.resolve(config, need_data=False)
     response, run = "<think>ok</think><action>look</action>", settings.run
     for name, text in (("action", "some other words"), ("plan", response)):

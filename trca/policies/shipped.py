@@ -1,0 +1,92 @@
+"""The tiny policies in the package: what each is built for, and the check of its files.
+
+``tiny_data/manifest.json`` has, by name, the environment, its arguments and the response format of
+a policy, the digest of its recipe, and the SHA-256 of its files. Weights are stored in float16 and
+computed in float32. ``python benchmarks/tiny_policy.py --ship`` rebuilds the policies.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from trca.common.files import sha256, write_json
+from trca.policies.models import load_model, quiet
+
+FOLDER: Final = Path(__file__).with_name("tiny_data")
+MANIFEST: Final = "manifest.json"
+
+
+@dataclass(frozen=True)
+class ShippedPolicy:
+    """An entry of the manifest.
+
+    Attributes:
+        env: Name of the environment.
+        env_config: Keyword arguments of the environment.
+        response_format: Name of the response format.
+        recipe: Digest of the recipe (see `trca.policies.tiny.recipe_of`); blank until it is built.
+        sha256: SHA-256 of each file, by file name.
+    """
+
+    env: str
+    env_config: dict[str, Any]
+    response_format: str
+    recipe: str
+    sha256: dict[str, str]
+
+
+def manifest() -> dict[str, ShippedPolicy]:
+    """The shipped policies by name."""
+    entries = json.loads((FOLDER / MANIFEST).read_text())
+    return {name: ShippedPolicy(**entry) for name, entry in entries.items()}
+
+
+def shipped_folder(recipe: str) -> Path | None:
+    """The folder of the shipped policy with this digest of the recipe; None if there is none."""
+    names = (name for name, policy in manifest().items() if policy.recipe == recipe)
+    return next((FOLDER / name for name in names), None)
+
+
+def damage(folder: str | Path) -> str:
+    """The missing or changed file of a shipped policy; blank if all are whole.
+
+    Args:
+        folder: Folder of a model. The files of a model that is not shipped are not checked.
+    """
+    folder = Path(folder)
+    if folder.parent != FOLDER:
+        return ""
+    for name, shipped in manifest()[folder.name].sha256.items():
+        path = folder / name
+        present = sha256(path) if path.is_file() else "missing"
+        if present != shipped:
+            return (
+                f"{path}: SHA-256 is {present}, must be {shipped}: the file of the tiny policy is"
+                " damaged. Install the package again, or in a checkout run git restore on the file"
+            )
+    return ""
+
+
+def write_shipped(name: str, built: Path, recipe: str) -> ShippedPolicy:
+    """Stores a built policy in the package, in float16, and its digest and hashes in the manifest.
+
+    Args:
+        name: Name of the policy in the manifest.
+        built: Folder of the policy in float32.
+        recipe: Digest of the recipe.
+    """
+    policies = manifest()
+    target = FOLDER / name
+    shutil.rmtree(target, ignore_errors=True)
+    with quiet():
+        load_model(str(built)).half().save_pretrained(target)
+    for path in built.glob("tokenizer*.json"):
+        shutil.copy(path, target)
+    hashes = {path.name: sha256(path) for path in sorted(target.iterdir())}
+    policies[name] = replace(policies[name], recipe=recipe, sha256=hashes)
+    write_json(FOLDER / MANIFEST, {key: asdict(policy) for key, policy in policies.items()})
+    return policies[name]
