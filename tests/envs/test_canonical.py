@@ -27,9 +27,9 @@ def test_a_shuffled_panel_is_not_the_head_and_repeats_nothing():
 
 def test_other_data_are_refused():
     found = canonical_panel("embedded-alfworld-64")
-    with pytest.raises(ValueError, match="the data are not those it was made of"):
+    with pytest.raises(ValueError, match="use the data of the original panel"):
         replace(found, env_config={"games": "small-7"}).draw()
-    with pytest.raises(ValueError, match="has 500 tasks and the data 218"):
+    with pytest.raises(ValueError, match="needs 500 tasks, the data have 218"):
         replace(canonical_panel("webshop-500"), env_config={}).draw()
     with pytest.raises(ValueError, match="did you mean 'official-134'"):
         canonical_panel("offical-134")

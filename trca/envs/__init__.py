@@ -25,7 +25,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports PettingZoo when one of its environments is asked for."""
+    """Imports `aec_env` and `parallel_env` on first use; both need PettingZoo."""
     if name in ("aec_env", "parallel_env"):
         from trca.envs import multi_agent
 

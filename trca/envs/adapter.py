@@ -8,16 +8,19 @@ from typing import Any, ClassVar
 
 
 class Adapter(ABC):
-    """Follows an episode by what the agent was shown, could do and did.
+    """Turns the visible part of an episode into facts, a context and a memory line.
 
-    Nothing else may reach it: no success, no hidden state, no future, no gold answer. It is made
-    without arguments and used for many episodes.
+    An adapter reads instruction, observations, actions and admissible actions only. Success, hidden
+    state, future states and gold answers never reach it. The constructor takes no arguments. One
+    adapter serves many episodes.
 
     Attributes:
-        facts_type: Frozen dataclass of the facts of a transition. Every field has a default and is
-            a bool, int, float, str, `Literal` of strings, or a tuple of such strings.
-        binding_type: Frozen dataclass of what was read out of the instruction, likewise.
-        binding: The binding of the present task.
+        facts_type: Frozen dataclass with the facts of a transition. Every field has a default. The
+            type of a field is bool, int, float, str, a `Literal` of strings, or a tuple of strings
+            or of such literals.
+        binding_type: Frozen dataclass with the requirements parsed from the instruction. The same
+            rules hold for its fields.
+        binding: The binding of the current task.
         facts: The facts of the last transition; the defaults after ``reset``.
     """
 
@@ -33,29 +36,30 @@ class Adapter(ABC):
         Args:
             instruction: The task in words.
             observation: The first observation.
-            admissible: The admissible actions that came with it.
+            admissible: The admissible actions in the first state.
         """
 
     @abstractmethod
     def step(self, action: str, observation: str, admissible: Sequence[str]) -> Any:
-        """Takes in a transition, keeps its facts as `facts`, and returns them.
+        """Reads a transition, stores its facts in `facts`, and returns the facts.
 
         Args:
-            action: What the agent did; blank when nothing could be read from its response.
-            observation: The answer to it.
-            admissible: The actions that are admissible after it.
+            action: The agent's action; blank if its response contained no readable action.
+            observation: The observation after the action.
+            admissible: The admissible actions after the action.
         """
 
     @property
     @abstractmethod
     def context(self) -> str:
-        """Structural key s~ of the present state: equal keys form a context group."""
+        """Structural key s~ of the current state. States with equal keys form a context group."""
 
     @property
     def memory(self) -> str:
-        """One short line of what was observed so far; blank for none.
+        """One short line that sums up the observations so far; blank for no memory line.
 
-        With the setting ``memory`` the template ``compact`` shows it in place of the observation,
-        ``paper`` beside it: say in it what the agent has to know now.
+        With the setting ``memory``, the template ``compact`` shows the memory line in place of the
+        observation, and ``paper`` shows both. The line must contain everything that the agent needs
+        now.
         """
         return ""

@@ -1,4 +1,4 @@
-"""Wrappers that put context, memory, facts and rubric judgments into ``info``."""
+"""Wrappers that add context, memory, facts and rubric judgments to ``info``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.envs.adapter import Adapter
-from trca.envs.text_env import DEFAULT_AGENT, RubricInfo, TextEnv
+from trca.envs.info import RubricInfo
+from trca.envs.text_env import DEFAULT_AGENT, TextEnv
 from trca.rubric import Budgets, EpisodeRewards, Judge, RubricLibrary
 from trca.rubric.rewards import DEFAULT_LAMBDA
 
@@ -22,7 +23,7 @@ class Operators:
     """The rubric operators that judge an agent.
 
     Attributes:
-        ids: Their names, in library order.
+        ids: The operators' ids, in library order.
         categories: int8 (M,), 0 Evidence, 1 Invalidity, 2 Execution.
     """
 
@@ -31,33 +32,35 @@ class Operators:
 
 
 NO_OPERATORS = Operators((), np.empty(0, np.int8))
-"""Those of an agent that nothing judges."""
+"""The operators of an agent without rubric."""
 
 
 def load_judge(library: str | Path, adapter_class: type[Adapter]) -> Judge:
     """Loads a library and checks it against the facts and the binding of an adapter.
 
     Raises:
-        RubricError: When the library breaks a rule; names the file, the operator and the mend.
+        RubricError: If the library breaks a rule. The message names the file, the operator and the
+            fix.
     """
     loaded = RubricLibrary.load(library)
     return Judge(loaded, adapter_class.facts_type, adapter_class.binding_type)
 
 
 class ContextAnnotation(gymnasium.Wrapper[str, str, str, str]):
-    """Adds what the adapter makes of an episode to ``info``.
+    """Adds the adapter's context, memory line and facts to ``info``.
 
-    Adds ``context`` and ``memory`` on ``reset``; ``context`` (before the action), ``next_context``,
-    ``memory`` and ``facts`` on ``step``. An environment without adapter has its observations as
-    contexts, a blank memory and no facts. Observations, rewards and ends are the environment's own.
+    ``reset`` adds ``context`` and ``memory``. ``step`` adds ``context`` (before the action),
+    ``next_context``, ``memory`` and ``facts``. In an environment without adapter, the context is
+    the observation, the memory is blank, and facts are absent. Observations, rewards, termination
+    and truncation stay unchanged.
     """
 
     def __init__(self, env: gymnasium.Env[str, str]) -> None:
-        """Wraps a `TextEnv`, itself perhaps wrapped."""
+        """Wraps a `TextEnv`, which may have other wrappers."""
         super().__init__(env)
         text_env = env.unwrapped
         if not isinstance(text_env, TextEnv):
-            raise TypeError(f"{type(text_env).__name__} is no TextEnv: make it by trca.envs.make")
+            raise TypeError(f"{type(text_env).__name__} is no TextEnv: use trca.envs.make")
         self._text_env = text_env
         self._adapts = text_env.adapter_class is not None
         self._context = ""
@@ -89,12 +92,12 @@ class ContextAnnotation(gymnasium.Wrapper[str, str, str, str]):
 
 
 class RubricAnnotation(ContextAnnotation):
-    """Judges every transition too, and adds ``rubric`` (a `RubricInfo`) to ``info`` on ``step``.
+    """Judges each transition and adds ``rubric`` (a `RubricInfo`) to ``info`` on ``step``.
 
     Attributes:
-        judge: The judge; its library and its count of errors.
-        rewards: r^F, r^B and r^TRCA of the present episode. An algorithm sets its own, with its
-            budgets and lambda, before an episode starts.
+        judge: The judge, with its library and its count of evaluation errors.
+        rewards: r^F, r^B and r^TRCA of the current episode. An algorithm replaces this object
+            before an episode starts to set its budgets and lambda.
     """
 
     def __init__(
@@ -107,22 +110,22 @@ class RubricAnnotation(ContextAnnotation):
         """Wraps an environment that has an adapter.
 
         Args:
-            env: A `TextEnv`, itself perhaps wrapped.
-            library: Name or path of the rubric library; None for the environment's own.
-            budgets: Category budgets for ``info["rubric"]``; judgments do not depend on them.
+            env: A `TextEnv`, which may have other wrappers.
+            library: Name or path of the rubric library; None for the environment's library.
+            budgets: Category budgets for ``info["rubric"]``; judgments do not depend on budgets.
             lambda_: Weight of the breakthrough reward in ``info["rubric"]["reward"]``.
 
         Raises:
             ValueError: For an environment without adapter or library, or a lambda out of bounds.
-            RubricError: When the library does not fit the environment.
+            RubricError: If the library does not fit the environment.
         """
         super().__init__(env)
         name, adapter_class = type(self._text_env).__name__, self._text_env.adapter_class
         if adapter_class is None:
-            raise ValueError(f"{name} declares no adapter_class, so that no rubric can judge it")
+            raise ValueError(f"{name} declares no adapter_class: a rubric needs one")
         library = library or self._text_env.library
         if library is None:
-            raise ValueError(f"{name} declares no rubric library: give library")
+            raise ValueError(f"{name} declares no rubric library: set library")
         self.judge = load_judge(library, adapter_class)
         self.reward_by(budgets, lambda_)
 
@@ -135,13 +138,13 @@ class RubricAnnotation(ContextAnnotation):
     def reward_by(
         self, budgets: Budgets | Mapping[str, float] | None, lambda_: float = DEFAULT_LAMBDA
     ) -> None:
-        """Sets how judgments become rewards, from the next episode on."""
+        """Sets budgets and lambda from the next episode on."""
         self.rewards = EpisodeRewards(self.judge.library.categories, budgets, lambda_)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """Starts an episode; nothing is covered."""
+        """Starts an episode without covered operators."""
         self.rewards.reset()
         return super().reset(seed=seed, options=options)
 

@@ -1,4 +1,4 @@
-"""Canonical panels: the tasks that results of different projects can be compared on, by name.
+"""Canonical panels: named lists of tasks for comparing the results of different projects.
 
 ::
 
@@ -21,17 +21,18 @@ from trca.envs.panel import Panel
 
 @dataclass(frozen=True)
 class CanonicalPanel:
-    """A panel by name.
+    """A named panel.
 
     Attributes:
-        name: Its name.
-        about: What it is, in a sentence.
-        environment: Gymnasium id of its environment.
-        env_config: The arguments that choose its tasks.
-        split: The split they are of.
-        tasks: Their number; None for all of the split.
-        shuffled: Whether they are drawn from the whole split (seed 0) in place of its head.
-        hash: Hash of the panel; None where it is not known.
+        name: Name of the panel.
+        about: Description in one sentence.
+        environment: Gymnasium id of the environment.
+        env_config: Arguments of the environment that select the tasks.
+        split: The split of the tasks.
+        tasks: Number of tasks; None for the complete split.
+        shuffled: Whether the tasks are a random sample of the split (seed 0). Else the panel has
+            the first tasks of the split.
+        hash: Hash of the panel; None if unknown.
     """
 
     name: str
@@ -44,14 +45,13 @@ class CanonicalPanel:
     hash: str | None = None
 
     def draw(self, split: Panel | None = None) -> Panel:
-        """The tasks.
+        """Draws the tasks of the panel.
 
         Args:
-            split: The whole split; None makes the environment and asks it.
+            split: The complete split; None makes the environment to get its split.
 
         Raises:
-            ValueError: When the split has other tasks than the panel was made of, since the data
-                differ.
+            ValueError: If the data differ from the data of the original panel.
         """
         if split is None:
             from trca.envs.registration import make
@@ -62,30 +62,30 @@ class CanonicalPanel:
         assert split is not None
         count = len(split.task_ids)
         if self.tasks is not None and self.tasks > count:
-            raise ValueError(f"panel {self.name} has {self.tasks} tasks and the data {count}")
-        wanted = self.tasks or count
-        drawn = split.batch(0, wanted, seed=0) if self.shuffled else split.task_ids[:wanted]
+            raise ValueError(f"panel {self.name} needs {self.tasks} tasks, the data have {count}")
+        size = self.tasks or count
+        drawn = split.batch(0, size, seed=0) if self.shuffled else split.task_ids[:size]
         panel = Panel(split.environment, split.split, drawn)
         if self.hash and panel.hash != self.hash:
             raise ValueError(
-                f"panel {self.name} has the hash {self.hash} and the tasks found {panel.hash}: the"
-                " data are not those it was made of"
+                f"panel {self.name} has the hash {self.hash}, these tasks have {panel.hash}:"
+                " use the data of the original panel"
             )
         return panel
 
 
 @cache
 def canonical_panels() -> dict[str, CanonicalPanel]:
-    """All of them, by name."""
+    """All canonical panels by name."""
     text = resources.files(__package__).joinpath("panels.yaml").read_text("utf-8")
     return {name: CanonicalPanel(name, **about) for name, about in strict_yaml.parse(text).items()}
 
 
 def canonical_panel(name: str) -> CanonicalPanel:
-    """The panel of a name.
+    """The canonical panel of this name.
 
     Raises:
-        ValueError: When there is none; names the nearest.
+        ValueError: For an unknown name. The message gives the nearest name.
     """
     panels = canonical_panels()
     if name not in panels:

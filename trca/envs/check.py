@@ -1,4 +1,4 @@
-"""The self-check of an environment: its oracle wins, its random agent does not, and it repeats.
+"""The self-check of an environment: oracle, random agent and repeated episodes.
 
 report = self_check(gymnasium.make("trca/ALFWorld-v0", split="valid_seen"))
 assert report.ok, report.problems
@@ -27,17 +27,18 @@ Player = Callable[[Mapping[str, Any]], str]
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What a self-check found.
+    """The result of a self-check.
 
     Attributes:
         tasks: Number of tasks played.
-        unsolved: Tasks that the oracle did not complete.
-        oracle_steps: Mean length of the oracle's episodes.
-        random_wins: Tasks that the random agent completed.
-        unlike: Tasks whose transcript was another the second time, the actions being the same.
-        misfits: Fields of facts and binding that had values of other types than theirs, in words.
-        steps: Steps played by the oracle and by the random agent together.
-        firing: Steps on which each rubric operator fired, in library order; empty when unjudged.
+        unsolved: Ids of the tasks that the oracle failed.
+        oracle_steps: Mean length of the oracle's episodes, in steps.
+        random_wins: Number of tasks that the random agent completed.
+        unlike: Ids of the tasks with different transcripts in two episodes of the same actions.
+        misfits: Descriptions of the fields of facts and binding with values of a wrong type.
+        steps: Number of steps of the oracle and the random agent together.
+        firing: Number of steps on which each operator fired, in library order. Empty without
+            rubric.
     """
 
     tasks: int
@@ -51,51 +52,61 @@ class CheckReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong, in words; empty when the environment is sound."""
-        found = []
+        """Descriptions of the problems; empty if the environment is sound."""
+        problems = []
         if self.unsolved:
-            found.append(f"the oracle fails on {len(self.unsolved)} tasks: {_some(self.unsolved)}")
+            problems.append(
+                f"the oracle fails on {len(self.unsolved)} tasks: {_some(self.unsolved)}"
+            )
         if 2 * self.random_wins > self.tasks:
-            found.append(f"a random agent wins {self.random_wins} of {self.tasks} tasks")
+            problems.append(f"a random agent wins {self.random_wins} of {self.tasks} tasks")
         if self.unlike:
-            found.append(f"{len(self.unlike)} tasks do not repeat: {_some(self.unlike)}")
-        found += self.misfits
-        return tuple(found)
+            problems.append(f"{len(self.unlike)} tasks do not repeat: {_some(self.unlike)}")
+        problems += self.misfits
+        return tuple(problems)
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the check shows no problem."""
         return not self.problems
 
 
 def self_check(
     env: gymnasium.Env[str, str], tasks: Sequence[str] | None = None, seed: int = 0
 ) -> CheckReport:
-    """Plays every task by the oracle once and at random twice.
+    """Plays every task once with the oracle and twice with the random agent.
 
     Args:
-        env: A text environment, wrapped or not; with rubric judgments, their firing is counted.
-        tasks: The tasks to play; None for all of the split.
+        env: A text environment, with or without wrappers. With a rubric, the report counts the
+            operators that fire.
+        tasks: Ids of the tasks to play; None for the complete split.
         seed: Seed of the random agent.
+
+    Raises:
+        TypeError: If the environment is not a `TextEnv`.
     """
     inner = env.unwrapped
     if not isinstance(inner, TextEnv):
-        raise TypeError(f"{type(inner).__name__} is no TextEnv: only those can be checked")
+        raise TypeError(
+            f"{type(inner).__name__} is no TextEnv: check an environment of trca.envs.make"
+        )
     tasks = inner.task_ids if tasks is None else tasks
     firing = Counter(dict.fromkeys(_operators(env), 0))
     unsolved, unlike = [], []
     misfits: dict[str, str] = {}
     oracle_steps = random_steps = random_wins = 0
-    for task in tasks:
-        episode = _play(env, task, lambda _: inner.oracle_action(), firing, misfits)
+    for task_id in tasks:
+        episode = _play(env, task_id, lambda _: inner.oracle_action(), firing, misfits)
         oracle_steps += len(episode) - 1
         if not episode[-1][2]:
-            unsolved.append(task)
-        once = _play(env, task, random_player(inner, f"{seed}/{task}"), firing, misfits)
-        random_steps += len(once) - 1
-        random_wins += once[-1][2]
-        if once != _play(env, task, random_player(inner, f"{seed}/{task}"), Counter(), {}):
-            unlike.append(task)
+            unsolved.append(task_id)
+        transcript = _play(env, task_id, random_player(inner, f"{seed}/{task_id}"), firing, misfits)
+        random_steps += len(transcript) - 1
+        random_wins += transcript[-1][2]
+        if transcript != _play(
+            env, task_id, random_player(inner, f"{seed}/{task_id}"), Counter(), {}
+        ):
+            unlike.append(task_id)
     return CheckReport(
         tasks=len(tasks),
         unsolved=tuple(unsolved),
@@ -109,7 +120,7 @@ def self_check(
 
 
 def _operators(env: gymnasium.Env[str, str]) -> list[str]:
-    """The operators that judge its agent, or the roles of its team."""
+    """Ids of the operators that judge the agent, or all roles of a team."""
     if isinstance(env.unwrapped, TeamEnv):
         roles = env.unwrapped.operators.values()
         return list(dict.fromkeys(name for role in roles for name in role.ids))
@@ -117,7 +128,7 @@ def _operators(env: gymnasium.Env[str, str]) -> list[str]:
 
 
 def random_player(env: TextEnv, seed: str) -> Player:
-    """Mostly takes an admissible action; at times an earlier one, garbage, or nothing."""
+    """A player of admissible actions (80%), earlier admissible actions, garbage and blanks."""
     rng = np.random.default_rng(zlib.crc32(seed.encode()))
     earlier: list[str] = []
 
@@ -133,7 +144,7 @@ def random_player(env: TextEnv, seed: str) -> Player:
 
 def _play(
     env: gymnasium.Env[str, str],
-    task: str,
+    task_id: str,
     player: Player,
     firing: Counter[str],
     misfits: dict[str, str],
@@ -142,12 +153,12 @@ def _play(
 
     Args:
         env: The environment.
-        task: Id of the task.
-        player: Who plays.
-        firing: Counts the operators that fire.
-        misfits: Gets the fields of facts and binding that do not fit their types.
+        task_id: Id of the task.
+        player: Chooses the actions.
+        firing: Counts the operators that fire; changed in place.
+        misfits: Collects the fields of facts and binding with a wrong type; changed in place.
     """
-    observation, info = env.reset(options={"task": task})
+    observation, info = env.reset(options={"task": task_id})
     transcript = [(observation, tuple(info["admissible_actions"]), False)]
     inner: Any = env.unwrapped
     if inner.adapter_class is not None:
@@ -167,17 +178,17 @@ def _play(
 
 
 def _misfits(record: object) -> dict[str, str]:
-    """The fields of facts or of a binding that have values of other types than theirs."""
-    found = {}
+    """The fields of facts or of a binding with values of a wrong type, described by name."""
+    misfits = {}
     record_type: Any = type(record)
     for name, (kind, declared) in _field_types(record_type).items():
         value = getattr(record, name)
         try:
             declared.validate_python(value)
         except ValidationError:
-            field, said = f"{record_type.__name__}.{name}", formatannotation(kind)
-            found[field] = f"{field} was {value!r}, and is declared {said}"
-    return found
+            field, type_name = f"{record_type.__name__}.{name}", formatannotation(kind)
+            misfits[field] = f"{field} was {value!r}, and is declared {type_name}"
+    return misfits
 
 
 @cache

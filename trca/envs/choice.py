@@ -1,6 +1,6 @@
-"""`ActionChoice`: vectors and numbered actions, for learners without a language model.
+"""`ActionChoice`: vector observations and numbered actions, for learners without language model.
 
-Stock RLlib PPO trains on it::
+RLlib's PPO trains on this wrapper::
 
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.tune.registry import register_env
@@ -33,16 +33,16 @@ Vector = NDArray[np.float32]
 
 @lru_cache(maxsize=8192)
 def hashed_words(text: str, size: int) -> Vector:
-    """A text as a vector of fixed size: its words, hashed and counted with signs.
+    """A text as a vector of fixed size: signed counts of hashed words.
 
-    The hashing trick of Weinberger et al. (2009). Words are read without case.
+    The hashing trick of Weinberger et al. (2009). Upper and lower case are equal.
 
     Args:
         text: Any text.
         size: Length of the vector.
 
     Returns:
-        float32 (size,), read-only, of length 1; zeros for a text without words.
+        float32 (size,), read-only, with norm 1; zeros for a text without words.
     """
     vector = np.zeros(size, dtype=np.float32)
     for word in _WORDS.findall(text.lower()):
@@ -57,25 +57,28 @@ def hashed_words(text: str, size: int) -> Vector:
 class ActionChoice(gymnasium.Wrapper[Vector, np.int64, str, str], RecordConstructorArgs):
     """A text environment with vectors for observations and numbers for actions.
 
-    The observation, float32 ((3 + ``choices``) * ``size`` + ``choices``,), is `hashed_words` of the
-    instruction, the memory, the text and each admissible action in order, then a mask: 1 for each
-    number that is an admissible action. ``Discrete(choices)`` chooses one of them; a number beyond
-    them is an action that could not be read, which the environment answers and ``accepted`` in
-    ``info`` denies. A blank to fill in, as in ``search[<your query>]``, is filled with the
-    instruction. ``info`` is that of the text environment with the text as ``text``, and without
-    ``facts``, a dataclass that RLlib's recorder of episodes cannot write.
+    The observation is float32 ((3 + ``choices``) * ``size`` + ``choices``,). It joins
+    `hashed_words` of the instruction, the memory line, the observation text and each admissible
+    action in order. The last ``choices`` entries are a mask: 1 for the number of each admissible
+    action.
+
+    ``Discrete(choices)`` chooses one of the admissible actions. A number without admissible action
+    counts as an unreadable action: the environment answers it, and ``accepted`` in ``info`` is
+    False. The instruction fills in blanks, as in ``search[<your query>]``. ``info`` is the ``info``
+    of the text environment with the observation as ``text``. ``facts`` are left out, since RLlib's
+    episode recorder cannot write dataclasses.
     """
 
     def __init__(self, env: gymnasium.Env[str, str], *, choices: int = 48, size: int = 64) -> None:
         """Wraps an environment.
 
         Args:
-            env: One made by `trca.envs.make`.
-            choices: The most admissible actions a step has.
+            env: An environment of `trca.envs.make`.
+            choices: Largest number of admissible actions in a step.
             size: Length of the vector of one text.
 
         Raises:
-            ValueError: For sizes below 1.
+            ValueError: For ``choices`` or ``size`` below 1.
         """
         RecordConstructorArgs.__init__(self, choices=choices, size=size)
         super().__init__(env)
@@ -85,41 +88,41 @@ class ActionChoice(gymnasium.Wrapper[Vector, np.int64, str, str], RecordConstruc
         length = (3 + choices) * size + choices
         self.observation_space = Box(-1.0, 1.0, (length,), np.float32)
         self.action_space = Discrete(choices)
-        self._task = ""
+        self._instruction = ""
         self._admissible: list[str] = []
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Vector, dict[str, Any]]:
-        """Starts a task, as the text environment does."""
+        """Starts a task, like ``reset`` of the text environment."""
         text, info = self.env.reset(seed=seed, options=options)
-        self._task = info["task"]
+        self._instruction = info["task"]
         return self._vector(text, info), _plain(info, text)
 
     def step(self, action: np.int64) -> tuple[Vector, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Takes the admissible action of that number."""
+        """Takes the admissible action with this number."""
         text, reward, terminated, truncated, info = self.env.step(self._action(int(action)))
         return self._vector(text, info), reward, terminated, truncated, _plain(info, text)
 
     def _action(self, number: int) -> str:
         if number >= len(self._admissible):
             return UNPARSED
-        return BLANK.sub(lambda _: self._task, self._admissible[number])
+        return BLANK.sub(lambda _: self._instruction, self._admissible[number])
 
     def _vector(self, text: str, info: Mapping[str, Any]) -> Vector:
-        """The observation.
+        """The observation as a vector.
 
         Raises:
-            ValueError: When there are more admissible actions than choices.
+            ValueError: If there are more admissible actions than choices.
         """
         self._admissible = list(info["admissible_actions"])
         number = len(self._admissible)
         if number > self._choices:
             raise ValueError(
-                f"task {info['task_id']} has {number} admissible actions, and {self._choices} can"
-                f" be chosen: set choices={number} or more"
+                f"task {info['task_id']} has {number} admissible actions, but choices is"
+                f" {self._choices}: set choices={number} or more"
             )
-        texts = (self._task, info.get("memory", ""), text, *self._admissible)
+        texts = (self._instruction, info.get("memory", ""), text, *self._admissible)
         vector = np.zeros((3 + self._choices) * self._size + self._choices, dtype=np.float32)
         words = vector[: len(texts) * self._size].reshape(len(texts), self._size)
         np.stack([hashed_words(each, self._size) for each in texts], out=words)

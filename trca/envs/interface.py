@@ -1,4 +1,4 @@
-"""What a model is told of an environment that it writes a rubric library for."""
+"""The interface of an environment, for the prompt that asks a model for a rubric library."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ from trca.rubric import RubricError
 from trca.rubric.generation import Interface
 
 _ACTIONS: Final = 40
-"""Actions that are drawn."""
+"""Number of random actions."""
 _ANSWERS: Final = 8
-"""Actions at most whose answers are shown."""
+"""Largest number of actions in the prompt."""
 
 
 def interface(env: EnvClass, **arguments: Any) -> Interface:
-    """The interface of an environment: its docstring, its facts and binding, and a first state.
+    """The interface of an environment: docstring, facts, binding, first state, transitions.
 
-    The answers are those to actions drawn at random, some of them nonsense. An answer that ends the
-    episode is left out: the form is shown, and neither success nor failure.
+    The transitions answer random actions, some of them nonsense. Transitions that end the episode
+    are left out, so that the interface reveals neither success nor failure.
 
     Args:
-        env: The environment; it declares an ``adapter_class``.
-        arguments: What its class takes.
+        env: An environment with an ``adapter_class``.
+        arguments: Arguments of the environment.
 
     Raises:
-        RubricError: When it has no adapter, hence no facts.
+        RubricError: If the environment has no adapter and therefore no facts.
     """
-    found = env_class(env)
-    adapter_class = getattr(found, "adapter_class", None)
+    declared = env_class(env)
+    adapter_class = getattr(declared, "adapter_class", None)
     if adapter_class is None:
-        raise RubricError(f"{env} declares no adapter_class: a library reads its facts")
-    made: Any = make(env, **{"split": "train", **arguments})
-    inner = made.unwrapped
-    observation, info = made.reset(options={"task": inner.task_ids[0]})
-    shown = Interface(
+        raise RubricError(f"{env} declares no adapter_class: a rubric library needs its facts")
+    wrapped: Any = make(env, **{"split": "train", **arguments})
+    inner = wrapped.unwrapped
+    observation, info = wrapped.reset(options={"task": inner.task_ids[0]})
+    described = Interface(
         environment=inner.env_id or _written(env),
-        description=_summary(found),
+        description=_summary(declared),
         instruction=info["task"],
         observation=observation,
         admissible=info["admissible_actions"],
-        answers=_answers(made, info),
+        answers=_answers(wrapped, info),
         facts_type=adapter_class.facts_type,
         binding_type=adapter_class.binding_type,
     )
-    made.close()
-    return shown
+    wrapped.close()
+    return described
 
 
 def _answers(env: Any, info: dict[str, Any]) -> list[tuple[str, str]]:
-    task, act = info["task_id"], random_player(env.unwrapped, "interface")
+    task_id, act = info["task_id"], random_player(env.unwrapped, "interface")
     answers: dict[str, str] = {}
     for _ in range(_ACTIONS):
         action = act(info)
         observation, _, terminated, truncated, info = env.step(action)
         if terminated or truncated:
-            _, info = env.reset(options={"task": task})
+            _, info = env.reset(options={"task": task_id})
         else:
             answers.setdefault(action, observation)
     return list(answers.items())[:_ANSWERS]

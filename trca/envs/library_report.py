@@ -1,4 +1,4 @@
-"""Measures a rubric library: what it says of agents that win, that cope, and that guess.
+"""Measures a rubric library on an oracle, a demonstrator and a random agent.
 
 ::
 
@@ -23,23 +23,23 @@ from trca.envs.text_env import MissingPartError, TextEnv
 from trca.rubric import CATEGORIES, RubricLibrary
 
 AGENTS: Final = ("oracle", "demonstrator", "random")
-"""Who plays: the oracle sees all, the demonstrator what an agent sees; random guesses, at times
-with nonsense."""
+"""The agents. The oracle reads the hidden truth, the demonstrator reads observations only, and the
+random agent draws actions, some of them nonsense."""
 OVERLAP: Final = 0.9
-"""Two operators overlap when at least this share of the steps on which one fires has both."""
+"""Smallest overlap to report: steps on which both operators fire, as a share of the steps on which
+at least one of them fires."""
 
 
 @dataclass(frozen=True)
 class AgentReport:
-    """What a library says of one agent.
+    """The judgments of one agent's episodes.
 
     Attributes:
-        episodes: Episodes played.
-        success: Share of them that were won.
-        coverage: Share of the Evidence and Execution operators that fired in an episode, on
-            average.
+        episodes: Number of episodes.
+        success: Share of successful episodes.
+        coverage: Mean share of the Evidence and Execution operators that fire in an episode.
         firing: float64 (M,): share of steps on which each operator fires.
-        steps: Steps played.
+        steps: Number of steps.
     """
 
     episodes: int
@@ -51,14 +51,13 @@ class AgentReport:
 
 @dataclass(frozen=True)
 class LibraryReport:
-    """What a library says of every agent.
+    """The judgments of all agents.
 
     Attributes:
         library: The library.
-        agents: The report of each agent that the environment has.
-        lacking: What the environment lacks for the others, in words.
-        overlaps: Pairs of operators that fire together, with the share of steps on which one fires
-            that have both.
+        agents: Report by agent, for each agent that the environment provides.
+        lacking: Descriptions of the parts that the environment lacks for the missing agents.
+        overlaps: Pairs of operators that fire together, with their overlap (see `OVERLAP`).
     """
 
     library: RubricLibrary
@@ -68,49 +67,49 @@ class LibraryReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What makes the library weak, in words."""
-        found = []
+        """Descriptions of weak operators."""
+        problems = []
         rates = np.array([report.firing for report in self.agents.values()])
         for number, operator in enumerate(self.library.operators):
             always = [
                 name for name, rate in zip(self.agents, rates, strict=True) if rate[number] == 1
             ]
             if not rates[:, number].any():
-                found.append(f"{operator.id} never fires")
+                problems.append(f"{operator.id} never fires")
             elif always:
-                found.append(f"{operator.id} fires on every step of {' and '.join(always)}")
+                problems.append(f"{operator.id} fires on every step of {' and '.join(always)}")
             elif operator.category == "invalidity" and self._on_oracle(number):
-                found.append(f"{operator.id} blames the oracle")
+                problems.append(f"{operator.id} blames the oracle")
         for first, second, share in self.overlaps:
-            found.append(f"{first} and {second} fire together on {share:.0%} of their steps")
-        return tuple(found)
+            problems.append(f"{first} and {second} fire together on {share:.0%} of their steps")
+        return tuple(problems)
 
     def _on_oracle(self, number: int) -> bool:
         return "oracle" in self.agents and bool(self.agents["oracle"].firing[number])
 
 
 def measure(env: gymnasium.Env[str, str], tasks: Sequence[str], seed: int = 0) -> LibraryReport:
-    """Plays tasks by every agent, once each.
+    """Plays each task once with every agent.
 
     Args:
-        env: A judged environment, as `trca.envs.make` gives it.
-        tasks: Ids of the tasks.
-        seed: Seed of the agent that guesses.
+        env: An environment with rubric, made by `trca.envs.make`.
+        tasks: Task ids.
+        seed: Seed of the random agent.
 
     Raises:
-        ValueError: When the environment is not judged.
+        ValueError: If the environment has no rubric.
     """
     inner = env.unwrapped
     if not isinstance(inner, TextEnv) or not env.has_wrapper_attr("judge"):
-        raise ValueError(
-            f"{type(inner).__name__} has no rubric: give a library it can be judged by"
-        )
+        raise ValueError(f"{type(inner).__name__} has no rubric: set library to a name or a path")
     library: RubricLibrary = env.get_wrapper_attr("judge").library
     positive = library.categories != CATEGORIES.index("invalidity")
     reports, lacking, everything = {}, [], []
     for agent in AGENTS:
         try:
-            played = [_play(env, task, _player(inner, agent, f"{seed}/{task}")) for task in tasks]
+            played = [
+                _play(env, task_id, _player(inner, agent, f"{seed}/{task_id}")) for task_id in tasks
+            ]
         except MissingPartError as error:
             lacking.append(str(error))
             continue
@@ -136,10 +135,10 @@ def _player(env: TextEnv, agent: str, seed: str) -> Callable[[Mapping[str, Any]]
 
 
 def _play(
-    env: gymnasium.Env[str, str], task: str, player: Callable[[Mapping[str, Any]], str]
+    env: gymnasium.Env[str, str], task_id: str, player: Callable[[Mapping[str, Any]], str]
 ) -> tuple[NDArray[np.uint8], bool]:
-    """The judgments of an episode, a row a step, and whether it was won."""
-    _, info = env.reset(options={"task": task})
+    """The judgments of an episode, one row per step, and whether the agent won."""
+    _, info = env.reset(options={"task": task_id})
     rows, over = [], False
     while not over:
         _, _, terminated, truncated, info = env.step(player(info))
@@ -152,10 +151,10 @@ def _overlaps(
     ids: Sequence[str], judgments: NDArray[np.uint8]
 ) -> tuple[tuple[str, str, float], ...]:
     fired = judgments.astype(bool)
-    found = []
-    for one, other in itertools.combinations(range(len(ids)), 2):
-        either = np.count_nonzero(fired[:, one] | fired[:, other])
-        both = np.count_nonzero(fired[:, one] & fired[:, other])
+    overlaps = []
+    for first, second in itertools.combinations(range(len(ids)), 2):
+        either = np.count_nonzero(fired[:, first] | fired[:, second])
+        both = np.count_nonzero(fired[:, first] & fired[:, second])
         if either and both >= OVERLAP * either:
-            found.append((ids[one], ids[other], both / either))
-    return tuple(found)
+            overlaps.append((ids[first], ids[second], both / either))
+    return tuple(overlaps)

@@ -1,4 +1,4 @@
-"""How every adapter writes its memory line: one short line, whatever the agent wrote."""
+"""Helpers for memory lines: one short line, whatever the agent wrote."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Final
 from trca.common.short_line import short_line
 
 LONGEST_LINE: Final = 2000
-"""Characters of a memory line at most."""
+"""Largest number of characters of a memory line."""
 LONGEST_QUOTE: Final = 200
-"""Characters at most of a text that the agent wrote, such as a query."""
+"""Largest number of characters of a quoted text of the agent, such as a query."""
 
 
 def memory_line_of(parts: Iterable[str]) -> str:
-    """Joins sentences to a memory line."""
+    """Joins sentences into one memory line of at most `LONGEST_LINE` characters."""
     return short_line(" ".join(parts), LONGEST_LINE)
 
 
 def quoted(text: str) -> str:
-    """A text that the agent wrote, as a memory line shows it."""
+    """Shortens a text of the agent to one line of at most `LONGEST_QUOTE` characters."""
     return short_line(text, LONGEST_QUOTE)

@@ -1,16 +1,16 @@
-"""Several agents as PettingZoo environments: the roles of a team, or a rollout group.
+"""PettingZoo environments for several agents: a rollout group or the roles of a team.
 
 ::
 
     env = trca.envs.parallel_env("alfworld", agents=4)             # 4 agents, a copy each of a task
     env = trca.envs.aec_env("searchqa", team="searchqa_searcher")  # the roles of a team, in turns
 
-A rollout group is N agents, ``agent_0`` to ``agent_{N-1}``, each in its own copy of the same task.
-An agent that has finished leaves; the others go on. The roles of a team share one episode and its
-rewards, and leave together. In a parallel environment the action of a role that is not on turn is
-ignored; ``infos[role]["on_turn"]`` says whose turn it is.
+A rollout group has N agents, ``agent_0`` to ``agent_{N-1}``. Each agent plays a separate copy of
+the same task. An agent leaves when its episode ends; the remaining agents continue. The roles of a
+team share one episode and its rewards, and leave together. A parallel environment ignores the
+action of a role without a turn; ``infos[role]["on_turn"]`` marks the role with the turn.
 
-Observations are strings that have a ``dtype``, as PettingZoo's tests want.
+Observations are strings with a ``dtype`` attribute, which PettingZoo's tests require.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from trca.envs.text_space import AnyText
 
 _RENDER_MODES: Final = ["ansi"]
 Results = dict[str, tuple[float, bool, bool]]
-"""Reward, terminated and truncated of each agent that an act had consequences for."""
+"""Reward, terminated and truncated by agent, for the agents that an action affects."""
 
 
 class Seen(str):
@@ -42,11 +42,11 @@ class Seen(str):
 
 
 class Agents(ABC):
-    """Agents that play at the same time: what every way of serving them is made of.
+    """Agents that play at the same time: the common interface of groups and teams.
 
     Attributes:
         possible: All agents, in order.
-        live: Those that have not finished.
+        live: The agents whose episodes have not ended.
     """
 
     possible: tuple[str, ...]
@@ -54,7 +54,7 @@ class Agents(ABC):
 
     @abstractmethod
     def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
-        """Starts an episode of every agent."""
+        """Starts an episode for every agent."""
 
     @abstractmethod
     def acting(self) -> list[str]:
@@ -62,41 +62,49 @@ class Agents(ABC):
 
     @abstractmethod
     def act(self, agent: str, action: str) -> Results:
-        """Takes an action of an agent that may act; agents that have finished are not live then."""
+        """Carries out the action of an agent.
+
+        Args:
+            agent: An agent of `acting`.
+            action: Its action.
+
+        Returns:
+            The results of the affected agents. Agents whose episodes end leave `live`.
+        """
 
     def act_all(self, actions: Mapping[str, str]) -> Results:
-        """Takes an action of every agent that may act now, a blank one where it has none."""
-        found: Results = {}
+        """Carries out one action per agent of `acting`. A missing action counts as blank."""
+        results: Results = {}
         for agent in self.acting():
-            found |= self.act(agent, actions.get(agent, UNPARSED))
-        return found
+            results |= self.act(agent, actions.get(agent, UNPARSED))
+        return results
 
     @abstractmethod
     def observe(self, agent: str) -> tuple[str, dict[str, Any]]:
-        """What an agent sees last, and its ``info``."""
+        """The last observation and ``info`` of an agent."""
 
     @abstractmethod
     def render(self) -> str:
-        """The episode so far as text."""
+        """The transcript so far as text."""
 
     @abstractmethod
     def close(self) -> None:
-        """Closes what is open."""
+        """Closes the environments."""
 
 
 class GroupAgents(Agents):
-    """N agents, each in its own copy of the same task."""
+    """N agents that play separate copies of the same task."""
 
     def __init__(self, env: EnvClass, count: int, **kwargs: Any) -> None:
-        """Makes the copies.
+        """Makes one environment per agent.
 
         Args:
             env: The environment.
             count: Number of agents.
-            kwargs: What `trca.envs.make` takes.
+            kwargs: Arguments of `trca.envs.make`.
 
         Raises:
-            ValueError: For less than one agent.
+            ValueError: For fewer than one agent.
         """
         if count < 1:
             raise ValueError(f"agents is {count}: give 1 or more")
@@ -106,7 +114,7 @@ class GroupAgents(Agents):
         self._seen: dict[str, tuple[str, dict[str, Any]]] = {}
 
     def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
-        """Starts the same task for all: the one of the first agent's draw, or of the options."""
+        """Starts the same task for all agents: the options' task, or the first agent's draw."""
         self.live = list(self.possible)
         options = dict(options or {})
         for agent, env in self._envs.items():
@@ -118,7 +126,7 @@ class GroupAgents(Agents):
         return list(self.live)
 
     def act(self, agent: str, action: str) -> Results:
-        """Steps the agent's copy."""
+        """Steps the agent's environment."""
         seen, reward, terminated, truncated, info = self._envs[agent].step(action)
         self._seen[agent] = seen, info
         if terminated or truncated:
@@ -126,16 +134,16 @@ class GroupAgents(Agents):
         return {agent: (float(reward), bool(terminated), bool(truncated))}
 
     def observe(self, agent: str) -> tuple[str, dict[str, Any]]:
-        """What the agent's copy said last."""
+        """The last observation and ``info`` of the agent's environment."""
         return self._seen[agent]
 
     def render(self) -> str:
-        """The episodes, one after the other."""
+        """The transcripts of all agents, one after another."""
         parts = [f"== {agent} ==\n{env.render()}" for agent, env in self._envs.items()]
         return "\n\n".join(parts)
 
     def close(self) -> None:
-        """Closes the copies."""
+        """Closes all environments."""
         for env in self._envs.values():
             env.close()
 
@@ -144,32 +152,32 @@ class TeamAgents(Agents):
     """The roles of a team."""
 
     def __init__(self, env: EnvClass, team: str | Path | Team, **kwargs: Any) -> None:
-        """Makes the environment.
+        """Makes the environment of the team.
 
         Args:
             env: The environment.
-            team: The team.
-            kwargs: What `trca.envs.make` takes.
+            team: The team, or its name or path.
+            kwargs: Arguments of `trca.envs.make`.
         """
-        made: Any = make(env, team=team, **kwargs)
-        self._env: TeamEnv = made.unwrapped
+        wrapped: Any = make(env, team=team, **kwargs)
+        self._env: TeamEnv = wrapped.unwrapped
         self.possible = self._env.agents
         self.live = []
         self._last: dict[str, Any] = {}
         self._ended: dict[str, RoleTransition] = {}
 
     def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
-        """Starts the episode of all roles."""
+        """Starts the episode of the team."""
         self.live = list(self.possible)
         self._env.reset(seed=seed, options=options)
         self._last, self._ended = {}, {}
 
     def acting(self) -> list[str]:
-        """The role whose turn it is."""
+        """The role with the turn, as a list; empty after the end of the episode."""
         return [self._env.agent] if self.live else []
 
     def act(self, agent: str, action: str) -> Results:
-        """Takes the role's turn; its consequences are every role's."""
+        """Steps the environment with the role's action. All roles get the reward."""
         _, reward, terminated, truncated, info = self._env.step(action)
         self._ended.update({each.agent: each for each in info["closed"]})
         if terminated or truncated:
@@ -178,7 +186,7 @@ class TeamAgents(Agents):
         return dict.fromkeys(self.possible, (reward, terminated, truncated))
 
     def observe(self, agent: str) -> tuple[str, dict[str, Any]]:
-        """What the role sees, and what its last finished transition was."""
+        """The observation and ``info`` of a role, with the keys of its last ended transition."""
         info = self._env.info_of(agent) | self._last
         info["on_turn"] = agent in self.acting()
         ended = self._ended.get(agent)
@@ -195,7 +203,7 @@ class TeamAgents(Agents):
         return self._env.observe(agent), info
 
     def render(self) -> str:
-        """The episode."""
+        """The transcript of the team."""
         return self._env.render() or ""
 
     def close(self) -> None:
@@ -209,26 +217,26 @@ def make_agents(
     team: str | Path | Team | None = None,
     **kwargs: Any,
 ) -> Agents:
-    """Makes the agents of an environment.
+    """Makes a rollout group or the roles of a team.
 
     Args:
-        env: The environment, as `trca.envs.make` takes it.
-        agents: Number of agents of a rollout group.
-        team: The team, in place of a group.
-        kwargs: What `trca.envs.make` takes.
+        env: The environment, as in `trca.envs.make`.
+        agents: Number of agents of a rollout group; None for a team.
+        team: The team, or its name or path; None for a group.
+        kwargs: Arguments of `trca.envs.make`.
 
     Raises:
-        ValueError: When not one of agents and team is given.
+        ValueError: If both or neither of ``agents`` and ``team`` are set.
     """
     if (agents is None) == (team is None):
-        raise ValueError("give either agents, for a rollout group, or team")
+        raise ValueError("set either agents (for a rollout group) or team")
     if team is not None:
         return TeamAgents(env, team, **kwargs)
     return GroupAgents(env, agents or 0, **kwargs)
 
 
 class _Spaces:
-    """What both of PettingZoo's classes need besides their own."""
+    """The methods that both PettingZoo classes share."""
 
     metadata: dict[str, Any] = {  # noqa: RUF012 (PettingZoo's own convention)
         "name": "trca_v0",
@@ -253,7 +261,7 @@ class _Spaces:
         return self.action_spaces[agent]
 
     def render(self) -> str | None:
-        """The episode so far as text, in render mode ``ansi``."""
+        """The transcript so far as text, in render mode ``ansi``."""
         return None if self.render_mode is None else self._core.render()
 
     def close(self) -> None:
@@ -262,12 +270,12 @@ class _Spaces:
 
 
 class ParallelTextEnv(_Spaces, ParallelEnv[str, str, str]):  # type: ignore[misc]
-    """All agents act at once; see the module."""
+    """A parallel environment: all agents act at once. See the module docstring."""
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-        """Starts an episode: ``options={"task": task_id}`` names the task."""
+        """Starts an episode. ``options={"task": task_id}`` names the task."""
         self._core.reset(seed, options)
         self.agents = list(self._core.live)
         return self._observed(self.agents)
@@ -281,7 +289,7 @@ class ParallelTextEnv(_Spaces, ParallelEnv[str, str, str]):  # type: ignore[misc
         dict[str, bool],
         dict[str, dict[str, Any]],
     ]:
-        """Takes the actions; a live agent without one takes the blank action."""
+        """Carries out the actions. A missing action of a live agent counts as blank."""
         before = self.agents
         results = dict.fromkeys(before, (0.0, False, False)) | self._core.act_all(actions)
         rewards = {agent: reward for agent, (reward, _, _) in results.items()}
@@ -297,13 +305,13 @@ class ParallelTextEnv(_Spaces, ParallelEnv[str, str, str]):  # type: ignore[misc
 
 
 class TurnTextEnv(_Spaces, AECEnv[str, str, str]):  # type: ignore[misc]
-    """One agent acts at a time; see the module.
+    """An environment of turns: one agent acts at a time. See the module docstring.
 
-    ``last()`` gives an agent what came of its last action up to its turn.
+    ``last()`` returns an agent's observation and its rewards since its last action.
     """
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Starts an episode: ``options={"task": task_id}`` names the task."""
+        """Starts an episode. ``options={"task": task_id}`` names the task."""
         self._core.reset(seed, options)
         self.agents = list(self._core.live)
         self.rewards = dict.fromkeys(self.agents, 0.0)
@@ -313,11 +321,11 @@ class TurnTextEnv(_Spaces, AECEnv[str, str, str]):  # type: ignore[misc]
         self.agent_selection = self._core.acting()[0]
 
     def observe(self, agent: str) -> str:
-        """What an agent sees."""
+        """The last observation of an agent."""
         return Seen(self._core.observe(agent)[0])
 
     def step(self, action: str | None) -> None:
-        """Takes the action of the agent whose turn it is; None where it has finished."""
+        """Carries out the action of the selected agent; None for an agent that has finished."""
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
@@ -325,16 +333,16 @@ class TurnTextEnv(_Spaces, AECEnv[str, str, str]):  # type: ignore[misc]
         self._cumulative_rewards[agent] = 0.0
         self.rewards = dict.fromkeys(self.agents, 0.0)
         results = self._core.act(agent, UNPARSED if action is None else action)
-        for other, (reward, terminated, truncated) in results.items():
-            self.rewards[other] = reward
-            self.terminations[other], self.truncations[other] = terminated, truncated
-        self.infos = {other: self._core.observe(other)[1] for other in self.agents}
+        for affected, (reward, terminated, truncated) in results.items():
+            self.rewards[affected] = reward
+            self.terminations[affected], self.truncations[affected] = terminated, truncated
+        self.infos = {affected: self._core.observe(affected)[1] for affected in self.agents}
         self._accumulate_rewards()
         self.agent_selection = self._next_after(agent) if self._core.live else agent
         self._deads_step_first()
 
     def _next_after(self, agent: str) -> str:
-        """The next agent that may act, in the order of all agents, after one."""
+        """The next agent of `acting` in the order of all agents."""
         may = self._core.acting()
         order = self.possible_agents
         place = order.index(agent)
@@ -356,11 +364,11 @@ def parallel_env(
     """Makes a PettingZoo parallel environment.
 
     Args:
-        env: The environment, as `trca.envs.make` takes it.
-        agents: Number of agents of a rollout group.
-        team: Name or path of a team, in place of a group.
-        render_mode: ``ansi`` lets ``render`` return the episode so far as text.
-        kwargs: What `trca.envs.make` takes.
+        env: The environment, as in `trca.envs.make`.
+        agents: Number of agents of a rollout group; None for a team.
+        team: Name or path of a team; None for a group.
+        render_mode: With ``ansi``, ``render`` returns the transcript of the episode as text.
+        kwargs: Arguments of `trca.envs.make`.
     """
     return ParallelTextEnv(_agents(env, agents, team, render_mode, kwargs), render_mode)
 
@@ -373,7 +381,7 @@ def aec_env(
     render_mode: str | None = None,
     **kwargs: Any,
 ) -> TurnTextEnv:
-    """Makes a PettingZoo environment of turns; see `parallel_env`."""
+    """Makes a PettingZoo AEC environment (agents act in turns); arguments as in `parallel_env`."""
     return TurnTextEnv(_agents(env, agents, team, render_mode, kwargs), render_mode)
 
 

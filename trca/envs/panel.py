@@ -1,4 +1,4 @@
-"""Panels: the ordered, hashed lists of tasks that make two runs comparable."""
+"""Panels: ordered, hashed lists of task ids that make runs comparable."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from trca.common.names import nearest
 
 @dataclass(frozen=True)
 class Panel:
-    """An ordered list of tasks of one split of one environment.
+    """An ordered list of task ids of one split of one environment.
 
     Attributes:
         environment: Gymnasium id of the environment, such as ``trca/ALFWorld-v0``.
         split: Name of the split.
-        task_ids: The tasks in order, without repeats.
+        task_ids: The task ids in order, without repeats.
+
+    Raises:
+        ValueError: If the list is empty or repeats a task id.
     """
 
     environment: str
@@ -35,22 +38,23 @@ class Panel:
 
     @cached_property
     def hash(self) -> str:
-        """Sixteen hex digits; equal exactly when environment, split and tasks are."""
+        """Sixteen hex digits, equal for equal environment, split and task ids only."""
         text = json.dumps([self.environment, self.split, self.task_ids], ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def head(self, count: int | None) -> Panel:
-        """The first ``count`` tasks (all of them for None) as a panel of its own."""
+        """A panel of the first ``count`` tasks; all tasks for None."""
         return Panel(self.environment, self.split, self.task_ids[:count])
 
     def batch(self, iteration: int, size: int, seed: int) -> tuple[str, ...]:
-        """The tasks of one training iteration: epochs over the panel, shuffled anew each.
+        """The task ids of one training iteration, from randomly ordered epochs over the panel.
 
-        A pure function of its arguments, so any number of runners and a resumed run see the same.
+        The result depends on the arguments only, so all runners and a resumed run get the same
+        tasks.
 
         Args:
             iteration: Number of the iteration, from 0.
-            size: Tasks in an iteration; the panel wraps around where it is smaller.
+            size: Number of tasks per iteration. If `size` exceeds the panel, tasks repeat.
             seed: Seed of the run.
         """
         n = len(self.task_ids)
@@ -62,7 +66,7 @@ class Panel:
         return tuple(self.task_ids[epochs[k // n][k % n]] for k in range(first, first + size))
 
 
-def no_task(task_id: object, split: str, known: Sequence[str]) -> ValueError:
-    """The error for a task that a split does not have; names the nearest one."""
+def no_task(task_id: object, split: str, task_ids: Sequence[str]) -> ValueError:
+    """The error for a task id that a split does not have. The message names the nearest task id."""
     name = str(task_id)[:200]
-    return ValueError(f"no task {name!r} in split {split!r}: {nearest(name, known)}")
+    return ValueError(f"no task {name!r} in split {split!r}: {nearest(name, task_ids)}")

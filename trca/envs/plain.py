@@ -1,4 +1,4 @@
-"""`PlainEnv`: makes any Gymnasium environment of text a `TextEnv`."""
+"""`PlainEnv`: turns a Gymnasium environment with text spaces into a `TextEnv`."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from trca.envs.panel import no_task
 from trca.envs.text_env import MissingPartError, Outcome, TextEnv
 
 SPLITS: Final = {"train": range(1000), "test": range(1000, 1128)}
-"""The seeds that are the tasks of each split."""
+"""The seeds of each split. One seed is one task."""
 STEPS: Final = 25
-"""The step limit of an environment that has none of its own."""
+"""Default step limit."""
 
 
 class PlainEnv(TextEnv):
-    """A plain environment under the contract of text environments.
+    """Wraps a Gymnasium environment whose observations and actions are text.
 
-    A task is a seed, such as ``seed-7``: the environment is reset with it. The instruction is
-    ``info["task"]``, else the first observation. ``admissible_actions``, ``won``, ``score`` and
-    ``accepted`` are taken from its ``info`` where it gives them; ``won`` is else an end with a
-    positive reward, ``score`` the sum of the rewards. Its ``oracle_action``,
-    ``demonstrator_action`` and ``demonstrator_subgoal`` are used where it has them, and so is its
-    attribute ``waits``.
+    A task is a seed, such as ``seed-7``, which is passed to ``reset``. The instruction is
+    ``info["task"]``, or the first observation if this key is missing. ``admissible_actions``,
+    ``won``, ``score`` and ``accepted`` come from ``info`` if present. Defaults: an episode is won
+    if it terminates with a positive reward; the score is the sum of the rewards. The wrapper uses
+    ``oracle_action``, ``demonstrator_action``, ``demonstrator_subgoal`` and the attribute ``waits``
+    of the environment if present.
 
     Attributes:
-        plain: The plain environment.
+        plain: The wrapped environment.
     """
 
     default_split = "test"
@@ -39,96 +39,101 @@ class PlainEnv(TextEnv):
         """Wraps an environment.
 
         Args:
-            env: An environment whose observations and actions are text.
+            env: An environment whose observation and action spaces are `gymnasium.spaces.Text`.
             split: ``train`` or ``test``; see `SPLITS`.
-            max_steps: The step limit; None for its own, or `STEPS`.
+            max_steps: The step limit; None for the environment's limit, or else `STEPS`.
 
         Raises:
-            TypeError: When its observations or actions are not text.
+            TypeError: If observations or actions are not text.
             ValueError: For an unknown split or a step limit below 1.
         """
         name = type(env.unwrapped).__name__
-        for what, space in (
+        for space_name, space in (
             ("observations", env.observation_space),
             ("actions", env.action_space),
         ):
             if not isinstance(space, Text):
-                raise TypeError(f"the {what} of {name} are {space}: a text environment has Text")
+                raise TypeError(
+                    f"the {space_name} of {name} are {space}: use gymnasium.spaces.Text"
+                )
         if split not in SPLITS:
             raise ValueError(f"unknown split {split!r} of {name}: choose {' or '.join(SPLITS)}")
-        own = env.spec.max_episode_steps if env.spec else None
-        own = own or getattr(env.unwrapped, "max_steps", None)
-        super().__init__(split, next((n for n in (max_steps, own) if n is not None), STEPS))
+        declared_steps = env.spec.max_episode_steps if env.spec else None
+        declared_steps = declared_steps or getattr(env.unwrapped, "max_steps", None)
+        super().__init__(
+            split, next((n for n in (max_steps, declared_steps) if n is not None), STEPS)
+        )
         self.plain = env
         self.waits = bool(getattr(env.unwrapped, "waits", False))
         self.env_id = env.spec.id if env.spec else name
         self._seeds = {f"seed-{seed}": seed for seed in SPLITS[split]}
-        self._told: dict[str, Any] = {}
+        self._plain_info: dict[str, Any] = {}
         self._first = ""
         self._return = 0.0
 
     @property
     def task_ids(self) -> tuple[str, ...]:
-        """The seeds of the split."""
+        """One task id per seed of the split."""
         return tuple(self._seeds)
 
     @property
     def instruction(self) -> str:
-        """``info["task"]``, else the first observation."""
-        return str(self._told.get("task", self._first))
+        """``info["task"]``, or the first observation if this key is missing."""
+        return str(self._plain_info.get("task", self._first))
 
     @property
     def task_type(self) -> str:
-        """``info["task_type"]``, else all tasks are alike."""
-        return str(self._told.get("task_type", super().task_type))
+        """``info["task_type"]``, or one type for all tasks if this key is missing."""
+        return str(self._plain_info.get("task_type", super().task_type))
 
     @property
     def admissible_actions(self) -> list[str]:
-        """``info["admissible_actions"]``, else none are named."""
-        return list(self._told.get("admissible_actions", ()))
+        """``info["admissible_actions"]``, or an empty list if this key is missing."""
+        return list(self._plain_info.get("admissible_actions", ()))
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:
         """Resets the environment with the seed of the task."""
         if task_id not in self._seeds:
             raise no_task(task_id, self.split, self.task_ids)
-        self._first, self._told = self.plain.reset(seed=self._seeds[task_id])
+        self._first, self._plain_info = self.plain.reset(seed=self._seeds[task_id])
         self._return = 0.0
         return self._first
 
     def take_action(self, action: str) -> Outcome:
         """Steps the environment."""
-        observation, reward, terminated, truncated, told = self.plain.step(action)
-        self._told = {"task": self.instruction, "task_type": self.task_type, **told}
+        observation, reward, terminated, truncated, info = self.plain.step(action)
+        self._plain_info = {"task": self.instruction, "task_type": self.task_type, **info}
         self._return += float(reward)
         return Outcome(
             observation=observation,
             reward=float(reward),
             terminated=terminated,
             truncated=truncated,
-            accepted=bool(told.get("accepted", True)),
-            won=bool(told.get("won", terminated and float(reward) > 0)),
-            score=float(told.get("score", self._return)),
+            accepted=bool(info.get("accepted", True)),
+            won=bool(info.get("won", terminated and float(reward) > 0)),
+            score=float(info.get("score", self._return)),
         )
 
     def oracle_action(self) -> str:
-        """The environment's own oracle's."""
-        return self._own("oracle_action", super().oracle_action)
+        """The ``oracle_action`` of the wrapped environment."""
+        return self._optional("oracle_action", super().oracle_action)
 
     def demonstrator_action(self) -> str:
-        """The environment's own demonstrator's."""
-        return self._own("demonstrator_action", super().demonstrator_action)
+        """The ``demonstrator_action`` of the wrapped environment."""
+        return self._optional("demonstrator_action", super().demonstrator_action)
 
     def demonstrator_subgoal(self) -> str:
-        """What that is for, by the environment's own word."""
-        return self._own("demonstrator_subgoal", super().demonstrator_subgoal)
+        """The ``demonstrator_subgoal`` of the wrapped environment."""
+        return self._optional("demonstrator_subgoal", super().demonstrator_subgoal)
 
     def close(self) -> None:
         """Closes the environment."""
         self.plain.close()
 
-    def _own(self, name: str, otherwise: Callable[[], str]) -> str:
-        found = getattr(self.plain.unwrapped, name, None)
+    def _optional(self, name: str, otherwise: Callable[[], str]) -> str:
+        """The result of an optional method of the wrapped environment, else of ``otherwise``."""
+        method = getattr(self.plain.unwrapped, name, None)
         try:
-            return str(found()) if found else otherwise()
+            return str(method()) if method else otherwise()
         except MissingPartError as error:
             raise MissingPartError(str(error).replace(type(self).__name__, self.env_id)) from None

@@ -1,18 +1,22 @@
-"""The response format ``plan``: a switch, a subgoal and an action, as HiPER asks for them.
+"""The response format ``plan``: a switch, a subgoal and an action, as in HiPER.
 
 ::
 
     <switch>SWITCH</switch><subgoal>find a mug</subgoal><action>go to desk 1</action>
     <switch>KEEP</switch><subgoal>find a mug</subgoal><action>go to shelf 1</action>
 
-A response is read as a whole or not at all. It has no action where one of the six tags is missing,
-comes twice or out of order; where anything but blanks stands between the parts; where the switch is
-neither KEEP nor SWITCH (in any case); where the action is blank; or where the subgoal is blank, has
-more than `LONGEST_SUBGOAL` characters, or has a ``<`` or ``>``, which could be a tag or a special
-token of the next prompt. What stands before the switch may be a thought.
+A thought may precede the switch. A response is read completely or not at all. It counts as a
+response without action if
 
-The tokens of the action are those of all three parts, so that every algorithm trains the subgoal
-too. The subgoal stands in the next prompt, after the instruction of the task.
+- a tag is missing, repeated or out of order;
+- there is text between two parts;
+- the switch is neither KEEP nor SWITCH (in upper or lower case);
+- the action or the subgoal is blank;
+- the subgoal has more than `LONGEST_SUBGOAL` characters, or contains ``<`` or ``>``, which could
+  form a tag or a special token in the next prompt.
+
+The span of the action covers all three parts, so every algorithm also trains the subgoal. The next
+prompt shows the subgoal after the instruction.
 """
 
 from __future__ import annotations
@@ -62,13 +66,13 @@ def read_plan(response: str) -> Reading:
 
 
 def write_plan(switch: bool, subgoal: str, action: str) -> str:
-    """Writes the response that takes up or keeps a subgoal."""
-    said = (SWITCH if switch else KEEP, subgoal, action)
-    return "".join(f"<{part}>{text}</{part}>" for part, text in zip(_PARTS, said, strict=True))
+    """Writes a response that takes up a new subgoal or keeps the last one."""
+    texts = (SWITCH if switch else KEEP, subgoal, action)
+    return "".join(f"<{part}>{text}</{part}>" for part, text in zip(_PARTS, texts, strict=True))
 
 
 def _write_thought(thought: str, action: str) -> str:
-    """Writes the response whose subgoal is a thought."""
+    """Writes a response whose subgoal is the thought."""
     return write_plan(True, thought, action)
 
 
@@ -80,4 +84,4 @@ PLAN_FORMAT: Final = ResponseFormat(
     write_plan=write_plan,
     tags=_TAGS,
 )
-"""The format ``plan``."""
+"""The response format ``plan``."""

@@ -1,11 +1,11 @@
-"""Environments by name: one registration, one maker, open to everyone's environments.
+"""Makes environments by name, and registers environments with this package and Gymnasium.
 
-``import trca.envs`` registers the environments of this package. Without that import, the module
-goes before the name, and Gymnasium imports it: ``gymnasium.make("trca.envs:trca/ALFWorld-v0")``.
+``import trca.envs`` registers the environments of this package. Gymnasium imports a module that
+precedes an id: ``gymnasium.make("trca.envs:trca/ALFWorld-v0")``.
 
-An environment is named by its Gymnasium id (``trca/ALFWorld-v0``), by the short name in it
-(``alfworld``), or as ``package.module:Class`` or ``path/to/file.py:Class``. The last two are code,
-and run when they are loaded.
+The name of an environment is its Gymnasium id (``trca/ALFWorld-v0``), its short name
+(``alfworld``), ``package.module:Class`` or ``path/to/file.py:Class``. The last two forms load and
+run code.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ PACKAGED: Final = {
     "trca/WebShop-v0": "trca.envs.webshop.env:WebShopEnv",
     "trca/SearchQA-v0": "trca.envs.searchqa.env:SearchQAEnv",
 }
-"""Gymnasium id of each environment of this package, and its class."""
+"""Class of each environment of this package, by Gymnasium id."""
 ENVIRONMENTS: Final[Registry[Any]] = Registry("environment")
-"""The classes of the environments that are registered here, by Gymnasium id."""
+"""Registered environment classes by Gymnasium id."""
 _JUDGES: Final = ("library", "budgets", "lambda_")
 _TEAM: Final = "team"
 
 
 def register(env_id: str, env: EnvClass) -> None:
-    """Registers an environment, with Gymnasium too.
+    """Registers an environment with this package and with Gymnasium.
 
     Args:
-        env_id: Its id, such as ``me/KeyDoor-v0``.
-        env: Its class, or ``package.module:Class``, which is imported when it is first made.
+        env_id: Gymnasium id, such as ``me/KeyDoor-v0``.
+        env: The class, or ``package.module:Class``, which is imported on first use.
 
     Raises:
-        ValueError: When another environment has the id.
+        ValueError: If another environment has this id.
     """
     if env_id in registry and env_id not in ENVIRONMENTS:
-        raise ValueError(f"Gymnasium has another environment {env_id!r}: choose another id")
+        raise ValueError(f"Gymnasium already has an environment {env_id!r}: choose another id")
     ENVIRONMENTS.register(env_id, env)
     if env_id not in registry:
         entry_point = f"{__name__}:make_registered"
@@ -80,23 +80,23 @@ def make(
     team: str | Path | Team | None = None,
     **kwargs: Any,
 ) -> _Env:
-    """Makes an environment whose ``info`` has every key of `TextInfo` that it can have.
+    """Makes an environment with contexts, memory lines, facts and rubric judgments in ``info``.
 
-    An environment with an adapter and a rubric library is judged. A plain Gymnasium environment of
-    text is made a `TextEnv` (see `trca.envs.plain.PlainEnv`).
+    Facts need an adapter; rubric judgments need an adapter and a rubric library. A Gymnasium
+    environment with text spaces is wrapped in `trca.envs.plain.PlainEnv`.
 
     Args:
-        env: Its name or class; see the module.
-        library: Name or path of a rubric library in place of the environment's own.
+        env: Name or class of the environment; see the module docstring.
+        library: Name or path of a rubric library; None for the environment's library.
         budgets: Category budgets of the rubric rewards in ``info``.
         lambda_: Weight of the breakthrough reward in ``info``.
-        team: Name or path of a team that plays it in turns (see `trca.envs.teams.env.TeamEnv`);
-            None for one agent.
-        kwargs: What the class takes.
+        team: Name or path of a team that plays in turns (see `trca.envs.teams.env.TeamEnv`); None
+            for one agent.
+        kwargs: Arguments of the class.
 
     Raises:
-        ValueError: For an unknown name, or a library where the environment has no adapter.
-        TypeError: When observations or actions are not text.
+        ValueError: For an unknown name, or a library for an environment without adapter.
+        TypeError: If observations or actions are not text.
     """
     judging: dict[str, Any] = {"library": library, "budgets": budgets, "lambda_": lambda_}
     if isinstance(env, str):
@@ -104,22 +104,22 @@ def make(
         if env in ENVIRONMENTS:
             played = {**kwargs, **({_TEAM: team} if team is not None else {})}
             return cast("_Env", gymnasium.make(env, disable_env_checker=True, **judging, **played))
-    made = _made(env, kwargs)
-    unjudged = library is None and cast("TextEnv", made.unwrapped).library is None
-    annotated = ContextAnnotation(made) if unjudged else RubricAnnotation(made, **judging)
+    text_env = _made(env, kwargs)
+    unjudged = library is None and cast("TextEnv", text_env.unwrapped).library is None
+    annotated = ContextAnnotation(text_env) if unjudged else RubricAnnotation(text_env, **judging)
     return annotated if team is None else TeamEnv(team, annotated, budgets, lambda_)
 
 
 def make_registered(env_id: str, **kwargs: Any) -> _Env:
-    """What Gymnasium makes a registered environment by; see `make`."""
+    """The Gymnasium entry point of registered environments; see `make`."""
     return make(ENVIRONMENTS.get(env_id), **kwargs)
 
 
 def canonical(name: str) -> str:
-    """The Gymnasium id that a name stands for, or the name itself where it names a class.
+    """The Gymnasium id of a name. The name of a class is returned unchanged.
 
     Raises:
-        ValueError: For an unknown name; gives the nearest one.
+        ValueError: For an unknown name. The message gives the nearest name.
     """
     if name in registry or _object(name):
         return name
@@ -128,18 +128,20 @@ def canonical(name: str) -> str:
     short = short_names()
     if name.lower() in short:
         return short[name.lower()]
-    known = nearest(name, [*ENVIRONMENTS.names(), *short])
-    raise ValueError(f"unknown environment {name!r}: {known}; or give path/to/file.py:Class")
+    hint = nearest(name, [*ENVIRONMENTS.names(), *short])
+    raise ValueError(f"unknown environment {name!r}: {hint}; or give path/to/file.py:Class")
 
 
 def short_names() -> dict[str, str]:
-    """The registered ids by their short names, such as ``alfworld``."""
+    """Registered ids by short name, such as ``alfworld``."""
     ids = ENVIRONMENTS.names()
     return {env_id.rpartition("/")[2].rpartition("-v")[0].lower(): env_id for env_id in ids}
 
 
 def env_class(env: EnvClass) -> Any:
-    """The class of an environment, or the function that makes it where Gymnasium knows no more.
+    """The class of an environment, or the function that makes it.
+
+    Gymnasium knows only a function for some of its environments.
 
     Raises:
         ValueError: For an unknown name, or code that cannot be loaded.
@@ -154,9 +156,9 @@ def env_class(env: EnvClass) -> Any:
 
 
 def arguments(env: EnvClass) -> tuple[str, ...]:
-    """The names of the arguments that `make` takes for an environment."""
-    own = inspect.signature(env_class(env)).parameters.values()
-    names = [p.name for p in own if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    """Names of the arguments of `make` for an environment."""
+    parameters = inspect.signature(env_class(env)).parameters.values()
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     if not _is_text_env(env_class(env)):
         names += inspect.signature(PlainEnv).parameters
         names.remove("env")
@@ -164,29 +166,29 @@ def arguments(env: EnvClass) -> tuple[str, ...]:
 
 
 def default_split(env: EnvClass) -> str:
-    """The split that is played and evaluated where none is named."""
-    found = env_class(env)
-    return found.default_split if _is_text_env(found) else PlainEnv.default_split
+    """Default split of an environment for play and evaluation."""
+    declared = env_class(env)
+    return declared.default_split if _is_text_env(declared) else PlainEnv.default_split
 
 
 def lacks_rubric(env: EnvClass, library: object = None) -> str:
-    """Why no rubric can judge an environment, in a few words; blank where one can.
+    """The reason why no rubric can judge an environment, in a few words; blank without reason.
 
     Args:
         env: The environment.
-        library: The library that its arguments name, if any.
+        library: The library in the environment's arguments; None for the environment's library.
     """
-    found = env_class(env)
-    name = getattr(found, "__name__", str(env))
-    if getattr(found, "adapter_class", None) is None:
+    declared = env_class(env)
+    name = getattr(declared, "__name__", str(env))
+    if getattr(declared, "adapter_class", None) is None:
         return f"{name} declares no adapter_class"
-    if library is None and found.library is None:
+    if library is None and declared.library is None:
         return f"{name} declares no library"
     return ""
 
 
 def language(env: EnvClass) -> tuple[str, ...]:
-    """The names of the arguments that change what is said in an environment."""
+    """Names of the arguments that change the texts of an environment."""
     declared = getattr(env_class(env), "language", None)
     silent = ("split", "max_steps", *_JUDGES)
     if declared is None:
@@ -195,9 +197,9 @@ def language(env: EnvClass) -> tuple[str, ...]:
 
 
 def identity(env: EnvClass) -> str:
-    """What tells environments apart: module and name of the class; a file's with its content."""
-    found = env_class(env)
-    return f"{found.__module__}:{found.__qualname__}"
+    """Module and name of an environment's class. A file's module name has a hash of the file."""
+    declared = env_class(env)
+    return f"{declared.__module__}:{declared.__qualname__}"
 
 
 def check_library(library: str | Path, env: EnvClass | None = None) -> RubricLibrary:
@@ -205,11 +207,11 @@ def check_library(library: str | Path, env: EnvClass | None = None) -> RubricLib
 
     Args:
         library: Name or path of the library.
-        env: The environment it is for; None for the one that the library names.
+        env: The environment; None for the environment that the library names.
 
     Raises:
-        RubricError: When the library breaks a rule, or its environment is unknown or has no
-            adapter; names the file, the operator and the mend.
+        RubricError: If the library breaks a rule, or its environment is unknown or has no adapter.
+            The message names the file, the operator and the fix.
     """
     loaded = RubricLibrary.load(library)
     try:
@@ -219,16 +221,16 @@ def check_library(library: str | Path, env: EnvClass | None = None) -> RubricLib
     except ValueError as error:
         raise RubricError(f"{loaded.source}: {error}") from None
     if adapter_class is None:
-        raise RubricError(f"{loaded.source}: {env} declares no adapter_class to check it against")
+        raise RubricError(f"{loaded.source}: {env} declares no adapter_class: a rubric needs one")
     Judge(loaded, adapter_class.facts_type, adapter_class.binding_type)
     return loaded
 
 
 def creator(env: EnvClass) -> Callable[..., _Env]:
-    """`make` for one environment, to be called in any process with its arguments.
+    """A picklable function that makes one environment in any process.
 
-    It takes along what was registered in this process alone: a process that receives it knows the
-    environment's id. A class out of a ``file.py`` travels as the path of the file.
+    The receiving process registers the environment's id if necessary. A class from a ``file.py`` is
+    sent as the path of the file.
 
     Raises:
         ValueError: For an unknown name.
@@ -248,8 +250,8 @@ class _Creator:
     """Makes one environment.
 
     Attributes:
-        env: Its class or name.
-        env_id: The id that the class is registered by; blank for none.
+        env: Class or name of the environment.
+        env_id: Id under which the class is registered; blank if unregistered.
     """
 
     env: EnvClass
@@ -271,17 +273,17 @@ def _received(env: EnvClass, env_id: str) -> _Creator:
 
 
 def _made(env: EnvClass, kwargs: Mapping[str, Any]) -> _Env:
-    """The environment as a `TextEnv`, without annotation."""
+    """An environment as a `TextEnv`, without annotation."""
     maker = env_class(env)
     if _is_text_env(maker):
         return cast("_Env", maker(**kwargs))
     plain = {k: v for k, v in kwargs.items() if k in inspect.signature(PlainEnv).parameters}
     rest = {k: v for k, v in kwargs.items() if k not in plain}
     if isinstance(env, str) and env in registry:
-        made = gymnasium.make(env, disable_env_checker=True, **rest)
+        wrapped = gymnasium.make(env, disable_env_checker=True, **rest)
     else:
-        made = maker(**rest)
-    return made if isinstance(made.unwrapped, TextEnv) else PlainEnv(made, **plain)
+        wrapped = maker(**rest)
+    return wrapped if isinstance(wrapped.unwrapped, TextEnv) else PlainEnv(wrapped, **plain)
 
 
 def _is_text_env(maker: Any) -> bool:
@@ -295,7 +297,7 @@ def _object(name: str) -> bool:
 
 
 def _imported(name: str) -> bool:
-    """Imports the module before Gymnasium's ``module:id``; whether the id is there then."""
+    """Imports the module of ``module:id`` and returns whether Gymnasium then has the id."""
     module, _, env_id = name.rpartition(":")
     try:
         import_module(module)

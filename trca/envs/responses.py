@@ -1,4 +1,4 @@
-"""Response formats: how a language model writes an action down, read once for every use."""
+"""Response formats: how a language model writes actions, and how its responses are read."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _OPEN: Final = "<action>"
 _CLOSE: Final = "</action>"
 
 PromptWriter = Callable[[str, int, int, Sequence[tuple[str, str]], str, str, Sequence[str]], str]
-"""Writes a prompt; arguments as in `trca.policies.prompts.paper_prompt`."""
+"""Writes a prompt. The arguments are those of `trca.policies.prompts.paper_prompt`."""
 
 
 Span = tuple[int, int]
-"""The first character of a part of a response, and the one after its last."""
+"""Start and end of a part of a response, in characters; the end is exclusive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a response says of the subgoal that it follows.
+    """The plan of a response.
 
     Attributes:
-        switch: Whether it takes up a new subgoal, or keeps the one before.
-        subgoal: The subgoal that it follows.
-        parts: The spans of switch, subgoal and action, in this order, tags included.
+        switch: Whether the response takes up a new subgoal.
+        subgoal: The subgoal of the response.
+        parts: Spans of switch, subgoal and action, with their tags.
     """
 
     switch: bool
@@ -40,13 +40,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a response says.
+    """The content of a response.
 
     Attributes:
-        action: The action for the environment; `UNPARSED` where none could be read.
-        span: Where the action is in the response, tags included; None where there are no tags. With
-            a plan, it holds the whole of the plan.
-        plan: The plan; None where the format has none, or the response could not be read.
+        action: The action for the environment; `UNPARSED` if the response contains no readable
+            action.
+        span: Span of the action with its tags; None without tags. With a plan, the span covers the
+            complete plan.
+        plan: The plan; None for a format without plans or an unreadable response.
     """
 
     action: str
@@ -60,20 +61,19 @@ NO_ACTION: Final = Reading(UNPARSED, None)
 
 @dataclass(frozen=True)
 class ResponseFormat:
-    """A way to write an action down.
+    """A format for actions in responses.
 
     Attributes:
-        read: Reads a response. Its tags are ASCII, and it accepts any string.
-        stop: Strings that end a response; generation stops right after one of them.
-        prompt: The prompt that asks for this format; None where the usual templates do.
-        instructions: How the template ``paper`` asks for this format, with ``{choice}`` for "an
-            action" or "an admissible action"; None for a thought and an action.
-        whole_history: Whether the history of its prompt has whole responses in place of actions.
-        write: Writes the response with a thought and an action; None where nothing needs it.
-        write_plan: Writes the response that takes up or keeps a subgoal, from whether it switches,
-            the subgoal and the action; None where responses have no plan. With a plan, each prompt
-            shows the subgoal of the last response that could be read.
-        tags: The tags, each of which is a token of the tiny policy; the last one ends a response.
+        read: Reads a response; accepts any string. Tags are ASCII.
+        stop: Stop strings. Generation ends directly after a stop string.
+        prompt: Writes the prompt for this format; None for the standard templates.
+        instructions: How the template ``paper`` asks for this format. ``{choice}`` stands for "an
+            action" or "an admissible action". None asks for a thought and an action.
+        whole_history: Whether the history in a prompt shows complete responses instead of actions.
+        write: Writes a response from a thought and an action; None if nothing needs such responses.
+        write_plan: Writes a response from switch, subgoal and action; None for a format without
+            plans. With plans, each prompt shows the subgoal of the last readable response.
+        tags: The tags. Each tag is one token of the tiny policy. The last tag ends a response.
     """
 
     read: Callable[[str], Reading]
@@ -87,9 +87,9 @@ class ResponseFormat:
 
 
 def read_action(response: str) -> Reading:
-    """Reads the action inside the last complete ``<action>...</action>`` pair, stripped.
+    """Reads the action in the last complete ``<action>...</action>`` pair and strips blanks.
 
-    A pair is an opening tag with the first closing tag after it. Takes linear time.
+    A pair is an opening tag and the first closing tag after it. Reading takes linear time.
     """
     start = response.rfind(_OPEN, 0, max(response.rfind(_CLOSE), 0))
     if start < 0:
@@ -99,7 +99,7 @@ def read_action(response: str) -> Reading:
 
 
 def write_action(thought: str, action: str) -> str:
-    """Writes a thought and an action in the paper's tags."""
+    """Writes a thought and an action in the tags of the paper."""
     return f"<think>{thought}</think>{_OPEN}{action}{_CLOSE}"
 
 
@@ -115,14 +115,14 @@ RESPONSE_FORMATS: Final[Registry[ResponseFormat]] = Registry(
         "search_r1_growing": "trca.envs.searchqa.search_r1:SEARCH_R1_GROWING_FORMAT",
     },
 )
-"""Response formats by name; one of your own is ``path/to/file.py:FORMAT``."""
+"""Response formats by name. A user's format is ``path/to/file.py:FORMAT``."""
 
 
 class TaggedResponse(gymnasium.ActionWrapper[str, str, str]):
-    """Steps a text environment with the action inside a model's tagged response.
+    """Steps a text environment with the action in a model's tagged response.
 
-    ``step("<think>...</think><action>go to desk 1</action>")`` steps the environment with
-    ``go to desk 1``; a response without an action steps it with `UNPARSED`.
+    ``step("<think>...</think><action>go to desk 1</action>")`` steps the environment with ``go to
+    desk 1``. A response without action steps the environment with `UNPARSED`.
     """
 
     def __init__(
@@ -132,12 +132,12 @@ class TaggedResponse(gymnasium.ActionWrapper[str, str, str]):
 
         Args:
             env: A text environment.
-            response_format: How responses carry their actions.
+            response_format: Format of the responses.
         """
         super().__init__(env)
         self.action_space = AnyText()
         self._read = response_format.read
 
     def action(self, action: Any) -> str:
-        """The action in a response."""
+        """The action of a response."""
         return self._read(action).action

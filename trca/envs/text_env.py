@@ -16,97 +16,55 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple, TypedDict
+from typing import Any, ClassVar, Final, NamedTuple
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
-from numpy.typing import NDArray
 
 from trca.common.names import unknown
 from trca.envs.adapter import Adapter
+from trca.envs.info import RubricInfo, TextInfo
 from trca.envs.panel import Panel
 from trca.envs.text_space import AnyText
 
+__all__ = [
+    "BLANK",
+    "DEFAULT_AGENT",
+    "UNPARSED",
+    "Gold",
+    "MissingPartError",
+    "Outcome",
+    "RubricInfo",
+    "TextEnv",
+    "TextInfo",
+]
+
 UNPARSED: Final = ""
-"""The action that stands for a response from which no action could be read."""
+"""The action of a response that contains no readable action."""
 
 DEFAULT_AGENT: Final = "default_agent"
 """Id of the agent of an episode with one agent (RLlib's name)."""
 
 BLANK: Final = re.compile("<[^<>]+>")
-"""What an admissible action leaves to the agent to write, as in ``search[<your query>]``."""
+"""A blank in an admissible action that the agent fills in, as in ``search[<your query>]``."""
 
 
 class MissingPartError(NotImplementedError, ValueError):
-    """An environment lacks an optional part that was asked for; says which."""
-
-
-class RubricInfo(TypedDict):
-    """What the rubric says of one transition (Appendix C of the paper)."""
-
-    judgments: NDArray[np.uint8]
-    """uint8 (M,), read-only: one 0/1 per operator, in the order of the library."""
-    foundational: float
-    """r^F of this transition under the environment's budgets."""
-    breakthrough: float
-    """r^B of this transition."""
-    reward: float
-    """r^TRCA = (1 - lambda) r^F + lambda r^B."""
-    fired: tuple[str, ...]
-    """The ids of the operators whose judgment is 1."""
-
-
-class TextInfo(TypedDict, total=False):
-    """The documented keys of ``info``; those from ``next_context`` on are absent after ``reset``.
-
-    `trca.envs.make` adds ``context``, ``memory`` and ``next_context``; ``facts`` where the
-    environment has an adapter; ``rubric`` where it has a rubric library too.
-    """
-
-    task_id: str
-    split: str
-    task_type: str
-    task: str
-    """The instruction in words, as the agent may see it."""
-    admissible_actions: list[str]
-    """The actions that would be accepted now, in the environment's order; may be empty."""
-    context: str
-    """Structural key s~ of the state *before* the action (after ``reset``: of the first state)."""
-    memory: str
-    """One short line of what the agent has observed so far; may be blank."""
-    next_context: str
-    """Structural key of the state after the action."""
-    facts: Any
-    """The adapter's facts of this transition, a frozen dataclass."""
-    parsed: bool
-    """False when the action is `UNPARSED` (blank)."""
-    accepted: bool
-    """Whether the environment carried the action out."""
-    won: bool
-    score: float
-    measures: dict[str, float]
-    """What else is measured at the end of an episode, by name; absent before."""
-    rubric: RubricInfo
-    agent: str
-    """In a team, the role whose turn it is."""
-    brief: str
-    """In a team, the prompt of that role."""
-    closed: tuple[Any, ...]
-    """In a team, the transitions that ended (`trca.envs.teams.env.RoleTransition`)."""
+    """An environment lacks an optional part, such as an oracle. The message names the part."""
 
 
 class Outcome(NamedTuple):
-    """What an action led to.
+    """The result of one action.
 
     Attributes:
-        observation: The answer to the action.
+        observation: Text that answers the action.
         reward: The sparse reward r_{i,t}: 1 on success, else 0.
-        terminated: Whether the task has come to its end.
-        truncated: Whether the episode is cut off, before the step limit.
-        accepted: Whether the action was carried out.
-        won: Whether the task is completed; by default, whether it ended with a reward.
-        score: How well the task is done, from 0 to 1; by default the reward.
+        terminated: Whether the task has ended.
+        truncated: Whether the environment cuts the episode off before the step limit.
+        accepted: Whether the environment carried out the action.
+        won: Whether the agent completed the task. Default: the task ended with a positive reward.
+        score: Quality of the result, 0 to 1. Default: the reward.
     """
 
     observation: str
@@ -124,8 +82,9 @@ class Gold:
 
     Attributes:
         answers: The right answer and its aliases.
-        passages: Texts that support it, in the order to read them; none where they are not known.
-        answer_actions: The actions that state the answers; none where an answer is not an action.
+        passages: Texts that support the answer, in reading order. Empty if unknown.
+        answer_actions: Actions that state the answers. Empty if the agent gives no answer by an
+            action.
     """
 
     answers: tuple[str, ...] = ()
@@ -134,39 +93,40 @@ class Gold:
 
 
 class TextEnv(gymnasium.Env[str, str], ABC):
-    """The base class of text environments: strings in, strings out, one task an episode.
+    """The base class of text environments: observations and actions are strings.
 
-    An environment writes `task_ids`, `start_task`, `take_action`, `instruction` and
-    `admissible_actions`; this class draws tasks, counts steps, keeps the transcript and fills
-    ``info``. The class attributes declare what others need to know, so that nothing else has to
-    name the environment; each has a default that asks for nothing. ``trca.envs.register`` gives it
-    a Gymnasium id, and ``trca.envs.make`` makes it by that id, by class, or as
+    An episode plays one task. A subclass writes `task_ids`, `start_task`, `take_action`,
+    `instruction` and `admissible_actions`. This class draws tasks, counts steps, keeps the
+    transcript and fills ``info``. Class attributes declare everything that training and evaluation
+    need to know about an environment; each has a default. ``trca.envs.register`` registers an
+    environment under a Gymnasium id. ``trca.envs.make`` makes an environment from an id, a class or
     ``path/to/file.py:Class``.
 
-    ``reset(seed=..., options={"task": task_id})`` starts a named task; without the option a task is
-    drawn evenly from the split with the environment's own generator. ``step(action)`` takes *any*
-    string: garbage is answered by the environment, never by an exception. ``terminated`` is the
-    task's end, ``truncated`` the step limit. The reward is sparse: 1 on success, else 0. ``info``
-    holds the keys of `TextInfo`. The same task and actions give the same transcript; an exception
-    in `start_task` or `take_action` makes the rollout missing, not a failure of the agent.
+    ``reset(seed=..., options={"task": task_id})`` starts the named task. Without the option,
+    ``reset`` draws a task uniformly from the split with the environment's random generator.
+    ``step(action)`` takes *any* string: an environment answers garbage with an observation and
+    raises no exception. ``terminated`` means the end of the task, ``truncated`` the step limit. The
+    reward is sparse: 1 on success, else 0. ``info`` has the keys of `TextInfo`. The same task and
+    actions always give the same transcript. An exception in `start_task` or `take_action` makes the
+    rollout missing; the agent gets no zero reward.
 
     Attributes:
-        env_id: Gymnasium id; panels and their hashes name it. By default the name of the class.
-        adapter_class: The `Adapter` that turns transcripts into facts; None leaves the observation
-            as context, and no rubric can judge.
-        library: Name or path of the rubric library that judges by default; None for none.
-        default_split: The split that is played and evaluated where none is named.
+        env_id: Gymnasium id, part of a panel and its hash. Default: the name of the class.
+        adapter_class: The `Adapter` that turns transcripts into facts. With None, the context is
+            the observation and no rubric can judge the environment.
+        library: Name or path of the default rubric library; None for no rubric.
+        default_split: Default split for play and evaluation.
         tiny_policy: Changes to the recipe of the tiny policy, by field of
             `trca.policies.tiny.TinySpec`.
-        language: Names of the arguments that change what is said in the environment, such as the
-            tasks or their wording; the tiny policy is built anew for these alone. None for all but
-            ``split``, ``max_steps`` and ``render_mode``.
-        idle_actions: Admissible actions that are always there and change nothing; short prompts
-            leave them out.
-        generated: Whether another ``seed`` gives other content, complete in itself.
-        waits: Whether steps and resets wait on a network; such environments take theirs side by
-            side, in threads.
-        split: Name of the split the tasks come from.
+        language: Names of the arguments that change the texts of the environment, such as its tasks
+            or their wording. The tiny policy is rebuilt only if one of these arguments changes.
+            None stands for all arguments except ``split``, ``max_steps`` and ``render_mode``.
+        idle_actions: Admissible actions that are always available and change nothing. Short prompts
+            leave these actions out.
+        generated: Whether each ``seed`` generates a complete and different set of tasks.
+        waits: Whether steps and resets wait for a network. Such environments run in parallel
+            threads.
+        split: Name of the split that provides the tasks.
         max_steps: The step limit.
     """
 
@@ -186,12 +146,12 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     def __init__(
         self, split: str = "train", max_steps: int = 25, render_mode: str | None = None
     ) -> None:
-        """Prepares to play.
+        """Sets the split, the step limit and the render mode.
 
         Args:
-            split: Name of the split the tasks come from.
+            split: Name of the split that provides the tasks.
             max_steps: The step limit.
-            render_mode: ``ansi`` lets ``render`` return the episode so far as text.
+            render_mode: With ``ansi``, ``render`` returns the transcript of the episode as text.
 
         Raises:
             ValueError: For a step limit below 1 or an unknown render mode.
@@ -215,58 +175,58 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     @property
     @abstractmethod
     def task_ids(self) -> tuple[str, ...]:
-        """The tasks of the split, in panel order."""
+        """The task ids of the split, in panel order."""
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:
         """Starts a task and returns the first observation.
 
         Args:
-            task_id: One of `task_ids`, or what the caller of ``reset`` took for one.
-            options: All options of ``reset``; training tells its ``progress`` from 0 to 1.
+            task_id: One of `task_ids`, or the unchecked value of ``options["task"]``.
+            options: All options of ``reset``. Training adds its ``progress``, from 0 to 1.
 
         Raises:
-            ValueError: When the split has no such task.
+            ValueError: If the split has no such task.
         """
         raise NotImplementedError(f"{type(self).__name__} has no start_task()")
 
     def take_action(self, action: str) -> Outcome:
-        """Carries an action out; any string is legal."""
+        """Carries out an action; any string is legal."""
         raise NotImplementedError(f"{type(self).__name__} has no take_action()")
 
     @property
     def instruction(self) -> str:
-        """The present task in words, as the agent may see it."""
+        """The current task in words, as the agent may see it."""
         raise NotImplementedError(f"{type(self).__name__} has no instruction")
 
     @property
     def task_type(self) -> str:
-        """The kind of the present task, by which results are grouped; by default all are alike."""
+        """Type of the current task, for grouping results. Default: one type for all tasks."""
         return "task"
 
     @property
     def admissible_actions(self) -> list[str]:
-        """The actions that would be accepted now, in the environment's order; may be empty."""
+        """The admissible actions now, in the environment's order; may be empty."""
         return []
 
     def episode_measures(self) -> dict[str, float]:
-        """What else is measured at the end of an episode, by name."""
+        """Further metrics at the end of an episode, by name."""
         return {}
 
     def gold(self, task_id: str) -> Gold:
-        """The hidden truth of a task, for credit rules that say that they read it.
+        """The hidden truth of a task, for credit rules that declare this input.
 
-        Nothing of it reaches ``info``.
+        ``info`` contains no part of it.
         """
         raise MissingPartError(f"{type(self).__name__} has no gold(task_id)")
 
     def oracle_action(self) -> str:
-        """The next action on a way to success, by the hidden truth: for checks alone."""
+        """The next action of a solution that uses the hidden truth; for checks only."""
         raise MissingPartError(f"{type(self).__name__} has no oracle_action()")
 
     def demonstrator_action(self) -> str:
-        """A sensible next action from what an agent could have observed so far.
+        """A sensible next action, chosen from the observations so far without hidden truth.
 
-        The tiny policy learns from it by imitation. It copes with whatever was done before.
+        The tiny policy imitates these actions. The method must work after any sequence of actions.
         """
         raise MissingPartError(
             f"{type(self).__name__} has no demonstrator_action() to imitate: add one, or name a"
@@ -274,40 +234,41 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         )
 
     def demonstrator_subgoal(self) -> str:
-        """What `demonstrator_action` is for, in a few words; by default its first word.
+        """The subgoal of `demonstrator_action` in a few words; by default its first word.
 
-        The tiny policy learns from it where responses have a plan.
+        The tiny policy learns subgoals from this method if the response format has a plan.
         """
         verb = re.match(r"[^\W\d_]+", self.demonstrator_action())
         return verb[0] if verb else "act"
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """One of the admissible actions, drawn evenly; override it to fill blanks."""
+        """An admissible action, drawn uniformly. Override this method to fill in blanks."""
         admissible = self.admissible_actions
         return admissible[int(rng.integers(len(admissible)))] if admissible else UNPARSED
 
     @classmethod
     def prefetch(cls, pairs: Sequence[tuple[TextEnv, str]]) -> None:
-        """Prepares the steps of a turn together, such as searches as one batch.
+        """Prepares the next steps of several environments together, such as one batch of searches.
 
-        The rollout loop calls it with the environments of this class and the actions they are
-        about to take. It changes nothing that a step returns.
+        The rollout loop passes the environments of this class with their next actions. The method
+        must not change the result of a step.
         """
 
     @property
     def panel(self) -> Panel:
-        """The tasks as a panel, with its hash."""
+        """The task ids of the split as a panel, with its hash."""
         return Panel(self.env_id or type(self).__name__, self.split, self.task_ids)
 
     @property
     def adapter(self) -> Any:
-        """The one adapter of this environment; it has followed the episode up to now.
+        """The adapter of this environment, which has followed the episode up to now.
 
-        Rubric annotation, demonstrator and oracle share it. It sees the instruction, observations,
-        admissible actions and actions, and follows when it is asked for.
+        Rubric annotation, demonstrator and oracle share one adapter. The adapter reads the
+        instruction, observations, actions and admissible actions. It catches up with the transcript
+        on access.
 
         Raises:
-            MissingPartError: When the class declares no `adapter_class`.
+            MissingPartError: If the class declares no `adapter_class`.
         """
         adapter = self._adapter
         if adapter is None:
@@ -324,14 +285,14 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """Starts a task: the one in ``options["task"]``, else one drawn evenly from the split.
+        """Starts the task ``options["task"]``, or a task drawn uniformly from the split.
 
         Args:
-            seed: Seeds the drawing of tasks.
-            options: ``{"task": task_id}``, or nothing.
+            seed: Seed of the generator that draws tasks.
+            options: ``{"task": task_id}``, or None.
 
         Raises:
-            ValueError: When the split has no such task; names the nearest one.
+            ValueError: If the split has no such task. The message names the nearest task id.
         """
         super().reset(seed=seed)
         options = options or {}
@@ -348,11 +309,11 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         return observation, dict(self._info(admissible))
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Carries an action out; any string is legal, and blank means that none could be read.
+        """Carries out an action. Any string is legal; blank stands for an unreadable response.
 
         Raises:
             gymnasium.error.ResetNeeded: Before the first ``reset`` and after the end of an episode.
-            ValueError: When reward or score is no finite number.
+            ValueError: If reward or score is not finite.
         """
         self._check_started()
         if self._over:
@@ -380,7 +341,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         return observation, reward, terminated, truncated, dict(info)
 
     def render(self) -> str | None:  # type: ignore[override]
-        """The episode so far as text, in render mode ``ansi``."""
+        """The transcript of the episode as text, in render mode ``ansi``."""
         if self.render_mode is None:
             return None
         return "\n\n".join(

@@ -1,8 +1,8 @@
-"""`AnyText`: the space of every string, which Gymnasium's vector environments can batch.
+"""`AnyText`: the space of all strings, with support for Gymnasium's vector environments.
 
-`gymnasium.vector.AsyncVectorEnv` passes observations through shared memory of a fixed size unless
-it is told otherwise, and `gymnasium.spaces.Text` has a longest text. Here each worker writes its
-observation to a file of a temporary folder instead, so texts of any length and script arrive.
+By default, `gymnasium.vector.AsyncVectorEnv` passes observations through shared memory of a fixed
+size, and `gymnasium.spaces.Text` limits the length of a text. With `AnyText`, each worker writes
+its observation to a file in a temporary folder. Texts may have any length and any script.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from gymnasium.vector.utils import (
 
 
 class AnyText(Text):
-    """A `Text` space that contains every string; samples stay short printable ASCII."""
+    """A `Text` space that contains every string. Samples are short and printable ASCII."""
 
     def __init__(self) -> None:
         super().__init__(max_length=64, min_length=0)
 
     def contains(self, x: Any) -> bool:
-        """Whether ``x`` is a string, of any length and any characters."""
+        """Whether ``x`` is a string, of any length and with any characters."""
         return isinstance(x, str)
 
 
 class SharedTexts(Sequence[str]):
-    """The texts that the workers of a vector environment wrote last, read when asked for.
+    """The last texts of the workers of a vector environment, read on access.
 
-    A deep copy is a tuple of strings. The folder is removed with this object.
+    A deep copy is a tuple of strings. The folder is deleted together with this object.
     """
 
     def __init__(self, folder: str, count: int) -> None:
-        """Reads the texts of a folder.
+        """Reads the texts in a folder.
 
         Args:
-            folder: Where the workers write.
-            count: How many workers there are.
+            folder: Folder with one file per worker.
+            count: Number of workers.
         """
         self._paths = [_path(folder, index) for index in range(count)]
         weakref.finalize(self, _remove, folder, os.getpid())
@@ -56,7 +56,7 @@ class SharedTexts(Sequence[str]):
     def __getitem__(self, index: slice) -> tuple[str, ...]: ...
 
     def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
-        """The text of a worker; blank before its first."""
+        """The last text of a worker; blank before its first text."""
         if isinstance(index, slice):
             return tuple(map(_text, self._paths[index]))
         return _text(self._paths[index])
@@ -96,6 +96,6 @@ def _text(path: Path) -> str:
 
 
 def _remove(folder: str, owner: int) -> None:
-    """Removes a folder, but not from a forked worker that holds a copy of the object."""
+    """Deletes a folder, unless the caller is a forked process with a copy of the object."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""`TeamEnv`: an environment played by the roles of a team in turns.
+"""`TeamEnv`: the roles of a team play one environment in turns.
 
-It is a text environment like any other, whose next action is the next role's::
+A `TeamEnv` is a text environment. Each ``step`` takes the action of the role with the turn::
 
     env = trca.envs.make("alfworld", team="alfworld_planner")
     observation, info = env.reset(seed=0)
@@ -12,87 +12,46 @@ It is a text environment like any other, whose next action is the next role's::
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
-from numpy.typing import NDArray
 
-from trca.envs.annotate import Operators, RubricAnnotation
+from trca.envs.annotate import RubricAnnotation
 from trca.envs.panel import Panel
-from trca.envs.teams.messages import Message, clean, message_judge, message_library, names_in
-from trca.envs.teams.team import TELL, Role, Team
-from trca.envs.text_env import BLANK, RubricInfo, TextEnv
-from trca.rubric import Budgets, EpisodeRewards, RubricLibrary
+from trca.envs.teams.judging import RoleJudges, role_operators
+from trca.envs.teams.messages import Message, clean
+from trca.envs.teams.shown_names import ShownNames
+from trca.envs.teams.team import TELL, Team
+from trca.envs.teams.transitions import OpenTransition, RoleTransition
+from trca.envs.text_env import BLANK, TextEnv
+from trca.rubric import Budgets
 from trca.rubric.rewards import DEFAULT_LAMBDA
 
+__all__ = ["RoleTransition", "TeamEnv", "role_operators"]
+
 _NOT_ALLOWED: Final = "not allowed"
-"""Sent to the environment in place of an action that the role may not take: garbage."""
-
-
-class RoleTransition(NamedTuple):
-    """What one act of a role led to: all until its next turn, or the end.
-
-    Attributes:
-        agent: The role.
-        reward: What the environment paid in that time, to the whole team.
-        parsed: Whether the act was not blank.
-        accepted: Whether the environment carried the action out; of a message, whether something
-            was said.
-        observation: What the role sees afterwards.
-        info: What its ``info`` says then.
-        context: Structural key of the state before the act.
-        next_context: Structural key of the state at its next turn.
-        facts: Facts of the action, or of the message (`MessageFacts`).
-        rubric: What the libraries say of it; None where nothing judges the role.
-    """
-
-    agent: str
-    reward: float
-    parsed: bool
-    accepted: bool
-    observation: str
-    info: dict[str, Any]
-    context: str
-    next_context: str
-    facts: Any
-    rubric: RubricInfo | None
-
-
-def role_operators(role: Role, library: RubricLibrary | None) -> Operators:
-    """The operators that judge a role: of the libraries of its actions and of messages.
-
-    Args:
-        role: The role.
-        library: That of the environment; None where nothing judges its actions.
-    """
-    libraries = [library] if library is not None and role.acts else []
-    if role.speaks:
-        libraries.append(message_library())
-    ids = tuple(name for each in libraries for name in each.ids)
-    categories = [each.categories for each in libraries]
-    return Operators(ids, np.concatenate([np.empty(0, np.int8), *categories]))
+"""Garbage that replaces an action without permission before it reaches the environment."""
 
 
 class TeamEnv(TextEnv):
-    """Plays a text environment by turns; see `trca.envs.teams.team` for what a team is.
+    """Plays a text environment in turns; `trca.envs.teams.team` describes teams.
 
-    Observations, ``task``, ``admissible_actions`` and ``memory`` in ``info`` are those of the role
-    whose turn it is. ``info`` also has ``agent``, the role; ``brief``, its prompt; and after a step
-    ``closed``, a tuple of the `RoleTransition`s that ended with it. Actions of the environment
-    count as steps, messages do not; an episode is truncated too after `max_steps` rounds of turns.
-    A role whose turn has ended by its last action is next when the others had theirs.
+    The role with the turn gets the observation and, in ``info``, ``task``, ``admissible_actions``
+    and ``memory``. ``info`` also contains ``agent`` (this role) and ``brief`` (its prompt). After a
+    step, ``closed`` is a tuple of the `RoleTransition`s that ended with this step. Actions of the
+    environment count as steps; messages do not. The episode is also truncated after `max_steps`
+    rounds of turns. A turn that ends passes to the next role in the order of the team.
 
-    Judgments go to the role whose act caused the transition: the environment's library judges
-    actions, a library of their own messages (`trca.envs.teams.messages`). The operators of a role
-    are those of the libraries that can judge it.
+    The role that acted gets the judgments of its transition. The environment's library judges
+    actions; the library of `trca.envs.teams.messages` judges messages. A role has the operators of
+    the libraries that can judge it.
 
     Attributes:
         team: The team.
-        inner: The environment, with its annotation.
+        inner: The environment with its annotation.
         operators: The rubric operators of each role.
     """
 
@@ -103,16 +62,16 @@ class TeamEnv(TextEnv):
         budgets: Budgets | Mapping[str, float] | None = None,
         lambda_: float = DEFAULT_LAMBDA,
     ) -> None:
-        """Lets a team play.
+        """Wraps an environment.
 
         Args:
-            team: The team, or the name or path of one.
-            env: An environment as `trca.envs.make` makes it.
-            budgets: Category budgets for ``rubric``.
-            lambda_: Weight of the breakthrough reward in it.
+            team: The team, or its name or path.
+            env: An environment of `trca.envs.make`.
+            budgets: Category budgets of the rubric rewards in ``info``.
+            lambda_: Weight of the breakthrough reward in ``info``.
 
         Raises:
-            TeamError: When there is no such team.
+            TeamError: If there is no such team.
         """
         text_env: Any = env.unwrapped
         super().__init__(text_env.split, text_env.max_steps, text_env.render_mode)
@@ -125,34 +84,32 @@ class TeamEnv(TextEnv):
             text_env.waits,
         )
         self.idle_actions = text_env.idle_actions  # type: ignore[misc]
-        self._message_judge = message_judge() if self._speakers() else None
         library = env.judge.library if isinstance(env, RubricAnnotation) else None
-        self.operators = {
-            name: role_operators(role, library) for name, role in self.team.roles.items()
-        }
+        self._judges = RoleJudges(self.team, library)
+        self.operators = self._judges.operators
         self.reward_by(budgets, lambda_)
         self._order = tuple(self.team.roles)
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, OpenTransition] = {}
         self._view: tuple[str, dict[str, Any]] = ("", {})
 
     @classmethod
     def prefetch(cls, pairs: Sequence[tuple[TextEnv, str]]) -> None:
-        """Prepares the actions that reach the environments, by their own classes."""
+        """Calls the environments' ``prefetch`` for the actions that reach an environment."""
         by_class: dict[type[TextEnv], list[tuple[TextEnv, str]]] = {}
         for env, action in pairs:
             if isinstance(env, cls) and env._sent(action) == action:
                 by_class.setdefault(type(env._text_env), []).append((env._text_env, action))
-        for env_class, own in by_class.items():
-            env_class.prefetch(own)
+        for env_class, class_pairs in by_class.items():
+            env_class.prefetch(class_pairs)
 
     @property
     def task_ids(self) -> tuple[str, ...]:
-        """The tasks of the environment."""
+        """The task ids of the environment."""
         return self._text_env.task_ids
 
     @property
     def panel(self) -> Panel:
-        """The panel of the environment: a team plays the same tasks as one agent."""
+        """The panel of the environment, so that a team plays the same tasks as one agent."""
         return self._text_env.panel
 
     @property
@@ -162,22 +119,22 @@ class TeamEnv(TextEnv):
 
     @property
     def agent(self) -> str:
-        """The role whose turn it is."""
+        """The role with the turn."""
         return self._order[self._at]
 
     @property
     def instruction(self) -> str:
-        """The task in words, whoever may see it."""
+        """The task in words, whether or not the role sees it."""
         return self._text_env.instruction
 
     @property
     def task_type(self) -> str:
-        """The kind of the present task."""
+        """The type of the current task."""
         return self._text_env.task_type
 
     @property
     def admissible_actions(self) -> list[str]:
-        """What the role whose turn it is may do, as it is shown."""
+        """The admissible actions that the role with the turn sees."""
         return self._admissible(self.agent)
 
     def gold(self, task_id: str) -> Any:
@@ -185,25 +142,22 @@ class TeamEnv(TextEnv):
         return self._text_env.gold(task_id)
 
     def oracle_action(self) -> str:
-        """The environment's oracle, as the role can put it."""
+        """The action of the environment's oracle, in the form that the role may send."""
         return self._put(self._text_env.oracle_action())
 
     def demonstrator_action(self) -> str:
-        """The environment's demonstrator, as the role can put it."""
+        """The action of the environment's demonstrator, in the form that the role may send."""
         return self._put(self._text_env.demonstrator_action())
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """An action of the environment at random, as the role can put it."""
+        """A random action of the environment, in the form that the role may send."""
         return self._put(self._text_env.random_action(rng))
 
     def reward_by(
         self, budgets: Budgets | Mapping[str, float] | None, lambda_: float = DEFAULT_LAMBDA
     ) -> None:
-        """Sets how judgments become rewards, from the next episode on."""
-        self._rewards = {
-            name: EpisodeRewards(operators.categories, budgets, lambda_)
-            for name, operators in self.operators.items()
-        }
+        """Sets budgets and lambda from the next episode on."""
+        self._judges.reward_by(budgets, lambda_)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -216,16 +170,14 @@ class TeamEnv(TextEnv):
         self._open, self._messages = {}, dict[str, str]()
         self._view = observation, info
         self._context = str(info["context"])
-        self._shown = {name: set[str]() for name in self._order}
-        self._fresh = {name: set[str]() for name in self._order}
-        self._show_all()
+        self._names = ShownNames(self.team)
+        self._show_state()
         self._log = [("", "", observation)]
-        for rewards in self._rewards.values():
-            rewards.reset()
+        self._judges.reset()
         return self.observe(self.agent), self.info_of(self.agent)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Takes the turn of the role whose turn it is, or a part of it.
+        """Carries out one action or message of the role with the turn.
 
         Raises:
             gymnasium.error.ResetNeeded: Before the first ``reset`` and after the end of an episode.
@@ -235,51 +187,53 @@ class TeamEnv(TextEnv):
             raise ResetNeeded("the episode is over: call reset() to start another")
         agent = self.agent
         role = self.team.roles[agent]
-        said = role.message(action)
-        act = self._open[agent] = _Open(self._context, bool(action.strip()))
+        text = role.message(action)
+        transition = self._open[agent] = OpenTransition(self._context, bool(action.strip()))
         won, score, reward, terminated, truncated = False, 0.0, 0.0, False, False
         measures: dict[str, Any] = {}
-        if said is not None:
-            act.message = self._say(agent, said)
-            act.accepted = act.message.text != ""
+        if text is not None:
+            transition.message = self._say(agent, text)
+            transition.accepted = transition.message.text != ""
             self._pass_turn()
         else:
-            observation, paid, terminated, truncated, info = self.inner.step(self._sent(action))
-            reward = float(paid)
+            observation, step_reward, terminated, truncated, info = self.inner.step(
+                self._sent(action)
+            )
+            reward = float(step_reward)
             allowed = role.may(action)
-            act.accepted = bool(info["accepted"]) and allowed
-            act.facts, act.rubric = info.get("facts"), info.get("rubric")
+            transition.accepted = bool(info["accepted"]) and allowed
+            transition.facts, transition.rubric = info.get("facts"), info.get("rubric")
             self._view, self._context = (observation, info), str(info["next_context"])
-            revealing = self._show_all()
+            revealing = self._show_state()
             won, score = bool(info["won"]), float(info["score"])
             measures = {"measures": info["measures"]} if "measures" in info else {}
             for each in self._open.values():
                 each.reward += reward
-            self._tell_senders(agent, action, act.accepted, revealing)
+            self._tell_senders(agent, action, transition.accepted, revealing)
             self._taken += 1
             if self._taken >= role.turn:
                 self._pass_turn()
-        self._log.append((agent, action, self._view[0] if said is None else ""))
+        self._log.append((agent, action, self._view[0] if text is None else ""))
         if self._rounds >= self.max_steps and not terminated:
             truncated = True
         self._over = bool(terminated or truncated)
-        if self._over and not measures and (own := self._text_env.episode_measures()):
-            measures = {"measures": own}
+        if self._over and not measures and (metrics := self._text_env.episode_measures()):
+            measures = {"measures": metrics}
         ending = list(self._order) if self._over else [self.agent]
         if not self._over:
             self._reads(self.agent)
-        own = self.info_of(self.agent)
+        agent_info = self.info_of(self.agent)
         closed = tuple(
-            self._close(name, own if name == self.agent else self.info_of(name))
+            self._close(name, agent_info if name == self.agent else self.info_of(name))
             for name in ending
             if name in self._open
         )
-        info = own | {
+        info = agent_info | {
             "closed": closed,
-            "context": act.context,
+            "context": transition.context,
             "next_context": self._context,
-            "parsed": act.parsed,
-            "accepted": act.accepted,
+            "parsed": transition.parsed,
+            "accepted": transition.accepted,
             "won": won,
             "score": score,
             **measures,
@@ -287,44 +241,44 @@ class TeamEnv(TextEnv):
         return self.observe(self.agent), reward, bool(terminated), bool(truncated), info
 
     def observe(self, agent: str) -> str:
-        """What a role sees now."""
+        """The current observation of a role."""
         shown = [self._view[0]] if "observation" in self.team.roles[agent].sees else []
         return "\n".join([*shown, *self._lines(agent)])
 
     def info_of(self, agent: str) -> dict[str, Any]:
-        """The ``info`` of a role now: what it may see and do."""
+        """The current ``info`` of a role, with the parts that the role may see."""
         role = self.team.roles[agent]
         inner = self._view[1]
-        task = self.instruction if "task" in role.sees else ""
+        instruction = self.instruction if "task" in role.sees else ""
         memory = [inner["memory"]] if "memory" in role.sees and inner["memory"] else []
         return {
             "task_id": inner["task_id"],
             "split": inner["split"],
             "task_type": inner["task_type"],
-            "task": task,
+            "task": instruction,
             "admissible_actions": self._admissible(agent),
             "context": self._context,
             "memory": "\n".join([*memory, *self._lines(agent)]),
             "agent": agent,
-            "brief": role.prompt.format(task=task),
+            "brief": role.prompt.format(task=instruction),
         }
 
     def render(self) -> str | None:  # type: ignore[override]
-        """The episode so far as text, in render mode ``ansi``."""
+        """The transcript so far as text, in render mode ``ansi``."""
         if self.render_mode is None:
             return None
-        lines = [f"{a}> {said}\n{seen}" if a else seen for a, said, seen in self._log]
+        lines = [
+            f"{a}> {action}\n{observation}" if a else observation
+            for a, action, observation in self._log
+        ]
         return "\n\n".join(line.rstrip() for line in lines)
 
     def close(self) -> None:
         """Closes the environment."""
         self.inner.close()
 
-    def _speakers(self) -> list[str]:
-        return [name for name, role in self.team.roles.items() if role.speaks]
-
     def _sent(self, action: str) -> str:
-        """What the environment is sent in place of an action; blank for a message."""
+        """The action that reaches the environment; blank for a message."""
         role = self.team.roles[self.agent]
         if role.message(action) is not None:
             return ""
@@ -336,73 +290,51 @@ class TeamEnv(TextEnv):
         self._rounds += self._at == 0
 
     def _say(self, agent: str, text: str) -> Message:
+        """Sends a message to the roles that see messages."""
         team = self.team
         message, malformed = clean(text, team.message_chars)
         self._messages[agent] = message
-        shown = frozenset(self._shown[agent])
         readers = [name for name in self._order if name != agent and self._listens(name)]
         sent = Message(
             text=message,
             malformed=malformed,
             kinds=team.names,
             instruction=self.instruction,
-            shown=shown,
-            fresh=frozenset(self._fresh[agent]),
-            known={name: frozenset(self._shown[name]) for name in readers},
+            shown=self._names.shown(agent),
+            fresh=self._names.take_fresh(agent),
+            known={name: self._names.shown(name) for name in readers},
             admissible=self._view[1]["admissible_actions"],
         )
-        self._fresh[agent].clear()
         for name in readers:
-            self._show(name, message)
+            self._names.show(name, message)
         return sent
 
     def _listens(self, agent: str) -> bool:
         return "messages" in self.team.roles[agent].sees
 
     def _reads(self, agent: str) -> None:
-        """The turn comes to a role: it reads the messages it is shown."""
+        """Marks the messages as read if the role with the turn sees messages."""
         if self._listens(agent):
-            for name, act in self._open.items():
-                if act.message is not None and name != agent:
-                    act.message.was_read()
+            for name, transition in self._open.items():
+                if transition.message is not None and name != agent:
+                    transition.message.was_read()
 
     def _tell_senders(self, agent: str, action: str, accepted: bool, revealing: bool) -> None:
+        """Notes a reader's action in the facts of the messages that the reader sees."""
         if self._listens(agent):
-            for name, act in self._open.items():
-                if act.message is not None and name != agent:
-                    act.message.answered(action, accepted, revealing)
+            for name, transition in self._open.items():
+                if transition.message is not None and name != agent:
+                    transition.message.answered(action, accepted, revealing)
 
-    def _show_all(self) -> bool:
-        """Notes the names that roles are shown; whether a role whose turn it is sees a new one."""
-        if not self.team.names:
-            return False
+    def _show_state(self) -> bool:
+        """Notes the names in the current state; whether the role with the turn sees a new name."""
         observation, info = self._view
-        before = len(self._shown[self.agent])
-        sights = {
-            "task": [self.instruction],
-            "observation": [observation],
-            "memory": [info["memory"]],
-            "admissible": info["admissible_actions"],
-        }
-        names = {
-            sight: set[str]().union(*(names_in(text, self.team.names) for text in texts))
-            for sight, texts in sights.items()
-        }
-        for agent, role in self.team.roles.items():
-            for sight in role.sees:
-                own = sight != "admissible" or role.sees_all_actions
-                self._note(agent, names.get(sight, set()) if own else set())
-        return len(self._shown[self.agent]) > before
-
-    def _show(self, agent: str, text: str) -> None:
-        self._note(agent, names_in(text, self.team.names))
-
-    def _note(self, agent: str, names: set[str]) -> None:
-        self._fresh[agent] |= names - self._shown[agent]
-        self._shown[agent] |= names
+        before = len(self._names.shown(self.agent))
+        self._names.show_state(self.instruction, observation, info)
+        return len(self._names.shown(self.agent)) > before
 
     def _lines(self, agent: str) -> list[str]:
-        """The last messages of the others, a line each, as a role sees them."""
+        """The last messages of the further roles, one per line; empty without ``messages``."""
         if not self._listens(agent):
             return []
         return [f"{k}: {v}" for k, v in self._messages.items() if v and k != agent]
@@ -417,65 +349,29 @@ class TeamEnv(TextEnv):
         return [a for a in actions if role.may(a)] + ([TELL] if role.speaks and actions else [])
 
     def _put(self, action: str) -> str:
-        """An action of the environment as the role whose turn it is can put it."""
+        """An action of the environment in a form that the role with the turn may send."""
         role = self.team.roles[self.agent]
         if not role.acts or role.may(action):
             return action
         if role.speaks:
             _, bracket, argument = action.partition("[")
             return BLANK.sub(lambda _: argument.removesuffix("]") if bracket else action, TELL)
-        told = " ".join(text for text in self._messages.values() if text) or "nothing"
+        messages = " ".join(text for text in self._messages.values() if text) or "nothing"
         forms = [a for a in self._view[1]["admissible_actions"] if role.may(a)]
-        return BLANK.sub(lambda _: told, forms[0]) if forms else action
+        return BLANK.sub(lambda _: messages, forms[0]) if forms else action
 
     def _close(self, agent: str, info: dict[str, Any]) -> RoleTransition:
-        act = self._open.pop(agent)
-        facts = act.message.facts() if act.message is not None else act.facts
+        transition = self._open.pop(agent)
+        facts = transition.message.facts() if transition.message is not None else transition.facts
         return RoleTransition(
             agent=agent,
-            reward=act.reward,
-            parsed=act.parsed,
-            accepted=act.accepted,
+            reward=transition.reward,
+            parsed=transition.parsed,
+            accepted=transition.accepted,
             observation=self.observe(agent),
             info=info,
-            context=act.context,
+            context=transition.context,
             next_context=self._context,
             facts=facts,
-            rubric=self._judge(agent, act, facts),
+            rubric=self._judges.judge(agent, transition, facts),
         )
-
-    def _judge(self, agent: str, act: _Open, facts: Any) -> RubricInfo | None:
-        operators = self.operators[agent]
-        if not operators.ids:
-            return None
-        role, parts = self.team.roles[agent], list[NDArray[np.uint8]]()
-        if role.acts and isinstance(self.inner, RubricAnnotation):
-            silent = np.zeros(len(self.inner.judge.library.ids), np.uint8)
-            parts.append(silent if act.rubric is None else act.rubric["judgments"])
-        if role.speaks and self._message_judge is not None:
-            judge = self._message_judge
-            silent = np.zeros(len(judge.library.ids), np.uint8)
-            parts.append(silent if act.message is None else judge.judge(None, facts))
-        judgments = np.concatenate(parts)
-        judgments.setflags(write=False)
-        foundational, breakthrough, reward = self._rewards[agent].step(judgments)
-        return RubricInfo(
-            judgments=judgments,
-            foundational=foundational,
-            breakthrough=breakthrough,
-            reward=reward,
-            fired=tuple(operators.ids[k] for k in judgments.nonzero()[0].tolist()),
-        )
-
-
-@dataclass
-class _Open:
-    """An act whose transition has not ended."""
-
-    context: str
-    parsed: bool
-    accepted: bool = False
-    reward: float = 0.0
-    message: Message | None = None
-    facts: Any = None
-    rubric: RubricInfo | None = field(default=None)

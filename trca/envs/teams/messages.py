@@ -1,15 +1,15 @@
-"""Messages between agents: cleaned before anyone reads them, and judged by what came of them.
+"""Messages between agents: cleaning before use, and facts for judging them.
 
-A message is written by a language model, so it is bad input until it was cleaned: control and
-format characters go, white space (a newline could fake another speaker's line) becomes one blank,
-and length has a limit.
+A language model writes the messages, so they are untrusted input. `clean` removes control and
+format characters, replaces white space by single blanks (a newline could fake a line of another
+speaker), and limits the length.
 
-How a text names things is one or more of these kinds:
+A team declares which kinds of names its texts contain:
 
 ===============  ==============================================================================
 numbered         a word and a number: ``desk 1``
-bracketed        what stands in brackets: ``[red]``; not the words of a search or an answer
-capitalised      words that begin with a capital, but for a single one that begins a sentence;
+bracketed        text in brackets: ``[red]``; not the words of a search or an answer
+capitalised      words that begin with a capital, except a single word that begins a sentence;
                  and numbers of four digits
 ===============  ==============================================================================
 """
@@ -41,13 +41,14 @@ def clean(text: str, limit: int) -> tuple[str, bool]:
     """Cleans a message.
 
     Args:
-        text: What an agent wrote.
-        limit: The most characters.
+        text: The text of an agent.
+        limit: Largest number of characters.
 
     Returns:
-        The message, on one line; and whether it held what is no text, or was cut.
+        The message on one line, and whether it was malformed: it contained control characters or
+            was cut.
     """
-    head = text[: 4 * limit + 100]  # what is cut anyway costs nothing
+    head = text[: 4 * limit + 100]  # bounds the cost of a long text
     printable = "".join(c if c.isspace() or unicodedata.category(c)[0] != "C" else "" for c in head)
     line = " ".join(printable.split())
     bad = len(printable) < len(head) or len(head) < len(text) or len(line) > limit
@@ -55,39 +56,45 @@ def clean(text: str, limit: int) -> tuple[str, bool]:
 
 
 def names_in(text: str, kinds: Iterable[NameKind]) -> set[str]:
-    """The names in a text, in lower case."""
-    found = set[str]()
+    """The names in a text, in lower case.
+
+    Args:
+        text: The text.
+        kinds: The kinds of names to look for; see the module docstring.
+    """
+    names = set[str]()
     for kind in kinds:
         for match in _NAMES[kind].finditer(text):
             name = match[1]
             if kind == "capitalised" and " " not in name and _begins_sentence(text, match.start()):
                 continue
-            found.add(" ".join(name.lower().split()))
-    return found
+            names.add(" ".join(name.lower().split()))
+    return names
 
 
 @dataclass(frozen=True, slots=True)
 class MessageFacts:
-    """The observable facts of a message and of what its readers did until its sender's next turn.
+    """The facts of a message, and of its readers' actions until the sender's next turn.
 
-    There is no field for success, the score, or what no agent was shown.
+    The facts contain no success, no score and nothing that no agent was shown.
 
     Attributes:
-        empty: Whether nothing is left of it once it is clean.
-        malformed: Whether it had to be cleaned of control characters, or cut.
-        read: Whether an agent that sees messages had a turn with it.
-        repeats_task: Whether it says words of the instruction alone, and at least half of them.
-        names: How many things it names.
-        absent: How many of them its sender was not shown.
-        told: How many of them its sender was shown and one of its readers was not.
-        fresh: How many of them its sender was shown since its last message.
-        task_names: How many of them the instruction has too, as names or as words.
-        proposes: Whether it has the words of an action that was admissible.
-        acts: How many actions its readers took.
-        heeded: How many of these name what it names, or are proposed in it.
-        carried_out: How many of the heeded were accepted.
-        revealing: How many of these showed a name for the first time.
-        followed: How many of them are proposed in it word for word.
+        empty: Whether the clean message is blank.
+        malformed: Whether cleaning removed control characters or cut the message.
+        read: Whether a role that sees messages had a turn after it.
+        repeats_task: Whether all its words are in the instruction, and at least half of the
+            instruction's words are in it.
+        names: Number of names in the message.
+        absent: Number of its names that the sender was not shown.
+        told: Number of its names that the sender was shown and at least one reader was not.
+        fresh: Number of its names that were new to the sender since its last message.
+        task_names: Number of its names that also occur in the instruction, as names or as words.
+        proposes: Whether it contains an admissible action, word for word.
+        acts: Number of actions of its readers.
+        heeded: Number of these actions that share a name with the message or occur in it.
+        carried_out: Number of the heeded actions that the environment carried out.
+        revealing: Number of the carried-out actions that showed the reader a new name.
+        followed: Number of accepted actions that occur in the message word for word.
     """
 
     empty: bool = False
@@ -109,7 +116,7 @@ class MessageFacts:
 
 @dataclass(frozen=True)
 class MessageBinding:
-    """What messages are bound to: nothing."""
+    """The empty binding of messages."""
 
 
 @cache
@@ -119,23 +126,23 @@ def message_library() -> RubricLibrary:
 
 
 def message_judge() -> Judge:
-    """A judge of messages."""
+    """A judge for messages."""
     return Judge(message_library(), MessageFacts, MessageBinding)
 
 
 @dataclass
 class Message:
-    """A message on its way, from its sender's turn to the next.
+    """A sent message and the actions of its readers.
 
     Attributes:
-        text: The message, clean.
-        malformed: Whether it was not.
-        kinds: How it names things.
+        text: The clean message.
+        malformed: Whether cleaning changed it.
+        kinds: The kinds of names to look for.
         instruction: The task in words.
-        shown: Names that its sender was shown.
-        fresh: Those of them that it was shown since its last message.
+        shown: Names that the sender was shown.
+        fresh: Names that are new to the sender since its last message.
         known: Names that each reader was shown, by role.
-        admissible: The actions that were admissible.
+        admissible: The admissible actions.
     """
 
     text: str
@@ -150,41 +157,43 @@ class Message:
     _read: bool = False
 
     def was_read(self) -> None:
-        """A reader has its turn."""
+        """Notes that a reader has the turn."""
         self._read = True
 
     def answered(self, action: str, accepted: bool, revealing: bool) -> None:
-        """A reader took an action.
+        """Notes an action of a reader.
 
         Args:
             action: The action.
             accepted: Whether the environment carried it out.
-            revealing: Whether it showed a name for the first time.
+            revealing: Whether it showed the reader a new name.
         """
         self._acts.append((action, accepted, revealing))
 
     def facts(self) -> MessageFacts:
-        """Its facts, up to now."""
+        """The facts up to now."""
         lowered, names = self.text.lower(), names_in(self.text, self.kinds)
         seen = names & set(self.shown)
-        words, task = set(_words(self.text)), set(_words(self.instruction))
+        words, task_words = set(_words(self.text)), set(_words(self.instruction))
         task_names = names_in(self.instruction, self.kinds)
         followed = [_stands_in(action, lowered) for action, _, _ in self._acts]
         heeded = [
-            letter or bool(names & names_in(action, self.kinds))
-            for (action, _, _), letter in zip(self._acts, followed, strict=True)
+            verbatim or bool(names & names_in(action, self.kinds))
+            for (action, _, _), verbatim in zip(self._acts, followed, strict=True)
         ]
         done = [(a, h, f) for a, h, f in zip(self._acts, heeded, followed, strict=True)]
         return MessageFacts(
             empty=not self.text,
             malformed=self.malformed,
             read=self._read and bool(self.text),
-            repeats_task=bool(words) and words <= task and 2 * len(words) >= len(task),
+            repeats_task=bool(words) and words <= task_words and 2 * len(words) >= len(task_words),
             names=len(names),
             absent=len(names) - len(seen),
-            told=max([len(seen - set(known)) for known in self.known.values()], default=0),
+            told=max(
+                [len(seen - set(names_shown)) for names_shown in self.known.values()], default=0
+            ),
             fresh=len(names & set(self.fresh)),
-            task_names=len([n for n in names if n in task_names or set(n.split()) & task]),
+            task_names=len([n for n in names if n in task_names or set(n.split()) & task_words]),
             proposes=any(_stands_in(action, lowered) for action in self.admissible),
             acts=len(self._acts),
             heeded=sum(heeded),
@@ -204,6 +213,6 @@ def _words(text: str) -> list[str]:
 
 
 def _stands_in(action: str, lowered: str) -> bool:
-    """Whether an action stands in a message in lower case, as whole words."""
-    wanted = " ".join(action.lower().split())
-    return wanted != "" and re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", lowered) is not None
+    """Whether a message in lower case contains an action, bounded by non-word characters."""
+    words = " ".join(action.lower().split())
+    return words != "" and re.search(rf"(?<!\w){re.escape(words)}(?!\w)", lowered) is not None

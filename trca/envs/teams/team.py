@@ -1,6 +1,7 @@
-"""A team as data: its roles, what each sees, may do and say, and in which order they act.
+"""Teams as data: roles, their inputs, their permitted actions, and the order of turns.
 
-A team is a YAML file, packaged or one's own; the order of the roles is the order of their turns::
+A team is a YAML file, either packaged or written by the user. Roles take turns in the order of the
+file::
 
     names: [numbered]
     roles:
@@ -29,10 +30,10 @@ from trca.common.names import nearest
 from trca.envs.teams.messages import NameKind
 
 Sight = Literal["task", "observation", "memory", "admissible", "messages"]
-"""What a role may be shown."""
+"""A part of the state that a role may see."""
 
 TELL: Final = "tell[<your message>]"
-"""How a role that also acts sends a message, as it stands among its admissible actions."""
+"""Admissible action that stands for a message, for roles that also act."""
 _ALL: Final = "all"
 _TELL: Final = re.compile(r"\s*tell\s*\[(.*)\]\s*", re.DOTALL)
 _VERB: Final = re.compile(r"[^\s\[]+")
@@ -41,7 +42,7 @@ _RoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
 
 
 class TeamError(ValueError):
-    """A team file breaks a rule; names the file and the role."""
+    """A team file breaks a rule. The message names the file and the role."""
 
 
 class _Record(BaseModel):
@@ -49,50 +50,48 @@ class _Record(BaseModel):
 
 
 class Role(_Record):
-    """What one agent of a team sees, may do, and is told."""
+    """One agent of a team: its prompt, its inputs and its permitted actions."""
 
     prompt: str = Field(
         "{task}",
         min_length=1,
         max_length=2000,
-        description="Its instruction in prompts of words; {task} is the environment's.",
+        description="Instruction in the role's prompts; {task} is the environment's instruction.",
     )
     sees: tuple[Sight, ...] = Field(
         ("task", "observation", "memory", "admissible"),
         strict=False,
-        description="What its prompt is made of; messages are the last ones of the other roles.",
+        description="Parts of the state in the prompt. messages: each further role's last message.",
     )
     acts: tuple[_Verb, ...] = Field(
         (),
         strict=False,
-        description="Verbs of the environment that it may use, in lower case; all for any.",
+        description="Permitted verbs of the environment, in lower case; [all] permits every verb.",
     )
     speaks: bool = Field(
         False,
-        description="Whether it sends messages. A message ends its turn. A role that does not act "
-        "says its whole action, another tell[...].",
+        description="Whether the role sends messages. A message ends the turn. Without acts, every "
+        "action of the role is a message; with acts, only tell[...] is.",
     )
-    turn: int = Field(
-        1, ge=1, le=1000, description="Environment actions after which its turn ends."
-    )
+    turn: int = Field(1, ge=1, le=1000, description="Number of environment actions in a turn.")
 
     def message(self, action: str) -> str | None:
-        """The message that an action is; None where it is for the environment."""
+        """The message in an action; None for an action of the environment."""
         if not self.speaks:
             return None
         if not self.acts:
             return action
-        told = _TELL.fullmatch(action)
-        return told[1] if told else None
+        match = _TELL.fullmatch(action)
+        return match[1] if match else None
 
     def may(self, action: str) -> bool:
-        """Whether the environment may be sent an action."""
+        """Whether the role may send an action to the environment."""
         verb = _VERB.match(action.strip())
         return _ALL in self.acts or (verb is not None and verb[0].lower() in self.acts)
 
     @property
     def sees_all_actions(self) -> bool:
-        """Whether its admissible actions are all that the environment has."""
+        """Whether the role sees all admissible actions of the environment."""
         return not self.acts or _ALL in self.acts
 
 
@@ -101,22 +100,23 @@ class Team(_Record):
 
     roles: dict[_RoleName, Role] = Field(min_length=1, max_length=16)
     names: tuple[NameKind, ...] = Field(
-        (), strict=False, description="How messages and pages name things; see `messages`."
+        (), strict=False, description="Kinds of names in messages and observations; see `messages`."
     )
     message_chars: int = Field(
-        200, ge=1, le=10_000, description="Characters after which a message is cut."
+        200, ge=1, le=10_000, description="Largest number of characters of a message."
     )
     source: str = Field(default="", exclude=True)
 
     @classmethod
     def load(cls, name_or_path: str | Path) -> Team:
-        """Reads a packaged team, or one from a YAML file.
+        """Loads a packaged team or a YAML file.
 
         Args:
-            name_or_path: Such as ``alfworld_planner``, or a path.
+            name_or_path: A name such as ``alfworld_planner``, or a path.
 
         Raises:
-            TeamError: When there is no such team, or it breaks a rule; says which, and the mend.
+            TeamError: If there is no such team, or it breaks a rule. The message names the problem
+                and the fix.
         """
         shipped = _shipped()
         if str(name_or_path) in shipped:
@@ -135,7 +135,15 @@ class Team(_Record):
 
     @classmethod
     def parse(cls, text: str, source: str = "team") -> Team:
-        """Reads a team from YAML text; ``source`` is what errors call it."""
+        """Parses a team from YAML text.
+
+        Args:
+            text: The YAML text.
+            source: Name of the text in error messages.
+
+        Raises:
+            TeamError: If the text is not YAML or breaks a rule.
+        """
         try:
             data = strict_yaml.parse(text)
         except ValueError as error:
@@ -183,9 +191,9 @@ def _words(source: str, error: ValidationError) -> str:
     first: Any = error.errors(include_url=False)[0]
     place = [str(part) for part in first["loc"]]
     where = f"{source}: role {place[1]!r}" if place[0] == "roles" and len(place) > 1 else source
-    what = ".".join(place[2:] if place[0] == "roles" else place) or "roles"
+    key = ".".join(place[2:] if place[0] == "roles" else place) or "roles"
     if first["type"] == "extra_forbidden":
         fields = set((Team if where == source else Role).model_fields) - {"source"}
-        return f"{where}: unknown key {what!r}: {nearest(what, fields)}"
+        return f"{where}: unknown key {key!r}: {nearest(key, fields)}"
     value = "" if first["type"] == "missing" else f" is {str(first['input'])[:60]!r}"
-    return f"{where}: {what}{value}: {first['msg'][:200]}"
+    return f"{where}: {key}{value}: {first['msg'][:200]}"
