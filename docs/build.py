@@ -18,19 +18,16 @@ from trca.cli import app
 from trca.envs import make
 from trca.envs.registration import PACKAGED, env_class
 from trca.rubric import Budgets
-from trca.tune_configs.files import OWN_KEYS
 from trca.tune_configs.settings import RunParameters
 
 HEAD = """# Settings
 
 A config is a flat YAML file of these names; `trca train CONFIG --set name=value` changes one, and
 `budgets.execution=2` or `env_config.games=medium` reaches into one. A value is YAML: `null`,
-`[2e-4, 4e-4]`, `'{{backend: local}}'`, and `engine_config={{}}` empties a mapping. The same names
+`[2e-4, 4e-4]`, `'{backend: local}'`, and `engine_config={}` empties a mapping. The same names
 are attributes of the RLlib configs (`TRCAConfig().training(lr=1e-6)`) and keys of a Ray Tune
-`param_space`, except
-{own},
-which `trca train` alone reads. Defaults are the paper's where it has a value. This page is written
-by `python docs/build.py`.
+`param_space`, except `algorithm`: in Python each algorithm has its own config class. Defaults are
+the paper's where it has a value. This page is written by `python docs/build.py`.
 """
 
 
@@ -69,11 +66,9 @@ def settings_page() -> str:
         model = algorithm.config_class.parameters_class
         shared = set(TextParameters.model_fields) - model.own_defaults()
         sections.append((f"{name} alone", model, tuple(shared)))
-    own = [f"`{name}`" for name in RunParameters.model_fields if name in OWN_KEYS]
-    head = HEAD.format(own=f"{', '.join(own[:-1])} and {own[-1]}")
     own_sections = [_section(*section) for section in sections if _fields(*section[1:])]
     run = _section("Run, environment and resources", RunParameters, ())
-    return "\n".join([head, run, _environments(), *own_sections])
+    return "\n".join([HEAD, run, _environments(), *own_sections])
 
 
 def _environments() -> str:

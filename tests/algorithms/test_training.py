@@ -267,6 +267,6 @@ def test_tune_runs_a_grid_of_trials_from_a_plain_dictionary(make_config, model, 
         ),
     ).fit()
     assert not results.errors
-    assert sorted(r.config["lambda"] for r in results) == [0.0, 0.8]
+    assert sorted(r.config["lambda_"] for r in results) == [0.0, 0.8]
     assert all(0.1 <= r.config["credit_config"]["bonus"] <= 0.5 for r in results)
     assert all(math.isfinite(r.metrics["success_rate"]) for r in results)

@@ -11,7 +11,8 @@ from trca.cli.run_folder import RunFolder
 from trca.cli.tracking import Tracking, as_markdown, missing_trackers, sample, tracking
 from trca.envs import make
 from trca.tune_configs.files import ConfigError, assign, read
-from trca.tune_configs.settings import TRACKERS, RunSettings
+from trca.tune_configs.recording import TRACKERS
+from trca.tune_configs.settings import RunSettings
 
 SECRETS = {
     "MLFLOW_TRACKING_PASSWORD": "mlflow-sesame",
@@ -227,7 +228,7 @@ def test_a_trial_is_in_its_sweeps_group(stores, rollouts):
 
     sweep = RunFolder.create(stores, "lambda")
     trial = RunFolder.create(sweep.path / "trials", "001_lambda-0.2")
-    trial.write_json("trial.json", {})
+    trial.write_json("trial.json", {"sweep": "lambda"})
     with tracking(settings("mlflow"), trial, 0, print) as trackers:
         trackers.log(row(1), rollouts, 1)
     run = MlflowClient().get_run(trial.read_json("tracking.json")["mlflow"]["run"])

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from trca.cli.progress import Progress
-from trca.cli.training import flatten, stopping_politely
+from trca.cli.training import stopping_politely
 
 
 def test_the_first_interrupt_is_a_wish_and_the_second_is_not():
@@ -24,23 +24,6 @@ def test_the_first_interrupt_is_a_wish_and_the_second_is_not():
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
-
-
-def test_a_result_becomes_one_row_of_numbers():
-    result = {
-        "success_rate": 0.5,
-        "panel_hash": "abc",
-        "timing": {"world": 1, "credit": float("nan")},
-        "evaluation": {"task_types": {"Heat": {"n": 3}}, "panel_hash": "abc"},
-        "config": {"lr": 1e-3},
-        "timers": {"sync": 1.0},
-        "done": False,
-    }
-    assert flatten(result) == {
-        "success_rate": 0.5,
-        "timing/world": 1.0,
-        "evaluation/task_types/Heat/n": 3.0,
-    }
 
 
 @pytest.mark.slow

@@ -344,7 +344,7 @@ def family() -> list[type[TextParameters]]:
     return [model for model in models if model.algorithm]
 
 
-def check(parameters: type[TextParameters], values: dict[str, Any]) -> dict[str, Any]:
+def check(parameters: type[BaseModel], values: dict[str, Any]) -> dict[str, Any]:
     """Checks hyperparameters and gives them as plain dicts and tuples.
 
     Args:

@@ -25,6 +25,7 @@ from ray.rllib.utils.metrics import (
     NUM_ENV_STEPS_SAMPLED_LIFETIME,
 )
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+from ray.tune.result import DONE
 
 from trca.algorithms.credit import READS, Sources, bind_credit
 from trca.algorithms.critic import CRITIC_METRICS, explained_variance
@@ -35,6 +36,7 @@ from trca.algorithms.filtering import add, teaching, teaching_groups
 from trca.algorithms.learner_group import TextLearnerGroup
 from trca.algorithms.metrics import credit_metrics, rollout_metrics
 from trca.algorithms.mismatch import MISMATCH_METRICS, cause
+from trca.algorithms.recorder import RunRecorder
 from trca.algorithms.records import Rollout, StepBatch, assign_advantages, by_agent
 from trca.algorithms.replay import Replay, add_replayed, replay_weight
 from trca.algorithms.rollout import Failure, GroupRequest, Incident, RolloutBatch
@@ -132,12 +134,46 @@ class TextAlgorithm(Algorithm):
         self._replays: dict[str, Replay] = {}
         self._credit = bind_credit(self.config.credit, self.config.parameters())
         super().setup(config)
-        self._refuse_missing_reads()
-        self._operators: dict[str, Operators] = self._ask_runner("operators")
-        if self.needs_rubric and not any(each.ids for each in self._operators.values()):
-            raise ValueError(
-                no_rubric(type(self).__name__, self.config.env, self.config.env_config)
-            )
+        try:
+            self._check_sources()
+        except ValueError as error:
+            self.recorder.fail(self, error)
+            raise
+
+    @property
+    def recorder(self) -> RunRecorder:
+        """The callback that records the run."""
+        recorders = [each for each in self.callbacks if isinstance(each, RunRecorder)]
+        return recorders[0]
+
+    def step(self) -> dict[str, Any]:
+        """Runs an iteration; the result of the last one says that training is done."""
+        result: dict[str, Any] = super().step()
+        return {**result, DONE: self.iteration + 1 >= self.config.iterations}
+
+    def train(self) -> dict[str, Any]:
+        """Runs an iteration and records it.
+
+        A trial that Ray Tune restores after its last iteration gives the last result again.
+        """
+        if (end := self.recorder.recorded_end(self)) is not None:
+            return end
+        try:
+            result: dict[str, Any] = super().train()  # type: ignore[no-untyped-call]
+        except Exception as error:
+            self.recorder.fail(self, error)
+            raise
+        return result
+
+    def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The settings that a checkpoint keeps: all but the run's folder."""
+        (state, *rest), kwargs = super().get_ctor_args_and_kwargs()
+        return ({**state, "run_folder": None}, *rest), kwargs
+
+    def cleanup(self) -> None:
+        """Stops RLlib's parts and closes the run's folder."""
+        super().cleanup()
+        self.recorder.close(self)
 
     @classmethod
     def get_default_config(cls) -> TextAlgorithmConfig:
@@ -439,10 +475,20 @@ class TextAlgorithm(Algorithm):
         """The gold that the credit rule reads, by name."""
         return self._credit.gold
 
-    def _refuse_missing_reads(self) -> None:
+    def _check_sources(self) -> None:
+        """Asks the environment for its operators.
+
+        Raises:
+            ValueError: When the environment lacks something that the credit rule reads.
+        """
         for name in self._credit.reads:
             if lack := READS.get(name).lack(self._sources([])):
                 raise ValueError(f"credit rule {self._credit.name!r} reads {name}: {lack}")
+        self._operators: dict[str, Operators] = self._ask_runner("operators")
+        if self.needs_rubric and not any(each.ids for each in self._operators.values()):
+            raise ValueError(
+                no_rubric(type(self).__name__, self.config.env, self.config.env_config)
+            )
 
     def _sources(self, rollouts: list[Rollout]) -> Sources:
         runner: Any = self.env_runner_group.local_env_runner

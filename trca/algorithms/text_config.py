@@ -24,22 +24,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
+from pydantic import BaseModel
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.models.catalog import MODEL_DEFAULTS
+from ray.rllib.utils import force_list
 from ray.tune.search.sample import Domain
 
 from trca.algorithms.hints import IGNORED, unknown_setting
 from trca.algorithms.parameters import TextParameters, check, family
+from trca.algorithms.recorder import RunRecorder
 from trca.common.extras import missing_recorder
 from trca.common.names import unknown
 from trca.envs.teams.team import Team
 from trca.envs.text_space import AnyText
 from trca.policies.engines import ENDPOINTS
 from trca.tune_configs.files import OWN_KEYS, read
+from trca.tune_configs.recording import RecordingParameters
 
 _DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda", "input"})
 """Keys of RLlib's dictionaries that are no attribute of a config."""
@@ -73,6 +77,7 @@ class TextAlgorithmConfig(AlgorithmConfig):
     Attributes:
         parameters_class: Model of the hyperparameters; each field is an attribute of the config.
         value_heads: Number of values that a critic gives of a place.
+        run_folder: Folder that the run is recorded in, a path or URI; `reporting` sets it.
         evaluation_sample_timeout_s: RLlib's setting; None, the default, means ``sample_timeout_s``.
     """
 
@@ -86,6 +91,8 @@ class TextAlgorithmConfig(AlgorithmConfig):
     custom_evaluation_function: Any
     minibatch_size: Any
     output: Any
+    callbacks_class: Any
+    run_folder: str | Path | Literal[False] | None
 
     def __init__(self, algo_class: type | None = None) -> None:
         from trca.algorithms.evaluation import evaluate_algorithm
@@ -104,6 +111,9 @@ class TextAlgorithmConfig(AlgorithmConfig):
         for name, value in self.parameters_class().model_dump().items():
             setattr(self, name, value)
         self.evaluation_sample_timeout_s = None
+        self.run_folder = None
+        for name, value in RecordingParameters(tracking=[]).model_dump().items():
+            setattr(self, name, value)  # Ray Tune has trackers of its own
 
     if TYPE_CHECKING:
 
@@ -167,15 +177,39 @@ class TextAlgorithmConfig(AlgorithmConfig):
         super().evaluation(**rest)
         return self
 
+    def reporting(self, **kwargs: Any) -> Self:
+        """Sets the recording of the run, and RLlib's own arguments of ``reporting``.
+
+        Args:
+            kwargs: Fields of `RecordingParameters`; arguments of `AlgorithmConfig.reporting`; and
+                ``run_folder``: a path or URI to record the run there, or False to record nothing.
+                By default a trial of Ray Tune is recorded in its directory, and an algorithm
+                outside of Tune is not recorded.
+
+        Raises:
+            ValueError: For a value out of bounds.
+        """
+        rest = self._take(kwargs, RecordingParameters)
+        if "run_folder" in rest:
+            self.run_folder = rest.pop("run_folder")
+        super().reporting(**rest)
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as a dictionary, each under the name that sets it."""
+        settings: dict[str, Any] = super().to_dict()
+        if "lambda" in settings:
+            settings["lambda_"] = settings.pop("lambda")  # RLlib's old name
+        return settings
+
     def update_from_dict(self, config_dict: dict[str, Any]) -> Self:
         """Sets from a flat dictionary, such as a YAML file or a ``param_space``.
 
         Raises:
             ValueError: For an unknown name or a value out of bounds.
         """
-        rest = self._take(
-            {self._translate_special_keys(k, False): v for k, v in config_dict.items()}
-        )
+        settings = {self._translate_special_keys(k, False): v for k, v in config_dict.items()}
+        rest = self._take(self._take(settings), RecordingParameters)
         self._refuse_unknown(rest)
         super().update_from_dict(rest)
         return self
@@ -191,6 +225,9 @@ class TextAlgorithmConfig(AlgorithmConfig):
         from trca.policies.lora import missing_peft
 
         check(self.parameters_class, self.parameters())
+        check(RecordingParameters, {k: getattr(self, k) for k in RecordingParameters.model_fields})
+        if RunRecorder not in (callbacks := force_list(self.callbacks_class)):
+            self.callbacks_class = [*callbacks, RunRecorder]
         self._set_up_team()
         rule = bind_credit(self.credit, self.parameters())
         if self.critic_kind and "values" not in rule.reads:
@@ -415,19 +452,25 @@ class TextAlgorithmConfig(AlgorithmConfig):
             "value_heads": self.value_heads,
         }
 
-    def _take(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Sets the hyperparameters among the values and returns the others."""
-        own = {k: v for k, v in values.items() if k in self.parameters_class.model_fields}
+    def _take(self, values: dict[str, Any], model: type[BaseModel] | None = None) -> dict[str, Any]:
+        """Sets the fields of a model among the values and returns the others.
+
+        Args:
+            values: Settings.
+            model: The model; `parameters_class` for `None`.
+        """
+        model = model or self.parameters_class
+        own = {k: v for k, v in values.items() if k in model.model_fields}
         for name, value in own.items():
-            setattr(self, name, self._checked(name, value))
+            setattr(self, name, self._checked(model, name, value))
         return {k: v for k, v in values.items() if k not in own}
 
-    def _checked(self, name: str, value: Any) -> Any:
+    def _checked(self, model: type[BaseModel], name: str, value: Any) -> Any:
         if isinstance(value, Domain):
             return value
         if isinstance(value, dict) and set(value) == {"grid_search"}:
-            return {"grid_search": [self._checked(name, v) for v in value["grid_search"]]}
-        return check(self.parameters_class, {name: value})[name]
+            return {"grid_search": [self._checked(model, name, v) for v in value["grid_search"]]}
+        return check(model, {name: value})[name]
 
     def _refuse_unknown(self, values: dict[str, Any]) -> None:
         known = set(vars(self)) | _DICT_KEYS

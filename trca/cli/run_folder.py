@@ -24,25 +24,33 @@ import os
 import re
 import shlex
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import yaml
 
-from trca.common.files import write_text
+from trca.common.cache import cache_folder
+from trca.common.files import point_link, write_text, writing_folder
 from trca.common.json_lines import append_lines, read_lines
-from trca.common.lock import HeldError, held
+from trca.common.lock import HeldError, held, holder
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, parse
 
 if TYPE_CHECKING:
+    from ray.train._internal.storage import StorageContext
+
     from trca.cli.storage import Storage
 
 DEFAULT_ROOT: Final = Path("outputs")
 STOPPED: Final = "stopped.json"
 """The file that says where a sweep stopped a run early."""
+TRIALS: Final = "trials"
+"""The folder of the trials in the folder of a sweep."""
+_SECONDS_BETWEEN_TRIES: Final = 0.5
 _URI: Final = re.compile(r"[a-z][a-z0-9+.-]+://")
 _ITERATION: Final = re.compile(r"iteration_(\d{6,})")
 
@@ -134,6 +142,38 @@ class RunFolder:
         raise ConfigError(f"no run {str(name_or_path)!r}: {known}")
 
     @classmethod
+    def at(cls, path: str | Path) -> RunFolder:
+        """The folder at a path or URI, made if it does not exist; reads no shared storage."""
+        parent, _, name = str(path).rstrip("/").rpartition("/")
+        storage = _storage(parent)
+        folder = cls(storage.cache / name if storage else Path(path).absolute(), storage)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @classmethod
+    def of_trial(cls, trial: StorageContext) -> RunFolder:
+        """The directory of a trial of Ray Tune.
+
+        On a file system of this machine it is written in place. Elsewhere the trial's working
+        directory is brought up to date and then pushed after each iteration. Tune can copy the
+        working directory too (``SyncConfig(sync_artifacts=True)``), but only in one direction and
+        all of it each time: a trial that continues on another node would overwrite its records.
+        """
+        from pyarrow.fs import LocalFileSystem
+
+        from trca.cli.storage import Storage
+
+        if isinstance(trial.storage_filesystem, LocalFileSystem):
+            return cls.at(trial.trial_fs_path)
+        storage = Storage.of_experiment(trial)
+        return cls(storage.pull(str(trial.trial_dir_name)), storage)
+
+    def trial(self, name: str) -> RunFolder:
+        """The run folder of a sweep's trial, which may not exist yet."""
+        place = f"{self.address}/{TRIALS}"
+        return RunFolder(self.path / TRIALS / name, _storage(place))
+
+    @classmethod
     def exists(cls, name: str, root: Path | str = DEFAULT_ROOT) -> bool:
         """Whether ``root`` holds a run of this name."""
         storage = _storage(root)
@@ -159,21 +199,33 @@ class RunFolder:
             self.storage.push(self.name)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, again: bool = False, wait_s: float = 0) -> Iterator[None]:
         """Keeps other processes from writing to the folder; a killed process leaves no lock.
+
+        Args:
+            again: Whether this process may hold the lock already.
+            wait_s: Seconds to wait for a process that holds the lock and ends.
 
         Raises:
             ConfigError: When another process holds the lock; names its pid.
         """
+        end = time.monotonic() + wait_s
         with ExitStack() as stack:
-            try:
-                stack.enter_context(held(self.path / "lock"))
-            except HeldError as error:
-                raise ConfigError(
-                    f"{self.path} is in use by process {error}: wait until it ends, or stop it"
-                ) from None
-            except OSError as error:
-                raise ConfigError(_not_writable(self.path, error)) from None
+            while True:
+                try:
+                    stack.enter_context(held(self.path / "lock"))
+                    break
+                except HeldError as error:
+                    if again and str(error) == holder():
+                        break
+                    if time.monotonic() < end:
+                        time.sleep(_SECONDS_BETWEEN_TRIES)
+                        continue
+                    raise ConfigError(
+                        f"{self.path} is in use by process {error}: wait until it ends, or stop it"
+                    ) from None
+                except OSError as error:
+                    raise ConfigError(_not_writable(self.path, error)) from None
             yield
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
@@ -205,6 +257,10 @@ class RunFolder:
     def write_json(self, file_name: str, value: Any) -> None:
         """Writes a JSON file of the folder, whole or not at all."""
         write_text(self.path / file_name, json.dumps(value, indent=2, default=float) + "\n")
+
+    def has(self, file_name: str) -> bool:
+        """Whether the folder has a file."""
+        return (self.path / file_name).exists()
 
     def read_json(self, file_name: str) -> Any:
         """A JSON file of the folder; None where there is none."""
@@ -293,10 +349,10 @@ class RunFolder:
         folder = self.path.resolve() / "checkpoints"
         folder.mkdir(exist_ok=True)
         target = folder / f"iteration_{iteration:06d}"
-        with _whole_folder(target) as draft:
+        with writing_folder(target) as draft:
             write(draft)
         for which in ("last", "best") if best else ("last",):
-            _point(folder / which, target.name)
+            point_link(folder / which, target.name)
         kept = {(folder / which).resolve().name for which in ("best", "last")}
         for old in folder.glob("iteration_*"):
             if old.name not in kept:
@@ -305,11 +361,15 @@ class RunFolder:
 
 
 def _storage(root: Path | str) -> Storage | None:
-    if not is_uri(root):
-        return None
+    return _storage_at(str(root), cache_folder()) if is_uri(root) else None
+
+
+@cache
+def _storage_at(uri: str, cached_in: Path) -> Storage:
+    """One object for each URI and cache: the object remembers what is pushed."""
     from trca.cli.storage import Storage
 
-    return Storage(str(root))
+    return Storage(uri)
 
 
 def is_uri(path: object) -> bool:
@@ -339,35 +399,3 @@ def _number(folder: Path) -> int:
     if match is None:
         raise ConfigError(f"{folder}: expected a folder named like iteration_000012")
     return int(match[1])
-
-
-@contextmanager
-def _whole_folder(target: Path) -> Iterator[Path]:
-    """Yields a folder beside ``target`` that takes its name once all of it is on disk."""
-    draft = target.with_name(f".{target.name}.part")
-    shutil.rmtree(draft, ignore_errors=True)
-    try:
-        draft.mkdir()
-        yield draft
-        for path in [*draft.rglob("*"), draft]:
-            _flush(path)
-        shutil.rmtree(target, ignore_errors=True)
-        draft.rename(target)
-        _flush(target.parent)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _point(link: Path, name: str) -> None:
-    draft = link.with_name(f".{link.name}.link")
-    draft.unlink(missing_ok=True)
-    draft.symlink_to(name, target_is_directory=True)
-    draft.replace(link)

@@ -10,18 +10,33 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from filelock import FileLock
 from pyarrow.fs import FileSelector, FileSystem, FileType, copy_files
 
+from trca.cli.run_folder import STOPPED, TRIALS
 from trca.common.cache import cache_folder, digest
+from trca.common.files import write_text
 from trca.common.lock import HeldError, held
 from trca.tune_configs.files import ConfigError
 
+if TYPE_CHECKING:
+    from ray.train._internal.storage import StorageContext
+
+_TUNE: Final = (
+    *("checkpoint_*", "events.out.tfevents*", "params.*", "progress.csv", "result.json", "error.*"),
+    STOPPED,
+)
+"""Files that Ray Tune and a sweep's scheduler write into the directory of a trial."""
+_READ_OF_A_TRIAL: Final = (
+    *("trial.json", "config.yaml", "status.json", "metrics.jsonl", "evaluation.json"),
+    STOPPED,
+)
 _LINK: Final = ".link"
 """Ends the name of the file that stands for a link: object stores have none."""
 
@@ -34,18 +49,38 @@ class Storage:
         cache: The folder on this machine that holds the copies of its runs.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(
+        self,
+        uri: str,
+        place: tuple[FileSystem, str] | None = None,
+        cache: Path | None = None,
+        others: Sequence[str] = (),
+    ) -> None:
         """Opens the storage.
+
+        Args:
+            uri: The URI.
+            place: File system and path; by default the URI's.
+            cache: The folder on this machine; by default one in the cache of this package.
+            others: Patterns of names that another program writes into the folders of runs.
 
         Raises:
             ConfigError: When pyarrow knows no file system for the URI.
         """
         self.uri = uri.rstrip("/")
-        self.cache = cache_folder() / "runs" / digest(self.uri)
+        self.cache = cache or cache_folder() / "runs" / digest(self.uri)
+        self._others = (TRIALS, *others)
         with self._errors():
-            self._files, root = FileSystem.from_uri(self.uri)
+            self._files, root = place or FileSystem.from_uri(self.uri)
         self._root = PurePosixPath(root)
         self._pushed: dict[str, tuple[int, int]] = {}
+
+    @classmethod
+    def of_experiment(cls, trial: StorageContext) -> Storage:
+        """The folder of the trials of a Ray Tune experiment; each trial writes its own files."""
+        files, root = trial.storage_filesystem, trial.experiment_fs_path
+        cache = Path(trial.trial_working_directory).parent
+        return cls(f"{files.type_name}://{root}", (files, root), cache, _TUNE)
 
     def runs(self) -> list[str]:
         """The names of the runs."""
@@ -69,13 +104,40 @@ class Storage:
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir()
             with self._errors():
-                copy_files(str(self._root / run), str(draft), source_filesystem=self._files)
+                self._copy(run, draft)
             for mark in draft.rglob(f"*{_LINK}"):
                 mark.with_name(mark.name.removesuffix(_LINK)).symlink_to(mark.read_text("utf-8"))
                 mark.unlink()
+            self._pushed = {k: v for k, v in self._pushed.items() if not k.startswith(f"{run}/")}
             with held(folder / "lock"):
                 _replace_all_but_the_lock(folder, draft)
         return folder
+
+    def _copy(self, run: str, to: Path) -> None:
+        selector = FileSelector(str(self._root / run), allow_not_found=True)
+        for entry in self._files.get_file_info(selector):
+            if entry.base_name != TRIALS and not fnmatch(entry.base_name, "checkpoint_*"):
+                target = to / entry.base_name
+                if entry.type == FileType.Directory:
+                    target.mkdir()
+                copy_files(entry.path, str(target), source_filesystem=self._files)
+
+    def _is_others(self, name: str) -> bool:
+        """Whether another program writes a file or folder, by its first part."""
+        return any(fnmatch(name.split("/")[0], pattern) for pattern in self._others)
+
+    def pull_trials(self, sweep: str) -> None:
+        """Brings what a sweep's table reads of each trial to this machine."""
+        selector = FileSelector(str(self._root / sweep / TRIALS), allow_not_found=True)
+        with self._errors():
+            for trial in self._files.get_file_info(selector):
+                if trial.type != FileType.Directory:
+                    continue
+                folder = self.cache / sweep / TRIALS / trial.base_name
+                folder.mkdir(parents=True, exist_ok=True)
+                for name in _READ_OF_A_TRIAL:
+                    if text := self._read(PurePosixPath(trial.path) / name):
+                        write_text(folder / name, text)
 
     def _is_ahead(self, run: str) -> bool:
         """Whether the copy on this machine is further than the storage."""
@@ -91,6 +153,7 @@ class Storage:
         """
         folder, remote = self.cache / run, self._root / run
         links, files = _contents(folder)
+        files = {name: about for name, about in files.items() if not self._is_others(name)}
         with self._errors():
             for name, about in files.items():
                 if self._pushed.get(f"{run}/{name}") != about:
@@ -125,7 +188,7 @@ class Storage:
         entries = self._files.get_file_info(FileSelector(str(folder), recursive=True))
         for entry in sorted(entries, key=lambda entry: entry.path):
             name = PurePosixPath(entry.path).relative_to(folder).as_posix()
-            if gone and name.startswith(gone):
+            if (gone and name.startswith(gone)) or self._is_others(name):
                 continue
             if entry.type == FileType.Directory and name not in parents:
                 self._files.delete_dir(entry.path)

@@ -1,4 +1,8 @@
-"""One training run: RLlib's algorithm, driven iteration by iteration into a run folder."""
+"""One training run: RLlib's algorithm, driven iteration by iteration into a run folder.
+
+The recorder (`trca.algorithms.recorder`) writes the folder. This module starts Ray, shows the
+progress and stops politely.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,14 @@ import logging
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from trca.cli.checks import too_few_gpus
-from trca.cli.curve import draw_curve, panel_words
-from trca.cli.failures import append_failures
 from trca.cli.progress import Progress
-from trca.cli.reports import Report
-from trca.cli.rollout_files import write_rollouts
-from trca.cli.selection import is_best
-from trca.cli.tracking import tracking
-from trca.common.registry import short_name
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
@@ -31,10 +28,6 @@ if TYPE_CHECKING:
 _PATIENCE_S: Final = 600.0
 """Seconds from the first start of Ray after which a late start ends the run."""
 _LONGEST_PAUSE_S: Final = 30.0
-_LEFT_OUT: Final = frozenset(
-    {"config", "timers", "perf", "fault_tolerance", "env_runner_group", "done", "pid", "timestamp"}
-)
-"""Parts of RLlib's result that are not metrics of the run."""
 
 
 class InterruptedRunError(Exception):
@@ -42,95 +35,33 @@ class InterruptedRunError(Exception):
 
 
 def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
-    """Trains to the last iteration, from the run's last checkpoint where it has one.
-
-    Every iteration writes its metrics, rollouts and curve, and every ``checkpoint_interval`` a
-    checkpoint: a run that is killed loses only what came after its last checkpoint. The last
-    iteration ends with an evaluation.
+    """Trains to the last iteration, from the run's last checkpoint if there is one.
 
     Args:
         settings: The run's settings.
-        run: Its folder.
+        run: The run's folder.
         progress: Shows the stages and the metrics.
 
     Raises:
         InterruptedRunError: When the user asked to stop.
         OSError: When the disk is full; the last checkpoint is whole.
     """
-    from trca.algorithms.records import episodes
-    from trca.policies.models import load_tokenizer
-
-    first = run.last_iteration()
-    _note_a_killed_driver(run, first)
-    run.rewind(first)
-    rows = run.metrics()
-    progress.earlier(rows)
-    run.set_status("running", first)
+    last = settings.parameters.iterations
     with (
         stopping_politely(progress) as asked_to_stop,
-        tracking(settings, run, first, progress.stage) as trackers,
         _algorithm(settings, run, progress) as algorithm,
     ):
-        decode = load_tokenizer(algorithm.config.resolved_model()).decode
-        for iteration in range(first + 1, settings.parameters.iterations + 1):
-            progress.stage(f"iteration {iteration}", announce=False)
-            start = time.monotonic()
-            algorithm.evaluation = None
-            try:
-                result = algorithm.train()
-            finally:
-                append_failures(run.failures, iteration, algorithm.incidents)
-            done = iteration == settings.parameters.iterations
-            if done and algorithm.evaluation is None:
-                progress.stage("evaluating on the held-out panel")
-                result = {**result, "evaluation": algorithm.evaluate()}
-            if algorithm.evaluation is None:
-                # RLlib repeats its last evaluation in the result of the iteration after it.
-                result = {name: part for name, part in result.items() if name != "evaluation"}
-            report = _report(algorithm)
-            before = rows[-1] if rows else {"trajectories": 0, "env_steps": 0}
-            row = {
-                "iteration": iteration,
-                "trajectories": before["trajectories"] + len(episodes(algorithm.rollouts)),
-                "env_steps": before["env_steps"] + sum(r.env_steps() for r in algorithm.rollouts),
-                "seconds": time.monotonic() - start,
-                **flatten(result),
-                **flatten(report.interval() if report else {}, "evaluation/"),
-            }
-            rows.append(row)
-            run.append_metrics(row)
-            if algorithm.evaluation is not None:
-                append_failures(run.failures, iteration, algorithm.evaluation.incidents)
-            _save_rollouts(algorithm, run, iteration, decode)
-            if report is not None:
-                _save_report(algorithm, run, iteration, report)
-            trackers.log(row, algorithm.rollouts, iteration)
-            draw_curve(rows, run.path / "curve.png", _title(settings, run), _panel(settings))
-            best = is_best(rows)
-            due = iteration % settings.run.checkpoint_interval == 0
-            if due or done or asked_to_stop() or (best and algorithm.evaluation is not None):
-                run.save_checkpoint(iteration, lambda to: algorithm.save_to_path(str(to)), best)
-            run.set_status("running", iteration)
-            progress.show(row)
-            if asked_to_stop() and not done:
-                raise InterruptedRunError(f"after iteration {iteration}")
-
-
-def flatten(result: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
-    """The numbers of a nested result, by names joined with ``/``; the rest is left out."""
-    flat: dict[str, float] = {}
-    for key, value in result.items():
-        name = f"{prefix}{key}"
-        if name in _LEFT_OUT:
-            continue
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{name}/")
-            continue
-        with suppress(TypeError, ValueError):
-            number = float(value) if not isinstance(value, (str, bytes)) else math.nan
-            if not math.isnan(number):
-                flat[name] = number
-    return flat
+        recorder = algorithm.recorder
+        recorder.tell = progress.stage
+        progress.earlier(recorder.rows)
+        while algorithm.iteration < last:
+            progress.stage(f"iteration {algorithm.iteration + 1}", announce=False)
+            algorithm.train()
+            if asked_to_stop():
+                recorder.save(algorithm)
+            progress.show(recorder.rows[-1])
+            if asked_to_stop() and algorithm.iteration < last:
+                raise InterruptedRunError(f"after iteration {algorithm.iteration}")
 
 
 @contextmanager
@@ -159,20 +90,21 @@ def stopping_politely(progress: Progress) -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def _algorithm(settings: RunSettings, run: RunFolder, progress: Progress) -> Iterator[Any]:
-    """The `TextAlgorithm`, restored where the run has a checkpoint; Ray is up as long as it is."""
+def _algorithm(
+    settings: RunSettings, run: RunFolder, progress: Progress
+) -> Iterator[TextAlgorithm]:
+    """The algorithm, restored if the run has a checkpoint; Ray is up as long as the algorithm."""
     import ray
 
     progress.stage("starting Ray")
     started = not ray.is_initialized()
     if started:
         start_ray(run.path, settings.run, progress.stage)
-    progress.stage("building the algorithm")
-    algorithm: Any = settings.algorithm_config().build_algo()
+    restored = " from its checkpoint" if run.has_checkpoint() else ""
+    progress.stage(f"building the algorithm{restored}")
+    config = settings.algorithm_config().reporting(run_folder=run.address)
+    algorithm: Any = config.build_algo()
     try:
-        if run.has_checkpoint():
-            progress.stage("restoring the checkpoint")
-            algorithm.restore_from_path(str(run.checkpoint("last")))
         yield algorithm
     finally:
         folder = Path(algorithm.logdir)
@@ -275,54 +207,3 @@ def start_ray(folder: Path, run: RunParameters, say: Callable[[str], object]) ->
     link.unlink(missing_ok=True)
     with suppress(OSError):
         link.symlink_to(session, target_is_directory=True)
-
-
-def _note_a_killed_driver(run: RunFolder, first: int) -> None:
-    """Writes down that the run goes on after its process ended without a word."""
-    from trca.algorithms.rollout import Incident
-
-    status = run.status()
-    if status.get("state") == "running":
-        reason = f"it ended after iteration {status['iteration']} without a word"
-        action = f"resumed after iteration {first}"
-        driver = Incident(time.time(), "driver", f"process {status['pid']}", "", reason, action)
-        append_failures(run.failures, int(status["iteration"]) + 1, [driver])
-
-
-def _save_rollouts(
-    algorithm: TextAlgorithm, run: RunFolder, iteration: int, decode: Callable[[Any], str]
-) -> None:
-    folder = run.rollouts(iteration)
-    write_rollouts(
-        folder / "train.jsonl",
-        algorithm.rollouts,
-        decode,
-        algorithm.failures,
-    )
-    evaluation = algorithm.evaluation
-    if evaluation is not None:
-        path = folder / "eval.jsonl"
-        write_rollouts(path, evaluation.rollouts, decode, failures=evaluation.failures)
-
-
-def _report(algorithm: TextAlgorithm) -> Report | None:
-    """The report of the iteration's evaluation, where it has one."""
-    config: Any = algorithm.config
-    evaluation = algorithm.evaluation
-    return None if evaluation is None else Report.of(evaluation.panel, {config.seed: evaluation})
-
-
-def _save_report(algorithm: TextAlgorithm, run: RunFolder, iteration: int, report: Report) -> None:
-    about: dict[str, Any] = {"iteration": iteration}
-    if gold := algorithm.gold_reads:
-        about["gold_in_training"] = gold
-    report.write(run.path / "evaluation", **about)
-
-
-def _title(settings: RunSettings, run: RunFolder) -> str:
-    return f"{run.name}: {settings.run.algorithm} on {short_name(settings.run.env)}"
-
-
-def _panel(settings: RunSettings) -> str:
-    env_config, held_out = settings.run.env_config, settings.evaluation_split
-    return panel_words(env_config, settings.train_split, held_out)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +50,39 @@ def _finite(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_finite(value) for value in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+@contextmanager
+def writing_folder(target: Path) -> Iterator[Path]:
+    """Yields a draft folder, which takes the name ``target`` once all of the draft is on disk."""
+    draft = target.with_name(f".{target.name}.part")
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        draft.mkdir()
+        yield draft
+        for path in [*draft.rglob("*"), draft]:
+            _flush(path)
+        shutil.rmtree(target, ignore_errors=True)
+        draft.rename(target)
+        _flush(target.parent)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def point_link(link: Path, name: str) -> None:
+    """Makes a link to a folder beside the link, or changes the link at once."""
+    draft = link.with_name(f".{link.name}.link")
+    draft.unlink(missing_ok=True)
+    draft.symlink_to(name, target_is_directory=True)
+    draft.replace(link)
 
 
 def sha256(path: Path) -> str:

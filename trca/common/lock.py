@@ -14,6 +14,11 @@ class HeldError(RuntimeError):
     """Another process holds the lock; the text is its pid and machine, ``?`` where not told."""
 
 
+def holder() -> str:
+    """This process as the lock file names it: its pid and machine."""
+    return f"{os.getpid()} on {socket.gethostname()}"
+
+
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Holds a lock file, made when it is not there.
@@ -30,7 +35,7 @@ def held(path: Path) -> Iterator[None]:
             raise HeldError(os.read(descriptor, 200).decode() or "?") from None
         with suppress(OSError):  # a full disk does not stop the lock
             os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"{os.getpid()} on {socket.gethostname()}".encode())
+            os.write(descriptor, holder().encode())
         yield
     finally:
         os.close(descriptor)

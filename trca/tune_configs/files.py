@@ -11,13 +11,8 @@ from typing import Any, Final
 from trca.common import strict_yaml
 from trca.common.names import nearest
 
-OWN_KEYS: Final = frozenset(
-    {
-        *("algorithm", "checkpoint_interval"),
-        *("tracking", "tracking_project", "tracked_rollouts_interval"),
-    }
-)
-"""Settings of a run that are not keys of an RLlib config."""
+OWN_KEYS: Final = frozenset({"algorithm"})
+"""Settings of a run that are not keys of an RLlib config: the algorithm has a config class."""
 _NAMED: Final = re.compile(r"(?P<path>[^\n]+?)(?P<object>:[A-Za-z_]\w*)?")
 _LONGEST_PATH: Final = 4096
 

@@ -9,45 +9,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+import numpy as np
+from pydantic import ConfigDict, Field, ValidationError
 
 from trca.common.names import nearest
 from trca.common.registry import own_file
 from trca.tune_configs.files import OWN_KEYS, ConfigError
+from trca.tune_configs.recording import RecordingParameters
 
 if TYPE_CHECKING:
     from trca.algorithms.parameters import TextParameters
     from trca.algorithms.text_algorithm import TextAlgorithm
     from trca.algorithms.text_config import TextAlgorithmConfig
 
-TRACKERS: Final = ("tensorboard", "mlflow", "wandb", "trackio")
-"""What `trca.cli.tracking` can log to."""
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 
 
-class RunParameters(BaseModel):
-    """What a run needs beside its algorithm's parameters; the second part keeps RLlib's names."""
+class RunParameters(RecordingParameters):
+    """What a run needs beside its algorithm's parameters: RLlib's names, and the recorder's."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     algorithm: str = Field(
         "TRCA", description="The algorithm, one of `trca.algorithms.ALGORITHMS`."
     )
-    checkpoint_interval: Positive = Field(1, description="Iterations between checkpoints.")
-    tracking: list[str] = Field(
-        default_factory=lambda: ["tensorboard"],
-        description="Experiment trackers: `tensorboard`, `mlflow`, `wandb`, `trackio`.",
-    )
-    tracking_project: str = Field(
-        "trca", min_length=1, description="MLflow's experiment; project of W&B and trackio."
-    )
-    tracked_rollouts_interval: Positive = Field(
-        5, description="Iterations between samples of rollouts for the trackers."
-    )
-
     env: str = Field(
         "trca/ALFWorld-v0",
         description="The environment: a Gymnasium id, module:Class or path/to/file.py:Class.",
@@ -67,16 +55,6 @@ class RunParameters(BaseModel):
         None, description="Iterations between evaluations; none: only at the end."
     )
     restart_failed_env_runners: bool = Field(True, description="Restart runners that died.")
-
-    @field_validator("tracking")
-    @classmethod
-    def _check_trackers(cls, names: list[str]) -> list[str]:
-        for name in names:
-            if name not in TRACKERS:
-                raise ValueError(f"unknown tracker {name!r}: {nearest(name, TRACKERS)}")
-        if len(set(names)) < len(names):
-            raise ValueError("a tracker stands twice")
-        return names
 
     def resources(self) -> tuple[float, float]:
         """CPUs and GPUs that its processes ask Ray for, beside the driver."""
@@ -144,9 +122,31 @@ class RunSettings:
             parameters = parameters.model_copy(update={"evaluation_split": split})
         return cls(run, parameters)
 
+    @classmethod
+    def of(cls, config: TextAlgorithmConfig) -> RunSettings:
+        """The settings of an RLlib config; the inverse of `algorithm_config`.
+
+        An environment class becomes ``module:Class``, and an argument of the environment that YAML
+        does not have becomes text.
+        """
+        from trca.algorithms.environments import default_split
+
+        env, model = config.env, config.parameters_class
+        values = {name: getattr(config, name, None) for name in RunParameters.model_fields}
+        values |= {"algorithm": model.algorithm, "seed": config.seed or 0}
+        values["env"] = env if isinstance(env, str) else f"{env.__module__}:{env.__qualname__}"
+        values["env_config"] = plain(config.env_config)
+        given = {k: v for k, v in values.items() if v != "auto"}  # RLlib's word for its default
+        parameters = model(**config.parameters())
+        if parameters.evaluation_split is None:
+            split = default_split(env, config.env_config)
+            parameters = parameters.model_copy(update={"evaluation_split": split})
+        return cls(RunParameters(**given), parameters)
+
     def flat(self) -> dict[str, Any]:
         """Every setting by name, defaults included, in plain types."""
-        return self.run.model_dump(mode="json") | self.parameters.model_dump(mode="json")
+        run, parameters = (m.model_dump(mode="json") for m in (self.run, self.parameters))
+        return {"algorithm": run.pop("algorithm"), **run, **parameters}
 
     def algorithm_config(self) -> TextAlgorithmConfig:
         """The RLlib config that these settings stand for."""
@@ -171,6 +171,17 @@ class RunSettings:
         """Most rollouts of an iteration, those of refilled groups included."""
         groups = self.parameters.tasks_per_iteration + self.parameters.refill_groups
         return groups * self.parameters.group_size
+
+
+def plain(value: Any) -> Any:
+    """A value as YAML has it: mappings, lists, numbers and text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(each) for each in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def algorithm_name(name: str) -> str:

@@ -183,15 +183,12 @@ def _prepare(settings: RunSettings, run: RunFolder) -> RunSettings:
 
 def _run(settings: RunSettings, run: RunFolder) -> None:
     from trca.cli.progress import Progress
-    from trca.cli.provenance import panel_record, panels, versions
     from trca.cli.run_folder import quoted
     from trca.cli.training import InterruptedRunError, train
 
     again = f"trca train --resume {quoted(run.address)}"
     log = run.path / "logs" / "output.log"
     try:
-        run.write_json("versions.json", versions())
-        run.write_json("panels.json", {k: panel_record(p) for k, p in panels(settings).items()})
         console.print(
             f"[bold]{run.address}[/]: {settings.run.algorithm} on {short_name(settings.run.env)}"
         )
