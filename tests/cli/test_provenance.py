@@ -11,7 +11,8 @@ from trca.tune_configs.settings import RunSettings
 
 def test_reports_of_two_runs_in_one_folder_have_names_of_their_own(tmp_path: Path) -> None:
     settings = RunSettings.resolve(read("quickstart"), "quickstart")
-    found, chosen = [], Selection("best", 12)
+    chosen = Selection("best", 12)
+    found = []
     for name in ("a", "b"):
         run = tmp_path / name
         model = run / "checkpoints" / "iteration_000012" / "model"

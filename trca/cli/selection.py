@@ -111,7 +111,7 @@ class Selection:
 
     def record(self, panel: Panel) -> dict[str, Any]:
         """The choice as plain data, for a report of a panel."""
-        chosen = {"which": self.which, "iteration": self.iteration}
+        chosen: dict[str, Any] = {"which": self.which, "iteration": self.iteration}
         if self.panel is None:
             return chosen
         return {
