@@ -1,1 +1,1 @@
-"""ALFWorld: household tasks in text, played by its own rules (Shridhar et al., 2021)."""
+"""ALFWorld: household tasks in text, with ALFWorld's rules (Shridhar et al., 2021)."""

@@ -1,4 +1,4 @@
-"""ALFWorld's actions in words, such as ``take mug 1 from desk 2``, and how they are read."""
+"""Parses ALFWorld's actions, such as ``take mug 1 from desk 2``."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Verb = Literal[
     "inventory",
     "help",
 ]
-"""What an action asks for; blank when it has the form of none."""
+"""The verb of an action; blank for a text that is no ALFWorld action."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action taken apart.
+    """A parsed action.
 
     Attributes:
-        verb: What it asks for.
-        object: The object it names, such as ``mug 1``, or blank.
-        receptacle: The receptacle it names, or blank.
+        verb: The verb.
+        object: The object in the action, such as ``mug 1``, or blank.
+        receptacle: The receptacle in the action, or blank.
         tool: The knife of ``slice``, or blank.
     """
 
@@ -66,9 +66,9 @@ _LONGEST = 200
 
 
 def read_action(text: str) -> Action:
-    """Takes an action apart; a text in the form of none has a blank verb.
+    """Parses an action. A text that is no ALFWorld action gets a blank verb.
 
-    ``examine`` names an object or a receptacle; what it names is given as the object.
+    The thing after ``examine``, an object or a receptacle, is returned as ``object``.
     """
     return _read_action(text) if len(text) <= _LONGEST else Action()
 

@@ -1,4 +1,4 @@
-"""Follows an ALFWorld episode by its text alone and reports the facts of each transition."""
+"""The adapter of ALFWorld: reads the text of an episode and reports facts of each transition."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _TASK: Final = "Your task is to:"
 
 
 class ALFWorldAdapter(Adapter):
-    """Knows what the agent was shown, could do and did; nothing else reaches it.
+    """Follows an ALFWorld episode; reads observations, actions and admissible actions only.
 
     Attributes:
-        binding: What the instruction asks for.
+        binding: The parsed instruction.
         facts: The facts of the last transition (the defaults after ``reset``).
         beliefs: The room as observed so far.
     """
@@ -45,7 +45,7 @@ class ALFWorldAdapter(Adapter):
         Args:
             instruction: The instruction.
             observation: The first observation, which lists the receptacles of the room.
-            admissible: The admissible actions that came with it.
+            admissible: The admissible actions in the first state.
         """
         self.binding = bind(instruction)
         self._words = _words(self.binding)
@@ -54,12 +54,12 @@ class ALFWorldAdapter(Adapter):
         self._past = {self.beliefs.snapshot()}
 
     def step(self, action: str, observation: str, admissible: Sequence[str]) -> ALFWorldFacts:
-        """Takes in one transition and returns its facts.
+        """Reads one transition and returns its facts.
 
         Args:
-            action: What the agent did; blank when nothing could be read from its response.
-            observation: The environment's answer.
-            admissible: The admissible actions after it.
+            action: The agent's action; blank if its response contained no readable action.
+            observation: The observation after the action.
+            admissible: The admissible actions after the action.
         """
         beliefs = self.beliefs
         read = read_action(action)
@@ -104,16 +104,16 @@ class ALFWorldAdapter(Adapter):
 
     @property
     def context(self) -> str:
-        """Structural key s~ of the present state; see `trca.envs.alfworld.context`."""
+        """Structural key s~ of the current state; see `trca.envs.alfworld.context`."""
         return context_key(self.binding, self.beliefs)
 
     @property
     def memory(self) -> str:
-        """One line of what was observed; see `trca.envs.alfworld.context`."""
+        """The memory line; see `trca.envs.alfworld.context`."""
         return memory_line(self.binding, self.beliefs)
 
     def _type(self, name: str) -> str:
-        """The type of a named thing: blank for none, ``other`` where the task does not name it."""
+        """Type of a named thing: blank for a blank name, ``other`` for a type not in the task."""
         sort = kind(name)
         return sort if sort in self._words else "other"
 
@@ -127,11 +127,12 @@ class ALFWorldAdapter(Adapter):
 
 
 def _words(binding: ALFWorldBinding) -> frozenset[str]:
-    """The types a task names, and blank."""
+    """The types in a task, and blank."""
     return frozenset({binding.target, binding.appliance, binding.destination, binding.lamp, ""})
 
 
 def _alike(beliefs: Beliefs, action: Action) -> tuple[int, int]:
+    """Known objects of the moved type: in its receptacle, and at most in a similar receptacle."""
     box = kind(action.receptacle)
     counts: dict[str, int] = {}
     for _, spot in beliefs.located(kind(action.object)):

@@ -1,4 +1,4 @@
-"""What an agent knows of an ALFWorld room, from its actions and the observations alone."""
+"""An agent's knowledge of an ALFWorld room, derived from its actions and observations."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Beliefs:
 
     Attributes:
         receptacles: The receptacles of the first listing.
-        place: The receptacle the agent went to last; blank before the first ``go to``.
-        here: All receptacles that stand at the agent's place.
+        place: The receptacle of the last ``go to``; blank before the first.
+        here: All receptacles at the agent's place.
         held: The object in hand, or blank.
-        visited: Receptacles gone to, in order (values unused).
-        searched: Receptacles whose contents were seen, in order (values unused).
-        closed: Receptacles known to be closed.
-        opened: Receptacles known to be open.
-        where: The receptacle of every object seen and not in hand.
-        first_seen: Where every object was first seen, in action.
-        states: States known of objects; objects with none are absent.
+        visited: Receptacles that the agent went to, in order (values unused).
+        searched: Receptacles with observed contents, in order (values unused).
+        closed: Receptacles that are known to be closed.
+        opened: Receptacles that are known to be open.
+        where: The receptacle of each observed object that is not in hand.
+        first_seen: The receptacle in which each object was first observed.
+        states: Known states by object; objects without known state are absent.
     """
 
     __slots__ = (
@@ -69,7 +69,13 @@ class Beliefs:
         self._seen: dict[str, list[str]] = {}
 
     def update(self, action: Action, text: str, admissible: Sequence[str]) -> None:
-        """Takes in an accepted action, the answer to it and the actions admissible next."""
+        """Updates the beliefs after an accepted action.
+
+        Args:
+            action: The action.
+            text: The observation after the action.
+            admissible: The admissible actions after the action.
+        """
         match action.verb:
             case "goto":
                 self.place = action.receptacle
@@ -107,7 +113,7 @@ class Beliefs:
                     self._see(thing, self.place)
 
     def snapshot(self) -> object:
-        """A hashable value, equal at two times exactly when all that is observed is the same."""
+        """A hashable value. Two snapshots are equal if and only if the known states are equal."""
         return (
             len(self.first_seen) + len(self.visited) + len(self.searched),
             self.place,
@@ -118,12 +124,12 @@ class Beliefs:
         )
 
     def located(self, sort: str) -> list[tuple[str, str]]:
-        """The objects of a type whose receptacle is known, with it."""
+        """The objects of a type with known receptacle, as pairs (object, receptacle)."""
         where = self.where
         return [(thing, where[thing]) for thing in self._seen.get(sort, ()) if thing in where]
 
     def within_reach(self, action: Action) -> bool:
-        """Whether all that an action names is there to act on, as far as was observed."""
+        """Whether everything in an action is known to be within reach."""
         match action.verb:
             case "goto":
                 return action.receptacle in self.receptacles
@@ -154,10 +160,10 @@ class Beliefs:
         self.here = (self.receptacles & examinable) | {self.place}
 
     def _look_inside(self, receptacle: str, text: str) -> None:
-        _, seen, listing = text.partition(f"the {receptacle}, you see ")
-        if not seen:
-            _, seen, listing = text.partition(f"The {receptacle} is open. In it, you see ")
-            if not seen:
+        _, marker, listing = text.partition(f"the {receptacle}, you see ")
+        if not marker:
+            _, marker, listing = text.partition(f"The {receptacle} is open. In it, you see ")
+            if not marker:
                 self.closed.add(receptacle)
                 return
             self.closed.discard(receptacle)

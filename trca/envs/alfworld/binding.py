@@ -1,4 +1,4 @@
-"""The task binder of ALFWorld: from the instruction to what it asks for (paper, Appendix A.2)."""
+"""The task binder of ALFWorld: parses the instruction (paper, Appendix A.2)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 State = Literal["", "clean", "hot", "cool", "sliced", "on"]
-"""What the text can tell of an object's state; blank means nothing."""
+"""A state of an object that observations can show; blank for no state."""
 
 APPLIANCES: Final[dict[State, str]] = {"clean": "sinkbasin", "hot": "microwave", "cool": "fridge"}
 """The receptacle type that gives an object each state, fixed by the benchmark."""
@@ -28,14 +28,14 @@ _PHRASINGS: Final = tuple(
 
 @dataclass(frozen=True)
 class ALFWorldBinding:
-    """What an instruction asks for; the defaults ask for nothing.
+    """The requirements in an instruction. The defaults contain no requirement.
 
     Attributes:
         target: Type of the object to find, such as ``mug``.
-        state: State it must have, or blank.
-        appliance: Type of the receptacle that gives that state, or blank.
-        quantity: How many are to be placed in one receptacle.
-        destination: Type of that receptacle; blank when the object is to be held under a lamp.
+        state: State that the object must have, or blank.
+        appliance: Type of the receptacle that gives this state, or blank.
+        quantity: Number of objects to place in one receptacle.
+        destination: Type of this receptacle; blank if the task is to hold the object under a lamp.
         lamp: Type of the lamp to use while holding the object, or blank.
     """
 
@@ -47,16 +47,16 @@ class ALFWorldBinding:
     lamp: str = ""
 
 
-def bind(task: str) -> ALFWorldBinding:
-    """Reads an instruction, in either phrasing of any of the six task types.
+def bind(instruction: str) -> ALFWorldBinding:
+    """Parses an instruction, in either phrasing of the six task types.
 
     Args:
-        task: The instruction, such as ``put a clean mug in shelf.``
+        instruction: The instruction, such as ``put a clean mug in shelf.``
 
     Raises:
-        ValueError: When the instruction has none of the known forms.
+        ValueError: If the instruction has no known form.
     """
-    text = task.strip().rstrip(".").lower()
+    text = instruction.strip().rstrip(".").lower()
     for phrasing in _PHRASINGS:
         match = phrasing.fullmatch(text)
         if match is None:
@@ -72,7 +72,7 @@ def bind(task: str) -> ALFWorldBinding:
             lamp=parts.get("lamp", ""),
         )
     raise ValueError(
-        f"cannot read the instruction {task[:200]!r}: known forms are 'put a mug in shelf', 'clean"
-        " some mug and put it in shelf' (also heat, cool), 'put two mug in shelf' and 'look at mug"
-        " under the desklamp'"
+        f"cannot read the instruction {instruction[:200]!r}: known forms are 'put a mug in shelf',"
+        " 'clean some mug and put it in shelf' (also heat, cool), 'put two mug in shelf' and 'look"
+        " at mug under the desklamp'"
     )

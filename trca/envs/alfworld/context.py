@@ -1,10 +1,10 @@
-"""The structural context key s~ and the memory line of ALFWorld, both from what was observed.
+"""The structural context key s~ and the memory line of ALFWorld, both from observations.
 
 The key has the fields of the paper's table of context information: object location (``place``,
-``found``), inventory and object state (``held``), task predicates met (``placed``), interaction
-stage (``known``). It is coarse on purpose: contexts are compared among the few rollouts of one
-task, and the normalisation of a small group amplifies noise. So a place counts by what it means
-for the task, not by its name; ``benchmarks/rubric_quality.py`` measures what a finer key would buy.
+``found``), inventory and object state (``held``), satisfied task predicates (``placed``) and
+interaction stage (``known``). The key is coarse on purpose: a context group has few rollouts of one
+task, and normalisation amplifies the noise of small groups. Therefore a place enters by its role in
+the task, not by its name. ``benchmarks/rubric_quality.py`` measures the benefit of a finer key.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from trca.envs.memory import memory_line_of
 
 
 def context_key(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
-    """The key of the present state, such as ``other closed|nothing|found 0|placed 0|known 1``.
+    """The key of the current state, such as ``other closed|nothing|found 0|placed 0|known 1``.
 
     Fields:
-        place: ``start``; ``source`` where a target waits; ``goal`` at a destination or by the
-            lamp; ``appliance`` where the required state is given; else ``other``; then ``closed``
-            if the receptacle is.
+        place: ``start``; ``source`` where an unplaced target is; ``goal`` at a destination or by
+            the lamp; ``appliance`` at the receptacle for the required state; else ``other``.
+            ``closed`` follows if the receptacle is closed.
         held: ``nothing``, ``other``, or ``target`` with ``ready`` or ``raw`` for its state.
-        found: Whether a target still to be dealt with has been seen (1 or 0).
-        placed: Targets placed as asked; for a lamp, whether it is on.
-        known: How many of the places the task needs (destination or lamp, appliance) were seen.
+        found: Whether the receptacle of an unplaced target is known (1 or 0).
+        placed: Number of targets placed as required; for a lamp, whether the lamp is on.
+        known: Number of known places among the places that the task needs (destination or lamp,
+            appliance).
     """
     target, goal = binding.target, binding.destination
     waiting: set[str] = set()
@@ -62,16 +63,16 @@ def context_key(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
     else:
         held = "target ready" if _ready(binding, beliefs, beliefs.held) else "target raw"
     sorts = {kind(visited) for visited in beliefs.visited}
-    known = (goal in sorts or lamp_seen) + (binding.appliance in sorts)
-    return f"{place}|{held}|found {min(len(waiting), 1)}|placed {placed}|known {known}"
+    known_places = (goal in sorts or lamp_seen) + (binding.appliance in sorts)
+    return f"{place}|{held}|found {min(len(waiting), 1)}|placed {placed}|known {known_places}"
 
 
 def memory_line(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
-    """What a reader without memory would need, in one short line.
+    """One short line for a reader without memory.
 
-    For instance ``At shelf 1. Holding mug 1 (clean). Seen mug 2 in desk 1. Checked drawer 1 2,
-    desk 1.``: the place, the hand, known targets and lamps, and the receptacles whose contents were
-    seen, by type in order of first sight.
+    Example: ``At shelf 1. Holding mug 1 (clean). Seen mug 2 in desk 1. Checked drawer 1 2, desk
+    1.`` The line contains the place, the object in hand, known targets and lamps, and the
+    receptacles with observed contents, by type in order of first sight.
     """
     parts = [f"At {beliefs.place}." if beliefs.place else "At start."]
     parts.append(f"Holding {_named(beliefs, beliefs.held) or 'nothing'}.")

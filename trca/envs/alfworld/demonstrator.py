@@ -1,6 +1,6 @@
-"""A sensible next action, and what it is for: the warm start's demonstrator.
+"""The demonstrator of ALFWorld: sensible actions and subgoals for the warm start.
 
-Both come from what an agent could have observed.
+The demonstrator reads the agent's observations only.
 """
 
 from __future__ import annotations
@@ -14,37 +14,41 @@ from trca.envs.alfworld.planner import View, best_way, in_order, may_hold
 from trca.envs.alfworld.reading import kind
 
 
-def demonstrated_action(task: ALFWorldBinding, beliefs: Beliefs, admissible: Sequence[str]) -> str:
-    """Does what is known to help, else searches on; copes with whatever was done before.
+def demonstrated_action(
+    binding: ALFWorldBinding, beliefs: Beliefs, admissible: Sequence[str]
+) -> str:
+    """The next action of a known way to success, else of a search.
+
+    Works after any sequence of actions.
 
     Args:
-        task: What is asked for.
+        binding: The parsed instruction.
         beliefs: The room as observed so far.
-        admissible: The actions that would be accepted now; the answer is one of them.
+        admissible: The admissible actions, which include the result.
     """
-    way = best_way(task, _view(beliefs))
+    way = best_way(binding, _view(beliefs))
     if way is not None and way.actions[0] in admissible:
         return way.actions[0]
-    search = _search(task, beliefs)
+    search = _search(binding, beliefs)
     return search if search in admissible else "look"
 
 
-def demonstrated_subgoal(task: ALFWorldBinding, beliefs: Beliefs) -> str:
-    """The first action on the known way that is no walking or opening, as verb and type of object.
+def demonstrated_subgoal(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
+    """Verb and object type of the next action that is neither walking nor opening.
 
-    Such as ``take mug``, ``heat mug``, ``move mug`` and ``use desklamp``; ``find mug`` where no way
-    is known.
+    Examples: ``take mug``, ``heat mug``, ``move mug`` and ``use desklamp``. Without a known way:
+    ``find mug``.
 
     Args:
-        task: What is asked for.
+        binding: The parsed instruction.
         beliefs: The room as observed so far.
     """
-    way = best_way(task, _view(beliefs))
+    way = best_way(binding, _view(beliefs))
     for action in () if way is None else way.actions:
         verb, thing, *_ = action.split(" ")
         if verb not in ("go", "open"):
             return f"{verb} {thing}"
-    return f"find {task.lamp if _seeks_lamp(task, beliefs) else task.target}"
+    return f"find {binding.lamp if _seeks_lamp(binding, beliefs) else binding.target}"
 
 
 def _view(beliefs: Beliefs) -> View:
@@ -58,19 +62,19 @@ def _view(beliefs: Beliefs) -> View:
     )
 
 
-def _seeks_lamp(task: ALFWorldBinding, beliefs: Beliefs) -> bool:
-    """Whether the lamp is all that is missing."""
-    return bool(task.lamp) and kind(beliefs.held) == task.target
+def _seeks_lamp(binding: ALFWorldBinding, beliefs: Beliefs) -> bool:
+    """Whether the agent holds the target and only needs the lamp."""
+    return bool(binding.lamp) and kind(beliefs.held) == binding.target
 
 
-def _search(task: ALFWorldBinding, beliefs: Beliefs) -> str:
-    """The next action of a search: likely receptacles first, of those the open ones first."""
+def _search(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
+    """The next action of a search: likely receptacles first, then open before closed."""
     names = resources.type_names()
-    lamp_only = _seeks_lamp(task, beliefs)
+    lamp_only = _seeks_lamp(binding, beliefs)
 
     def cost(receptacle: str) -> tuple[bool, bool]:
         closable = names.get(kind(receptacle), "") in resources.openable()
-        likely = not closable if lamp_only else may_hold(receptacle, f"{task.target} 1")
+        likely = not closable if lamp_only else may_hold(receptacle, f"{binding.target} 1")
         return not likely, closable and receptacle not in beliefs.here
 
     unsearched = [r for r in in_order(beliefs.receptacles) if r not in beliefs.searched]

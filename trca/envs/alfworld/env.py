@@ -27,16 +27,16 @@ ENV_ID: Final = "trca/ALFWorld-v0"
 
 
 class ALFWorldEnv(TextEnv):
-    """One household task an episode, played by ALFWorld's own rules with its own text.
+    """One household task per episode, with ALFWorld's rules and text.
 
-    Observations, admissible actions and success are those of ALFWorld 0.4.2. Actions are exact:
-    an action is carried out when it is one of ``info["admissible_actions"]``; anything else is
-    answered ``Nothing happens.`` and costs a step. An episode ends with success (``terminated``,
-    reward 1) or after ``max_steps`` (``truncated``).
+    Observations, admissible actions and success equal ALFWorld 0.4.2. An action must match one of
+    ``info["admissible_actions"]`` exactly. The answer to any other action is ``Nothing happens.``,
+    and the action costs a step. An episode ends with success (``terminated``, reward 1) or after
+    ``max_steps`` (``truncated``).
 
     Attributes:
-        source: Where the games come from.
-        split: Name of the split the tasks come from.
+        source: The source of the games.
+        split: Name of the split that provides the tasks.
         max_steps: The step limit.
     """
 
@@ -56,21 +56,21 @@ class ALFWorldEnv(TextEnv):
         task_types: Iterable[str] | None = None,
         render_mode: str | None = None,
     ) -> None:
-        """Chooses the tasks.
+        """Selects the tasks.
 
         Args:
             games: ``small``, ``medium`` or ``large`` for generated games, ``official``, or the path
-                of a folder or archive of official games (see `games.game_source`).
-            split: ``train``, ``valid_seen`` or ``valid_unseen`` (official games: or
-                ``valid_train``).
+                of a folder or archive of official games (see `sources.game_source`).
+            split: ``train``, ``valid_seen`` or ``valid_unseen``. Official games also have
+                ``valid_train``.
             max_steps: The step limit.
-            task_types: Only these types of tasks, of Pick, Look, Clean, Heat, Cool and Pick2; None
-                for the usual ones of the games.
-            render_mode: ``ansi`` lets ``render`` return the episode so far as text.
+            task_types: Task types to include: Pick, Look, Clean, Heat, Cool or Pick2. None for the
+                default types of the games.
+            render_mode: With ``ansi``, ``render`` returns the transcript of the episode as text.
 
         Raises:
-            ValueError: When one of the names is unknown; lists the known ones.
-            GameFileError: When there are no games at the path.
+            ValueError: For an unknown name. The message lists the known names.
+            GameFileError: If there are no games at the path.
         """
         super().__init__(split, max_steps, render_mode)
         self.source = game_source(games)
@@ -81,32 +81,32 @@ class ALFWorldEnv(TextEnv):
 
     @property
     def task_ids(self) -> tuple[str, ...]:
-        """The tasks of the split, in panel order."""
+        """The task ids of the split, in panel order."""
         return self._task_ids
 
     @property
     def admissible_actions(self) -> list[str]:
-        """The actions that would be accepted now, in ALFWorld's order."""
+        """The admissible actions now, in ALFWorld's order."""
         return list(self._playing().admissible_actions)
 
     def oracle_action(self) -> str:
-        """The next action on a way to success, by the true state of the game.
+        """The next action of a way to success, from the true state of the game.
 
-        For proofs, checks and demonstrations; nothing of it reaches ``info``.
+        For proofs, checks and demonstrations only; ``info`` contains no part of it.
         """
         simulator = self._playing()
         return oracle_action(bind(simulator.game.task), simulator)
 
     def demonstrator_action(self) -> str:
-        """A sensible next action from what an agent could have observed so far.
+        """A sensible next action, derived from the agent's observations.
 
-        It copes with whatever was done before, so that it may be mixed with other actions.
+        Works after any sequence of actions, so callers may mix it with other actions.
         """
         adapter = self.adapter
         return demonstrated_action(adapter.binding, adapter.beliefs, self._transcript[-1][2])
 
     def demonstrator_subgoal(self) -> str:
-        """The next milestone of what is known to help, such as ``heat mug``; else what to find."""
+        """The next milestone of a known plan, such as ``heat mug``, or an object to find."""
         adapter = self.adapter
         return demonstrated_subgoal(adapter.binding, adapter.beliefs)
 
@@ -129,7 +129,7 @@ class ALFWorldEnv(TextEnv):
         return self._simulator.reset()
 
     def take_action(self, action: str) -> Outcome:
-        """Carries an action out when it is admissible."""
+        """Carries out an action if it is admissible."""
         simulator = self._playing()
         observation = simulator.step(action)
         won = simulator.won

@@ -1,8 +1,7 @@
-"""The observable facts of an ALFWorld transition: what the adapter g_b reports (Appendix A.4).
+"""The facts of an ALFWorld transition, as reported by the adapter g_b (Appendix A.4).
 
-Everything here is read off the agent's own action, the text that answered it, and the
-admissible actions. There is no field for success, for the score, for what was not seen, or for the
-future.
+All facts come from the agent's action, the observation after it, and the admissible actions. There
+is no field for success, score, unobserved state or the future.
 """
 
 from __future__ import annotations
@@ -18,33 +17,33 @@ class ALFWorldFacts:
     """Facts of one transition.
 
     Types are words such as ``mug``, not instances such as ``mug 1``. A type that the task does not
-    name is ``other`` where one is asked for, and absent from lists: no operator can need it, and
-    transitions that mean the same for the task have equal facts.
+    name is ``other`` in a field with one type, and left out of lists: no operator needs it, and
+    transitions with the same meaning for the task get equal facts.
 
     Attributes:
-        parsed: Whether an action could be read from the response.
-        verb: What the action asks for.
-        available: Whether, as far as was observed, all that the action names is there to act on:
-            in hand, at the agent's place, or (for ``goto``) in the room.
-        accepted: Whether the action was carried out.
-        repeated: Whether what can be observed (place, hand, open receptacles, states, positions and
-            all that is known) is now as it was at an earlier time of the episode.
-        object_type: Type of the object the action names.
-        receptacle_type: Type of the receptacle the action names.
-        object_states: States the object named is known to have after the transition.
-        gained_states: Those of them that were not known before it.
+        parsed: Whether the response contained a readable action.
+        verb: The verb of the action.
+        available: Whether everything that the action names is known to be within reach: in hand, at
+            the agent's place, or (for ``goto``) in the room.
+        accepted: Whether the environment carried out the action.
+        repeated: Whether the agent's knowledge (place, hand, open receptacles, states, positions
+            and everything seen) now equals its knowledge at an earlier time of the episode.
+        object_type: Type of the object in the action.
+        receptacle_type: Type of the receptacle in the action.
+        object_states: Known states of the action's object after the transition.
+        gained_states: States in ``object_states`` that were unknown before the transition.
         new_objects: Types of the objects seen for the first time.
-        new_places: Types of the receptacles arrived at for the first time.
+        new_places: Types of the receptacles visited for the first time.
         searched: Whether the contents of a receptacle were seen for the first time.
-        located: Types of objects whose whereabouts (not in hand) were known before the transition.
-        held_type: Type of the object in hand afterwards.
-        held_states: States it is known to have.
-        place_type: Type of the receptacle the agent is at afterwards.
-        lamps: Types of the lamps known to be there.
-        lit: Types of those that are on.
-        alike_there: After a ``move``, objects of that type known in the receptacle.
-        alike_elsewhere: After a ``move``, the most objects of that type known in another receptacle
-            of that receptacle's type.
+        located: Types of the objects with a known receptacle before the transition.
+        held_type: Type of the object in hand after the transition.
+        held_states: Known states of the object in hand.
+        place_type: Type of the receptacle at the agent's place after the transition.
+        lamps: Types of the lamps known to be at the agent's place.
+        lit: Types of the lamps in ``lamps`` that are on.
+        alike_there: After a ``move``: number of known objects of the moved type in the receptacle.
+        alike_elsewhere: After a ``move``: largest number of known objects of the moved type in
+            another receptacle of the same type.
     """
 
     parsed: bool = True

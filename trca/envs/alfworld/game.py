@@ -1,8 +1,8 @@
-"""Reads ALFWorld game files: what is in the room, what is asked, and how it is all called.
+"""Reads ALFWorld game files: the room, the goal, the instruction, and the names of things.
 
-Every official game carries the same PDDL domain, and the same text grammar but for the task line.
-So neither is interpreted: they are recognised, and a game with others is refused by name. The rules
-are those of `engine.Simulator`, the sentences those of `text`.
+All official games have the same PDDL domain and, except for the instruction, the same text grammar.
+Therefore this module interprets neither. It recognises both by their hashes and refuses games with
+other rules or other text. `simulator.Simulator` has the rules, `pages` the sentences.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ _SINKS: Final = {
     "e733dcfa5154": frozenset({"sinktype", "sinkbasintype"}),
     "915e118f4f32": frozenset({"sinkbasintype"}),
 }
-"""Digests of the domains: of the official games, of the package. They differ in where to clean."""
+"""Digests of the domains: of the official games and of this package. The domains differ in the
+receptacle types for cleaning."""
 _GRAMMARS: Final = frozenset({"9734ef10dc2d", "fced1eb3d9fc"})
-"""Digests of the grammars without the task: of the official games, of the package."""
+"""Digests of the grammars without the instruction: of the official games and of this package."""
 _TASK: Final = re.compile(r'"rhs": "Your task is to: ([^"]*)"')
 _MARKUP: Final = re.compile(r"[][{}#|\\]")
 STATES: Final = ("isclean", "ishot", "iscool", "issliced", "istoggled")
-"""Predicates that actions make true of an object."""
+"""Predicates of objects that actions make true."""
 _SIGNATURES: Final[dict[str, tuple[str, ...]]] = {
     "atlocation": ("agent", "location"),
     "receptacleatlocation": ("receptacle", "location"),
@@ -44,16 +45,16 @@ _SIGNATURES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("isreceptacleobject", "pickupable", "toggleable", "sliceable"), ("object",)),
     **dict.fromkeys(("cleanable", "heatable", "coolable", *STATES), ("object",)),
 }
-"""The facts that a game may start with, and the types of their arguments."""
+"""The predicates of the initial state and the types of their arguments."""
 _CHANGING: Final[dict[str, tuple[str, ...]]] = {
     "holds": ("agent", "object"),
     **{name: _SIGNATURES[name] for name in ("atlocation", "inreceptacle", "opened", *STATES)},
 }
-"""The facts that change and that a goal may ask for."""
+"""The predicates that actions change and that a goal may contain."""
 
 
 class GameFileError(ValueError):
-    """A game that cannot be played; names the file, what is wrong, and the mend."""
+    """A game cannot be played. The message names the file, the problem and the fix."""
 
     def __init__(self, source: str | Path, problem: str) -> None:
         super().__init__(str(source), problem)
@@ -67,57 +68,56 @@ class GameFileError(ValueError):
 
 
 class Game:
-    """One game; immutable, so any number of simulators in any threads share it.
+    """One game. A game is immutable, so all simulators and threads may share it.
 
-    Things are known by their ids, such as ``mug_bar__plus_00_dot_80``, and shown by name, such as
-    ``mug 1``.
+    Things have ids, such as ``mug_bar__plus_00_dot_80``, and displayed names, such as ``mug 1``.
 
     Attributes:
         task: The instruction, such as ``put a clean mug in shelf.``
-        walkthrough: Actions that win, where the file gives them.
-        goal: What must hold for success; all blocks of it.
-        names: Name of each id.
-        start: The location of the agent at the start.
+        walkthrough: Actions that solve the task; empty if the file has none.
+        goal: The conditions for success; all blocks must hold.
+        names: Displayed name of each id.
+        start: Location of the agent at the start.
         location: Location of each receptacle.
-        receptacles_at: The receptacles of each location, sorted.
-        contents: What lies in each receptacle at the start, sorted.
-        inside: What lies in each object that holds others, sorted.
-        places: The locations where each object is found at the start.
+        receptacles_at: Receptacles at each location, sorted.
+        contents: Objects in each receptacle at the start, sorted.
+        inside: Objects in each object that holds objects, sorted.
+        places: Locations of each object at the start.
         object_type: Type of each object.
         receptacle_type: Type of each receptacle.
         can_contain: Pairs of a receptacle type and an object type that it may hold.
-        opened: Receptacles open at the start.
-        states: Predicate of `STATES` -> objects of which it holds at the start.
+        opened: Receptacles that are open at the start.
+        states: Predicate of `STATES` -> objects with this state at the start.
         openable: Receptacles that can be opened.
         pickupable: Objects that can be taken.
         toggleable: Objects with a switch.
         sliceable: Objects that can be sliced.
-        vessels: Objects that can hold others.
-        treatable: ``clean``, ``heat`` or ``cool`` -> objects it can be done to.
-        treats: What each appliance does: ``clean``, ``heat`` or ``cool``.
-        goto: Action -> the receptacle it leads to.
+        vessels: Objects that can hold objects.
+        treatable: ``clean``, ``heat`` or ``cool`` -> objects that permit this action.
+        treats: The action of each appliance: ``clean``, ``heat`` or ``cool``.
+        goto: Action -> its target receptacle.
     """
 
     def __init__(self, data: Mapping[str, Any], source: str | Path = "game") -> None:
         """Reads the contents of a game file.
 
         Args:
-            data: ``pddl_domain``, ``grammar``, ``pddl_problem`` and perhaps ``walkthrough``.
-            source: What to call the game in errors.
+            data: ``pddl_domain``, ``grammar``, ``pddl_problem`` and optionally ``walkthrough``.
+            source: Name of the game in error messages.
 
         Raises:
-            GameFileError: When a part is missing, foreign or broken.
+            GameFileError: If a part is missing, unknown or broken.
         """
         for key in ("pddl_domain", "grammar", "pddl_problem"):
             if not isinstance(data.get(key), str):
-                raise GameFileError(source, f"it has no {key!r} text, so it is no ALFWorld game")
+                raise GameFileError(source, f"not an ALFWorld game: it has no text {key!r}")
         walkthrough = data.get("walkthrough") or []
         if not isinstance(walkthrough, list | tuple):
-            raise GameFileError(source, "its 'walkthrough' is no list of actions")
+            raise GameFileError(source, "its 'walkthrough' is not a list of actions")
         self.walkthrough: tuple[str, ...] = tuple(str(action) for action in walkthrough)
         sinks = _SINKS.get(_digest(_plain(data["pddl_domain"])))
         if sinks is None:
-            raise GameFileError(source, "its PDDL domain is not ALFWorld's: its rules are unknown")
+            raise GameFileError(source, "unknown rules: its PDDL domain is not ALFWorld's")
         self.task: str = _task(data["grammar"], source)
         try:
             problem = parse_problem(data["pddl_problem"], _SIGNATURES, _CHANGING)
@@ -130,10 +130,10 @@ class Game:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Game:
-        """Reads a game given as the contents of its file.
+        """Reads a game from the contents of its file.
 
         Raises:
-            GameFileError: When a part is missing, foreign or broken.
+            GameFileError: If a part is missing, unknown or broken.
         """
         return cls(data)
 
@@ -142,18 +142,18 @@ class Game:
         """Reads a game file.
 
         Raises:
-            GameFileError: When it is missing, not JSON, truncated, or no ALFWorld game.
+            GameFileError: If the file is missing, not JSON, truncated, or not an ALFWorld game.
         """
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise GameFileError(path, "there is no such file") from None
         except (json.JSONDecodeError, RecursionError) as error:
-            raise GameFileError(path, f"it is no JSON, or was cut off ({error})") from None
+            raise GameFileError(path, f"it is not JSON or is truncated ({error})") from None
         except (OSError, ValueError) as error:
             raise GameFileError(path, f"it cannot be read ({error})") from None
         if not isinstance(data, dict):
-            raise GameFileError(path, "its JSON is no object, so it is no ALFWorld game")
+            raise GameFileError(path, "not an ALFWorld game: its JSON is not an object")
         return cls(data, path)
 
     def _read(self, problem: Problem, sinks: frozenset[str]) -> None:
@@ -162,14 +162,14 @@ class Game:
         def pairs(name: str) -> list[tuple[str, str]]:
             return [(fact[1], fact[2]) for fact in facts.get(name, ())]
 
-        def ones(name: str) -> frozenset[str]:
+        def members(name: str) -> frozenset[str]:
             return frozenset(fact[1] for fact in facts.get(name, ()))
 
-        def only(name: str) -> dict[str, str]:
-            found = dict(pairs(name))
-            if len(found) != len(facts.get(name, ())):
+        def unique(name: str) -> dict[str, str]:
+            values = dict(pairs(name))
+            if len(values) != len(facts.get(name, ())):
                 raise PddlError(f"something has two of {name!r}")
-            return found
+            return values
 
         start = pairs("atlocation")
         if len(start) != 1:
@@ -179,27 +179,27 @@ class Game:
             {name for group in facts.values() for f in group for name in f[1:]}
         )
         self.start = start[0][1]
-        self.location = only("receptacleatlocation")
+        self.location = unique("receptacleatlocation")
         self.receptacles_at = _grouped((place, r) for r, place in self.location.items())
         self.contents = _grouped((r, thing) for thing, r in pairs("inreceptacle"))
         self.inside = _grouped(
             (outer, thing) for thing, outer in pairs("inreceptacleobject") if thing != outer
         )
         self.places = {o: frozenset(at) for o, at in _grouped(pairs("objectatlocation")).items()}
-        self.object_type = only("objecttype")
-        self.receptacle_type = only("receptacletype")
+        self.object_type = unique("objecttype")
+        self.receptacle_type = unique("receptacletype")
         self.can_contain = _shared(frozenset(pairs("cancontain")))
-        self.opened = ones("opened")
-        self.states = {state: ones(state) for state in STATES}
-        self.openable = ones("openable")
-        self.pickupable = ones("pickupable")
-        self.toggleable = ones("toggleable")
-        self.sliceable = ones("sliceable")
-        self.vessels = ones("isreceptacleobject")
+        self.opened = members("opened")
+        self.states = {state: members(state) for state in STATES}
+        self.openable = members("openable")
+        self.pickupable = members("pickupable")
+        self.toggleable = members("toggleable")
+        self.sliceable = members("sliceable")
+        self.vessels = members("isreceptacleobject")
         self.treatable = {
-            "clean": ones("cleanable"),
-            "heat": ones("heatable"),
-            "cool": ones("coolable"),
+            "clean": members("cleanable"),
+            "heat": members("heatable"),
+            "cool": members("coolable"),
         }
         verbs = {**dict.fromkeys(sinks, "clean"), "microwavetype": "heat", "fridgetype": "cool"}
         self.treats = {r: verbs[t] for r, t in self.receptacle_type.items() if t in verbs}
@@ -207,15 +207,15 @@ class Game:
 
 
 def _task(grammar: str, source: str | Path) -> str:
-    """The instruction in the grammar, once the rest of it is recognised."""
-    tasks: list[str] = _TASK.findall(grammar)
-    if len(tasks) != 1 or _digest(_TASK.sub("", grammar)) not in _GRAMMARS:
+    """The instruction in the grammar, after a check of the remaining grammar."""
+    instructions: list[str] = _TASK.findall(grammar)
+    if len(instructions) != 1 or _digest(_TASK.sub("", grammar)) not in _GRAMMARS:
         if "put {o} in/on {r}" in grammar:
             raise GameFileError(source, "it has the text grammar of ALFWorld before 0.4.0")
-        raise GameFileError(source, "its text grammar is not ALFWorld's: its text is unknown")
-    if _MARKUP.search(tasks[0]):
-        raise GameFileError(source, f"its task {tasks[0][:80]!r} holds markup")
-    return tasks[0]
+        raise GameFileError(source, "unknown text: its text grammar is not ALFWorld's")
+    if _MARKUP.search(instructions[0]):
+        raise GameFileError(source, f"its task {instructions[0][:80]!r} contains markup")
+    return instructions[0]
 
 
 def _digest(text: str) -> str:
@@ -223,7 +223,7 @@ def _digest(text: str) -> str:
 
 
 def _plain(domain: str) -> str:
-    """A PDDL text without what carries no meaning: comments, case, layout."""
+    """A PDDL text without comments, letter case and layout."""
     bare = re.sub(r";.*", "", domain).lower()
     return " ".join(re.sub(r"[()]", r" \g<0> ", bare).split())
 
@@ -237,5 +237,5 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
 
 @lru_cache(maxsize=64)
 def _shared(table: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
-    """One copy of a table that nearly all games have in common."""
+    """A single copy of a table that most games share."""
     return table

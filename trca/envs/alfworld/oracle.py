@@ -1,7 +1,8 @@
 """The oracle of ALFWorld: reads the true state and plans a way to success.
 
-The way is short but not always a shortest one: it deals with one object after the other, and knows
-one place of each. In 89 of the 4,027 official games the walkthrough of the release is shorter.
+The plan is short, but not always a shortest one: the planner handles one object at a time and knows
+one location per object. For 89 of the 4,027 official games, the walkthrough of the release is
+shorter.
 """
 
 from __future__ import annotations
@@ -16,27 +17,27 @@ _STATES = {"ishot": "hot", "iscool": "cool", "isclean": "clean", "istoggled": "o
 
 
 class OracleError(RuntimeError):
-    """The oracle knows no way to success from here."""
+    """The oracle has no plan from the current state."""
 
 
-def oracle_action(task: ALFWorldBinding, simulator: Simulator) -> str:
-    """The next action on a way to success, from any state of the game.
+def oracle_action(binding: ALFWorldBinding, simulator: Simulator) -> str:
+    """The next action of a plan for success, from any state of the game.
 
     Args:
-        task: What is asked for.
-        simulator: The game being played.
+        binding: The parsed instruction.
+        simulator: The running game.
 
     Raises:
-        OracleError: When there is no way, as in a room without the appliance that is needed.
+        OracleError: If there is no plan, as in a room without the required appliance.
     """
-    way = best_way(task, true_view(simulator))
+    way = best_way(binding, true_view(simulator))
     if way is None or way.missing:
-        raise OracleError(f"no way to success is known for {task}")
+        raise OracleError(f"no plan for {binding} from the current state: reset the game")
     return way.actions[0]
 
 
 def true_view(simulator: Simulator) -> View:
-    """The true state of a simulator, in the names that actions use."""
+    """The true state of a simulator, in displayed names."""
     facts = defaultdict(list)
     for name, *arguments in simulator.facts:
         facts[name].append(arguments)

@@ -1,4 +1,4 @@
-"""ALFWorld's sentences: its text grammar and its way to name things, written out as functions."""
+"""ALFWorld's sentences and displayed names: its text grammar as Python functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 REJECTED: Final = "Nothing happens."
-"""The answer to an action that is not carried out."""
+"""The observation after an action that is not carried out."""
 HELP: Final = """\
 Available commands:
   look:                             look around your current location
@@ -39,14 +39,14 @@ _ADJECTIVES: Final = (
 
 
 def joined(words: list[str]) -> str:
-    """The words as ALFWorld lists them: commas, and an ``, and`` before the last."""
+    """The words as ALFWorld lists them, with commas and ``, and`` before the last word."""
     if not words:
         return "nothing"
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])}, and {words[-1]}"
 
 
 def listing(names: Iterable[str]) -> str:
-    """Names with their articles, as ALFWorld lists them."""
+    """Names with articles, as ALFWorld lists them."""
     return joined([f"a {name}" for name in names])
 
 
@@ -56,18 +56,18 @@ def intro(surroundings: str, task: str) -> str:
 
 
 def middle_of_room(receptacles: Iterable[str]) -> str:
-    """What is seen where no receptacle is within reach."""
+    """The description of a place without receptacles in reach."""
     seen = listing(receptacles)
     return f"You are in the middle of a room. Looking quickly around you, you see {seen}."
 
 
 def facing(receptacles: list[str], beside: Iterable[str]) -> str:
-    """What is seen before receptacles."""
+    """The description of a place with receptacles in reach."""
     return f"You are facing the {joined(receptacles)}. Next to it, you see {listing(beside)}."
 
 
 def contents(receptacle: str, things: Iterable[str], *, openable: bool, opened: bool) -> str:
-    """What is seen on or in a receptacle."""
+    """The description of a receptacle's contents."""
     if not openable:
         return f"On the {receptacle}, you see {listing(things)}."
     if opened:
@@ -76,18 +76,18 @@ def contents(receptacle: str, things: Iterable[str], *, openable: bool, opened: 
 
 
 def vessel(thing: str, inside: Iterable[str]) -> str:
-    """What is seen on an object that can hold others."""
+    """The description of an object that can hold objects."""
     return f"This is a normal {thing}. In it, you see {listing(inside)}."
 
 
 def inspected(thing: str, states: Collection[str], *, toggleable: bool, sliceable: bool) -> str:
-    """What is seen on an object that can hold nothing.
+    """The description of an object that can hold nothing.
 
     Args:
-        thing: Its name.
-        states: The predicates that hold of it, such as ``ishot``.
-        toggleable: Whether it has a switch.
-        sliceable: Whether it can be sliced.
+        thing: Name of the object.
+        states: Predicates that hold for the object, such as ``ishot``.
+        toggleable: Whether the object has a switch.
+        sliceable: Whether the object can be sliced.
     """
     for needed, adjective in _ADJECTIVES:
         if all(state in states for state in needed):
@@ -100,10 +100,10 @@ def inspected(thing: str, states: Collection[str], *, toggleable: bool, sliceabl
 
 
 def display_names(ids: Collection[str]) -> dict[str, str]:
-    """The name of each id, as in ``mug 1``.
+    """The displayed name of each id, as in ``mug 1``.
 
-    Of each type the first id in order gets the highest number. An id without ``_bar_`` is its own
-    name with a space behind, as ALFWorld has it.
+    Within a type, numbers fall in the order of the ids. An id without ``_bar_`` is displayed
+    unchanged with a trailing space, as in ALFWorld.
     """
     left = Counter(_type(name) for name in ids if "_bar_" in name)
     names = {}

@@ -11,7 +11,7 @@ from math import prod
 from typing import Final, TypeAlias
 
 Fact: TypeAlias = tuple[str, ...]
-"""A ground atom: predicate, then arguments, all in lower case."""
+"""A ground atom: the predicate and its arguments, all in lower case."""
 Signatures: TypeAlias = Mapping[str, tuple[str, ...]]
 """Predicate -> the types of its arguments."""
 Node: TypeAlias = "str | list[Node]"
@@ -22,7 +22,7 @@ _COMMENT: Final = re.compile(r";[^\n]*")
 
 
 class PddlError(ValueError):
-    """The text is no PDDL problem that ALFWorld's domain can play."""
+    """The text is not a PDDL problem for ALFWorld's domain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Query:
     """One existential block of a goal, grounded on the facts that never change.
 
     Attributes:
-        cases: Each is a set of changing facts; the block holds when all facts of some case do.
+        cases: Each case is a set of changing facts. The block holds if all facts of a case hold.
     """
 
     cases: tuple[tuple[Fact, ...], ...]
@@ -55,12 +55,13 @@ def parse_problem(text: str, signatures: Signatures, changing: Signatures) -> Pr
     """Parses a problem.
 
     Args:
-        text: The PDDL.
-        signatures: The predicates that may hold at the start.
-        changing: The predicates that actions change; a goal's others are evaluated here and now.
+        text: The PDDL text.
+        signatures: The predicates of the initial state.
+        changing: The predicates that actions change. All further predicates of the goal are
+            evaluated on the initial state.
 
     Raises:
-        PddlError: Says what is wrong.
+        PddlError: If the text is not a valid problem. The message names the problem.
     """
     sections = {node[0]: node[1:] for node in _tree(text) if node and isinstance(node[0], str)}
     for name in (":objects", ":init", ":goal"):
@@ -78,14 +79,14 @@ def parse_problem(text: str, signatures: Signatures, changing: Signatures) -> Pr
         raise PddlError("its :goal is not one condition")
     goal = sections[":goal"][0]
     blocks = goal[1:] if isinstance(goal, list) and goal[:1] == ["and"] else [goal]
-    known = {**signatures, **changing}
+    predicates = {**signatures, **changing}
     return Problem(
-        types, dict(facts), tuple(_query(b, types, facts, known, changing) for b in blocks)
+        types, dict(facts), tuple(_query(b, types, facts, predicates, changing) for b in blocks)
     )
 
 
 def _tree(text: str) -> list[list[Node]]:
-    """The sections of the text."""
+    """The sections of the text as nested lists."""
     root: list[Node] = []
     stack = [root]
     for token in _TOKEN.findall(_COMMENT.sub("", text).lower()):
@@ -96,13 +97,13 @@ def _tree(text: str) -> list[list[Node]]:
         elif token == ")":
             stack.pop()
             if not stack:
-                raise PddlError("it closes a parenthesis that was never opened")
+                raise PddlError("it closes a parenthesis that is not open")
         else:
             stack[-1].append(token)
     if len(stack) != 1:
-        raise PddlError("it ends in the middle: a parenthesis is not closed")
+        raise PddlError("it is truncated: a parenthesis is not closed")
     if len(root) != 1 or not isinstance(root[0], list) or root[0][:1] != ["define"]:
-        raise PddlError("it does not open with (define")
+        raise PddlError("it does not begin with (define")
     return [node for node in root[0][1:] if isinstance(node, list)]
 
 
@@ -131,13 +132,15 @@ def _is_cost(node: Node) -> bool:
 
 
 def _check(fact: Fact, signatures: Signatures, types: Mapping[str, str]) -> None:
-    """Refuses a fact of an unknown kind, or about things that are unknown or of the wrong type."""
+    """Refuses a fact with an unknown predicate or with arguments of a wrong type."""
     if fact[0] not in signatures:
-        raise PddlError(f"it speaks of {fact[0]!r}, where ALFWorld has: {', '.join(signatures)}")
+        raise PddlError(f"unknown predicate {fact[0]!r}: ALFWorld has {', '.join(signatures)}")
     given = tuple(types.get(name, "nothing declared") for name in fact[1:])
     if given != signatures[fact[0]]:
-        wanted = ", ".join(signatures[fact[0]])
-        raise PddlError(f"({' '.join(fact)[:200]}) is about {', '.join(given)}, not about {wanted}")
+        expected = ", ".join(signatures[fact[0]])
+        raise PddlError(
+            f"({' '.join(fact)[:200]}) is about {', '.join(given)}, not about {expected}"
+        )
 
 
 def _atom(node: Node) -> Fact:
@@ -150,9 +153,10 @@ def _query(
     block: Node,
     types: Mapping[str, str],
     facts: Mapping[str, list[Fact]],
-    known: Signatures,
+    predicates: Signatures,
     changing: Signatures,
 ) -> Query:
+    """Grounds a block of the goal on the facts that never change."""
     variables: list[tuple[str, str]] = []
     atoms: list[Fact] = []
     unequal: list[tuple[str, str]] = []
@@ -161,7 +165,7 @@ def _query(
     if len(kinds) != len(variables):
         raise PddlError("its goal declares a variable twice in one block")
     for atom in atoms:
-        _check(atom, known, {**types, **kinds})
+        _check(atom, predicates, {**types, **kinds})
     bindings: list[dict[str, str]] = [{}]
     for atom in atoms:
         if atom[0] not in changing:
@@ -177,15 +181,15 @@ def _query(
             _limit(len(bindings))
     bound = bindings[0] if bindings else kinds
     free = [name for name in kinds if name not in bound]
-    pools = [[name for name, kind in types.items() if kind == kinds[wanted]] for wanted in free]
+    pools = [[name for name, kind in types.items() if kind == kinds[variable]] for variable in free]
     _limit(len(bindings) * prod(len(pool) for pool in pools))
-    asked = [atom for atom in atoms if atom[0] in changing]
+    goal_atoms = [atom for atom in atoms if atom[0] in changing]
     cases: dict[tuple[Fact, ...], None] = {}
     for binding, values in product(bindings, product(*pools)):
         full = {**binding, **dict(zip(free, values, strict=True))}
         if any(full.get(a, a) == full.get(b, b) for a, b in unequal):
             continue
-        cases[tuple((c[0], *(full.get(word, word) for word in c[1:])) for c in asked)] = None
+        cases[tuple((c[0], *(full.get(word, word) for word in c[1:])) for c in goal_atoms)] = None
     if not cases:
         raise PddlError("its goal can never be met: nothing in the room fits it")
     return Query(tuple(cases))
@@ -202,6 +206,7 @@ def _flatten(
     atoms: list[Fact],
     unequal: list[tuple[str, str]],
 ) -> None:
+    """Collects variables, atoms and inequalities of a condition."""
     if not isinstance(node, list) or not node:
         raise PddlError("its goal has an empty condition")
     match node:
@@ -214,6 +219,6 @@ def _flatten(
         case ["not", ["=", str(a), str(b)]]:
             unequal.append((a, b))
         case [str(head), *_] if head in ("or", "not", "forall", "imply", "when", "="):
-            raise PddlError(f"its goal uses {head!r}, which no ALFWorld goal does")
+            raise PddlError(f"its goal uses {head!r}, which ALFWorld's goals do not use")
         case _:
             atoms.append(_atom(node))

@@ -1,6 +1,6 @@
-"""The way to success from what is known of a room, whether all of it or only what was observed.
+"""Plans a way to success from the known state of a room.
 
-The oracle plans with the whole truth, the demonstrator with beliefs: one planner, two views.
+The oracle plans with the true state, the demonstrator with beliefs.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from trca.envs.alfworld.reading import kind
 
 @dataclass(frozen=True)
 class View:
-    """What is known of a room, in the names that actions use.
+    """The known state of a room, in displayed names.
 
     Attributes:
-        receptacles: Those of the room.
-        here: Those within reach.
+        receptacles: The receptacles of the room.
+        here: The receptacles within reach.
         held: The object in hand, or blank.
-        closed: The receptacles known to be closed.
-        where: The receptacle of each object known of and not in hand.
-        states: The states known of objects (a lamp's is ``on``).
+        closed: The receptacles that are known to be closed.
+        where: The receptacle of each known object that is not in hand.
+        states: Known states by object; the state of a lamp is ``on``.
     """
 
     receptacles: Collection[str]
@@ -36,48 +36,49 @@ class View:
 
 @dataclass(frozen=True)
 class Way:
-    """Actions, and how much of the task they leave undone.
+    """A sequence of actions that solves the task or a part of it.
 
     Attributes:
-        actions: In order.
-        missing: Objects or lamps of the task for which no way is known yet.
+        actions: The actions in order.
+        missing: Number of the task's objects or lamps without a known location.
     """
 
     actions: tuple[str, ...]
     missing: int
 
 
-def best_way(task: ALFWorldBinding, view: View) -> Way | None:
-    """The way tried that leaves least undone, the shortest of them; None for lack of knowledge.
+def best_way(binding: ALFWorldBinding, view: View) -> Way | None:
+    """The plan with the fewest missing objects, and of these the shortest; None without any plan.
 
     Args:
-        task: What is asked for.
-        view: What is known.
+        binding: The parsed instruction.
+        view: The known state.
     """
-    ways = _look_ways(task, view) if task.lamp else _place_ways(task, view)
+    ways = _look_ways(binding, view) if binding.lamp else _place_ways(binding, view)
     best = min(ways, key=lambda way: (way.missing, len(way.actions)), default=None)
     return best if best is not None and best.actions else None
 
 
 def may_hold(receptacle: str, thing: str) -> bool:
-    """Whether a receptacle of this type may hold an object of this type, as in every home."""
+    """Whether a receptacle of this type may hold an object of this type."""
     names = resources.type_names()
     receptacle, thing = kind(receptacle), kind(thing)
     return names.get(thing, thing) in resources.can_contain(names.get(receptacle, receptacle))
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Names sorted by type and number."""
+    """The names sorted by type and number."""
     return sorted(names, key=lambda name: (kind(name), int(name.rpartition(" ")[2])))
 
 
-def _of(wanted: str, names: Iterable[str]) -> list[str]:
-    return in_order(name for name in names if kind(name) == wanted)
+def _of(sort: str, names: Iterable[str]) -> list[str]:
+    return in_order(name for name in names if kind(name) == sort)
 
 
-def _look_ways(task: ALFWorldBinding, view: View) -> Iterable[Way]:
-    lamps = _of(task.lamp, view.where)
-    for thing in _of(task.target, [*view.where, *filter(None, [view.held])]):
+def _look_ways(binding: ALFWorldBinding, view: View) -> Iterable[Way]:
+    """Plans for holding an object under a lamp."""
+    lamps = _of(binding.lamp, view.where)
+    for thing in _of(binding.target, [*view.where, *filter(None, [view.held])]):
         walk = _Walk(view)
         if not walk.take(thing):
             continue
@@ -91,20 +92,22 @@ def _look_ways(task: ALFWorldBinding, view: View) -> Iterable[Way]:
             yield Way(tuple(last.actions), 0)
 
 
-def _place_ways(task: ALFWorldBinding, view: View) -> Iterable[Way]:
-    def fit(thing: str) -> bool:
-        return not task.state or task.state in view.states.get(thing, ())
+def _place_ways(binding: ALFWorldBinding, view: View) -> Iterable[Way]:
+    """Plans for placing objects in a receptacle."""
 
-    for destination in _of(task.destination, view.receptacles):
-        things = _of(task.target, [*view.where, *filter(None, [view.held])])
+    def fit(thing: str) -> bool:
+        return not binding.state or binding.state in view.states.get(thing, ())
+
+    for destination in _of(binding.destination, view.receptacles):
+        things = _of(binding.target, [*view.where, *filter(None, [view.held])])
         left = [t for t in things if view.where.get(t) != destination or not fit(t)]
-        missing = task.quantity - (len(things) - len(left))
+        missing = binding.quantity - (len(things) - len(left))
         walk = _Walk(view)
         while left and missing > 0:
             trips = []
             for thing in left:
                 trip = walk.copy()
-                if trip.take(thing) and (fit(thing) or trip.treat(task)):
+                if trip.take(thing) and (fit(thing) or trip.treat(binding)):
                     trip.put(destination)
                     trips.append((len(trip.actions), thing, trip))
             if not trips:
@@ -116,7 +119,7 @@ def _place_ways(task: ALFWorldBinding, view: View) -> Iterable[Way]:
 
 
 class _Walk:
-    """A walk through a room that only remembers what it changes."""
+    """A simulated walk through a room that stores its changes only."""
 
     def __init__(self, view: View) -> None:
         self.actions: list[str] = []
@@ -142,7 +145,7 @@ class _Walk:
             self._closed.discard(receptacle)
 
     def take(self, thing: str) -> bool:
-        """Gets a thing in hand; False when what is in hand can be put nowhere."""
+        """Takes an object; False if there is no place for the object in hand."""
         if self._held == thing:
             return True
         source = self._moved.get(thing) or self._view.where[thing]
@@ -160,14 +163,14 @@ class _Walk:
         self._held = thing
         return True
 
-    def treat(self, task: ALFWorldBinding) -> bool:
-        """Brings what is in hand into the state asked for; False without the appliance."""
-        appliances = _of(task.appliance, self._view.receptacles)
+    def treat(self, binding: ALFWorldBinding) -> bool:
+        """Gives the object in hand the required state; False without the appliance."""
+        appliances = _of(binding.appliance, self._view.receptacles)
         if not appliances:
             return False
         appliance = next((a for a in appliances if a in self._here), appliances[0])
         self.reach(appliance)
-        verb = {"hot": "heat", "cool": "cool", "clean": "clean"}[task.state]
+        verb = {"hot": "heat", "cool": "cool", "clean": "clean"}[binding.state]
         self.actions.append(f"{verb} {self._held} with {appliance}")
         return True
 

@@ -1,4 +1,4 @@
-"""The names of things in ALFWorld's observations: how they are found, and what they tell."""
+"""Reads the names of things in ALFWorld's observations."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import lru_cache
 from typing import Final
 
 NAME: Final = "[a-z]+ [0-9]+"
-"""The form of a name, such as ``mug 1``, as a regular expression."""
+"""Regular expression of a name, such as ``mug 1``."""
 _THING = re.compile(rf"\ban? ({NAME})")
 
 
 @lru_cache(maxsize=8192)
 def things(text: str) -> tuple[str, ...]:
-    """The names listed in an observation ("you see a mug 1, and a pen 2"), in its order."""
+    """The names in an observation ("you see a mug 1, and a pen 2"), in order."""
     return tuple(_THING.findall(text))
 
 

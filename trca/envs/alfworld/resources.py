@@ -1,8 +1,8 @@
-"""ALFWorld's own rules and tables, of version 0.4.2, as files of this package.
+"""The rules and tables of ALFWorld 0.4.2, as files of this package.
 
-``data/rules/`` has its PDDL domain and its text grammar, in ``tables.json`` the tables and goals of
-``gen/constants.py`` and ``gen/goal_library.py`` that games are made with, and its licence (MIT).
-The package ``alfworld`` is not needed: it asks for TextWorld, spaCy and a C++ compiler.
+``data/rules/`` contains the PDDL domain, the text grammar and the licence (MIT). ``tables.json``
+contains the tables and goals of ``gen/constants.py`` and ``gen/goal_library.py``, which generate
+games. The package ``alfworld`` is not needed; it would require TextWorld, spaCy and a C++ compiler.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def domain() -> str:
 
 @cache
 def grammar() -> str:
-    """The text grammar ``alfred.twl2``, with ``UNKNOWN GOAL`` where the instruction goes."""
+    """The text grammar ``alfred.twl2``, with ``UNKNOWN GOAL`` in place of the instruction."""
     return _read("alfred.twl2")
 
 
@@ -36,13 +36,20 @@ def _tables() -> dict[str, Any]:
 
 
 def goal_pddl(goal: str, *, target: str, destination: str, lamp: str) -> str:
-    """The goal section of a problem (it also closes the problem), for one of `tasks.GOALS`."""
+    """The goal section of a problem, with the closing parenthesis of the problem.
+
+    Args:
+        goal: One of the values of `tasks.GOALS`.
+        target: Type of the object.
+        destination: Type of the receptacle.
+        lamp: Type of the lamp.
+    """
     text: str = _tables()["goals"][goal]["pddl"]
     return text.replace("#", "-").format(obj=target, recep=destination, toggle=lamp)
 
 
 def instruction_templates(goal: str) -> tuple[str, ...]:
-    """The wordings of an instruction, with ``{obj}``, ``{recep}`` and ``{toggle}`` to fill in."""
+    """The templates of an instruction, with placeholders ``{obj}``, ``{recep}``, ``{toggle}``."""
     return tuple(_tables()["goals"][goal]["templates"])
 
 
@@ -60,18 +67,18 @@ def allows(action: str) -> frozenset[str]:
 
 @cache
 def openable() -> frozenset[str]:
-    """The receptacle types that have a door, a lid or a drawer to open."""
+    """The receptacle types with a door, a lid or a drawer."""
     return frozenset(_tables()["openable"])
 
 
 @cache
 def movable_receptacles() -> frozenset[str]:
-    """The object types that are receptacles themselves, such as a bowl."""
+    """The object types that are also receptacles, such as a bowl."""
     return frozenset(_tables()["movable_receptacles"])
 
 
 @cache
 def type_names() -> dict[str, str]:
-    """Lower-case type names, as the text has them -> the names in the tables."""
+    """Type names in lower case, as in the text -> type names in the tables."""
     tables = _tables()
     return {name.lower(): name for name in (*tables["objects"], *tables["receptacle_objects"])}

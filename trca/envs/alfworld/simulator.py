@@ -1,4 +1,4 @@
-"""Plays ALFWorld games: the rules and the text of alfworld 0.4.2, without its interpreters.
+"""Plays ALFWorld games: the rules and the text of alfworld 0.4.2 without its interpreters.
 
 For example::
 
@@ -6,9 +6,9 @@ For example::
     observation = simulator.reset()
     observation = simulator.step("go to fridge 1")
 
-Observations, admissible actions and success equal those of the stock environment, which
-``benchmarks/alfworld_parity.py`` checks step by step. A game is read once and shared; a simulator
-holds only what has changed, so thousands fit in a process, and simulators share nothing mutable.
+Observations, admissible actions and success equal those of the original environment;
+``benchmarks/alfworld_parity.py`` checks this step by step. A game is read once and shared. A
+simulator stores changes only, so a process can hold thousands. Simulators share no mutable state.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class Simulator:
 
     Attributes:
         game: The game.
-        admissible_actions: The actions that would be accepted now, sorted.
+        admissible_actions: The admissible actions now, sorted.
         won: Whether the task is completed.
-        done: Whether the game is over, which only success brings.
+        done: Whether the game is over. Only success ends a game.
     """
 
     def __init__(self, game: Game) -> None:
-        """Prepares a play; ``reset`` starts it."""
+        """Starts the game."""
         self.game = game
         self.reset()
 
     def reset(self) -> str:
-        """Starts over and returns the first observation."""
+        """Restarts the game and returns the first observation."""
         game = self.game
         self._place = game.start
         self._held = ""
@@ -61,15 +61,15 @@ class Simulator:
     def step(self, action: str) -> str:
         """Carries out an action and returns the observation; any string is legal.
 
-        Once the game is over nothing changes any more, and the last observation is repeated.
+        After the end of the game, nothing changes and the last observation is repeated.
         """
         if self.done:
             return self._last
-        act = self._actions.get(action.strip())
-        if act is None:
+        effect = self._actions.get(action.strip())
+        if effect is None:
             self._last = text.REJECTED
         else:
-            self._last = self._act(*act)
+            self._last = self._act(*effect)
             self._offer()
             self.won = self._goal_holds()
         self.done = self.won
@@ -77,7 +77,7 @@ class Simulator:
 
     @property
     def facts(self) -> Iterator[Fact]:
-        """The true facts that change or place things, with displayed names; hidden from agents."""
+        """The true facts of the current state, in displayed names; hidden from agents."""
         game, names = self.game, self.game.names
         yield "atlocation", "agent", self._place
         for receptacle, place in game.location.items():
@@ -96,7 +96,7 @@ class Simulator:
             yield "holds", "agent", names[self._held]
 
     def _offer(self) -> None:
-        """Collects the actions whose preconditions hold, by name."""
+        """Collects the actions with satisfied preconditions, by name."""
         game, names, held = self.game, self.game.names, self._held
         here = game.receptacles_at.get(self._place, ())
         actions: dict[str, tuple[str, str, str]] = {
@@ -211,7 +211,7 @@ class Simulator:
         )
 
     def _look(self, room: Iterable[str] = ()) -> str:
-        """The surroundings; stock lists the ``room`` at the start and never again."""
+        """The surroundings. As in the original, only the first observation lists the ``room``."""
         names = self.game.names
         here = self.game.receptacles_at.get(self._place, ())
         if not here:

@@ -1,4 +1,4 @@
-"""The six task types, under the paper's names and under ALFWorld's own."""
+"""The six task types, with the paper's names and ALFWorld's names."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ GOALS: Final = {
     "Cool": "pick_cool_then_place_in_recep",
     "Pick2": "pick_two_obj_and_place",
 }
-"""The paper's name of each task type -> ALFWorld's (which also opens the folder of each game)."""
+"""Name of a task type in the paper -> name in ALFWorld, which is also a prefix of the game's
+folder."""
 
 TASK_TYPES: Final = tuple(GOALS)
 SPLITS: Final = ("train", "valid_seen", "valid_unseen", "valid_train")
 
 
 def check_task_types(task_types: Iterable[str]) -> tuple[str, ...]:
-    """The task types in the order of `TASK_TYPES`, each once.
+    """The task types without repeats, in the order of `TASK_TYPES`.
 
     Raises:
-        ValueError: When one is unknown or there is none.
+        ValueError: If a type is unknown or the list is empty.
     """
     names = [task_types] if isinstance(task_types, str) else list(task_types)
     for name in names:

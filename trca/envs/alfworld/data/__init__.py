@@ -1,1 +1,1 @@
-"""Where ALFWorld games come from: generated scenes and official files."""
+"""Sources of ALFWorld games: generated scenes and official files."""

@@ -1,4 +1,4 @@
-"""Unpacks the games of an archive of official games; other files are left out."""
+"""Unpacks the games in an archive of official games and skips all further files."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _BROKEN = (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFi
 
 
 def unpacked(archive: Path) -> Path:
-    """The folder in the cache that holds an archive's games, unpacked on first use.
+    """The cached folder with the games of an archive, unpacked on first use.
 
-    The folder is named by the archive's checksum. It is unpacked again where files are missing.
+    The archive's checksum names the folder. The archive is unpacked again if files are missing.
 
     Raises:
-        GameFileError: When the archive is broken or holds no games.
+        GameFileError: If the archive is broken or contains no games.
     """
     folder = cache_folder() / "alfworld" / "games" / sha256(archive)[:16]
     return build_once(folder, lambda draft: unpack(archive, draft), _complete)
@@ -42,10 +42,10 @@ def unpack(archive: Path, folder: Path) -> None:
 
     Args:
         archive: A ``.tar.xz``, ``.tar.gz``, ``.tar`` or ``.zip``.
-        folder: Where the splits go.
+        folder: Target folder; gets one sub-folder per split.
 
     Raises:
-        GameFileError: When the archive is broken or holds no games.
+        GameFileError: If the archive is broken or contains no games.
     """
     try:
         files = _write_games(archive, folder)
@@ -100,7 +100,10 @@ def _members(archive: Path, raw: BinaryIO) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _game_path(name: str) -> PurePosixPath | None:
-    """Where a member goes in the folder; None for what is no game. Cannot lead out of it."""
+    """Target path of a game inside the folder; None for any other member.
+
+    The path never leads out of the folder.
+    """
     parts = PurePosixPath(name).parts[-4:]
     if len(parts) < 4 or ".." in parts or parts[3] != GAME_FILE:
         return None

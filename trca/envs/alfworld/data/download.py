@@ -19,17 +19,17 @@ from trca.envs.alfworld.data.official import OfficialGames, data_folder
 
 
 class DownloadError(RuntimeError):
-    """A file could not be fetched; the message says which, why, and what to do."""
+    """A download failed. The message names the file, the reason and the fix."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """A file to fetch.
+    """A file to download.
 
     Attributes:
-        url: Where it is.
-        sha256: Its checksum, in hex.
-        size: Its bytes.
+        url: Address of the file.
+        sha256: Checksum in hex.
+        size: Size in bytes.
     """
 
     url: str
@@ -53,21 +53,21 @@ RELEASE: Final = Release(
 def fetch_games(
     folder: Path | None = None, archive: Path | None = None, release: Release = RELEASE
 ) -> OfficialGames:
-    """Puts the official games into a folder, unless they are there already.
+    """Puts the official games into a folder, unless the folder already has them.
 
     Args:
-        folder: Where to; None for ``ALFWORLD_DATA`` where it is set, else `data_folder`.
-            The games go to ``json_2.1.1/`` in it, as ALFWorld itself lays them out.
-        archive: An archive to take them from, in place of fetching one.
-        release: What to fetch.
+        folder: Target folder; None for ``ALFWORLD_DATA`` if set, else `data_folder`. The games go
+            to its sub-folder ``json_2.1.1/``, in ALFWorld's layout.
+        archive: Archive with the games; None downloads the release.
+        release: The file to download.
 
     Raises:
-        DownloadError: When the release cannot be fetched.
-        GameFileError: When the archive is broken or holds no games.
+        DownloadError: If the download fails.
+        GameFileError: If the archive is broken or contains no games.
     """
     if folder is None:
-        named = os.environ.get("ALFWORLD_DATA")
-        folder = Path(named).expanduser() if named else data_folder()
+        configured = os.environ.get("ALFWORLD_DATA")
+        folder = Path(configured).expanduser() if configured else data_folder()
 
     def build(draft: Path) -> None:
         fetched = archive or download(release, folder)
@@ -80,19 +80,20 @@ def fetch_games(
 
 
 def download(release: Release, folder: Path, attempts: int = 6, wait: float = 1.0) -> Path:
-    """Fetches a file into a folder and returns its path.
+    """Downloads a file into a folder and returns its path.
 
-    What was fetched before a break is kept beside it as ``.part`` and continued, by this call or a
-    later one. The file takes its name only once its checksum is right.
+    An interrupted download stays in the folder as ``.part``; this call or a later call continues
+    it. The file gets its final name after its checksum is verified.
 
     Args:
-        release: What to fetch.
-        folder: Where to put it.
-        attempts: How often to try in a row without gaining a byte, at least 1.
-        wait: Seconds before the second attempt; doubled for each further one.
+        release: The file to download.
+        folder: Target folder.
+        attempts: Number of successive attempts without progress, at least 1.
+        wait: Seconds before the second attempt. The wait doubles with each further attempt.
 
     Raises:
-        DownloadError: When the attempts are used up, the server refuses, or the checksum is wrong.
+        DownloadError: If all attempts fail, the server refuses the request, or the checksum is
+            wrong.
     """
     target = folder / release.file_name
     if target.exists() and sha256(target) == release.sha256:
@@ -100,17 +101,17 @@ def download(release: Release, folder: Path, attempts: int = 6, wait: float = 1.
     part = target.with_name(f"{target.name}.part")
     failures, reason = 0, ""
     while failures < attempts:
-        had = _bytes(part)
+        bytes_before = _bytes(part)
         try:
             _continue(release, part)
             if _bytes(part) < release.size:
-                reason = f"the answer ended after {_bytes(part):,} of {release.size:,} bytes"
-            elif (found := sha256(part)) == release.sha256:
+                reason = f"the response ended after {_bytes(part):,} of {release.size:,} bytes"
+            elif (checksum := sha256(part)) == release.sha256:
                 return part.rename(target)
             else:
-                reason = f"the file's checksum is {found}, expected {release.sha256}"
+                reason = f"the file's checksum is {checksum}, expected {release.sha256}"
                 part.unlink()
-                if had == 0:
+                if bytes_before == 0:
                     break
         except httpx.HTTPStatusError as error:
             status = error.response.status_code
@@ -119,11 +120,11 @@ def download(release: Release, folder: Path, attempts: int = 6, wait: float = 1.
                 break
         except httpx.HTTPError as error:
             reason = f"{type(error).__name__}: {error}"
-        failures = 0 if _bytes(part) > had else failures + 1
+        failures = 0 if _bytes(part) > bytes_before else failures + 1
         time.sleep(wait * 2**failures / 2 if failures < attempts else 0)
     raise DownloadError(
-        f"cannot fetch {release.url}: {reason}. Try again later (what was fetched is kept), or"
-        " fetch the file by other means and pass it with --from FILE"
+        f"cannot fetch {release.url}: {reason}. Try again later (the partial download is kept), or"
+        " download the file by other means and pass it with --from FILE"
     )
 
 
@@ -132,16 +133,16 @@ def _bytes(path: Path) -> int:
 
 
 def _continue(release: Release, part: Path) -> None:
-    """Downloads the rest of a file; a server without ranges sends it from the start."""
-    had = _bytes(part)
-    if had == release.size:
+    """Downloads the rest of a file. A server without support for ranges sends the complete file."""
+    bytes_before = _bytes(part)
+    if bytes_before == release.size:
         return
-    if had > release.size:
+    if bytes_before > release.size:
         part.unlink()
-        had = 0
-    if shutil.disk_usage(part.parent).free < release.size - had:
-        raise DownloadError(f"{part.parent} has no room for the {release.size:,} bytes to fetch")
-    headers = {"Accept-Encoding": "identity", "Range": f"bytes={had}-"}
+        bytes_before = 0
+    if shutil.disk_usage(part.parent).free < release.size - bytes_before:
+        raise DownloadError(f"{part.parent} has no room for {release.size:,} bytes: free space")
+    headers = {"Accept-Encoding": "identity", "Range": f"bytes={bytes_before}-"}
     with (
         progress_bar(in_bytes=True) as report,
         httpx.stream(

@@ -1,12 +1,12 @@
-"""Draws scenes: from a size, a split, a task type and a number to one game, always the same.
+"""Generates scenes. Size, split, task type, number and seed determine a scene.
 
 For example::
 
     scene = draw("small", "train", "Heat", 12)
-    game = scene.game()  # what a game.tw-pddl file holds
+    game = scene.game()  # the contents of a game.tw-pddl file
 
-As in the official data, rooms have a fixed set of layouts; train and valid_seen share theirs, and
-valid_unseen has its own.
+As in the official data, each kind of room has a fixed set of layouts. The splits train and
+valid_seen share layouts; valid_unseen has separate layouts.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _BASINS: Final = ("SinkBasin", "BathtubBasin")
 
 
 def draw(size: str, split: str, task_type: str, number: int, seed: int = 0) -> Scene:
-    """The scene of one task; equal arguments give equal scenes on every machine.
+    """The scene of one task. Equal arguments give equal scenes on every machine.
 
     Args:
         size: One of `rooms.SIZES`.
         split: One of `SPLITS`.
         task_type: One of `tasks.TASK_TYPES`.
         number: Number of the task within its split and type, from 0.
-        seed: Another seed gives other scenes throughout.
+        seed: Each seed gives a different set of scenes.
     """
     rng = random.Random(f"{size}/{seed}/{split}/{task_type}/{number}")
     kinds = [name for name, room in SIZES[size].rooms.items() if task_type in room.task_types]
@@ -70,9 +70,9 @@ def draw(size: str, split: str, task_type: str, number: int, seed: int = 0) -> S
 def layouts(
     size: str, kind: str
 ) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
-    """The layouts of a kind of room, all distinct: those of train and those of valid_unseen.
+    """The distinct layouts of a kind of room: (layouts of train, layouts of valid_unseen).
 
-    A layout is the receptacle types of a room, sorted, one entry a piece of furniture.
+    A layout is a sorted tuple of receptacle types, one entry per receptacle.
     """
     room = SIZES[size].rooms[kind]
     train, unseen = SIZES[size].layouts
@@ -88,7 +88,7 @@ def layouts(
 
 
 def _goals(room: Room, layout: tuple[str, ...], task_type: str) -> dict[str, list[str]]:
-    """Destination -> targets that make a task which is neither solved at once nor impossible."""
+    """Destination -> targets for a task that is solvable and not solved at the start."""
     if task_type == "Look":
         return {LAMP: [kind for kind in room.kinds if _homes(layout, kind)]}
     appliance, action = _APPLIANCE.get(task_type, ("", ""))
@@ -109,12 +109,12 @@ def _goals(room: Room, layout: tuple[str, ...], task_type: str) -> dict[str, lis
 
 
 def _homes(layout: tuple[str, ...], kind: str) -> list[int]:
-    """The positions of the receptacles that may hold a type of object."""
+    """The positions of the receptacles that may hold objects of a type."""
     return [at for at, receptacle in enumerate(layout) if kind in resources.can_contain(receptacle)]
 
 
 def _spot(rng: random.Random, layout: tuple[str, ...], homes: list[int]) -> int:
-    """One of the positions; twice as often an open one, as in the official rooms."""
+    """A random position. Open receptacles are twice as likely, as in the official rooms."""
     weights = [1 if layout[at] in resources.openable() else 2 for at in homes]
     return rng.choices(homes, weights)[0]
 
@@ -128,18 +128,20 @@ def _furnish(
     destination: str,
     count: int,
 ) -> tuple[tuple[str, int], ...]:
-    """Places the targets (never at the destination), the other objects and the lamp."""
+    """Places the targets (never at the destination), the distractors and the lamp."""
     copies = (2 if task_type == "Pick2" else 1) + (rng.random() < 0.25)
     homes = [at for at in _homes(layout, target) if layout[at] != destination]
     objects = [(target, _spot(rng, layout, homes)) for _ in range(copies)]
-    others = {
-        kind: found for kind in room.kinds if kind != target and (found := _homes(layout, kind))
+    distractors = {
+        kind: homes_of_kind
+        for kind in room.kinds
+        if kind != target and (homes_of_kind := _homes(layout, kind))
     }
     for _ in range(count - copies):
-        kind = rng.choice(sorted(others))
-        objects.append((kind, _spot(rng, layout, others[kind])))
+        kind = rng.choice(sorted(distractors))
+        objects.append((kind, _spot(rng, layout, distractors[kind])))
         if sum(placed == kind for placed, _ in objects) == _MOST_OF_A_KIND:
-            del others[kind]
+            del distractors[kind]
     if room.lamp or task_type == "Look":
         open_places = [
             at

@@ -20,24 +20,24 @@ class GamesMissingError(GameFileError, FileNotFoundError):
 
 
 def data_folder() -> Path:
-    """Where ``trca data alfworld`` puts the release by default, in the cache folder."""
+    """The default folder of ``trca data alfworld``, in the cache folder."""
     return cache_folder() / "alfworld"
 
 
 def official_folder() -> Path:
     """The folder of the official games on this machine.
 
-    That is ``ALFWORLD_DATA`` where it is set, else the folder of ``trca data alfworld``.
+    ``ALFWORLD_DATA`` if set, else the folder of ``trca data alfworld``.
 
     Raises:
-        GamesMissingError: When there is nothing.
+        GamesMissingError: If the folder contains no games.
     """
-    named = os.environ.get("ALFWORLD_DATA")
-    folder = Path(named).expanduser() if named else data_folder()
+    configured = os.environ.get("ALFWORLD_DATA")
+    folder = Path(configured).expanduser() if configured else data_folder()
     if not folder.is_file() and not (folder.is_dir() and _split_folder(folder)):
         raise GamesMissingError(
             folder,
-            "there are no official games here, where ALFWORLD_DATA or the default points to",
+            "there are no official games in this folder, which ALFWORLD_DATA or the default names",
         )
     return folder
 
@@ -45,20 +45,21 @@ def official_folder() -> Path:
 class OfficialGames(GameSource):
     """The games of an ALFWorld release, in the order of their names.
 
-    Task ids read ``valid_seen/pick_heat_then_place_in_recep-Egg-None-Fridge-13/trial_T2019...``.
-    The task type is in the folder's name; folders of other kinds of tasks (movable receptacles,
-    slices), which ALFWorld leaves out too, are left out.
+    Example of a task id:
+    ``valid_seen/pick_heat_then_place_in_recep-Egg-None-Fridge-13/trial_T2019...``. The name of the
+    folder contains the task type. Task types that ALFWorld excludes (movable receptacles, slices)
+    are excluded here too.
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Finds the games.
+        """Lists the games.
 
         Args:
-            path: A folder that holds the splits, its parent, or a ``.tar.xz``, ``.tar.gz`` or
-                ``.zip`` of either; an archive is unpacked once, to the cache.
+            path: A folder with the splits, its parent, or a ``.tar.xz``, ``.tar.gz`` or ``.zip`` of
+                either. An archive is unpacked once, into the cache.
 
         Raises:
-            GameFileError: When there are no games at the path, or the archive is broken.
+            GameFileError: If there are no games at the path, or the archive is broken.
         """
         path = Path(path).expanduser().resolve()
         self.folder = _root(unpacked(path) if path.is_file() else path)
@@ -67,16 +68,18 @@ class OfficialGames(GameSource):
         self.splits = tuple(self._tasks)
 
     def task_ids(self, split: str, task_types: Iterable[str] | None = None) -> tuple[str, ...]:
-        """The tasks of a split, sorted."""
+        """The sorted task ids of a split."""
         self._check_split(split)
         types = GOALS if task_types is None else check_task_types(task_types)
-        found = tuple(i for i, task_type in self._tasks[split].items() if task_type in types)
-        if not found:
+        task_ids = tuple(
+            task_id for task_id, task_type in self._tasks[split].items() if task_type in types
+        )
+        if not task_ids:
             raise ValueError(f"{self.folder / split} has no {', '.join(types)} tasks")
-        return found
+        return task_ids
 
     def task_type(self, task_id: str) -> str:
-        """The type of a task, read off its folder."""
+        """The type of a task, from its folder name."""
         split = task_id.partition("/")[0]
         self._check_split(split)
         if task_id not in self._tasks[split]:
@@ -89,15 +92,15 @@ class OfficialGames(GameSource):
 
 
 def task_type_of(folder: str) -> str | None:
-    """The task type in the name of an official task's folder; None for other kinds of tasks."""
+    """The task type in the name of an official task's folder; None for excluded types."""
     goal = folder.partition("-")[0]
     if "Sliced" in folder:
         return None
-    return next((name for name, known in GOALS.items() if known == goal), None)
+    return next((name for name, official_name in GOALS.items() if official_name == goal), None)
 
 
 def _root(path: Path) -> Path:
-    """The folder that holds the splits: the path or one of its sub-folders."""
+    """The folder with the splits: the path or one of its sub-folders."""
     if not path.is_dir():
         raise GameFileError(path, f"there is no such folder: expected {LAYOUT}")
     folder = _split_folder(path)
@@ -107,7 +110,7 @@ def _root(path: Path) -> Path:
 
 
 def _split_folder(path: Path) -> Path | None:
-    """The folder or its first sub-folder that holds splits; None when there is none."""
+    """The folder or its first sub-folder that contains splits; None if there is no such folder."""
     for folder in (path, *sorted(p for p in path.iterdir() if p.is_dir())):
         if any((folder / split).is_dir() for split in SPLITS):
             return folder
@@ -116,11 +119,11 @@ def _split_folder(path: Path) -> Path | None:
 
 @cache
 def _index(folder: Path) -> dict[str, dict[str, str]]:
-    """Split -> task id -> task type, in order; splits without games are left out."""
+    """Split -> task id -> task type, in order; without empty splits."""
     index = {
         split: dict(sorted(_tasks(folder, split))) for split in SPLITS if (folder / split).is_dir()
     }
-    index = {split: tasks for split, tasks in index.items() if tasks}
+    index = {split: task_types for split, task_types in index.items() if task_types}
     if not index:
         raise GameFileError(folder, f"there are no games in this folder: expected {LAYOUT}")
     return index

@@ -1,6 +1,6 @@
-"""The rooms that games are generated in: what stands in them and what lies about, by size.
+"""The rooms of generated games: furniture and objects, by size.
 
-The large size follows the counts of the official training rooms; medium and small are thinned out.
+The large size follows the counts of the official training rooms; medium and small are reduced.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 Counts = Mapping[str, tuple[int, int]]
-"""Type of a receptacle -> fewest and most of it in a room."""
+"""Receptacle type -> smallest and largest number in a room."""
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,12 @@ class Room:
     """One kind of room at one size.
 
     Attributes:
-        furniture: How many of each receptacle.
-        receptacles: Fewest and most receptacles in all.
-        kinds: The object types that lie about.
-        objects: Fewest and most objects, the targets included and the lamp not.
-        task_types: The tasks that can be set here by default.
-        lamp: Whether a desk lamp always stands here.
+        furniture: Range of the number of each receptacle type.
+        receptacles: Smallest and largest number of receptacles in total.
+        kinds: The object types in the room.
+        objects: Smallest and largest number of objects, with targets and without the lamp.
+        task_types: Default task types for this room.
+        lamp: Whether the room always has a desk lamp.
     """
 
     furniture: Counts
@@ -39,10 +39,10 @@ class Size:
     """A family of generated games.
 
     Attributes:
-        rooms: The kinds of room, by name.
-        layouts: Number of layouts of each kind of room: for train and valid_seen, for valid_unseen.
-        task_types: The task types of a panel by default.
-        tasks: Number of tasks in each split by default.
+        rooms: The kinds of rooms by name.
+        layouts: Number of layouts per kind of room: for train and valid_seen, and for valid_unseen.
+        task_types: Default task types of a panel.
+        tasks: Default number of tasks per split.
     """
 
     rooms: Mapping[str, Room]
@@ -81,7 +81,7 @@ _BATH_OBJECTS: Final = _names(
 
 
 def _furniture(text: str) -> dict[str, tuple[int, int]]:
-    """Reads ``Cabinet 1-4, Fridge 1``."""
+    """Parses ``Cabinet 1-4, Fridge 1``."""
     counts = {}
     for item in text.split(","):
         kind, _, count = item.strip().partition(" ")

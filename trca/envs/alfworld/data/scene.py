@@ -1,7 +1,7 @@
-"""A scene: which receptacles a room has, what lies in them and what is asked; rendered as a game.
+"""A scene: the receptacles, objects and goal of a task, written as a game.
 
-A game is what ``game.tw-pddl`` files hold: domain, problem, grammar and a walkthrough. The recipe
-follows the official files, so that both are played by the same rules with the same text.
+A game has the contents of a ``game.tw-pddl`` file: domain, problem, grammar and walkthrough. Scenes
+are written like the official files, so both kinds of games have the same rules and the same text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Scene:
         task_type: One of `tasks.TASK_TYPES`.
         target: Type of the object to handle.
         destination: Type of the receptacle to place it in; the lamp for Look.
-        wording: Which of the task type's instruction templates to use.
+        wording: Index of the instruction template of the task type.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Scene:
 
     @property
     def instruction(self) -> str:
-        """The task in words, without the closing full stop."""
+        """The task in words, without the final full stop."""
         template = resources.instruction_templates(GOALS[self.task_type])[self.wording]
         destination = self.destination.lower()
         return template.format(obj=self.target.lower(), recep=destination, toggle=destination)
 
     def game(self) -> dict[str, Any]:
-        """The game as a ``game.tw-pddl`` file has it (without a walkthrough)."""
+        """The game in the form of a ``game.tw-pddl`` file (without a walkthrough)."""
         return {
             "pddl_domain": resources.domain(),
             "grammar": resources.grammar().replace("UNKNOWN GOAL", self.instruction),
@@ -89,7 +89,7 @@ class Scene:
         )
 
     def _receptacle_types(self) -> set[str]:
-        # The domain itself speaks of the three appliances' types.
+        # The domain refers to the types of these three appliances.
         return {*self.receptacles, "SinkBasin", "Microwave", "Fridge"}
 
     def _facts(
@@ -124,7 +124,7 @@ class Scene:
 
 
 def _identifiers(kinds: list[str]) -> list[str]:
-    """One PDDL name each; ``_bar_`` parts the type from the rest, as the text engine expects."""
+    """A PDDL name per thing; ``_bar_`` follows the type, as the text engine expects."""
     counts: defaultdict[str, int] = defaultdict(int)
     names = []
     for kind in kinds:

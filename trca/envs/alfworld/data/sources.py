@@ -1,4 +1,4 @@
-"""Where games come from: generated in a size, or read from an official release.
+"""Sources of games: generated in a size, or read from an official release.
 
 For example::
 
@@ -30,8 +30,8 @@ class GameSource(ABC):
     """A named source of games.
 
     Attributes:
-        name: Name of the source; equal names mean equal games.
-        splits: The splits it has.
+        name: Name of the source. Sources with equal names have equal games.
+        splits: The splits of the source.
     """
 
     name: str
@@ -39,10 +39,14 @@ class GameSource(ABC):
 
     @abstractmethod
     def task_ids(self, split: str, task_types: Iterable[str] | None = None) -> tuple[str, ...]:
-        """The tasks of a split in their fixed order, only of the given types where given.
+        """The task ids of a split in a fixed order.
+
+        Args:
+            split: Name of the split.
+            task_types: The task types to include; None for the default types.
 
         Raises:
-            ValueError: When the split or a type is unknown, or nothing is left.
+            ValueError: If the split or a type is unknown, or there are no such tasks.
         """
 
     @abstractmethod
@@ -51,14 +55,14 @@ class GameSource(ABC):
 
     @abstractmethod
     def _read(self, task_id: str) -> Game:
-        """Makes or reads the game of a task."""
+        """Generates or reads the game of a task."""
 
     def load(self, task_id: str) -> Game:
-        """The game of a task. All who ask for it in this process share one object.
+        """The game of a task. All callers in a process share one object.
 
         Raises:
-            GameFileError: When its file is missing or broken.
-            ValueError: When the source has no such task.
+            GameFileError: If the game's file is missing or broken.
+            ValueError: If the source has no such task.
         """
         return _SHELF.get(f"{self.name}\0{task_id}", lambda: self._read(task_id))
 
@@ -68,20 +72,21 @@ class GameSource(ABC):
 
 
 class GeneratedGames(GameSource):
-    """Games made from nothing, the same for the same arguments on every machine.
+    """Generated games. Equal arguments give equal games on every machine.
 
-    Task ids read ``small/train/heat-0012``. A task's game depends on its id alone, so panels of
-    other lengths or task types share the games they have in common.
+    Example of a task id: ``small/train/heat-0012``. The game depends on the task id only, so panels
+    of different lengths or task types share their common games.
     """
 
     _ID: ClassVar[re.Pattern[str]] = re.compile(r"([^/]+)/([a-z_]+)/([a-z0-9]+)-(\d{4,})")
 
     def __init__(self, size: str = "small", seed: int = 0) -> None:
-        """Chooses a size and a seed.
+        """Sets a size and a seed.
 
         Args:
             size: One of `rooms.SIZES`.
-            seed: Another seed gives other games; it shows in the name, as in ``small-7``.
+            seed: Each seed gives different games. A seed other than 0 is part of the name
+                (``small-7``).
         """
         if size not in SIZES:
             raise unknown("size of generated games", size, SIZES)
@@ -91,7 +96,7 @@ class GeneratedGames(GameSource):
         self.splits = generate.SPLITS
 
     def task_ids(self, split: str, task_types: Iterable[str] | None = None) -> tuple[str, ...]:
-        """The tasks of a split, one type after the other in turn; the size sets their number."""
+        """The task ids of a split, alternating between task types; the size sets their number."""
         self._check_split(split)
         size = SIZES[self.size]
         types = size.task_types if task_types is None else check_task_types(task_types)
@@ -101,7 +106,7 @@ class GeneratedGames(GameSource):
         )
 
     def task_type(self, task_id: str) -> str:
-        """The type of a task, read off its id."""
+        """The type of a task, from its id."""
         return self._parts(task_id)[1]
 
     def _read(self, task_id: str) -> Game:
@@ -112,7 +117,7 @@ class GeneratedGames(GameSource):
         match = self._ID.fullmatch(task_id)
         if match is None or match[1] != self.name:
             raise ValueError(
-                f"{task_id[:200]!r} is no task of {self.name} games: an id reads"
+                f"{task_id[:200]!r} is no task of {self.name} games: give an id such as"
                 f" {self.name}/train/heat-0012"
             )
         self._check_split(match[2])
@@ -123,7 +128,7 @@ class GeneratedGames(GameSource):
 
 
 class _Shelf:
-    """Shared games: those in use anywhere, and the last few that were asked for."""
+    """Shared games: all games in use, and the most recently requested games."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -148,16 +153,16 @@ _SHELF: Final = _Shelf()
 
 
 def game_source(name: str | Path) -> GameSource:
-    """The source of a name.
+    """The source with this name.
 
     Args:
-        name: A size (``small``, ``medium``, ``large``), with a seed for other games of that size
-            (``small-7``); ``official`` for the release that ``trca data alfworld`` fetched or
-            ``ALFWORLD_DATA`` names; or the path of a folder or archive of official games.
+        name: A size (``small``, ``medium``, ``large``), or a size with a seed (``small-7``).
+            ``official`` for the release in ``ALFWORLD_DATA`` or from ``trca data alfworld``. Else
+            the path of a folder or archive of official games.
 
     Raises:
-        ValueError: When it is none of these.
-        GameFileError: When there are no games at the path.
+        ValueError: For an unknown name or a missing path.
+        GameFileError: If there are no games at the path.
     """
     from trca.envs.alfworld.data.official import OfficialGames, official_folder
 
