@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 
 from trca.algorithms.credit import CREDIT_RULES, bind_credit
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize
-from trca.algorithms.critic import Values
+from trca.algorithms.credit.inputs.plans import Plans
+from trca.algorithms.credit.inputs.values import Values
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.plans import Plans
-from trca.algorithms.records import StepBatch
+from trca.records import StepBatch
 from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward
 
 GROUP_SIZES = (8, 128)

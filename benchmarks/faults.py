@@ -43,13 +43,13 @@ from rich.console import Console
 from rich.table import Table
 
 from trca.algorithms import TRCAConfig
-from trca.algorithms.text_learner import TextLearner
-from trca.cli.run_folder import RunFolder
+from trca.algorithms.learner.learner import TextLearner
 from trca.common.json_lines import read_lines
 from trca.envs.alfworld.env import ALFWorldEnv
 from trca.envs.text_env import Outcome
 from trca.policies.engines import transformers as transformers_engine
 from trca.policies.engines.engine import Engine, EngineSpec
+from trca.runs.folder import RunFolder
 
 HERE: Final = Path(__file__).resolve()
 STORE_MIB: Final = 100

@@ -39,7 +39,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from trca.algorithms import GRPOConfig
-from trca.algorithms.rows import Rows
+from trca.algorithms.learner.rows import Rows
 from trca.envs.text_space import AnyText
 from trca.policies.engines import ENGINES
 from trca.policies.engines.engine import EngineSpec

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from trca.cli.run_folder import RunFolder
+from trca.runs.folder import RunFolder
 
 PHASES = ("generation", "environment", "judging", "credit", "learning", "sync")
 LIMIT = 0.02

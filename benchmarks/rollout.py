@@ -35,9 +35,8 @@ from typing import Any
 
 import torch
 
-from trca.algorithms.records import Rollout
-from trca.algorithms.rollout import GroupRequest, RolloutLoop
-from trca.algorithms.seeding import derive_seed
+from trca.algorithms.rollouts.loop import GroupRequest, RolloutLoop
+from trca.algorithms.rollouts.seeding import derive_seed
 from trca.envs import Outcome, TextEnv, make
 from trca.policies.bpe import train_tokenizer
 from trca.policies.engines import ENGINES
@@ -46,6 +45,7 @@ from trca.policies.models import load_model, load_tokenizer
 from trca.policies.prompts import Prompter
 from trca.policies.tiny import TinySpec, new_model
 from trca.policies.weights import export_weights
+from trca.records import Rollout
 
 KEY = ("benchmark", 0)
 LENGTH = 24

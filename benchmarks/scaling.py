@@ -100,7 +100,7 @@ class StandIn:
 
 def latencies(engine: str, model: str, count: int, steps: int) -> None:
     """Prints deciles of the seconds from a prompt to its completion, in a sampling phase."""
-    from trca.algorithms.rollout import GroupRequest, RolloutLoop
+    from trca.algorithms.rollouts.loop import GroupRequest, RolloutLoop
     from trca.envs import make
     from trca.policies.engines import ENGINES
     from trca.policies.models import load_tokenizer
@@ -172,7 +172,7 @@ def runners(counts: list[int], groups: int, steps: int) -> None:
 
 def _sample(group: Any, requests: list[Any]) -> tuple[Any, float, float]:
     """The rollouts, seconds, and the driver's seconds of processor time."""
-    from trca.algorithms.sampling import sample_groups
+    from trca.algorithms.rollouts.sampling import sample_groups
 
     start, cpu = time.perf_counter(), time.process_time()
     batch, _ = sample_groups(group, requests, SamplingParams(1.0, 64), 3600.0)
@@ -182,7 +182,7 @@ def _sample(group: Any, requests: list[Any]) -> tuple[Any, float, float]:
 
 
 def _requests(tasks: Any, number: int, key: str) -> list[Any]:
-    from trca.algorithms.rollout import GroupRequest
+    from trca.algorithms.rollouts.loop import GroupRequest
 
     return [
         GroupRequest(k, tasks[k % len(tasks)], "train", 2, (key, k), None) for k in range(number)
@@ -208,11 +208,11 @@ def driver(count: int, steps: int, prompt: int, response: int, learners: int) ->
     """Seconds and bytes of the driver in an iteration."""
     import ray
 
+    from trca.algorithms.base.metrics import credit_metrics, rollout_metrics
     from trca.algorithms.credit import CREDIT_RULES
-    from trca.algorithms.metrics import credit_metrics, rollout_metrics
-    from trca.algorithms.records import StepBatch, assign_advantages
-    from trca.algorithms.rollout import RolloutBatch
-    from trca.algorithms.rows import make_rows
+    from trca.algorithms.learner.rows import make_rows
+    from trca.algorithms.rollouts.loop import RolloutBatch
+    from trca.records import StepBatch, assign_advantages
     from trca.rubric import Budgets
 
     with tempfile.TemporaryDirectory(prefix="ray") as folder:
@@ -273,7 +273,7 @@ def driver(count: int, steps: int, prompt: int, response: int, learners: int) ->
 
 def _rollouts(part: int, count: int, steps: int, prompt: int, response: int) -> list[Any]:
     """Rollouts as a runner leaves them: real records, random tokens."""
-    from trca.algorithms.records import Rollout, Step
+    from trca.records import Rollout, Step
 
     rng = np.random.default_rng(part)
     judgments = (rng.random((count, steps, 15)) < 0.1).astype(np.uint8)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from trca.cli.curve import column, draw_comparison
+from trca.runs.curve import column, draw_comparison
 
 ROOT: Final = Path(__file__).parents[1]
 _VLLM: Final = {"engine": "vllm"}

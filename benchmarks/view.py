@@ -22,9 +22,9 @@ from threading import Thread
 import uvicorn
 from measuring import resident_mib, timed
 
-from trca.cli.run_folder import RunFolder
 from trca.cli.view.runs import RecordedRun
 from trca.cli.view.server import HOST, PAGE, create_app, listen
+from trca.runs.folder import RunFolder
 
 
 def enlarge(source: Path, target: Path, rollouts: int, size: int = 8) -> Path:

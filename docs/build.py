@@ -12,8 +12,9 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
-from trca.algorithms import ALGORITHMS, metrics
-from trca.algorithms.parameters import LossSettings, TextParameters
+from trca.algorithms import ALGORITHMS
+from trca.algorithms.base import metrics
+from trca.algorithms.settings.parameters import LossSettings, TextParameters
 from trca.cli import app
 from trca.envs import make
 from trca.envs.registration import PACKAGED, env_class
@@ -38,7 +39,7 @@ METRICS_HEAD = """# Metrics
 
 A line of `metrics.jsonl` in a run folder, a result of RLlib and a tracker have these names; those
 of an evaluation begin with `evaluation/`. `python docs/build.py` writes this page from
-`trca/algorithms/metrics.py`.
+`trca/algorithms/base/metrics.py`.
 
 | name | meaning |
 |---|---|

@@ -9,7 +9,7 @@ A_{i,t} = Norm over the group of R(tau_i)
 
 R_{i,t} = sum_{k >= t} gamma^(k-t) (r_{i,k} + bonus [s_{i,k+1} was not seen before])
 
-A rule is a pure function of the columns of a batch (`trca.algorithms.records.StepBatch`) and gives
+A rule is a pure function of the columns of a batch (`trca.records.StepBatch`) and gives
 one advantage a step. It gets each setting that it names, here ``gamma``; a parameter of its own,
 here ``bonus``, has a default and is set in ``credit_config``.
 """

@@ -10,7 +10,7 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.tune.registry import get_trainable_cls
 
 from trca.algorithms import ALGORITHMS
-from trca.algorithms.records import advantages_of
+from trca.records import advantages_of
 
 GOLD = {"IGPO", "StepSearch"}
 """Algorithms that read the hidden truth of their training tasks."""

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.cli.test_inspect import played, played_by_team
+from tests.cli.commands.test_inspect import played, played_by_team
 from trca.algorithms.credit import bind_credit
-from trca.algorithms.records import StepBatch, assign_advantages, by_agent, to_json
-from trca.cli.run_folder import RunFolder
 from trca.envs import make
+from trca.records import StepBatch, assign_advantages, by_agent, to_json
+from trca.runs.folder import RunFolder
 from trca.tune_configs.files import read
 from trca.tune_configs.settings import RunSettings
 

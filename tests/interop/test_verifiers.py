@@ -18,7 +18,7 @@ from verifiers.v1.utils.loaders import load_environment, resolve_env_config
 
 from tests.interop.leaking import Leaking
 from tests.interop.played import ALFWORLD, played
-from trca.algorithms.parameters import TextParameters
+from trca.algorithms.settings.parameters import TextParameters
 from trca.envs import make
 from trca.envs.responses import write_action
 from trca.interop.verifiers_env import EpisodeError, VerifiersEnv

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from trca.algorithms.tensors import one_response
+from trca.algorithms.learner.tensors import one_response
 from trca.policies.canary import PushError, Sent, ask, check, digest
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.logits import token_logprobs

@@ -15,27 +15,30 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(missing_training() or str(error)) from error
 
-from trca.algorithms.dr_grpo import DrGRPO, DrGRPOConfig
-from trca.algorithms.evaluation import Evaluation, evaluate_panel, local_runner
-from trca.algorithms.export import export
-from trca.algorithms.filtered_bc import FilteredBC, FilteredBCConfig
-from trca.algorithms.g2po import G2PO, G2POConfig
-from trca.algorithms.gagpo import GAGPO, GAGPOConfig
-from trca.algorithms.gigpo import GiGPO, GiGPOConfig
-from trca.algorithms.graphgpo import GraphGPO, GraphGPOConfig
-from trca.algorithms.grpo import GRPO, GRPOConfig
-from trca.algorithms.hcapo import HCAPO, HCAPOConfig
-from trca.algorithms.hgpo import HGPO, HGPOConfig
-from trca.algorithms.hiper import HiPER, HiPERConfig
-from trca.algorithms.igpo import IGPO, IGPOConfig
-from trca.algorithms.reinforce_plus_plus import ReinforcePlusPlus, ReinforcePlusPlusConfig
-from trca.algorithms.rewardflow import RewardFlow, RewardFlowConfig
-from trca.algorithms.rloo import RLOO, RLOOConfig
-from trca.algorithms.stepsearch import StepSearch, StepSearchConfig
-from trca.algorithms.text_algorithm import TextAlgorithm
-from trca.algorithms.text_config import TextAlgorithmConfig
-from trca.algorithms.trca import TRCA, TRCAConfig
-from trca.algorithms.turn_ppo import TurnPPO, TurnPPOConfig
+from trca.algorithms.base.evaluation import Evaluation, evaluate_panel, local_runner
+from trca.algorithms.base.export import export
+from trca.algorithms.base.text_algorithm import TextAlgorithm
+from trca.algorithms.base.text_config import TextAlgorithmConfig
+from trca.algorithms.dr_grpo.dr_grpo import DrGRPO, DrGRPOConfig
+from trca.algorithms.filtered_bc.filtered_bc import FilteredBC, FilteredBCConfig
+from trca.algorithms.g2po.g2po import G2PO, G2POConfig
+from trca.algorithms.gagpo.gagpo import GAGPO, GAGPOConfig
+from trca.algorithms.gigpo.gigpo import GiGPO, GiGPOConfig
+from trca.algorithms.graphgpo.graphgpo import GraphGPO, GraphGPOConfig
+from trca.algorithms.grpo.grpo import GRPO, GRPOConfig
+from trca.algorithms.hcapo.hcapo import HCAPO, HCAPOConfig
+from trca.algorithms.hgpo.hgpo import HGPO, HGPOConfig
+from trca.algorithms.hiper.hiper import HiPER, HiPERConfig
+from trca.algorithms.igpo.igpo import IGPO, IGPOConfig
+from trca.algorithms.reinforce_plus_plus.reinforce_plus_plus import (
+    ReinforcePlusPlus,
+    ReinforcePlusPlusConfig,
+)
+from trca.algorithms.rewardflow.rewardflow import RewardFlow, RewardFlowConfig
+from trca.algorithms.rloo.rloo import RLOO, RLOOConfig
+from trca.algorithms.stepsearch.stepsearch import StepSearch, StepSearchConfig
+from trca.algorithms.trca.trca import TRCA, TRCAConfig
+from trca.algorithms.turn_ppo.turn_ppo import TurnPPO, TurnPPOConfig
 
 __all__ = [
     "ALGORITHMS",

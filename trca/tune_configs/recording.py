@@ -9,11 +9,11 @@ from pydantic import BaseModel, Field, field_validator
 from trca.common.names import nearest
 
 TRACKERS: Final = ("tensorboard", "mlflow", "wandb", "trackio")
-"""Experiment trackers of `trca.cli.tracking`."""
+"""Experiment trackers of `trca.runs.tracking`."""
 
 
 class RecordingParameters(BaseModel):
-    """Settings of `trca.algorithms.recorder`."""
+    """Settings of `trca.algorithms.base.recorder`."""
 
     checkpoint_interval: int = Field(1, ge=1, description="Iterations between checkpoints.")
     tracking: list[str] = Field(

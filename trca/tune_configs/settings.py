@@ -1,7 +1,7 @@
 """`RunSettings`: everything a run is told, checked, and turned into an RLlib algorithm config.
 
 A setting is a field of `RunParameters` (what a run needs, and RLlib's own names) or of the
-algorithm's parameter model (`trca.algorithms.parameters`). There is no third place.
+algorithm's parameter model (`trca.algorithms.settings.parameters`). There is no third place.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from trca.tune_configs.files import OWN_KEYS, ConfigError
 from trca.tune_configs.recording import RecordingParameters
 
 if TYPE_CHECKING:
-    from trca.algorithms.parameters import TextParameters
-    from trca.algorithms.text_algorithm import TextAlgorithm
-    from trca.algorithms.text_config import TextAlgorithmConfig
+    from trca.algorithms.base.text_algorithm import TextAlgorithm
+    from trca.algorithms.base.text_config import TextAlgorithmConfig
+    from trca.algorithms.settings.parameters import TextParameters
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
@@ -93,7 +93,7 @@ class RunSettings:
                 match of an unknown one.
         """
         from trca.algorithms import ALGORITHMS
-        from trca.algorithms.hints import unknown_setting
+        from trca.algorithms.settings.setting_names import unknown_setting
         from trca.envs.registration import default_split
 
         name = settings.get("algorithm", RunParameters.model_fields["algorithm"].default)
@@ -129,7 +129,7 @@ class RunSettings:
         An environment class becomes ``module:Class``, and an argument of the environment that YAML
         does not have becomes text.
         """
-        from trca.algorithms.environments import default_split
+        from trca.algorithms.rollouts.environments import default_split
 
         env, model = config.env, config.parameters_class
         values = {name: getattr(config, name, None) for name in RunParameters.model_fields}
@@ -235,7 +235,7 @@ def in_environment(settings: Mapping[str, Any], env: str) -> dict[str, Any]:
 
 def _checked(model: type[Any], values: Mapping[str, Any], wrong: list[str]) -> Any:
     """Makes the model of the values; appends what is wrong with them to ``wrong``."""
-    from trca.algorithms.parameters import explain
+    from trca.algorithms.settings.parameters import explain
 
     try:
         return model(**values)
@@ -252,7 +252,7 @@ def _env_errors(
     need_data: bool,
 ) -> list[str]:
     """What is wrong with the environment, its arguments and the splits named for it."""
-    from trca.algorithms.environments import no_rubric
+    from trca.algorithms.rollouts.environments import no_rubric
     from trca.envs.registration import arguments, default_split, make
 
     try:

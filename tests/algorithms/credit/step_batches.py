@@ -8,8 +8,8 @@ from hypothesis.extra.numpy import arrays
 
 from tests.algorithms.credit.critic_values import critic_values
 from trca.algorithms.credit import bind_credit
-from trca.algorithms.plans import Plans
-from trca.algorithms.records import StepBatch
+from trca.algorithms.credit.inputs.plans import Plans
+from trca.records import StepBatch
 
 TEXTS = ("a red mug", "a red mug.", "the red mug!", "a blue cup", "one blue cup")
 """Texts of the observations 0 to 4: the first two are 95% alike."""

@@ -1,12 +1,12 @@
 import numpy as np
 
 from tests.algorithms.credit.step_batches import step_batch
-from tests.algorithms.test_rows import step
+from tests.algorithms.learner.test_rows import step
 from trca.algorithms import FilteredBCConfig, GRPOConfig
+from trca.algorithms.base.filtering import teaching
 from trca.algorithms.credit import CREDIT_RULES
-from trca.algorithms.filtering import teaching
-from trca.algorithms.records import Rollout, StepBatch, assign_advantages
-from trca.algorithms.rows import make_rows
+from trca.algorithms.learner.rows import make_rows
+from trca.records import Rollout, StepBatch, assign_advantages
 
 filtered_bc = CREDIT_RULES.get("filtered_bc")
 

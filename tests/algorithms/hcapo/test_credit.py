@@ -10,9 +10,9 @@ from tests.algorithms.credit.slow_rules import slow_episode, slow_normalize
 from tests.algorithms.credit.step_batches import batches, step_batch
 from trca.algorithms import HCAPOConfig
 from trca.algorithms.credit import CREDIT_RULES
-from trca.algorithms.hcapo.hindsight import HINDSIGHT_LOGPROBS, note
-from trca.algorithms.records import StepBatch
+from trca.algorithms.credit.inputs.hindsight import HINDSIGHT_LOGPROBS, note
 from trca.envs.text_env import DEFAULT_AGENT
+from trca.records import StepBatch
 
 hcapo = CREDIT_RULES.get("hcapo")
 BATCH = step_batch([2, 2], [0, 0], [0, 1, 0, 0], [0, 1, 0, 1])

@@ -12,7 +12,7 @@ from tests.algorithms.credit.critic_values import critic_values, values_of
 from tests.algorithms.credit.step_batches import batches, step_batch
 from trca.algorithms import HiPERConfig
 from trca.algorithms.credit import CREDIT_RULES
-from trca.algorithms.plans import Plans
+from trca.algorithms.credit.inputs.plans import Plans
 
 hiper = CREDIT_RULES.get("hiper")
 FREE = {"keep_penalty": 0.0, "change_penalty": 0.0, "invalid_action_penalty": 0.0}

@@ -6,9 +6,9 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 
 from trca.algorithms import GRPOConfig, HiPERConfig
 from trca.algorithms.credit import READS, bind_credit
-from trca.algorithms.records import StepBatch
 from trca.envs.plans import read_plan
 from trca.policies.models import load_tokenizer
+from trca.records import StepBatch
 
 SPEAKING = {"max_new_tokens": 40, "tasks_per_iteration": 2, "group_size": 4}
 pytestmark = pytest.mark.usefixtures("cluster")

@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 from tests.algorithms.credit.slow_rules import slow_igpo
 from tests.algorithms.credit.step_batches import batches, step_batch
 from trca.algorithms import IGPOConfig
-from trca.algorithms.answers import ANSWER_LOGPROBS
 from trca.algorithms.credit import CREDIT_RULES, bind_credit
+from trca.algorithms.credit.inputs.answers import ANSWER_LOGPROBS
 from trca.policies.models import load_model, load_tokenizer
 
 igpo = CREDIT_RULES.get("igpo")

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from tests.algorithms.credit.slow_rules import slow_returns
 from trca.algorithms.credit import CREDIT_RULES
 from trca.algorithms.credit.arithmetic import discounted_returns
-from trca.algorithms.records import StepBatch
+from trca.records import StepBatch
 from trca.rubric.rewards import (
     Budgets,
     EpisodeRewards,

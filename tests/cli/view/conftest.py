@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from trca.cli.run_folder import RunFolder
 from trca.cli.view.runs import RecordedRun
+from trca.runs.folder import RunFolder
 
 ATTACKS = (
     "</script><script>window.ran = 1</script>",

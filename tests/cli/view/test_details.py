@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from tests.algorithms.test_records import make_rollout, make_step
-from trca.algorithms.records import from_json
-from trca.cli.reasons import Reasons
-from trca.cli.run_folder import RunFolder
+from tests.records.test_records import make_rollout, make_step
+from trca.analysis.reasons import Reasons
 from trca.cli.view.details import Details, align, texts_of
 from trca.cli.view.runs import RecordedRun
 from trca.policies.bpe import train_tokenizer
 from trca.policies.tiny import tiny_folder
+from trca.records import from_json
+from trca.runs.folder import RunFolder
 from trca.tune_configs.files import assign
 from trca.tune_configs.settings import RunSettings
 

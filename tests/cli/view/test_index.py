@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tests.cli.view.conftest import ATTACKS
-from trca.algorithms.records import from_json
 from trca.cli.view import index
 from trca.cli.view.index import RolloutIndex, index_of
+from trca.records import from_json
 
 
 def path_of(folder):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_inspect import trca
+from tests.cli.commands.test_inspect import trca
 from tests.cli.view.conftest import ATTACKS
 from trca.cli.view.bundle import single_file
 

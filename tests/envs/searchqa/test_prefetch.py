@@ -6,7 +6,7 @@ import pytest
 from fastapi import FastAPI
 
 from tests.envs.retrieval.servers import http, replying, serving
-from trca.algorithms.env_pool import EnvPool
+from trca.algorithms.rollouts.env_pool import EnvPool
 from trca.envs.retrieval.retriever import RetrievalError
 from trca.envs.retrieval.wire import reply_body
 from trca.envs.searchqa.data.corpora import open_search

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trca.algorithms.parameters import TextParameters, check
+from trca.algorithms.settings.parameters import TextParameters, check
 from trca.policies.agents import AGENTS
 from trca.policies.agents.react import react_prompt, read_react
 from trca.policies.agents.reflexion import reflection_prompt

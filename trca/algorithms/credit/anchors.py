@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import joint_codes
-from trca.algorithms.records import StepBatch
 from trca.common.names import unknown
+from trca.records import StepBatch
 
 AnchorKind = Literal["context", "observation", "similar"]
 

@@ -16,8 +16,8 @@ gold_passages       The texts that support them, a tuple. Gold.
 answer_logprobs     Mean log-probability of the right answer's tokens, were it given now. Gold.
 final_f1            F1 of the answer that its rollout gave.
 hindsight_logprobs  How likely its action is to a policy that knows that its rollout succeeded.
-plans               Switches, subgoals and their tokens; see `trca.algorithms.plans.Plans`.
-values              What the critic says; see `trca.algorithms.critic.Values`.
+plans               Switches, subgoals and their tokens; see `credit.inputs.plans.Plans`.
+values              What the critic says; see `credit.inputs.values.Values`.
 ==================  ================================================================================
 
 A run without what a read is made of is refused when it is built. A rule that reads *gold*, the
@@ -43,10 +43,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from trca.common.registry import Registry
 
 if TYPE_CHECKING:
-    from trca.algorithms.learner_group import TextLearnerGroup
-    from trca.algorithms.records import Rollout, StepBatch
-    from trca.algorithms.text_config import TextAlgorithmConfig
-    from trca.algorithms.text_env_runner import TextEnvRunner
+    from trca.algorithms.base.text_config import TextAlgorithmConfig
+    from trca.algorithms.learner.group import TextLearnerGroup
+    from trca.algorithms.rollouts.env_runner import TextEnvRunner
+    from trca.records import Rollout, StepBatch
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,13 @@ class Read(ABC):
 READS: Final[Registry[Read]] = Registry(
     "read",
     {
-        "answer_logprobs": "trca.algorithms.answers:ANSWER_LOGPROBS",
-        "final_f1": "trca.algorithms.answers:FINAL_F1",
-        "gold_answers": "trca.algorithms.gold:GOLD_ANSWERS",
-        "gold_passages": "trca.algorithms.gold:GOLD_PASSAGES",
-        "hindsight_logprobs": "trca.algorithms.hcapo.hindsight:HINDSIGHT_LOGPROBS",
-        "plans": "trca.algorithms.plans:PLANS",
-        "values": "trca.algorithms.critic:VALUES",
+        "answer_logprobs": "trca.algorithms.credit.inputs.answers:ANSWER_LOGPROBS",
+        "final_f1": "trca.algorithms.credit.inputs.answers:FINAL_F1",
+        "gold_answers": "trca.algorithms.credit.inputs.gold:GOLD_ANSWERS",
+        "gold_passages": "trca.algorithms.credit.inputs.gold:GOLD_PASSAGES",
+        "hindsight_logprobs": "trca.algorithms.credit.inputs.hindsight:HINDSIGHT_LOGPROBS",
+        "plans": "trca.algorithms.credit.inputs.plans:PLANS",
+        "values": "trca.algorithms.credit.inputs.values:VALUES",
     },
 )
 """Reads by name."""

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.credit.reads import READS
-from trca.algorithms.records import StepBatch
 from trca.common.names import nearest
 from trca.common.registry import Registry
+from trca.records import StepBatch
 
 
 @dataclass(frozen=True)

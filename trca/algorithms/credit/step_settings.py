@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from trca.algorithms.credit.anchors import AnchorKind
-from trca.algorithms.parameters import TextParameters
+from trca.algorithms.settings.parameters import TextParameters
 from trca.common.names import unknown
 
 Normalizer = Literal["std", "one"]

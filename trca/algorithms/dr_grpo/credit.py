@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.parameters import Aggregation, Credit, TextParameters, own_default
-from trca.algorithms.records import StepBatch
+from trca.algorithms.settings.parameters import Aggregation, Credit, TextParameters, own_default
+from trca.records import StepBatch
 
 
 class DrGRPOParameters(TextParameters):

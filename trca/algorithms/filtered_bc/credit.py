@@ -32,14 +32,14 @@ from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.parameters import (
+from trca.algorithms.settings.parameters import (
     Credit,
     OnZeroAdvantage,
     PolicyLoss,
     TextParameters,
     own_default,
 )
-from trca.algorithms.records import StepBatch
+from trca.records import StepBatch
 
 
 class FilteredBCParameters(TextParameters):

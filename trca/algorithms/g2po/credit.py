@@ -48,8 +48,8 @@ from trca.algorithms.credit.arithmetic import (
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.credit.step_settings import Normalizer, StepCreditParameters, divides
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.parameters import Credit
-from trca.algorithms.records import StepBatch
+from trca.algorithms.settings.parameters import Credit
+from trca.records import StepBatch
 
 
 class G2POParameters(StepCreditParameters):

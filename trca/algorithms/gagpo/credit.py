@@ -44,9 +44,9 @@ from trca.algorithms.credit.arithmetic import (
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.credit.step_settings import AnchorParameters
 from trca.algorithms.g2po.credit import state_values
-from trca.algorithms.parameters import Credit, Probability
-from trca.algorithms.records import StepBatch
+from trca.algorithms.settings.parameters import Credit, Probability
 from trca.common.bounds import check_share
+from trca.records import StepBatch
 
 
 class GAGPOParameters(AnchorParameters):

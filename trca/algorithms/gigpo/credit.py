@@ -44,9 +44,9 @@ from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, n
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.credit.step_settings import Normalizer, StepCreditParameters, divides
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.parameters import Credit
-from trca.algorithms.records import StepBatch
+from trca.algorithms.settings.parameters import Credit
 from trca.common.names import unknown
+from trca.records import StepBatch
 
 Baseline = Literal["trajectory", "step_row"]
 

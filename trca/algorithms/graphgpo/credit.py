@@ -41,8 +41,8 @@ from trca.algorithms.credit.graph import spread_back
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.credit.step_settings import Normalizer, StepCreditParameters, divides
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.parameters import Credit, Probability
-from trca.algorithms.records import StepBatch
+from trca.algorithms.settings.parameters import Credit, Probability
+from trca.records import StepBatch
 
 _SCALE = 10.0
 

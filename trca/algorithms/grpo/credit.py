@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import joint_codes, normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.parameters import Credit, TextParameters
-from trca.algorithms.records import StepBatch
+from trca.algorithms.settings.parameters import Credit, TextParameters
+from trca.records import StepBatch
 
 
 class GRPOParameters(TextParameters):

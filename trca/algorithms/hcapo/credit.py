@@ -36,9 +36,9 @@ from pydantic import Field
 from trca.algorithms.credit.arithmetic import joint_codes, normalize, rollout_spans
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.parameters import Credit, Probability, TextParameters
-from trca.algorithms.records import StepBatch
+from trca.algorithms.settings.parameters import Credit, Probability, TextParameters
 from trca.common.bounds import check_share
+from trca.records import StepBatch
 
 
 class HCAPOParameters(TextParameters):

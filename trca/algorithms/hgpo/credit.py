@@ -43,8 +43,8 @@ from trca.algorithms.credit.arithmetic import (
 )
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.credit.step_settings import PenaltyParameters
-from trca.algorithms.parameters import Credit
-from trca.algorithms.records import StepBatch
+from trca.algorithms.settings.parameters import Credit
+from trca.records import StepBatch
 
 
 class HGPOParameters(PenaltyParameters):

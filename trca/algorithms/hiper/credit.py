@@ -59,13 +59,13 @@ from trca.algorithms.credit.arithmetic import (
     normalize,
     rollout_spans,
 )
+from trca.algorithms.credit.inputs.plans import Plans
+from trca.algorithms.credit.inputs.values import CriticSettings, Values
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
-from trca.algorithms.critic import CriticSettings, Values
-from trca.algorithms.parameters import Credit, RatioLevel, TextParameters, own_default
-from trca.algorithms.plans import Plans
-from trca.algorithms.records import StepBatch
+from trca.algorithms.settings.parameters import Credit, RatioLevel, TextParameters, own_default
 from trca.common.bounds import check_share
 from trca.envs.responses import RESPONSE_FORMATS
+from trca.records import StepBatch
 
 HIGH, LOW, SWITCH = range(3)
 """Heads of the critic: V^H, V^L and V^T."""

@@ -49,9 +49,9 @@ from trca.algorithms.credit.arithmetic import (
     rollout_spans,
 )
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.parameters import Credit, Probability, TextParameters, own_default
-from trca.algorithms.records import StepBatch
+from trca.algorithms.settings.parameters import Credit, Probability, TextParameters, own_default
 from trca.common.names import unknown
+from trca.records import StepBatch
 
 Gain = Literal["probability", "log_probability"]
 Normalization = Literal["separate", "joint"]

@@ -34,8 +34,14 @@ from pydantic import Field
 from trca.algorithms.credit.arithmetic import discounted_returns, normalize
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.parameters import Credit, KLKind, Probability, TextParameters, own_default
-from trca.algorithms.records import StepBatch
+from trca.algorithms.settings.parameters import (
+    Credit,
+    KLKind,
+    Probability,
+    TextParameters,
+    own_default,
+)
+from trca.records import StepBatch
 
 
 class ReinforcePlusPlusParameters(TextParameters):

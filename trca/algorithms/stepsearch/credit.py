@@ -41,12 +41,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from trca.algorithms.credit.arithmetic import joint_codes, rollout_spans
+from trca.algorithms.credit.inputs.values import Values
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
-from trca.algorithms.critic import Values
-from trca.algorithms.parameters import Credit
-from trca.algorithms.records import StepBatch
+from trca.algorithms.settings.parameters import Credit
 from trca.algorithms.stepsearch.similarity import cosines
 from trca.algorithms.turn_ppo.credit import GAE, TurnPPOParameters, turn_ppo
+from trca.records import StepBatch
 
 _PASSAGE: Final = re.compile(r"^\[\d+\] (.+)$", re.MULTILINE)
 _BLOCK: Final = 16_384

@@ -52,9 +52,9 @@ from pydantic import Field
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.parameters import Credit, Probability, TextParameters
-from trca.algorithms.records import StepBatch
+from trca.algorithms.settings.parameters import Credit, Probability, TextParameters
 from trca.common.names import unknown
+from trca.records import StepBatch
 from trca.rubric.rewards import DEFAULT_LAMBDA, Budgets, trca_reward
 
 Ablation = Literal["none", "without_foundational", "without_breakthrough"]

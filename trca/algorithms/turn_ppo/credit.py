@@ -48,12 +48,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from trca.algorithms.credit.arithmetic import discounted_returns, next_values, normalize
+from trca.algorithms.credit.inputs.values import CriticSettings, Values, at_states
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
-from trca.algorithms.critic import CriticSettings, Values, at_states
-from trca.algorithms.parameters import Credit, Probability, TextParameters
-from trca.algorithms.records import StepBatch
+from trca.algorithms.settings.parameters import Credit, Probability, TextParameters
 from trca.common.bounds import check_share
 from trca.common.names import unknown
+from trca.records import StepBatch
 
 GAE = Literal["turn", "bi_level"]
 

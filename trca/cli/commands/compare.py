@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trca.cli.console import console, refusing
+from trca.cli.show.console import console, refusing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trca.cli.pairing import Paired
+    from trca.analysis.comparison import Paired
 
 _WHAT: Final = "The JSON file of an evaluation, or a run, for the one at its end."
 
@@ -35,7 +35,7 @@ def compare(
     """
     from dataclasses import asdict
 
-    from trca.cli.pairing import pair, read_report
+    from trca.analysis.comparison import pair, read_report
     from trca.common.files import write_json
 
     with refusing(ValueError, OSError):
@@ -51,7 +51,7 @@ def compare(
 
 
 def _print(rows: list[Paired], reports: list[dict[str, Any]]) -> None:
-    from trca.cli.tables import terminal_table
+    from trca.runs.success_tables import terminal_table
 
     panel = reports[0]["panel"]
     title = f"{panel['environment']} {panel['split']}, {rows[0].tasks} tasks in both"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from trca.cli.console import console, fail, refusing
+from trca.cli.show.console import console, fail, refusing
 
 app = typer.Typer(
     no_args_is_help=True, help="Fetch and check official data; nothing else here needs any."

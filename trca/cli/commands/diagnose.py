@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trca.cli.console import console, print_folded, refusing, use_one_thread
+from trca.cli.show.console import console, print_folded, refusing, use_one_thread
 from trca.common.registry import short_name
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from trca.algorithms.diagnosis import Diagnosis
-    from trca.algorithms.llm_judge import Agreement
-    from trca.algorithms.records import Rollout
+    from trca.analysis.diagnosis import Diagnosis
+    from trca.analysis.llm_labels import Agreement
     from trca.envs.annotate import Operators
+    from trca.records import Rollout
     from trca.tune_configs.settings import RunSettings
 
     _Pairs = list[tuple[Rollout, object]]
@@ -76,10 +76,10 @@ def diagnose(
       was stopped
     """
     use_one_thread()
-    from trca.cli.rollout_files import agent_operators, judged, recorded
-    from trca.cli.run_folder import RunFolder
     from trca.common.chat_endpoint import EndpointError
     from trca.envs.text_env import DEFAULT_AGENT
+    from trca.runs.folder import RunFolder
+    from trca.runs.rollout_files import agent_operators, judged, recorded
     from trca.tune_configs.files import ConfigError, read
     from trca.tune_configs.settings import RunSettings
 
@@ -144,10 +144,10 @@ def _study(
     """
     from dataclasses import asdict
 
-    from trca.algorithms.diagnosis import alarms, diagnose
-    from trca.cli.curve import draw_diagnosis
+    from trca.analysis.diagnosis import alarms, diagnose
     from trca.common.files import write_json
     from trca.rubric import CATEGORIES
+    from trca.runs.curve import draw_diagnosis
 
     found = {}
     for words, pairs in played.items():
@@ -221,7 +221,7 @@ def _ask(
     Returns:
         How they agree; None where no reply is a label.
     """
-    from trca.algorithms.llm_judge import (
+    from trca.analysis.llm_labels import (
         SCHEMA,
         agreement,
         draw_transitions,
@@ -268,7 +268,7 @@ def _ask(
 
 
 def _print_agreement(agreed: Agreement, model: str) -> None:
-    from trca.cli.tables import terminal_table
+    from trca.runs.success_tables import terminal_table
 
     table = terminal_table()
     table.add_column("operators say", no_wrap=True)
@@ -290,7 +290,7 @@ def _print_agreement(agreed: Agreement, model: str) -> None:
 
 
 def _print(found: Mapping[str, Diagnosis], categories: Mapping[str, str]) -> None:
-    from trca.cli.tables import terminal_table
+    from trca.runs.success_tables import terminal_table
 
     def table(first: str) -> Table:
         made = terminal_table()

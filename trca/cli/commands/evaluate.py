@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trca.cli.console import (
+from trca.cli.show.console import (
     console,
     fail,
     noise_to,
@@ -23,8 +23,8 @@ from trca.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from trca.algorithms.evaluation import Evaluation
-    from trca.cli.checkpoints import Policy
+    from trca.algorithms.base.evaluation import Evaluation
+    from trca.cli.run.checkpoints import Policy
     from trca.common.chat_endpoint import Usage
     from trca.envs.panel import Panel
     from trca.policies.agents import Agent
@@ -130,12 +130,12 @@ def evaluate(
     - `trca evaluate --agent reflexion --trials 5 Qwen/Qwen2.5-1.5B-Instruct`
     """
     use_one_thread()
-    from trca.cli.checkpoints import endpoint_policy, policy
-    from trca.cli.provenance import panel as whole_panel
-    from trca.cli.provenance import versions
-    from trca.cli.reports import Report
+    from trca.cli.run.checkpoints import endpoint_policy, policy
     from trca.envs.canonical import canonical_panel
     from trca.policies.weight_files import weights_hash
+    from trca.runs.provenance import panel as whole_panel
+    from trca.runs.provenance import versions
+    from trca.runs.reports import Report
     from trca.tune_configs.files import ConfigError, assignments
 
     with refusing(ConfigError, ValueError, OSError):
@@ -282,9 +282,9 @@ def _play(
         tracing_to(log),
         terminal.status("loading the model") as status,
     ):
-        from trca.algorithms.evaluation import evaluate_panel, local_runner
-        from trca.algorithms.text_env_runner import TextEnvRunner
-        from trca.algorithms.trials import TrialsRunner
+        from trca.algorithms.base.evaluation import evaluate_panel, local_runner
+        from trca.algorithms.rollouts.attempts import TrialsRunner
+        from trca.algorithms.rollouts.env_runner import TextEnvRunner
 
         maker: Any = TextEnvRunner
         if agent and agent.reflection:
@@ -313,7 +313,7 @@ def _agent(name: str | None) -> Agent | None:
 
 def _write_transcripts(path: Path, played: _Played) -> None:
     """Writes the rollouts of all seeds, seed by seed."""
-    from trca.cli.rollout_files import write_rollouts
+    from trca.runs.rollout_files import write_rollouts
 
     evaluations = played.evaluations.values()
     write_rollouts(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from trca.cli.console import console, refusing, use_one_thread
+from trca.cli.show.console import console, refusing, use_one_thread
 
 
 def export(
@@ -28,9 +28,9 @@ def export(
     - `trca evaluate my-policy --config outputs/quickstart/config.yaml` then scores as the run does
     """
     use_one_thread()
-    from trca.cli.card import card
-    from trca.cli.checkpoints import export_checkpoint, find_checkpoint
-    from trca.cli.selection import Selection
+    from trca.cli.run.card import card
+    from trca.cli.run.checkpoints import export_checkpoint, find_checkpoint
+    from trca.runs.selection import Selection
     from trca.tune_configs.files import ConfigError
     from trca.tune_configs.settings import RunSettings
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trca.cli.console import console, refusing, use_one_thread
+from trca.cli.show.console import console, refusing, use_one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trca.algorithms.records import Rollout
+    from trca.records import Rollout
     from trca.tune_configs.settings import RunSettings
 
 
@@ -45,9 +45,9 @@ def inspect(
     use_one_thread()
     from itertools import islice
 
-    from trca.algorithms.records import read_rollouts
-    from trca.cli.rollout_files import read_prompts, recorded
-    from trca.cli.run_folder import RunFolder
+    from trca.records import read_rollouts
+    from trca.runs.folder import RunFolder
+    from trca.runs.rollout_files import read_prompts, recorded
     from trca.tune_configs.files import ConfigError
     from trca.tune_configs.settings import RunSettings
 
@@ -82,8 +82,8 @@ def _list(rollouts: Iterator[Rollout], path: Path) -> None:
 
 def _show(rollout: Rollout, settings: RunSettings, prompts: Sequence[str]) -> None:
     """Prints a rollout, with these prompts, if any, in place of what was observed."""
-    from trca.cli.reasons import Reasons
-    from trca.cli.steps import (
+    from trca.analysis.reasons import Reasons
+    from trca.cli.show.steps import (
         print_action,
         print_end,
         print_judgments,

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from trca.cli.console import console, refusing
+from trca.cli.show.console import console, refusing
 
 _TEMPLATE = Path(__file__).parents[1] / "template"
 

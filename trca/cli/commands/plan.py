@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from trca.cli.console import console, refusing, use_one_thread
+from trca.cli.show.console import console, refusing, use_one_thread
 
 
 def plan(
@@ -34,9 +34,9 @@ def plan(
     - `trca plan paper/alfworld_qwen2.5_7b --gpus 1x80 --set lora_rank=16`
     """
     use_one_thread()
-    from trca.cli.checks import settings_of
-    from trca.cli.plan import GPUs
-    from trca.cli.plan import plan as table_of
+    from trca.cli.preflight.checks import settings_of
+    from trca.cli.preflight.plan import GPUs
+    from trca.cli.preflight.plan import plan as table_of
     from trca.tune_configs.files import ConfigError
 
     with refusing(ConfigError, ValueError):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trca.cli.console import console, errors, refusing
-from trca.cli.steps import (
+from trca.cli.show.console import console, errors, refusing
+from trca.cli.show.steps import (
     print_action,
     print_end,
     print_judgments,

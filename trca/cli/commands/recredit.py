@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trca.cli.console import console, refusing, use_one_thread
+from trca.cli.show.console import console, refusing, use_one_thread
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trca.algorithms.recredit import Change, Fired
+    from trca.analysis.recredit import Change, Fired
     from trca.tune_configs.settings import RunSettings
 
 
@@ -53,12 +53,12 @@ def recredit(
     from itertools import chain
 
     from trca.algorithms.credit import bind_credit
-    from trca.algorithms.recredit import change
-    from trca.algorithms.recredit import recredit as credit_again
-    from trca.cli.rollout_files import agent_operators, judged, recorded
-    from trca.cli.run_folder import RunFolder
+    from trca.analysis.recredit import change
+    from trca.analysis.recredit import recredit as credit_again
     from trca.common.files import write_json
     from trca.envs.text_env import DEFAULT_AGENT
+    from trca.runs.folder import RunFolder
+    from trca.runs.rollout_files import agent_operators, judged, recorded
     from trca.tune_configs.files import ConfigError, assignments
     from trca.tune_configs.settings import RunSettings
 
@@ -127,8 +127,8 @@ def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any])
 def _print(told: Change, about: dict[str, Any], whose: str) -> None:
     from rich.text import Text
 
-    from trca.algorithms.recredit import SIGNS
-    from trca.cli.tables import terminal_table
+    from trca.analysis.recredit import SIGNS
+    from trca.runs.success_tables import terminal_table
 
     def table(*headings: str) -> Table:
         made = terminal_table()

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trca.cli.console import console, refusing, use_one_thread
+from trca.cli.show.console import console, refusing, use_one_thread
 
 if TYPE_CHECKING:
-    from trca.cli.reporting import Result, Table
+    from trca.analysis.paper_tables import Result, Table
 
 
 def report(
@@ -42,9 +42,9 @@ def report(
     - `trca report outputs/lambda/trials/* --by lambda_ --no-paper`
     """
     use_one_thread()
-    from trca.cli.curve import draw_budgets, draw_comparison, draw_radar, draw_setting, draw_types
-    from trca.cli.reporting import as_csv, as_latex, as_markdown, read_run, tables
+    from trca.analysis.paper_tables import as_csv, as_latex, as_markdown, read_run, tables
     from trca.common.files import write_text
+    from trca.runs.curve import draw_budgets, draw_comparison, draw_radar, draw_setting, draw_types
 
     keys = by or []
     with refusing(ValueError, OSError):
@@ -116,7 +116,7 @@ def over_setting(
 
 def note(table: Table, results: Sequence[Result]) -> str:
     """What the numbers are, and of which tasks."""
-    from trca.cli.reporting import official_hashes
+    from trca.analysis.paper_tables import official_hashes
 
     panels = dict.fromkeys(r.panel for r in results)
     tasks = sorted({r.tasks for r in results})

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from trca import __version__
-from trca.cli.console import console, errors, fail, print_folded, refusing
+from trca.cli.show.console import console, errors, fail, print_folded, refusing
 from trca.common.files import write_text
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trca.cli.console import console, errors, fail, refusing, use_one_thread
+from trca.cli.show.console import console, errors, fail, refusing, use_one_thread
 
 if TYPE_CHECKING:
     from trca.envs.retrieval.retriever import Retriever

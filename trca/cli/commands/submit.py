@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.markup import escape
 
-from trca.cli.console import console, print_folded, refusing, use_one_thread, words
+from trca.cli.show.console import console, print_folded, refusing, use_one_thread, words
 
 if TYPE_CHECKING:
     from ray.job_submission import JobSubmissionClient
 
-    from trca.cli.submission import Cluster
+    from trca.cli.run.submission import Cluster
 
 _PATIENCE_S: Final = 60.0
 
@@ -95,9 +95,9 @@ def submit(
     - `trca submit my.yaml --to slurm --nodes 2 --gpus 8 --dry-run` prints the files
     """
     use_one_thread()
-    from trca.cli.checks import settings_of
-    from trca.cli.run_folder import RunFolder, run_name
-    from trca.cli.submission import Cluster, pack
+    from trca.cli.preflight.checks import settings_of
+    from trca.cli.run.submission import Cluster, pack
+    from trca.runs.folder import RunFolder, run_name
     from trca.tune_configs.files import ConfigError
 
     with refusing(ConfigError), tempfile.TemporaryDirectory() as scratch:
@@ -137,7 +137,7 @@ def submit(
 
 
 def _storage(given: str | None, to: Target) -> str:
-    from trca.cli.run_folder import is_uri
+    from trca.runs.folder import is_uri
     from trca.tune_configs.files import ConfigError
 
     if given is None and to is Target.slurm:
@@ -154,7 +154,7 @@ def _render(
     to: Target, name: str, cluster: Cluster, folder: Path, command: list[str]
 ) -> tuple[str, str]:
     """Writes the scheduler's file into the job's folder; returns its name and what starts it."""
-    from trca.cli import submission
+    from trca.cli.run import submission
 
     if to is Target.slurm:
         file_name, start, text = "job.sbatch", "sbatch", submission.slurm(name, cluster)
@@ -177,7 +177,7 @@ def _show(folder: Path, *written: str) -> None:
 
 
 def _submit(folder: Path, name: str, address: str | None) -> None:
-    from trca.cli.submission import environment
+    from trca.cli.run.submission import environment
 
     def send() -> str:
         return client.submit_job(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.markup import escape
 
-from trca.cli.console import (
+from trca.cli.show.console import (
     console,
     fail,
     noise_to,
@@ -21,8 +21,8 @@ from trca.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from trca.cli.run_folder import RunFolder
-    from trca.cli.sweep_trials import Trial
+    from trca.cli.sweep.trials import Trial
+    from trca.runs.folder import RunFolder
     from trca.tune_configs.sweeps import SweepSettings
 
 _CONFIG: Final = "sweeps/lambda"
@@ -75,8 +75,8 @@ def sweep(
     has every key.
     """
     use_one_thread()
-    from trca.cli.run_folder import RunFolder, is_uri, run_name
-    from trca.cli.sweep_trials import begin
+    from trca.cli.sweep.trials import begin
+    from trca.runs.folder import RunFolder, is_uri, run_name
     from trca.tune_configs.files import ConfigError, assignments, read
     from trca.tune_configs.sweeps import SweepSettings
 
@@ -122,14 +122,14 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
     Raises:
         ConfigError: Names the first point with a problem, and the problem.
     """
-    from trca.cli.checks import (
+    from trca.cli.preflight.checks import (
         machine_notes,
         machine_problems,
         prompt_problems,
         setting_problems,
     )
-    from trca.cli.plan import plan
-    from trca.cli.sweep_trials import joined, point_words
+    from trca.cli.preflight.plan import plan
+    from trca.cli.sweep.trials import joined, point_words
     from trca.tune_configs.files import ConfigError
 
     checked = sweep.checked(need_data=not dry_run)
@@ -174,10 +174,10 @@ def _repeats(sweep: SweepSettings) -> str:
 
 
 def _run(folder: RunFolder) -> None:
-    from trca.cli.run_folder import quoted
-    from trca.cli.sweep_table import as_rich, draw_sweep, summarise, write_table
-    from trca.cli.sweep_trials import OVER, read_trials
-    from trca.cli.sweeping import Tuning, run_sweep
+    from trca.cli.sweep.sweeping import Tuning, run_sweep
+    from trca.cli.sweep.table import as_rich, draw_sweep, summarise, write_table
+    from trca.cli.sweep.trials import OVER, read_trials
+    from trca.runs.folder import quoted
     from trca.tune_configs.settings import RunSettings
     from trca.tune_configs.sweeps import SweepSettings
 

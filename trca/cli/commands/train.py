@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
-from trca.cli.console import (
+from trca.cli.show.console import (
     console,
     fail,
     noise_to,
@@ -20,7 +20,7 @@ from trca.cli.console import (
 from trca.common.registry import short_name
 
 if TYPE_CHECKING:
-    from trca.cli.run_folder import RunFolder
+    from trca.runs.folder import RunFolder
     from trca.tune_configs.settings import RunSettings
 
 
@@ -99,9 +99,9 @@ def train(
     - `trca train quickstart --storage-path s3://bucket/runs`
     """
     use_one_thread()
-    from trca.cli.checkpoints import warn_of_unknown_start
-    from trca.cli.checks import check, setting_notes
-    from trca.cli.run_folder import RunFolder, run_name
+    from trca.cli.preflight.checks import check, setting_notes
+    from trca.cli.run.checkpoints import warn_of_unknown_start
+    from trca.runs.folder import RunFolder, run_name
     from trca.tune_configs.files import ConfigError, absolute, assign, assignments, read
     from trca.tune_configs.settings import RunSettings, in_environment, switch
 
@@ -182,9 +182,9 @@ def _prepare(settings: RunSettings, run: RunFolder) -> RunSettings:
 
 
 def _run(settings: RunSettings, run: RunFolder) -> None:
-    from trca.cli.progress import Progress
-    from trca.cli.run_folder import quoted
-    from trca.cli.training import InterruptedRunError, train
+    from trca.cli.run.training import InterruptedRunError, train
+    from trca.cli.show.progress import Progress
+    from trca.runs.folder import quoted
 
     again = f"trca train --resume {quoted(run.address)}"
     log = run.path / "logs" / "output.log"
@@ -225,10 +225,10 @@ def _note(run: RunFolder, state: Literal["interrupted", "failed"], message: str 
 
 
 def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
-    from trca.cli.failures import failure_table
-    from trca.cli.reports import read_table
-    from trca.cli.run_folder import quoted
     from trca.common.json_lines import read_lines
+    from trca.runs.failures import failure_table
+    from trca.runs.folder import quoted
+    from trca.runs.reports import read_table
 
     console.print()
     console.print(read_table(run.path / "evaluation"), soft_wrap=False)
@@ -258,8 +258,13 @@ def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
 def _show_plan(settings: RunSettings) -> None:
     import yaml
 
-    from trca.cli.checks import machine_notes, prompt_problems, setting_notes, setting_problems
-    from trca.cli.plan import plan
+    from trca.cli.preflight.checks import (
+        machine_notes,
+        prompt_problems,
+        setting_notes,
+        setting_problems,
+    )
+    from trca.cli.preflight.plan import plan
     from trca.tune_configs.files import ConfigError
 
     wrong = setting_problems(settings) or prompt_problems(settings)

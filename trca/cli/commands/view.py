@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trca.cli.console import console, errors, fail, refusing, use_one_thread
+from trca.cli.show.console import console, errors, fail, refusing, use_one_thread
 
 if TYPE_CHECKING:
     from trca.cli.view.runs import RecordedRun
@@ -45,8 +45,8 @@ def view(
     - `trca view outputs/quickstart --iteration 25 --export rollouts.html` writes a file to send
     """
     use_one_thread()
-    from trca.cli.run_folder import RunFolder
     from trca.cli.view.runs import RecordedRun
+    from trca.runs.folder import RunFolder
     from trca.tune_configs.files import ConfigError
 
     with refusing(ConfigError, ValueError, OSError):
@@ -65,10 +65,10 @@ def view(
 
 
 def _export(runs: list[RecordedRun], path: Path, kind: str, iteration: int | None) -> None:
-    from trca.cli.rollout_files import recorded
     from trca.cli.view.bundle import single_file
     from trca.cli.view.runs import every_group
     from trca.common.files import write_text
+    from trca.runs.rollout_files import recorded
 
     wanted = None if iteration is None else [iteration]
     data: dict[str, Any] = {"kind": kind, "runs": []}

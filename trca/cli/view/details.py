@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trca.cli.steps import shown_values
+from trca.cli.show.steps import shown_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from trca.algorithms.records import Rollout, Step, StepBatch
-    from trca.cli.reasons import Reasons
+    from trca.analysis.reasons import Reasons
+    from trca.records import Rollout, Step, StepBatch
     from trca.rubric import Clause
     from trca.tune_configs.settings import RunSettings
 
@@ -124,8 +124,8 @@ class Details:
 
     def _parts(self, rollouts: Sequence[Rollout]) -> tuple[list[Parts], str]:
         """Return, A^E and A^S of each rollout where the rule is TRCA, and what is to be said."""
-        from trca.algorithms.records import StepBatch, advantages_of
         from trca.algorithms.trca.credit import trca_parts
+        from trca.records import StepBatch, advantages_of
 
         none: list[Parts] = [{} for _ in rollouts]
         parameters = self.settings.parameters.model_dump()
@@ -180,7 +180,7 @@ class Details:
 
     @cached_property
     def _reasons(self) -> Reasons | None:
-        from trca.cli.reasons import Reasons
+        from trca.analysis.reasons import Reasons
 
         try:
             return Reasons(self.settings)
@@ -193,7 +193,7 @@ class Details:
         try:
             from huggingface_hub import snapshot_download
 
-            from trca.cli.checks import local_model
+            from trca.cli.preflight.checks import local_model
             from trca.policies.models import load_tokenizer
             from trca.policies.spans import token_bytes
 

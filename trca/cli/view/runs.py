@@ -10,13 +10,13 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from trca.cli.rollout_files import iteration_files, load_library
 from trca.cli.view.index import RolloutIndex, index_of
 from trca.common.registry import short_name
+from trca.runs.rollout_files import iteration_files, load_library
 
 if TYPE_CHECKING:
-    from trca.cli.run_folder import RunFolder
     from trca.cli.view.details import Details
+    from trca.runs.folder import RunFolder
 
 KINDS: Final = ("train", "eval")
 """Rollouts that were learned from, and those of the held-out evaluation."""
@@ -84,7 +84,7 @@ class RecordedRun:
 
     def group(self, kind: str, iteration: int, number: int) -> dict[str, Any]:
         """All of a group; errors are those of `index`, and KeyError where it has no rollout."""
-        from trca.algorithms.records import from_json
+        from trca.records import from_json
 
         rollouts = [from_json(line) for line in self.index(kind, iteration).lines(number)]
         if not rollouts:
@@ -94,7 +94,7 @@ class RecordedRun:
 
     def load(self) -> None:
         """Loads ahead what `group` needs, which takes seconds."""
-        import trca.algorithms.records  # noqa: F401
+        import trca.records  # noqa: F401
 
         with self._lock:
             self.details.load()

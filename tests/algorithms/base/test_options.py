@@ -1,0 +1,187 @@
+"""Options around the credit rule, in real training on the toy environment."""
+
+import numpy as np
+import pytest
+
+from tests.algorithms.base.test_training import assert_same, tokens_of, weights_of
+from trca.algorithms import TRCA, FilteredBCConfig, GRPOConfig, TRCAConfig, TurnPPOConfig
+from trca.algorithms.base.filtering import teaching_groups
+from trca.algorithms.credit import CREDIT_RULES
+from trca.algorithms.trca.credit import failed_share
+from trca.envs.text_env import DEFAULT_AGENT
+from trca.records import StepBatch, advantages_of
+from trca.rubric import Budgets
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+@pytest.mark.slow
+def test_groups_without_advantages_are_replaced_whatever_the_number_of_runners(make_config):
+    seen, weights = [], []
+    for runners in (0, 2):
+        algorithm = make_config(
+            GRPOConfig,
+            num_env_runners=runners,
+            group_size=2,
+            on_zero_advantage="drop_groups",
+            refill_groups=3,
+        ).build_algo()
+        result = algorithm.train()
+        seen.append(tokens_of(algorithm.rollouts))
+        weights.append(weights_of(algorithm))
+        algorithm.stop()
+    assert seen[0] == seen[1]
+    assert_same(*weights)
+    refilled = int(result["refilled_groups"])
+    assert 0 < refilled <= 3
+    assert [r.group for r in algorithm.rollouts] == [k // 2 for k in range(8 + 2 * refilled)]
+    assert result["num_env_steps_sampled_lifetime"] == sum(len(r.steps) for r in algorithm.rollouts)
+    taught = teaching_groups(algorithm.rollouts)
+    assert 0 < len(taught) <= 4
+    assert result["left_out_rollouts"] == 2 * (4 + refilled - len(taught))
+    assert refilled == 3 or len(taught) == 4
+    tasks = [r.task_id for r in algorithm.rollouts[::2]]
+    assert len(set(tasks)) == len(tasks)
+
+
+def test_refilling_credits_rollouts_once_where_none_are_added(make_config, tmp_path):
+    rule = tmp_path / "own.py"
+    rule.write_text(
+        "import numpy as np\n"
+        "CALLS = []\n"
+        "def noted(batch):\n"
+        "    CALLS.append(len(batch))\n"
+        "    return np.ones(len(batch))\n"
+    )
+    settings = {"tasks_per_iteration": 2, "group_size": 2, "on_zero_advantage": "drop_groups"}
+    algorithm = make_config(
+        GRPOConfig, credit=f"{rule}:noted", refill_groups=2, **settings
+    ).build_algo()
+    result = algorithm.train()
+    assert result["refilled_groups"] == 0
+    calls = algorithm._credit._rule.__globals__["CALLS"]
+    assert calls == [sum(len(r.steps) for r in algorithm.rollouts)]
+    algorithm.stop()
+
+
+def test_without_success_rubric_credit_is_kept_where_outcomes_have_none(make_config):
+    """The toy's step limit of 1 lets nobody win who starts a room away."""
+    settings = {"env_config": {"max_steps": 1, "tasks": 1}, "on_zero_advantage": "drop_groups"}
+    settings |= {"tasks_per_iteration": 1, "group_size": 6}
+    algorithm = make_config(GRPOConfig, **settings).build_algo()
+    before, result = weights_of(algorithm), algorithm.train()
+    assert (result["success_rate"], result["left_out_rollouts"]) == (0.0, 6)
+    assert_same(before, weights_of(algorithm))
+    algorithm.stop()
+    algorithm = make_config(TRCAConfig, **settings).build_algo()
+    result = algorithm.train()
+    assert (result["success_rate"], result["left_out_rollouts"]) == (0.0, 0)
+    assert any(not np.array_equal(before[n], w) for n, w in weights_of(algorithm).items())
+    algorithm.stop()
+
+
+def test_a_shrinking_rubric_shows_its_whole_budgets_and_credits_by_its_share(make_config):
+    settings = {"outcome_scale": 10.0, "budget_schedule": "group_success", "lambda_": 0.5}
+    algorithm = make_config(TRCAConfig, **settings).build_algo()
+    result = algorithm.train()
+    rollouts, categories = algorithm.rollouts, algorithm._operators[DEFAULT_AGENT].categories
+    batch = StepBatch.from_rollouts(rollouts, categories)
+    shares = np.unique(failed_share(batch))
+    assert ((shares > 0) & (shares < 1)).any()
+    rule = CREDIT_RULES.get("trca")
+    np.testing.assert_array_equal(advantages_of(rollouts), rule(batch, **settings))
+    assert not np.allclose(advantages_of(rollouts), rule(batch, lambda_=0.5))
+    told = [step.foundational for rollout in rollouts for step in rollout.steps]
+    np.testing.assert_allclose(told, batch.rubric_rewards(Budgets()).foundational, atol=1e-9)
+    assert result["foundational_reward"] == pytest.approx(np.mean(told))
+    algorithm.stop()
+
+
+def test_imitation_learns_from_successes_alone(make_config):
+    algorithm = make_config(FilteredBCConfig).build_algo()
+    result = algorithm.train()
+    won = sum(r.won for r in algorithm.rollouts)
+    assert 0 < won < 16
+    assert result["left_out_rollouts"] == 16 - won
+    algorithm.stop()
+
+
+def test_a_curriculum_goes_on_from_a_checkpoint(make_config, tmp_path):
+    config = make_config(task_curriculum=1.0, tasks_per_iteration=2, group_size=2)
+    straight = config.build_algo()
+    straight.train()
+    path = straight.save_to_path(tmp_path / "checkpoint")
+    known = straight.curriculum.get_state()
+    assert len(known["counts"]) == 2
+    straight.train()
+    resumed = TRCA.from_checkpoint(path)
+    assert resumed.curriculum.get_state() == known
+    resumed.train()
+    assert tokens_of(resumed.rollouts) == tokens_of(straight.rollouts)
+    assert_same(weights_of(straight), weights_of(resumed))
+    straight.stop()
+    resumed.stop()
+
+
+def test_replayed_rollouts_are_learned_from_and_come_back_from_a_checkpoint(make_config, tmp_path):
+    config = make_config(replay_size=2, replay_weight=0.5)
+    straight = config.build_algo()
+    first = straight.train()
+    path = straight.save_to_path(tmp_path / "checkpoint")
+    second = straight.train()
+    assert [first["replayed_rollouts"], second["replayed_rollouts"]] == [0, 2]
+    assert second["mismatch_kl"] < 1e-6
+    assert len(straight.rollouts) == 16
+    resumed = TRCA.from_checkpoint(path)
+    resumed.train()
+    assert tokens_of(resumed.rollouts) == tokens_of(straight.rollouts)
+    assert_same(weights_of(straight), weights_of(resumed))
+    resumed.stop()
+    forgetful = make_config(replay_size=2, replay_weight=0.0).build_algo()
+    forgetful.restore_from_path(path)
+    forgetful.train()
+    before, after = weights_of(straight), weights_of(forgetful)
+    assert any(not np.array_equal(before[name], after[name]) for name in before)
+    straight.stop()
+    forgetful.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("config_class", "settings"),
+    [
+        (TRCAConfig, {}),
+        (TurnPPOConfig, {"gae": "bi_level", "ratio_level": "token", "critic_lr": 1e-3}),
+    ],
+)
+def test_two_learners_replay_as_one_does(make_config, config_class, settings):
+    """Under TurnPPO, replayed rows have advantages of steps beside others of tokens."""
+    tokens, weights = [], []
+    for learners in (0, 2):
+        config = make_config(config_class, num_learners=learners, replay_size=2, **settings)
+        algorithm = config.build_algo()
+        results = [algorithm.train() for _ in range(2)]
+        assert [result["replayed_rollouts"] for result in results] == [0, 2]
+        assert results[1]["mismatch_kl"] < 1e-6
+        tokens.append(tokens_of(algorithm.rollouts))
+        weights.append(weights_of(algorithm))
+        algorithm.stop()
+    assert tokens[0] == tokens[1]
+    assert_same(*weights, exact=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"refill_groups": 2}, "refill_groups is 2, and no group is left out"),
+        ({"replay_size": 2, "recompute_logprobs": True}, "recompute_logprobs replaces"),
+        ({"task_curriculum": 0.5, "max_staleness": 1}, "task_curriculum goes by .*max_staleness"),
+        (
+            {"refill_groups": 1, "on_zero_advantage": "drop_groups", "max_staleness": 1},
+            "refill_groups goes by .*max_staleness",
+        ),
+    ],
+)
+def test_combinations_that_cannot_work_are_refused(make_config, settings, message):
+    with pytest.raises(ValueError, match=message):
+        make_config(num_env_runners=1, **settings).validate()

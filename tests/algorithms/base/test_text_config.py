@@ -1,0 +1,261 @@
+import ast
+import json
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from ray import tune
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
+from trca.algorithms import (
+    ALGORITHMS,
+    DrGRPOConfig,
+    GiGPOConfig,
+    GRPOConfig,
+    ReinforcePlusPlusConfig,
+    TRCAConfig,
+)
+from trca.algorithms.base import text_config
+from trca.algorithms.settings.parameters import TextParameters
+from trca.algorithms.settings.setting_names import IGNORED
+from trca.tune_configs.settings import RunParameters
+
+
+def test_defaults_are_the_papers_and_stand_as_attributes():
+    config = TRCAConfig()
+    assert (config.lr, config.gamma, config.lambda_) == (8e-7, 0.95, 0.8)
+    assert (config.group_size, config.minibatch_size, config.max_new_tokens) == (8, 256, 512)
+    assert (config.clip_low, config.clip_high, config.kl_coeff) == (0.2, 0.28, 0.012)
+    assert config.budgets == {"evidence": 1.0, "invalidity": 1.0, "execution": 1.0}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS.values())
+def test_every_field_has_a_description(algorithm):
+    for name, field in algorithm.config_class.parameters_class.model_fields.items():
+        assert field.description, name
+
+
+def test_no_config_states_the_default_of_a_setting_again():
+    fields = {name for c in ALGORITHMS.values() for name in settings_of(c)}
+    again = [
+        ast.unparse(node)
+        for path in Path(text_config.__file__).parents[1].rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Attribute) and target.attr in fields
+    ]
+    assert not again
+
+
+def settings_of(algorithm):
+    return {
+        **RunParameters.model_fields,
+        **algorithm.config_class.parameters_class.model_fields,
+    }
+
+
+def test_each_algorithm_has_its_own_credit_rule():
+    assert [c().credit for c in (TRCAConfig, GRPOConfig, GiGPOConfig)] == ["trca", "grpo", "gigpo"]
+    for algorithm in ALGORITHMS.values():
+        assert algorithm.config_class().algo_class is algorithm
+        assert type(algorithm.get_default_config()) is algorithm.config_class
+        assert algorithm.get_default_config().algo_class is algorithm
+
+
+def test_an_own_default_keeps_the_bounds_and_the_meaning():
+    field = DrGRPOConfig.parameters_class.model_fields["aggregation"]
+    assert field.description == TextParameters.model_fields["aggregation"].description
+    with pytest.raises(ValueError, match=r"gamma is 2\.0"):
+        ReinforcePlusPlusConfig().training(gamma=2.0)
+
+
+def test_the_page_names_every_own_default():
+    page = Path(__file__).parents[3] / "docs" / "algorithms.md"
+    _, _, told = page.read_text().partition("- **Own defaults**:")
+    told, _, _ = told.partition("\n- ")
+    named = Counter()
+    for algorithm in ALGORITHMS.values():
+        model = algorithm.config_class.parameters_class
+        for name in model.own_defaults():
+            default = model.model_fields[name].default
+            number = isinstance(default, float)
+            said = f"{default:g}" if number else json.dumps(default).strip('"')
+            named[f"`{name}: {said}`"] += 1
+    assert {text: told.count(text) for text in named} == named
+
+
+def test_a_misspelt_name_is_answered_with_the_nearest_one():
+    with pytest.raises(ValueError, match=r"'lamda_'.*did you mean 'lambda_'"):
+        TRCAConfig().training(lamda_=0.5)
+    with pytest.raises(ValueError, match=r"'num_env_runer'.*did you mean 'num_env_runners'"):
+        TRCAConfig().update_from_dict({"num_env_runer": 2})
+    with pytest.raises(ValueError, match=r"'evaluation_task'.*did you mean 'evaluation_tasks'"):
+        TRCAConfig().evaluation(evaluation_task=2)
+
+
+def test_a_parameter_of_another_algorithm_is_named_as_such():
+    with pytest.raises(ValueError, match="'alpha' belongs to HGPO, not to TRCA"):
+        TRCAConfig().training(alpha=1.0)
+    for key in ("lambda", "lambda_"):
+        with pytest.raises(ValueError, match="'lambda_' belongs to TRCA, not to GRPO"):
+            GRPOConfig().update_from_dict({key: 0.5})
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("learning_rate", "did you mean 'lr'"),
+        ("Learning-Rate", "did you mean 'lr'"),
+        ("LR", "did you mean 'lr'"),
+        ("num_generations", "did you mean 'group_size'"),
+        ("clip_param", "did you mean 'clip_low and clip_high'"),
+        ("vf_loss_coeff", "no effect here: algorithm TurnPPO has a critic"),
+    ],
+)
+def test_a_name_used_elsewhere_is_answered_with_the_one_used_here(name, instead):
+    with pytest.raises(ValueError, match=instead):
+        TRCAConfig().training(**{name: 1})
+
+
+def test_settings_of_rllib_that_nothing_reads_are_refused_by_every_way_in():
+    instead = "'train_batch_size' has no effect here: .*tasks_per_iteration x group_size"
+    with pytest.raises(ValueError, match=instead):
+        TRCAConfig().training(train_batch_size=64)
+    with pytest.raises(ValueError, match=instead):
+        TRCAConfig().update_from_dict({"train_batch_size": 64})
+    with pytest.raises(ValueError, match="'rollout_fragment_length' has no effect here"):
+        TRCAConfig().env_runners(rollout_fragment_length=10)
+    with pytest.raises(ValueError, match="'evaluation_duration' has no effect here"):
+        TRCAConfig().evaluation(evaluation_duration=20)
+    config = TRCAConfig().environment("trca/ALFWorld-v0")
+    config.explore = False
+    with pytest.raises(ValueError, match="'explore' has no effect here"):
+        config.validate()
+
+
+@pytest.mark.parametrize("name", sorted(IGNORED))
+def test_every_setting_called_ignored_is_one_of_rllibs(name):
+    assert hasattr(AlgorithmConfig(), name)
+
+
+def test_the_rule_of_another_algorithm_is_refused_in_one_line():
+    message = "'trca' is the rule of algorithm TRCA: set algorithm to TRCA, or credit to 'grpo'"
+    with pytest.raises(ValueError, match=message) as refusal:
+        GRPOConfig().training(credit="trca")
+    assert "\n" not in str(refusal.value)
+    with pytest.raises(ValueError, match="unknown engine 'vlm'"):
+        TRCAConfig().training(engine="vlm")
+
+
+def test_a_preset_gives_a_whole_config():
+    config = TRCAConfig.from_preset("quickstart")
+    assert isinstance(config, TRCAConfig)
+    assert (config.env, config.env_config["games"]) == ("trca/ALFWorld-v0", "small")
+    assert (config.model, config.template, config.max_new_tokens) == ("tiny", "compact", 24)
+    assert (config.lr, config.num_env_runners, config.evaluation_interval) == (4e-4, 2, 5)
+    in_a_trial = TRCAConfig().update_from_dict(config.to_dict())
+    assert in_a_trial.parameters() == config.parameters()
+    assert in_a_trial.env_config == config.env_config
+    assert GRPOConfig.from_preset("quickstart").credit == "grpo"
+    paper = "paper/alfworld_qwen2.5_1.5b"
+    aggregations = [c.from_preset(paper).aggregation for c in (GRPOConfig, DrGRPOConfig)]
+    assert aggregations == ["rollout_mean", "rollout_sum"]
+    with pytest.raises(ValueError, match="did you mean 'quickstart'"):
+        TRCAConfig.from_preset("quikstart")
+
+
+def test_a_tiny_model_with_the_papers_prompt_is_warned_about():
+    config = TRCAConfig().environment("trca/ALFWorld-v0")
+    with pytest.warns(UserWarning, match=r"TRCAConfig.from_preset\('quickstart'\)"):
+        config.validate()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        config.training(template="compact").validate()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("lambda_", 1.5, "lambda_ is 1.5: Input should be less than or equal to 1"),
+        ("group_size", 0, "group_size is 0"),
+        ("ratio_level", "word", "'action', 'action_mean' or 'token'"),
+        ("budgets", {"evidnce": 1.0}, "budgets.evidnce"),
+        ("lr", "fast", "lr is 'fast'"),
+        (
+            "token_ratio_band",
+            [5, 0.5],
+            r"token_ratio_band is \[5, 0.5\]: give the lower bound first",
+        ),
+    ],
+)
+def test_a_value_out_of_bounds_is_named_with_what_is_allowed(name, value, message):
+    with pytest.raises(ValueError, match=message):
+        TRCAConfig().training(**{name: value})
+
+
+def test_validate_checks_attributes_that_were_set_by_hand():
+    config = TRCAConfig().environment("trca/ALFWorld-v0").training(template="compact")
+    config.validate()
+    config.lambda_ = 2.0
+    with pytest.raises(ValueError, match="lambda_"):
+        config.validate()
+
+
+def test_several_policies_have_no_sharded_learners():
+    config = GRPOConfig().environment("trca/ALFWorld-v0")
+    config.training(template="compact", sharding="fsdp")
+    config.multi_agent(policies={"a", "b"}, policy_mapping_fn=lambda agent, episode, **kw: "a")
+    with pytest.raises(ValueError, match="sharding is not built for several policies"):
+        config.validate()
+
+
+def test_a_config_without_a_world_is_refused():
+    with pytest.raises(ValueError, match="trca/ALFWorld-v0"):
+        TRCAConfig().validate()
+
+
+def test_a_flat_dictionary_sets_ours_and_rllibs_settings():
+    config = TRCAConfig().update_from_dict(
+        {
+            "env": "trca/ALFWorld-v0",
+            "env_config": {"split": "valid_seen"},
+            "num_env_runners": 2,
+            "lambda": 0.5,
+            "budgets": {"invalidity": 2.5},
+            "adam_betas": [0.9, 0.99],
+            "evaluation_interval": 3,
+            "evaluation_tasks": 7,
+            "model": "some/model",
+        }
+    )
+    assert (config.num_env_runners, config.lambda_, config.train_split) == (2, 0.5, "valid_seen")
+    assert config.budgets == {"evidence": 1.0, "invalidity": 2.5, "execution": 1.0}
+    assert (config.evaluation_interval, config.evaluation_tasks) == (3, 7)
+    assert (config.adam_betas, config.model) == ((0.9, 0.99), "some/model")
+
+
+def test_a_config_survives_its_dictionary_and_a_copy():
+    config = TRCAConfig().environment("trca/ALFWorld-v0").training(lambda_=0.3, model="m")
+    again = TRCAConfig().update_from_dict(config.to_dict())
+    assert again.parameters() == config.copy().parameters() == config.parameters()
+    assert json.dumps(config.parameters())
+
+
+def test_search_spaces_are_accepted_and_their_values_checked():
+    config = TRCAConfig().training(lambda_=tune.grid_search([0.0, 0.8]), lr=tune.uniform(0, 1))
+    assert config.lambda_ == {"grid_search": [0.0, 0.8]}
+    with pytest.raises(ValueError, match="lambda_"):
+        TRCAConfig().training(lambda_=tune.grid_search([0.0, 1.8]))
+
+
+def test_the_parameter_model_stands_on_its_own():
+    assert TextParameters(group_size=4).group_size == 4
+
+
+@pytest.mark.parametrize("setting", [{"budgets": {"evidence": 2.0}}, {"lambda_": 0.5}])
+def test_rewards_are_set_by_the_algorithm_and_not_by_the_environment(setting):
+    config = TRCAConfig().environment("trca/ALFWorld-v0", env_config=setting)
+    with pytest.raises(ValueError, match=rf"env_config.{next(iter(setting))} has no effect"):
+        config.validate()

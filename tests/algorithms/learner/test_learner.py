@@ -1,0 +1,178 @@
+"""The learner alone, on rows made here, and the env runner's place for its engine."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from ray.rllib.core import COMPONENT_RL_MODULE, DEFAULT_MODULE_ID
+from ray.rllib.core.learner.training_data import TrainingData
+from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
+
+from tests.architectures import save_model
+from trca.algorithms import local_runner
+from trca.algorithms.learner.gradients import add_up, buckets
+from trca.algorithms.learner.learner import TextLearner
+from trca.algorithms.learner.rows import Rows
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+def rows(actions, seed=0):
+    """Rows of 6 prompt and 4 response tokens; the responses of ``actions`` are actions."""
+    count = len(actions)
+    draw = np.random.default_rng(seed)
+    logprobs = np.full(4 * count, -3.0, np.float32)
+    return Rows(
+        number=np.arange(count),
+        total=count,
+        tokens=draw.integers(0, 250, 10 * count).astype(np.int32),
+        prompt_lengths=np.full(count, 6),
+        response_lengths=np.full(count, 4),
+        action=np.repeat(np.array(actions, dtype=bool), 4),
+        old_logprobs=logprobs,
+        reference=np.zeros_like(logprobs),
+        advantages=draw.normal(size=count).astype(np.float32),
+        weights=np.full(count, 1.0 / count),
+    )
+
+
+class OneOfSeveral(TextLearner):
+    distributed = True
+
+
+def build(make_config, learner_class=TextLearner, **settings):
+    """A learner in this process, which takes made-up log-probabilities of the sampler."""
+    settings = {"kl_coeff": 0.0, "recompute_logprobs": True, **settings}
+    config = make_config(**settings).learners(num_learners=0)
+    learner = learner_class(config=config, module_spec=config.get_multi_rl_module_spec())
+    learner.build()
+    return learner
+
+
+def update(learner, batch):
+    return learner.update(training_data=TrainingData(batch=batch))
+
+
+def state(learner):
+    return learner.module[DEFAULT_MODULE_ID].get_state()
+
+
+@pytest.fixture
+def alone():
+    """A process group of this process."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def test_checkpointed_layers_run_again_in_the_backward_pass_without_dropout(make_config, tmp_path):
+    for kind, layers in (("gpt2", "transformer.h"), ("opt", "model.decoder.layers")):
+        folder = save_model(tmp_path / kind, kind)
+        weights = []
+        for checkpointing in (False, True):
+            learner = build(make_config, model=str(folder), gradient_checkpointing=checkpointing)
+            runs = []
+            model = learner.module[DEFAULT_MODULE_ID].model
+            attention = model.get_submodule(f"{layers}.0")
+            attention = attention.attn if kind == "gpt2" else attention.self_attn
+            attention.register_forward_hook(
+                lambda *_, runs=runs: runs.append(torch.is_grad_enabled())
+            )
+            update(learner, rows([True] * 3))
+            assert sum(runs) == 1 + checkpointing
+            weights.append(state(learner))
+        for name in weights[0]:
+            np.testing.assert_allclose(weights[0][name], weights[1][name], atol=1e-6, err_msg=name)
+
+
+def test_a_mini_batch_without_a_counted_token_moves_no_weight_on_one_learner_or_more(
+    make_config, alone
+):
+    weights = []
+    for learner_class in (TextLearner, OneOfSeveral):
+        learner = build(make_config, learner_class, weight_decay=0.1)
+        update(learner, rows([True, True, False]))
+        before = state(learner)
+        update(learner, rows([False] * 3))
+        after = state(learner)
+        assert all(np.array_equal(before[name], after[name]) for name in before)
+        update(learner, rows([True, False, True], seed=1))
+        weights.append(state(learner))
+        assert learner.updates == 2
+    assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_a_parameter_that_a_mini_batch_does_not_reach_moves_alike_on_one_learner_or_more(
+    make_config, alone
+):
+    weights = []
+    for learner_class in (TextLearner, OneOfSeveral):
+        learner = build(make_config, learner_class)
+        update(learner, rows([True, True, False]))
+        module = learner.module[DEFAULT_MODULE_ID]
+        layer = module.model.model.layers[0].mlp
+        layer.forward = torch.zeros_like  # the layer's feed-forward part gets no gradient
+        update(learner, rows([True, False, True], seed=1))
+        weights.append(state(learner))
+    assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_gradients_travel_in_buckets_and_come_back_in_place(alone):
+    gradients = [torch.full((size,), float(size)) for size in (3, 5, 40, 2, 2)]
+    gradients.append(torch.arange(12.0).view(3, 4).T)
+    gradients.append(torch.ones(2, dtype=torch.float64))
+    cut = [[g.numel() for g in bucket] for bucket in buckets(gradients, 40)]
+    assert cut == [[3, 5], [40], [2, 2], [12], [2]]
+    before = [g.clone() for g in gradients]
+    add_up(gradients, 40)
+    assert all(torch.equal(one, other) for one, other in zip(before, gradients, strict=True))
+
+
+def test_training_stops_before_the_first_update_when_the_engine_has_other_weights(make_config):
+    def start(**settings):
+        algorithm = make_config(train_malformed=True, **settings).build_algo()
+        weights = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
+        other = {name: value * 1.5 for name, value in weights.items()}
+        algorithm.env_runner.set_state(
+            {WEIGHTS_SEQ_NO: 99, COMPONENT_RL_MODULE: {DEFAULT_MODULE_ID: other}}
+        )
+        return algorithm, weights
+
+    algorithm, before = start()
+    with pytest.raises(
+        RuntimeError, match=r"disagree before the first update.*a push that was lost"
+    ):
+        algorithm.train()
+    after = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+    algorithm.stop()
+    algorithm, _ = start(recompute_logprobs=True)
+    assert algorithm.train()["mismatch_kl"] > 1e-5
+    algorithm.stop()
+
+
+def test_the_engine_lies_on_the_device_of_its_runner(make_config):
+    runner = local_runner(make_config())
+    assert runner.device == torch.device("cpu")
+    runner.device = torch.device("meta")
+    assert runner.loop.engine.model.device.type == "meta"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_gpu_that_is_asked_for_and_not_there_is_an_error(make_config):
+    config = make_config().env_runners(num_gpus_per_env_runner=0.5)
+    with pytest.raises(RuntimeError, match=r"num_gpus_per_env_runner is 0\.5 .* sees no GPU"):
+        _ = local_runner(config).loop
+
+
+def test_gpu_presets_reserve_gpus():
+    from trca.tune_configs.files import read
+
+    folder = Path(__file__).parents[3] / "trca" / "tune_configs" / "paper"
+    for path in folder.glob("*.yaml"):
+        settings = read(str(path))
+        for part in ("learner", "env_runner"):
+            assert settings[f"num_gpus_per_{part}"] > 0, path.name
+            assert settings[f"num_{part}s"] > 0, path.name

@@ -1,0 +1,123 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from trca.algorithms.learner.rows import Rows, TokenColumns, join_rows, make_rows, padded
+from trca.algorithms.learner.tensors import token_batch
+from trca.records import Rollout, Step, StepBatch, assign_advantages
+
+
+def step(prompt: list[int], response: list[int], action: list[bool], parsed: bool = True) -> Step:
+    return Step(
+        prompt_ids=np.array(prompt, dtype=np.int32),
+        response_ids=np.array(response, dtype=np.int32),
+        action_mask=np.array(action),
+        old_logprobs=-np.array(response, dtype=np.float32) / 10,
+        observation="o",
+        response="r",
+        action="c" if parsed else "",
+        context="a",
+        next_context="b",
+        reward=0.0,
+        judgments=np.zeros(3, dtype=np.uint8),
+        parsed=parsed,
+        accepted=parsed,
+    )
+
+
+def rows_of(steps: list[Step], train_malformed: bool = True) -> Rows:
+    rollout = Rollout("t", "train", "Any", 0, 0, 0, steps=steps)
+    batch = StepBatch.from_rollouts([rollout], np.array([0, 1, 2], dtype=np.int8))
+    assign_advantages([rollout], np.arange(len(steps), dtype=np.float64))
+    return make_rows([rollout], batch, "rollout_mean", train_malformed)
+
+
+THREE = [
+    step([1, 2, 3], [4, 5], [False, True]),
+    step([6], [7, 8, 9], [False, True, True]),
+    step([10, 11], [12], [False], parsed=False),
+]
+
+
+def random_rows(count: int) -> Rows:
+    rng = np.random.default_rng(0)
+    return rows_of(
+        [
+            step(list(range(rng.integers(1, 40))), list(range(n)), [True] * n)
+            for n in rng.integers(1, 12, count)
+        ]
+    )
+
+
+def test_a_response_without_an_action_is_trained_whole_or_not_at_all():
+    assert rows_of(THREE).action.tolist() == [False, True, False, True, True, True]
+    assert rows_of(THREE, train_malformed=False).action.tolist()[-1] is False
+
+
+def test_taking_rows_keeps_their_segments_together():
+    rows = rows_of(THREE).take(np.array([2, 0]))
+    assert rows.tokens.tolist() == [10, 11, 12, 1, 2, 3, 4, 5]
+    assert rows.old_logprobs.tolist() == pytest.approx([-1.2, -0.4, -0.5])
+    assert rows.number.tolist() == [2, 0]
+
+
+def test_a_token_batch_points_at_the_place_that_predicts_each_counted_token():
+    rows = rows_of(THREE)
+    batch = token_batch(rows, rows.action, "cpu")
+    assert batch.input_ids.shape == (3, padded(5))
+    assert batch.input_ids[0, :6].tolist() == [1, 2, 3, 4, 5, 0]
+    assert batch.targets.tolist() == [5, 8, 9, 12]
+    assert batch.row.tolist() == [0, 1, 1, 2]
+    assert batch.position.tolist() == [3, 1, 2, 1]
+
+
+@pytest.mark.parametrize("learners", [1, 2, 3])
+def test_every_way_of_cutting_visits_every_row_once_with_its_weight(learners):
+    rows = random_rows(50)
+    seen, weight = [], 0.0
+    updates = set()
+    for shard in rows.shards(learners):
+        for number, (minibatch, factor) in enumerate(shard.minibatches(16, (7, 0))):
+            updates.add(number)
+            for micro in minibatch.microbatches(128):
+                assert len(micro) == 1 or len(micro) * padded(int(micro.lengths.max())) <= 128
+                seen += micro.number.tolist()
+                weight += micro.weights.sum()
+            assert factor == pytest.approx(4, abs=0.2)
+    assert sorted(seen) == list(range(50))
+    assert updates == {0, 1, 2, 3}
+    assert weight == pytest.approx(1.0)
+
+
+def test_learners_draw_the_same_minibatches():
+    rows = random_rows(40)
+    alone = [set(m.number) for m, _ in rows.minibatches(10, (1, 2))]
+    parts = [[set(m.number) for m, _ in s.minibatches(10, (1, 2))] for s in rows.shards(2)]
+    assert [a | b for a, b in zip(*parts, strict=True)] == alone
+
+
+def test_another_epoch_has_other_minibatches():
+    rows = random_rows(40)
+    first, second = ([set(m.number) for m, _ in rows.minibatches(10, (1, e))] for e in (0, 1))
+    assert first != second
+
+
+def test_columns_of_tokens_go_with_their_rollouts_and_rows():
+    rollouts = [Rollout("t", "train", "Any", 0, k, 0, steps=[each]) for k, each in enumerate(THREE)]
+    assign_advantages(rollouts, np.zeros(3))
+    numbers = np.arange(6.0)
+    columns = TokenColumns(numbers, numbers[:, None], -numbers[:, None])
+    some = columns.of_rollouts(rollouts[1:], rollouts)
+    batch = StepBatch.from_rollouts(rollouts[1:], np.array([0, 1, 2], dtype=np.int8))
+    rows = make_rows(rollouts[1:], batch, "rollout_mean", False, tokens=some)
+    old = make_rows(
+        rollouts[:1], StepBatch.from_rollouts(rollouts[:1], batch.categories), "rollout_mean", False
+    )
+    joined = join_rows(rows, replace(old, advantages=np.full(1, 7.0, np.float32)))
+    assert joined.token_advantages.tolist() == [2, 3, 4, 5, 7, 7]
+    assert np.isnan(joined.value_targets[:, 0]).tolist() == [False] * 4 + [True] * 2
+    taken = rows.take(np.array([1, 0]))
+    assert taken.token_advantages.tolist() == [5, 2, 3, 4]
+    assert taken.old_values[:, 0].tolist() == [5, 2, 3, 4]
+    assert taken.value_targets[:, 0].tolist() == [-5, -2, -3, -4]

@@ -1,0 +1,230 @@
+"""Learners that share one model among them, against one learner that has it whole."""
+
+import numpy as np
+import pytest
+import torch
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.learner.training_data import TrainingData
+from torch.distributed.tensor import DTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.algorithms.learner.test_text_learner import (
+    policy_of,
+    random_rollouts,
+    rows_of,
+    rows_that_begin_alike,
+)
+from tests.architectures import save_model
+from tests.processes import together
+from trca.algorithms.learner.learner import UPDATE_METRICS
+from trca.envs.text_space import AnyText
+from trca.policies.dtypes import DTYPES
+from trca.policies.models import load_tokenizer
+
+SETTINGS = {
+    "lr": 1e-3,
+    "kl_coeff": 0.5,
+    "entropy_coeff": 0.2,
+    "minibatch_size": 4,
+    "micro_batch_tokens": 40,
+    "num_epochs": 2,
+    "train_malformed": False,
+}
+
+
+@pytest.fixture(autouse=True)
+def _any_sampler(monkeypatch):
+    for name, precision in DTYPES.items():
+        monkeypatch.setitem(DTYPES, name, precision._replace(mismatch=np.inf))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model with an untied head, whose sizes no number of processes can share evenly."""
+    sizes = {"hidden_size": 35, "head_dim": 10, "intermediate_size": 45, "num_attention_heads": 3}
+    sizes |= {"num_key_value_heads": 1, "tie_word_embeddings": False}
+    return str(save_model(tmp_path_factory.mktemp("model"), "qwen3", **sizes))
+
+
+def build(make_config, **settings):
+    spaces = {DEFAULT_MODULE_ID: (AnyText(), AnyText())}
+    return make_config(**SETTINGS | settings).build_learner(spaces=spaces)
+
+
+def train(learner, rows, times=1):
+    """Updates; gives the metrics of the last, and the weights."""
+    for k in range(times):
+        results = learner.update(training_data=TrainingData(batch=rows), shuffle_key=(5, k))
+    metrics = {name: results[DEFAULT_MODULE_ID][name].peek() for name in UPDATE_METRICS}
+    return metrics, learner.module[DEFAULT_MODULE_ID].get_state()
+
+
+def sharded(count, make_config, rows, folder, act=train, **settings):
+    """What so many learners that share the model make of the rows."""
+
+    def learn(rank):
+        learner = build(make_config, num_learners=count, sharding="fsdp", **settings)
+        parameters = list(policy_of(learner).parameters())
+        assert all(isinstance(p, DTensor) for p in parameters)
+        held = sum(p.to_local().numel() for p in parameters)
+        assert held < 1.2 * sum(p.numel() for p in parameters) / count
+        return act(learner, rows.shards(count)[rank])
+
+    folder.mkdir(exist_ok=True)
+    return together(learn, count, folder)
+
+
+class Reductions(TorchDispatchMode):
+    """Counts how often processes add tensors up and keep a share each."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if DTensor in types:
+            return NotImplemented
+        self.count += "reduce_scatter" in func.name()
+        return func(*args, **(kwargs or {}))
+
+
+def train_counting(learner, rows):
+    """What `train` gives, and how often an update adds gradients up."""
+    with Reductions() as reductions:
+        result = train(learner, rows)
+    return (*result, reductions.count / learner.updates)
+
+
+def sample(learner):
+    vocabulary = len(load_tokenizer(learner.config.resolved_model()))
+    return rows_of(random_rollouts(policy_of(learner), vocabulary), learner.config)
+
+
+@pytest.mark.parametrize(
+    ("count", "settings"),
+    [
+        (2, {}),
+        (2, {"gradient_checkpointing": True, "recompute_logprobs": True, "kl_coeff_format": 0.3}),
+        (3, {"lora_rank": 4}),
+        (4, {"untied": True, "sync_each_pass": True}),
+    ],
+    ids=["2", "2, checkpointing", "3, LoRA", "4, untied, each pass"],
+)
+def test_learners_that_share_a_model_train_as_one(make_config, folder, tmp_path, count, settings):
+    settings = dict(settings)
+    groups = 2 if "lora_rank" in settings else 3  # layers, and what is outside where it is trained
+    if settings.pop("untied", False):
+        settings["model"] = folder
+    one = build(make_config, **settings)
+    rows = sample(one)
+    assert len(rows) % count
+    metrics, weights = train(one, rows)
+    (of_first, first, reductions), *others = sharded(
+        count, make_config, rows, tmp_path, train_counting, **settings
+    )
+    assert reductions > groups if settings.get("sync_each_pass") else reductions == groups
+    assert first.keys() == weights.keys()
+    for name in weights:
+        np.testing.assert_allclose(first[name], weights[name], atol=1e-5, rtol=0, err_msg=name)
+    for name in metrics:
+        assert of_first[name] == pytest.approx(metrics[name], abs=1e-5, rel=1e-5), name
+    for of_other, other, _ in others:
+        assert not other
+        assert of_other == of_first
+
+
+@pytest.mark.slow
+def test_learners_that_share_a_model_share_the_beginnings_of_rows_too(
+    make_config, tmp_path, monkeypatch
+):
+    settings = {"minibatch_size": 256, "micro_batch_tokens": 64}
+    rows = rows_that_begin_alike()
+    with monkeypatch.context() as patch:
+        patch.setattr("trca.algorithms.learner.tensors.MOST_DISTINCT", 0.0)
+        _, weights = train(build(make_config, **settings), rows)
+
+    def act(learner, rows):
+        assert all(each.batch.shared for each in learner._passes(rows))
+        return train(learner, rows)
+
+    (_, first), _ = sharded(2, make_config, rows, tmp_path, act, **settings)
+    for name in weights:
+        np.testing.assert_allclose(first[name], weights[name], atol=1e-5, rtol=0, err_msg=name)
+
+
+def test_sharded_weights_in_bfloat16_have_masters_in_float32(make_config, tmp_path):
+    settings = {"dtype": "bfloat16", "lr": 8e-7, "minibatch_size": 256, "num_epochs": 1}
+    settings |= {"gradient_checkpointing": True}
+    one = build(make_config, **settings)
+    rows = sample(one)
+    before = one.module[DEFAULT_MODULE_ID].get_state()
+    metrics, _ = train(one, rows)
+
+    def act(learner, rows):
+        parameters = list(policy_of(learner).parameters())
+        result = train(learner, rows)
+        kinds = {t.dtype for p in parameters for t in (p, p.grad, *moments(learner, p))}
+        pushed = learner.module[DEFAULT_MODULE_ID].get_state(inference_only=True)
+        return (*result, kinds, pushed)
+
+    (of_first, weights, kinds, pushed), _ = sharded(2, make_config, rows, tmp_path, act, **settings)
+    assert kinds == {torch.float32}
+    assert of_first["grad_norm"] == pytest.approx(metrics["grad_norm"], rel=0.02)
+    assert of_first["kl"] == pytest.approx(metrics["kl"], abs=0.01)
+    for name in weights:
+        assert 0 < np.abs(weights[name] - before[name]).max() < 1e-6
+        rounded = torch.from_numpy(weights[name]).bfloat16().view(torch.int16).numpy()
+        assert np.array_equal(pushed[name], rounded.view(np.uint16))
+
+
+def moments(learner, parameter):
+    state = learner.get_optimizer(DEFAULT_MODULE_ID).state[parameter]
+    return state["exp_avg"], state["exp_avg_sq"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"lora_rank": 4}], ids=["plain", "lora"])
+def test_the_checkpoint_of_two_learners_goes_on_with_three_and_with_one(
+    make_config, tmp_path, settings
+):
+    one = build(make_config, **settings)
+    rows = sample(one)
+    _, expected = train(one, rows, times=2)
+
+    def save(learner, rows):
+        train(learner, rows)
+        learner.save_shards(str(tmp_path / "shards"))
+
+    def load(learner, rows):
+        learner.restore_from_path(str(tmp_path / "shards"))
+        return learner.updates, train_second(learner, rows)
+
+    sharded(2, make_config, rows, tmp_path, save, **settings)
+    (updates, of_three), *_ = sharded(3, make_config, rows, tmp_path / "three", load, **settings)
+    assert updates == 6
+    alone = build(make_config, **settings)
+    alone.restore_from_path(str(tmp_path / "shards"))
+    of_one = train_second(alone, rows)
+    for name in expected:
+        np.testing.assert_allclose(of_one[name], expected[name], atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(of_three[name], expected[name], atol=1e-5, err_msg=name)
+
+
+def train_second(learner, rows):
+    """What `train` does the second time."""
+    learner.update(training_data=TrainingData(batch=rows), shuffle_key=(5, 1))
+    return learner.module[DEFAULT_MODULE_ID].get_state()
+
+
+def test_the_checkpoint_of_one_learner_can_be_split(make_config, tmp_path):
+    one = build(make_config)
+    rows = sample(one)
+    train(one, rows)
+    one.save_to_path(str(tmp_path / "whole"))
+    expected = train_second(one, rows)
+
+    def load(learner, rows):
+        learner.restore_from_path(str(tmp_path / "whole"))
+        return train_second(learner, rows)
+
+    first, _ = sharded(2, make_config, rows, tmp_path, load)
+    for name in expected:
+        np.testing.assert_allclose(first[name], expected[name], atol=1e-5, err_msg=name)

@@ -1,0 +1,180 @@
+"""A run goes on from the start weights that it had, and from no others."""
+
+import json
+import logging
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from ray.rllib.core import DEFAULT_MODULE_ID
+
+from trca.algorithms import TRCA, TurnPPOConfig, export
+from trca.algorithms.learner.start_weights import OtherStartError, StartWeights, read_start_weights
+from trca.envs.text_space import AnyText
+from trca.policies.models import load_model
+
+pytestmark = pytest.mark.usefixtures("cluster")
+LORA = {"lora_rank": 4, "lora_alpha": 8}
+NO_REFERENCE = {"kl_coeff": 0.0, "kl_coeff_format": 0.0}
+KINDS = {"reference": {}, "base": LORA}
+
+
+@pytest.fixture
+def start(model, tmp_path):
+    """A copy of the model that a test may change."""
+    return shutil.copytree(model, tmp_path / "start")
+
+
+def change(folder):
+    """Other weights in the same folder, a little away."""
+    model = load_model(str(folder), "float32")
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.01 * torch.randn(parameter.shape, generator=generator))
+    model.save_pretrained(folder)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def trained(request, cluster, make_config, model, tmp_path_factory):
+    """What is frozen; settings; a checkpoint after an iteration; texts, and their log-probs."""
+    folder = tmp_path_factory.mktemp(request.param)
+    settings = {**KINDS[request.param], "lr": 1e-2}
+    algorithm = make_config(model=str(shutil.copytree(model, folder / "start")), **settings)
+    algorithm = algorithm.build_algo()
+    algorithm.train()
+    path = algorithm.save_to_path(str(folder / "checkpoint"))
+    steps = [step for rollout in algorithm.rollouts for step in rollout.steps]
+    texts = [s.prompt_ids for s in steps], [s.response_ids for s in steps]
+    scores = scored(algorithm, texts)
+    algorithm.stop()
+    return request.param, settings, path, texts, scores
+
+
+def scored(algorithm, texts):
+    """Log-probabilities of the policy, and of the reference."""
+    score = algorithm.learner_group.score
+    return np.array([np.concatenate(score(*texts, reference=of)) for of in (False, True)])
+
+
+def test_other_weights_in_the_start_folder_are_refused_by_name(trained, make_config, start):
+    kind, settings, path, _, _ = trained
+    (saved,) = read_start_weights(path).values()
+    assert (saved.frozen, len(saved.sha256)) == (kind, 64)
+    change(start)
+    now = StartWeights.of(str(start), kind)
+    algorithm = make_config(model=str(start), **settings).build_algo()
+    before = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
+    with pytest.raises(OtherStartError) as refusal:
+        algorithm.restore_from_path(path)
+    after = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
+    assert all(np.array_equal(before[name], after[name]) for name in before)  # nothing is loaded
+    with pytest.raises(OtherStartError):
+        algorithm.restore_from_path(f"{path}/learner_group", component="learner_group")
+    algorithm.stop()
+    for part in (
+        path,
+        f"started from {saved.model} with weights of SHA-256 {saved.sha256[:12]}",
+        f"{start} now has weights of SHA-256 {now.sha256[:12]}",
+        f"put the first weights back into {saved.model}",
+        "set model: FOLDER in the config",
+    ):
+        assert part in str(refusal.value)
+
+
+def test_the_start_weights_in_another_folder_go_on_as_before(trained, make_config, start):
+    _, settings, path, texts, scores = trained
+    algorithm = make_config(model=str(start), **settings).build_algo()
+    algorithm.restore_from_path(path)
+    np.testing.assert_array_equal(scored(algorithm, texts), scores)
+    algorithm.stop()
+
+
+def test_a_checkpoint_is_refused_where_its_own_folder_has_changed(make_config, start, tmp_path):
+    algorithm = make_config(model=str(start)).build_algo()
+    path = algorithm.save_to_path(str(tmp_path / "checkpoint"))
+    algorithm.stop()
+    weights = (start / "model.safetensors").read_bytes()
+    change(start)
+    with pytest.raises(OtherStartError, match="The reference of the KL term would be another"):
+        TRCA.from_checkpoint(path)
+    (start / "model.safetensors").write_bytes(weights)
+    TRCA.from_checkpoint(path).stop()
+
+
+def test_an_adapter_is_not_merged_into_another_model(make_config, start, tmp_path):
+    algorithm = make_config(model=str(start), **LORA).build_algo()
+    path = algorithm.save_to_path(str(tmp_path / "checkpoint"))
+    export(path, tmp_path / "before")
+    change(start)
+    for source in (path, algorithm):
+        with pytest.raises(OtherStartError, match="The model below the LoRA adapter would be ano"):
+            export(source, tmp_path / "after")
+    assert not (tmp_path / "after").exists()
+    algorithm.stop()
+
+
+def test_without_a_reference_and_an_adapter_any_start_model_does(make_config, start, tmp_path):
+    algorithm = make_config(model=str(start), **NO_REFERENCE).build_algo()
+    path = algorithm.save_to_path(str(tmp_path / "checkpoint"))
+    expected = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
+    algorithm.stop()
+    change(start)
+    resumed = TRCA.from_checkpoint(path)
+    weights = resumed.learner_group.get_weights()[DEFAULT_MODULE_ID]
+    assert all(np.array_equal(expected[name], weights[name]) for name in expected)
+    resumed.stop()
+    export(path, tmp_path / "policy")
+
+
+def test_an_older_checkpoint_loads_with_a_warning(trained, make_config, start, tmp_path, caplog):
+    kind, settings, path, texts, scores = trained
+    older = shutil.copytree(path, tmp_path / "older")
+    metadata = older / "learner_group/learner/metadata.json"
+    entries = json.loads(metadata.read_text())
+    del entries["start_weights"]
+    metadata.write_text(json.dumps(entries))
+    algorithm = make_config(model=str(start), **settings).build_algo()
+    with caplog.at_level(logging.WARNING, logger="trca"):
+        algorithm.restore_from_path(str(older))
+        if kind == "base":
+            export(older, tmp_path / "policy")
+    warning = f"{older} does not name the weights that its run started from"
+    lines = [record.getMessage() for record in caplog.records if warning in record.getMessage()]
+    assert len(lines) == (2 if kind == "base" else 1)
+    np.testing.assert_array_equal(scored(algorithm, texts), scores)
+    algorithm.stop()
+
+
+def test_a_learner_that_is_built_again_refuses_a_changed_start_model(make_config, start):
+    def learner():
+        config = make_config(TurnPPOConfig, model=str(start))
+        return config.build_learner(spaces={DEFAULT_MODULE_ID: (AnyText(), AnyText())})
+
+    _, snapshot = learner().snapshot()
+    learner().resume(snapshot)
+    change(start)
+    with pytest.raises(OtherStartError, match="resume the run from its last checkpoint"):
+        learner().resume(snapshot)
+
+
+def test_a_model_of_the_hub_comes_back_by_its_revision(tmp_path):
+    saved = StartWeights("owner/name", "a" * 64, "98abc", "reference")
+    now = StartWeights("owner/name", "b" * 64, "76def", "reference")
+    with pytest.raises(OtherStartError) as refusal:
+        now.refuse_other(saved, "default_policy", "checkpoint", "set model: FOLDER")
+    assert "hf download owner/name --revision 98abc --local-dir FOLDER" in str(refusal.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sharding", ["none", "fsdp"])
+def test_learners_in_processes_of_their_own_refuse_it_too(make_config, start, tmp_path, sharding):
+    settings = {"model": str(start), "num_learners": 2, "sharding": sharding}
+    algorithm = make_config(**settings).build_algo()
+    path = algorithm.save_to_path(str(tmp_path / "checkpoint"))
+    algorithm.restore_from_path(path)
+    algorithm.stop()
+    change(start)
+    with pytest.raises(OtherStartError):
+        TRCA.from_checkpoint(path)

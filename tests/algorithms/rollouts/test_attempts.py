@@ -1,0 +1,132 @@
+"""Trials with reflections, played by a real model, and by an endpoint that fails."""
+
+from functools import partial
+
+import pytest
+
+from tests.common.test_chat_endpoint import body, reply
+from tests.envs.retrieval.servers import http, replying
+from trca.algorithms import evaluate_panel, local_runner
+from trca.algorithms.rollouts.attempts import TrialsRunner
+from trca.algorithms.rollouts.loop import GroupRequest
+from trca.policies.agents import AGENTS
+from trca.policies.agents.reflexion import reflection_prompt
+from trca.policies.models import load_tokenizer
+
+
+def trials_runner(config, trials):
+    return local_runner(config, partial(TrialsRunner, trials=trials, reflection=reflection_prompt))
+
+
+@pytest.fixture(scope="module")
+def evaluated(make_config, model):
+    """A panel played once, and with up to three trials, by a model that acts by chance."""
+    config = make_config(memory=True, max_prompt_tokens=2048)
+    found = []
+    for runner in (local_runner(config), trials_runner(config, 3)):
+        found.append(evaluate_panel(runner, runner.panel("valid"), temperature=1.0))
+        runner.stop()
+    tokenizer = load_tokenizer(str(model))
+    return *found, lambda rollout: tokenizer.decode(rollout.steps[0].prompt_ids)
+
+
+def test_the_first_trial_is_the_rollout_without_trials(evaluated):
+    once, trials, _ = evaluated
+    assert [r.task_id for r in trials.rollouts] == [r.task_id for r in once.rollouts]
+    won = {r.task_id: r for r in once.rollouts if r.won}
+    first = {r.task_id: r for r in trials.rollouts if r.measures["trials"] == 1}
+    assert first.keys() == won.keys()
+    for task, rollout in first.items():
+        assert [s.response for s in rollout.steps] == [s.response for s in won[task].steps]
+
+
+def test_only_a_failed_trial_is_followed_by_another(evaluated):
+    _, trials, _ = evaluated
+    counts = {r.measures["trials"] for r in trials.rollouts}
+    assert counts >= {1, 3}
+    assert all(r.won or r.measures["trials"] == 3 for r in trials.rollouts)
+    assert not trials.failures
+
+
+def test_the_prompt_of_a_later_trial_has_a_reflection_on_each_before(evaluated):
+    _, trials, prompt = evaluated
+    for rollout in trials.rollouts:
+        for number in (1, 2):
+            assert (f"Trial {number}: " in prompt(rollout)) == (rollout.measures["trials"] > number)
+
+
+def test_trials_of_a_group_of_several_rollouts_are_refused(make_config):
+    runner = trials_runner(make_config(), 2)
+    with pytest.raises(ValueError, match="groups of one rollout"):
+        runner.sample(groups=[GroupRequest(0, "valid-0", "valid", 2, ("a", 0))])
+
+
+def test_trials_of_a_team_are_refused(make_config):
+    config = make_config(env_config={"team": "alfworld_planner"})
+    with pytest.raises(ValueError, match=r"leave env_config\.team out"):
+        trials_runner(config, 2)
+
+
+def played(make_config, *replies, trials=2):
+    """An odd task, whose key is at hand, played at an endpoint one request after the other."""
+    with replying(*replies) as (url, requests):
+        config = make_config(
+            env_config={"max_steps": 2, "tasks": 2},
+            engine="openai",
+            engine_config={"base_url": url, "concurrency": 1, "attempts": 1},
+            **AGENTS.get("reflexion").settings,
+        )
+        runner = trials_runner(config, trials)
+        batch = runner.sample(groups=[GroupRequest(0, "valid-1", "valid", 1, ("evaluation", 0))])
+        runner.stop()
+    return batch, [body(request)["messages"][0]["content"] for request in requests]
+
+
+SING, TAKE = reply("Thought: la\nAction: sing"), reply("Thought: now\nAction: take key")
+DOWN = http("down", "500 Internal Server Error")
+
+
+def test_a_plan_leads_to_success(make_config):
+    batch, prompts = played(make_config, SING, SING, reply("Take\nthe key."), TAKE)
+    [rollout] = batch.rollouts
+    assert (rollout.won, rollout.measures["trials"], len(prompts)) == (True, 2, 4)
+    assert "Thought: la\nAction: sing\nObservation 2: You are in room 1." in prompts[1]
+    assert "Thought: la\nAction: sing\nObservation 3: You are in room 1." in prompts[2]
+    assert "earlier, failed trials of this task:\nTrial 1: Take the key.\n" in prompts[3]
+    assert not any("Trial" in prompt for prompt in prompts[:3])
+
+
+def test_a_memory_holds_the_last_three_plans(make_config):
+    plan = [SING, SING, reply("plan")]
+    batch, prompts = played(make_config, *plan * 4, SING, SING, trials=5)
+    assert batch.rollouts[0].measures["trials"] == 5
+    assert [f"Trial {k}: plan" in prompts[-1] for k in range(1, 5)] == [False, True, True, True]
+
+
+def test_a_reflection_that_fails_is_asked_for_again(make_config):
+    batch, prompts = played(make_config, SING, SING, DOWN, reply("plan"), TAKE)
+    assert batch.rollouts[0].won
+    assert [i.action for i in batch.incidents] == ["retried"]
+    assert prompts[2] == prompts[3]
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [(DOWN,), (SING, SING, DOWN), (SING, SING, reply("plan"), DOWN)],
+    ids=["acting", "reflecting", "acting again"],
+)
+def test_a_task_that_the_endpoint_fails_is_missing_and_no_failure_of_the_agent(
+    make_config, replies
+):
+    batch, _ = played(make_config, *replies)
+    assert not batch.rollouts
+    [failure] = batch.failures
+    assert (failure.task_id, failure.rollouts) == ("valid-1", 1)
+    assert "HTTP 500: down" in failure.reason
+
+
+def test_a_trial_without_room_for_its_reflection_is_missing(make_config, monkeypatch):
+    long = reply("x" * 300)
+    monkeypatch.setitem(AGENTS.get("reflexion").settings, "max_prompt_tokens", 180)
+    batch, _ = played(make_config, long, long)
+    assert len(batch.rollouts) + len(batch.failures) == 1

@@ -1,0 +1,428 @@
+"""The rollout loop: what it records, where a response stops, and what it says of missing groups."""
+
+import threading
+import time
+from types import SimpleNamespace
+from typing import ClassVar
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from tests.toy import Rooms
+from trca.algorithms import TRCAConfig, evaluate_panel, local_runner
+from trca.algorithms.credit import bind_credit
+from trca.algorithms.rollouts.loop import Failure, GroupRequest, Limits, RolloutLoop
+from trca.algorithms.rollouts.seeding import derive_seed
+from trca.envs import make
+from trca.envs.responses import ACTION_FORMAT
+from trca.envs.searchqa.search_r1 import SEARCH_R1_FORMAT
+from trca.envs.text_env import DEFAULT_AGENT
+from trca.policies.engines.engine import BatchEngine, Completion, SamplingParams
+from trca.policies.engines.transformers import TransformersEngine
+from trca.policies.models import load_model, load_tokenizer
+from trca.policies.prompts import Prompter
+from trca.records import StepBatch
+from trca.rubric import RubricLibrary
+from trca.rubric.rewards import Budgets
+
+SAMPLING = SamplingParams(1.0, 96)
+GROUPS = [GroupRequest(k, f"train-{k}", "train", 4, ("training", 7, 0), 0.5) for k in range(3)]
+
+
+class RemoteRooms(Rooms):
+    waits = True
+
+
+def make_loop(
+    model,
+    env_class=Rooms,
+    wrapper=lambda env: env,
+    engine=None,
+    limits=Limits(),  # noqa: B008
+    open_engine=None,
+    **env_config,
+):
+    tokenizer = load_tokenizer(str(model))
+    return RolloutLoop(
+        lambda split: wrapper(make(env_class, split=split, **env_config)),
+        engine or TransformersEngine(load_model(str(model)), tokenizer),
+        Prompter(tokenizer, "compact"),
+        tokenizer,
+        limits=limits,
+        open_engine=open_engine,
+    )
+
+
+def plain(rollouts):
+    return [
+        (
+            r.task_id,
+            r.group,
+            r.index,
+            r.won,
+            [(s.observation, s.response, s.reward) for s in r.steps],
+        )
+        for r in rollouts
+    ]
+
+
+@pytest.fixture(scope="module")
+def batch(model):
+    loop = make_loop(model)
+    batch = loop.run(GROUPS, SAMPLING)
+    loop.close()
+    return batch
+
+
+def test_rollouts_say_whose_they_are(batch):
+    assert [(r.group, r.index) for r in batch.rollouts] == [
+        (g, k) for g in range(3) for k in range(4)
+    ]
+    for rollout in batch.rollouts:
+        assert rollout.task_id == f"train-{rollout.group}"
+        assert rollout.agent_id == "default_agent"
+        assert rollout.instruction == "take the key."
+        assert rollout.operators == RubricLibrary.load(Rooms.library).ids
+        assert rollout.measures["progress"] == 0.5
+        assert rollout.won or len(rollout.steps) == 4
+        assert rollout.truncated != rollout.won
+
+
+def test_a_step_is_one_reading_of_its_response(batch, model):
+    tokenizer = load_tokenizer(str(model))
+    steps = [step for rollout in batch.rollouts for step in rollout.steps]
+    for step in steps:
+        reading = ACTION_FORMAT.read(step.response)
+        assert step.action == reading.action
+        assert step.parsed == (step.action != "")
+        assert step.action_mask.any() == (reading.span is not None)
+        marked = tokenizer.decode(step.response_ids[step.action_mask])
+        assert ACTION_FORMAT.read(marked).action == step.action
+    assert any(step.action_mask.any() for step in steps)
+
+
+def test_judgments_are_the_array_of_the_environment(model):
+    given = []
+
+    class Kept(gymnasium.Wrapper):
+        def step(self, action):
+            *transition, info = super().step(action)
+            given.append(info["rubric"]["judgments"])
+            return *transition, info
+
+    loop = make_loop(model, wrapper=Kept)
+    rollouts = loop.run(GROUPS[:1], SAMPLING).rollouts
+    judgments = [step.judgments for rollout in rollouts for step in rollout.steps]
+    assert {id(array) for array in judgments} == {id(array) for array in given}
+    assert not any(array.flags.writeable for array in judgments)
+
+
+def test_environments_that_step_side_by_side_leave_the_same_rollouts(batch, model):
+    loop = make_loop(model, RemoteRooms)
+    assert plain(loop.run(GROUPS, SAMPLING).rollouts) == plain(batch.rollouts)
+    loop.close()
+
+
+def test_environments_that_wait_start_side_by_side(batch, model):
+    class Opening(RemoteRooms):
+        everyone = threading.Barrier(sum(group.size for group in GROUPS))
+
+        def reset(self, **kwargs):
+            self.everyone.wait(timeout=20)
+            return super().reset(**kwargs)
+
+    loop = make_loop(model, Opening)
+    left = loop.run(GROUPS, SAMPLING)
+    assert left.incidents == []
+    assert plain(left.rollouts) == plain(batch.rollouts)
+    loop.close()
+
+
+def test_the_time_of_a_rollout_starts_when_all_environments_have(batch, model, monkeypatch):
+    """Each of twelve resets takes ten minutes, and a rollout may take half an hour."""
+
+    class Slow(Rooms):
+        resets: ClassVar[list] = []
+
+        def reset(self, **kwargs):
+            self.resets.append(self)
+            return super().reset(**kwargs)
+
+    loop = make_loop(model, Slow, limits=Limits(rollout_timeout_s=1800.0))
+    clock = {**vars(time), "monotonic": lambda: 600.0 * len(Slow.resets)}
+    monkeypatch.setattr("trca.algorithms.rollouts.loop.time", SimpleNamespace(**clock))
+    assert plain(loop.run(GROUPS, SAMPLING).rollouts) == plain(batch.rollouts)
+    loop.close()
+
+
+def test_a_rollout_goes_on_while_the_environment_of_another_waits(batch, model):
+    """The first environment of a group waits, in its first step, for the end of the last one."""
+
+    class Waiting(Rooms):
+        waits = True
+        made: ClassVar[list] = []
+        over = threading.Event()
+
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.made.append(self)
+
+        def step(self, action):
+            if self is self.made[0] and not self.over.wait(timeout=20):
+                raise TimeoutError("the other rollout does not go on")
+            *transition, info = super().step(action)
+            if self is self.made[-1] and any(transition[2:4]):
+                self.over.set()
+            return *transition, info
+
+    loop = make_loop(model, Waiting)
+    left = loop.run(GROUPS[:1], SAMPLING)
+    assert left.failures == []
+    assert plain(left.rollouts) == plain(batch.rollouts[:4])
+    loop.close()
+
+
+def test_a_group_of_a_broken_environment_is_missing_with_its_reason_on_one_line(batch, model):
+    class Leaking(Rooms):
+        def take_action(self, action):
+            if self.task_type == "Odd":
+                raise OSError("the roof\nis leaking")
+            return super().take_action(action)
+
+    loop = make_loop(model, Leaking, broken=("train-2",))
+    left = loop.run(GROUPS, SAMPLING)
+    assert plain(left.rollouts) == plain(batch.rollouts[:4])
+    assert {f.group: (f.rollouts, f.reason) for f in left.failures} == {
+        1: (4, "OSError: the roof is leaking"),
+        2: (4, "RuntimeError: the door of train-2 is stuck"),
+    }
+    assert {(i.which, i.task_id, i.action) for i in left.incidents if i.task_id == "train-2"} == {
+        ("0 of group 2", "train-2", "retried"),
+        ("0 of group 2", "train-2", "dropped"),
+    }
+
+
+def tell(incidents):
+    return [(i.kind, i.which, i.task_id, i.reason, i.action) for i in incidents]
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+def test_a_rollout_that_fails_once_is_played_again_from_the_same_seeds(batch, model, waiting):
+    class Shaky(Rooms):
+        waits = waiting
+        made: ClassVar[list] = []
+
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.made.append(self)
+
+        def take_action(self, action):
+            if self is self.made[5]:
+                raise OSError("the roof is leaking")
+            if self is self.made[2]:
+                threading.Event().wait()
+            return super().take_action(action)
+
+    loop = make_loop(model, Shaky, limits=Limits(env_step_timeout_s=0.3))
+    left = loop.run(GROUPS, SAMPLING)
+    assert plain(left.rollouts) == plain(batch.rollouts)
+    assert left.failures == []
+    assert len(Shaky.made) == 14
+    (_, _, _, stuck, _), leaking = sorted(tell(left.incidents), key=lambda i: i[1])[::-1]
+    assert leaking == (
+        "rollout",
+        "1 of group 1",
+        "train-1",
+        "OSError: the roof is leaking",
+        "retried",
+    )
+    assert "environment Shaky: step(" in stuck
+    assert "has not returned for 0.3 s, at threading.py" in stuck
+    loop.close()
+
+
+@pytest.mark.parametrize("policy", ["drop_group", "go_on"])
+def test_a_rollout_that_fails_twice_is_missing_and_its_group_with_it_or_not(batch, model, policy):
+    class Leaking(Rooms):
+        def reset(self, *, seed=None, options=None):
+            self.seed = seed
+            return super().reset(seed=seed, options=options)
+
+        def take_action(self, action):
+            if self.seed == derive_seed("training", 7, 0, 1, 3, "reset") % 2**31:
+                raise OSError("the roof is leaking")
+            return super().take_action(action)
+
+    loop = make_loop(model, Leaking, limits=Limits(on_missing_rollout=policy))
+    left = loop.run(GROUPS, SAMPLING)
+    others = [r for r in batch.rollouts if (r.group, r.index) != (1, 3)]
+    whole = [r for r in batch.rollouts if r.group != 1]
+    lost = {"drop_group": 4, "go_on": 1}[policy]
+    assert plain(left.rollouts) == plain(whole if policy == "drop_group" else others)
+    assert left.failures == [Failure(1, "train-1", lost, "OSError: the roof is leaking")]
+    assert [i.action for i in left.incidents] == ["retried", "dropped"]
+
+
+def test_a_group_that_lacks_a_rollout_is_credited_as_a_smaller_group(batch, model):
+    categories = RubricLibrary.load(Rooms.library).categories
+    credit = bind_credit("trca", TRCAConfig().parameters())
+
+    def advantages(rollouts):
+        own = credit(StepBatch.from_rollouts(rollouts, categories))
+        lengths = np.cumsum([len(r.steps) for r in rollouts])[:-1]
+        return {
+            (r.group, r.index): a for r, a in zip(rollouts, np.split(own, lengths), strict=True)
+        }
+
+    lacking = [r for r in batch.rollouts if (r.group, r.index) != (1, 3)]
+    together = advantages(lacking)
+    for group in range(3):
+        alone = advantages([r for r in lacking if r.group == group])
+        for key, own in alone.items():
+            np.testing.assert_array_equal(together[key], own)
+    assert not np.array_equal(together[1, 0], advantages(batch.rollouts)[1, 0])
+
+
+class Faulty(TransformersEngine):
+    """An engine that breaks at its third batch and for good, in the way that is asked for."""
+
+    how = "raises"
+    batches = 0
+
+    def generate(self, requests, sampling):
+        self.batches += 1
+        if self.batches < 3:
+            return super().generate(requests, sampling)
+        if self.how == "hangs":
+            threading.Event().wait()
+        raise RuntimeError("the GPU fell off the bus")
+
+
+@pytest.mark.parametrize("how", ["raises", "hangs"])
+def test_an_engine_that_dies_or_hangs_is_opened_again_and_loses_nothing(batch, model, how):
+    tokenizer = load_tokenizer(str(model))
+    opened = []
+
+    def open_engine():
+        opened.append(TransformersEngine(load_model(str(model)), tokenizer))
+        return opened[-1]
+
+    engine = Faulty(load_model(str(model)), tokenizer)
+    engine.how = how
+    limits = Limits(generation_timeout_s={"raises": 60.0, "hangs": 5.0}[how])
+    loop = make_loop(model, engine=engine, limits=limits, open_engine=open_engine)
+    left = loop.run(GROUPS, SAMPLING)
+    assert plain(left.rollouts) == plain(batch.rollouts)
+    assert loop.engine is opened[0]
+    last = tell(left.incidents)[-1]
+    assert last == ("engine", "Faulty", "", "it does not generate any more", "opened again")
+    reasons = {i.reason for i in left.incidents if i.kind == "rollout"}
+    if how == "raises":
+        assert reasons == {"RuntimeError: the GPU fell off the bus"}
+    else:
+        (reason,) = reasons
+        assert "engine Faulty with 9 requests has not returned for 5 s" in reason
+    loop.close()
+
+
+def test_a_rollout_that_takes_too_long_is_given_up(model):
+    left = make_loop(model, limits=Limits(rollout_timeout_s=1e-9)).run(GROUPS[:1], SAMPLING)
+    reason = "StuckError: the rollout has not ended in 1e-09 s, after 0 steps"
+    assert left.failures == [Failure(0, "train-0", 4, reason)]
+
+
+@pytest.fixture(scope="module")
+def searcher(model):
+    """A random model that says the tags of Search-R1 now and then, with its tokenizer."""
+    tokenizer = load_tokenizer(str(model))
+    tokenizer.add_tokens(["<search>", "</search>", "<answer>", "</answer>"])
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+    )
+    return Qwen3ForCausalLM(config).eval(), tokenizer
+
+
+@pytest.mark.parametrize("response_format", [ACTION_FORMAT, SEARCH_R1_FORMAT])
+def test_a_model_stops_at_the_tags_of_its_response_format_and_at_no_other(
+    searcher, response_format
+):
+    model, tokenizer = searcher
+    loop = RolloutLoop(
+        lambda split: make(Rooms, split=split),
+        TransformersEngine(model, tokenizer),
+        Prompter(tokenizer, "compact"),
+        tokenizer,
+        response_format,
+    )
+    rollouts = loop.run(GROUPS, SAMPLING).rollouts
+    responses = [step.response for rollout in rollouts for step in rollout.steps]
+    ends = set()
+    for response in responses:
+        for tag in response_format.stop:
+            if tag in response:
+                assert response.index(tag) + len(tag) == len(response)
+                ends.add(tag)
+    assert ends == set(response_format.stop)
+    others = {"</action>", "</search>", "</answer>"} - ends
+    assert any(tag in response for tag in others for response in responses)
+
+
+class Wanderer(BatchEngine):
+    """An engine that writes an action of ALFWorld drawn by the request's seed."""
+
+    ACTIONS = (
+        *(
+            f"go to {p} 1"
+            for p in ("countertop", "drawer", "fridge", "cabinet", "desk", "sidetable")
+        ),
+        *(f"open {p} 1" for p in ("drawer", "fridge", "cabinet")),
+        "look",
+        "dance",
+        "",
+    )
+
+    def __init__(self, tokenizer):
+        super().__init__()
+        self.tokenizer = tokenizer
+
+    def generate(self, requests, sampling):
+        said = [f"<action>{self.ACTIONS[r.seed % len(self.ACTIONS)]}</action>" for r in requests]
+        ids = [np.array(self.tokenizer(text)["input_ids"], dtype=np.int32) for text in said]
+        return [Completion(i, np.zeros(len(i), dtype=np.float32), "stop") for i in ids]
+
+    def close(self):
+        pass
+
+
+def test_rubric_rewards_of_the_environment_are_those_of_credit(model):
+    budgets, lambda_ = {"evidence": 0.3, "invalidity": 2.0, "execution": 0.7}, 0.25
+    config = TRCAConfig().environment("trca/ALFWorld-v0", env_config={"max_steps": 12})
+    config.training(model=str(model), template="compact", budgets=budgets, lambda_=lambda_)
+    runner = local_runner(config)
+    runner.loop.engine = Wanderer(load_tokenizer(str(model)))
+    rollouts = evaluate_panel(runner, runner.panel("train").head(6), rollouts=2).rollouts
+    assert len(rollouts) == 12
+    batch = StepBatch.from_rollouts(rollouts, runner.operators()[DEFAULT_AGENT].categories)
+    rewards = batch.rubric_rewards(Budgets(**budgets))
+    steps = [step for rollout in rollouts for step in rollout.steps]
+    found = np.array([(step.foundational, step.breakthrough) for step in steps])
+    np.testing.assert_allclose(found, np.stack(rewards, axis=1), rtol=0, atol=1e-12)
+    assert rewards.foundational.min() < 0 < rewards.breakthrough.max()
+    assert all(step.facts for step in steps)
+
+    env = runner.loop.pool.take("train").env
+    env.reset(seed=0)
+    rubric = env.step("dance")[-1]["rubric"]
+    assert rubric["foundational"] < rubric["breakthrough"] == 0.0  # else any lambda does
+    assert rubric["reward"] == pytest.approx((1 - lambda_) * rubric["foundational"])
+    runner.stop()

@@ -1,0 +1,149 @@
+"""Rollouts as episodes of RLlib's offline API, written by the env runners and read back."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import msgpack_numpy
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+
+from tests.records.test_records import make_rollout, make_step
+from trca.algorithms.rollouts.offline import read_episodes, to_episode, write_episodes
+from trca.envs import ActionChoice, make
+from trca.records import Rollout, to_json
+
+
+def without_advantages(rollouts: list[Rollout]) -> list[str]:
+    for rollout in rollouts:
+        rollout.advantages = None
+    return sorted(to_json(rollout) for rollout in rollouts)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_training_records_what_it_samples_and_nothing_of_its_evaluations(
+    make_config: Callable[..., Any], tmp_path: Path
+) -> None:
+    config = make_config(num_env_runners=2, evaluation_interval=1)
+    config.offline_data(output=str(tmp_path / "episodes"))
+    algorithm = config.build_algo()
+    try:
+        sampled = []
+        for _ in range(2):
+            algorithm.train()
+            sampled += algorithm.rollouts
+    finally:
+        algorithm.stop()
+    assert len(sampled) == 32
+    assert without_advantages(list(read_episodes(tmp_path))) == without_advantages(sampled)
+    assert len(list((tmp_path / "episodes").iterdir())) == 4
+
+
+def test_rllib_reads_what_is_written(tmp_path: Path) -> None:
+    steps = [
+        make_step(observation="a room", action="look", reward=0.0),
+        make_step(observation="a key", action="take key", reward=1.0, next_context="end"),
+    ]
+    rollout = make_rollout(steps, last_observation="you have it", won=True)
+    assert write_episodes([rollout, make_rollout()], tmp_path / "deep" / "file.parquet") == 1
+    (packed,) = pq.read_table(tmp_path / "deep" / "file.parquet")["item"].to_pylist()
+    episode = SingleAgentEpisode.from_state(
+        msgpack.unpackb(packed, object_hook=msgpack_numpy.decode)
+    )
+    assert episode.is_terminated
+    assert not episode.is_truncated
+    assert list(episode.get_observations()) == ["a room", "a key", "you have it"]
+    assert list(episode.get_actions()) == ["look", "take key"]
+    assert list(episode.get_rewards()) == [0.0, 1.0]
+    assert episode.get_infos(0) == {"context": "room", "task_id": "heat-egg-3"}
+    assert episode.get_infos(1)["judgments"].tolist() == [0, 0, 1]
+    assert episode.get_infos(2)["context"] == "end"
+    (first, _) = episode.get_extra_model_outputs("action_logp")
+    assert first == pytest.approx(-0.1 - 1 / 3)
+    assert episode.agent_id == "default_agent"
+
+
+def test_a_rollout_at_the_step_limit_is_truncated() -> None:
+    episode = to_episode(make_rollout([make_step()], truncated=True))
+    assert (episode.is_terminated, episode.is_truncated) == (False, True)
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is nothing at"):
+        next(read_episodes(tmp_path / "none"))
+    with pytest.raises(ValueError, match="has no step"):
+        to_episode(make_rollout())
+    foreign = SingleAgentEpisode(observations=["a", "b"], actions=["c"], rewards=[1.0])
+    packed = msgpack.packb(foreign.get_state(), default=msgpack_numpy.encode)
+    pq.write_table(pa.table({"item": [packed]}), tmp_path / "foreign.parquet")
+    with pytest.raises(ValueError, match=r"foreign\.parquet has episodes that are no rollouts"):
+        next(read_episodes(tmp_path))
+
+
+class Touch:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return Path.touch, (self.path,)
+
+
+def test_reading_runs_no_pickle_of_a_file(tmp_path: Path) -> None:
+    rollout, path = make_rollout([make_step()]), tmp_path / "file.parquet"
+    write_episodes([rollout], path)
+    (packed,) = pq.read_table(path)["item"].to_pylist()
+    state = msgpack.unpackb(packed)
+    attack = pickle.dumps(Touch(tmp_path / "ran"))
+    state["custom_data"] = {b"nd": True, b"kind": b"O", b"data": attack}
+    pq.write_table(pa.table({"item": [msgpack.packb(state)]}), path)
+    assert [to_json(each) for each in read_episodes(path)] == [to_json(rollout)]
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
+def test_stock_rllib_records_numbered_actions_and_clones_them(tmp_path: Path) -> None:
+    from ray.rllib.algorithms.bc import BCConfig
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.tune.registry import register_env
+
+    def key_door(_: Any) -> ActionChoice:
+        return ActionChoice(make("examples/plain_key_door.py:KeyDoor"), choices=6, size=32)
+
+    register_env("key-door-choice", key_door)
+    recorder = (
+        PPOConfig()
+        .environment("key-door-choice")
+        .env_runners(num_env_runners=1, batch_mode="complete_episodes")
+        .training(train_batch_size_per_learner=200, minibatch_size=50, num_epochs=1)
+        .offline_data(output=str(tmp_path), output_write_episodes=True)
+        .build_algo()
+    )
+    recorder.train()
+    recorder.stop()
+    env = key_door(None)
+    spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
+    cloner = (
+        BCConfig()
+        .environment(**spaces)
+        .offline_data(
+            input_=[str(next(tmp_path.iterdir()))],
+            input_read_episodes=True,
+            dataset_num_iters_per_learner=1,
+        )
+        .training(train_batch_size_per_learner=64)
+        .build_algo()
+    )
+    try:
+        losses = [cloner.train()["learners"]["default_policy"]["policy_loss"] for _ in range(8)]
+    finally:
+        cloner.stop()
+    assert losses[-1] < losses[0]

@@ -1,0 +1,156 @@
+"""Sampling ahead: whole groups, none left out, and no step older than allowed."""
+
+import os
+from pathlib import Path
+
+import pytest
+from ray.tune.registry import register_env
+
+from tests.algorithms.base.test_training import wait_until_alive
+from tests.toy import Rooms
+from trca.envs import make
+
+ITERATIONS = 16
+
+
+class GatedRooms(Rooms):
+    """Opens and waits at gates, as files in a folder say, before the start of a task."""
+
+    def __init__(self, gates, **kwargs):
+        super().__init__(**kwargs)
+        self._gates = Path(gates)
+
+    def start_task(self, task_id, options):
+        place = f"{round(options['progress'] * ITERATIONS)}-{task_id}"
+        opens, waits = self._gates / f"{place}-opens", self._gates / f"{place}-waits"
+        if opens.exists():
+            gate = opens.read_text()
+            opens.unlink()
+            Path(gate).write_text("open")
+        if waits.exists():
+            waits.read_text()
+            waits.unlink()
+        return super().start_task(task_id, options)
+
+
+def make_gated_rooms(config):
+    return make(GatedRooms, **config)
+
+
+@pytest.fixture(scope="module")
+def ahead(cluster, make_config, tmp_path_factory):
+    """Two runners, two groups an iteration, two iterations ahead; a folder of gates, and poison."""
+    gates, poison = tmp_path_factory.mktemp("gates"), tmp_path_factory.mktemp("poison")
+    register_env("GatedRooms", make_gated_rooms)
+    config = make_config(
+        num_env_runners=2,
+        max_staleness=2,
+        tasks_per_iteration=2,
+        iterations=ITERATIONS,
+        recompute_logprobs=True,
+    )
+    config.environment("GatedRooms", env_config={"gates": str(gates), "poison": str(poison)})
+    algorithm = config.build_algo()
+    yield algorithm, gates, poison
+    algorithm.stop()
+
+
+def tasks_of(algorithm):
+    """The tasks of each iteration."""
+    return [algorithm.panel("train").batch(k, 2, 7) for k in range(ITERATIONS)]
+
+
+def test_steps_are_as_old_as_allowed_however_long_a_runner_takes(ahead):
+    """One runner plays on while the other starts, and then starts a later group for two updates."""
+    algorithm, gates, _ = ahead
+    tasks = tasks_of(algorithm)
+
+    def gate(iteration, group):
+        return gates / f"{iteration}-{tasks[iteration][group]}-waits"
+
+    def opens(iteration, group, target):
+        (gates / f"{iteration}-{tasks[iteration][group]}-opens").write_text(str(target))
+
+    os.mkfifo(gate(0, 1))
+    os.mkfifo(gate(2, 0))
+    opens(2, 0, gate(0, 1))
+    opens(4, 0, gate(2, 0))
+    os.mkfifo(gate(4, 0))  # so that the last group of all is for the one that started early
+    opens(4, 1, gate(4, 0))
+    ages = []
+    for number in range(5):
+        result = algorithm.train()
+        assert result["missing_rollouts"] == 0
+        rollouts = algorithm.rollouts
+        assert [(r.group, r.index) for r in rollouts] == [
+            (g, k) for g in range(2) for k in range(4)
+        ]
+        assert tuple(r.task_id for r in rollouts[::4]) == tuple(tasks[number])
+        assert result["staleness"] <= result["staleness_max"]
+        ages.append(result["staleness_max"])
+    assert not list(gates.iterdir())
+    assert ages[:3] == [0, 1, 2]
+    assert max(ages) == 2
+
+
+def test_a_restored_algorithm_samples_with_the_restored_weights_from_there_on(ahead, tmp_path):
+    algorithm, _, _ = ahead
+    algorithm.train()
+    path = algorithm.save_to_path(tmp_path / "checkpoint")
+    for _ in range(2):  # at the iteration of the checkpoint, and one after it
+        algorithm.restore_from_path(path)
+        result = algorithm.train()
+        assert result["missing_rollouts"] == 0
+        assert result["staleness_max"] == 0
+
+
+def test_an_idle_runner_starts_no_group_that_would_be_too_old(ahead, tmp_path):
+    """One runner plays all groups that may start, until the other one, late and idle, could too.
+
+    The late runner ends the first iteration. A third iteration ahead would start there and then,
+    with weights that are three updates old when it is trained on.
+    """
+    algorithm, gates, _ = ahead
+    algorithm.restore_from_path(algorithm.save_to_path(tmp_path / "checkpoint"))  # nothing is ahead
+    algorithm.env_runner_group.foreach_env_runner(lambda runner: None)  # after what is under way
+    first, tasks = algorithm.training_steps, tasks_of(algorithm)
+    gate = gates / f"{first}-{tasks[first][1]}-waits"
+    os.mkfifo(gate)
+    (gates / f"{first + 2}-{tasks[first + 2][1]}-opens").write_text(str(gate))
+    ages = [algorithm.train()["staleness_max"] for _ in range(4)]
+    assert not list(gates.iterdir())
+    assert ages == [0, 1, 2, 2]
+
+
+@pytest.mark.slow
+def test_groups_of_a_lost_runner_are_sampled_again_and_missing_where_none_is_left(ahead):
+    algorithm, _, poison = ahead
+    (poison / "dose").touch()
+    missing, incidents = 0, []
+    while not incidents:
+        missing += algorithm.train()["missing_rollouts"]
+        incidents += algorithm.incidents
+    assert missing == 0
+    (incident,) = incidents
+    assert (incident.kind, incident.action) == ("env runner", "retried")
+
+    manager = algorithm.env_runner_group._worker_manager
+    wait_until_alive(manager.actors()[int(incident.which)])
+    algorithm.train()
+    assert manager.num_healthy_actors() == 2
+    (poison / "first").touch()
+    (poison / "second").touch()
+    lost = 0
+    for _ in range(4):
+        missing = algorithm.train()["missing_rollouts"]
+        dropped = [i.reason for i in algorithm.incidents if i.action == "dropped"]
+        assert bool(missing) == bool(dropped)
+        lost += missing > 0
+    assert not list(poison.iterdir())
+    assert lost <= 1
+    assert missing == 0
+
+
+def test_sampling_ahead_needs_processes_of_its_own(make_config):
+    with pytest.raises(ValueError, match="set num_env_runners to 1 or more"):
+        make_config(num_env_runners=0, max_staleness=1).validate()

@@ -1,0 +1,31 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trca.algorithms.rollouts.seeding import derive_seed
+
+keys = st.lists(st.integers(-(2**70), 2**70) | st.text(max_size=5), min_size=1, max_size=5)
+
+
+def test_a_seed_is_the_same_in_every_process():
+    assert derive_seed(1, "training", 2) == derive_seed(1, "training", 2)
+    assert derive_seed(0) == 4246866556266386882
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(1, 9))
+def test_the_parts_of_a_key_are_told_apart(one, other, cut):
+    """(1, 23) and (12, 3) have the same digits, as rollout 3 of group 12 and 23 of group 1 have."""
+    digits = f"{one}{other}"
+    first, second = (int(part) for part in (digits[:cut], digits[cut:] or "0"))
+    assert (derive_seed(first, second) == derive_seed(one, other)) == (
+        (first, second) == (one, other)
+    )
+
+
+def test_group_and_rollout_of_the_same_digits_have_other_seeds():
+    assert derive_seed("training", 7, 1, 23) != derive_seed("training", 7, 12, 3)
+
+
+@given(keys, keys)
+def test_other_keys_have_other_seeds(one, other):
+    assert (derive_seed(*one) == derive_seed(*other)) == (one == other)
+    assert 0 <= derive_seed(*one) < 2**63

@@ -1,0 +1,133 @@
+"""The diagnostic study on rollouts made by hand, and the alarms."""
+
+from dataclasses import replace
+from math import isnan
+
+import numpy as np
+import pytest
+
+from trca.analysis.diagnosis import Diagnosis, alarms, diagnose
+from trca.records import Rollout, Step
+
+OPERATORS = ("seen", "refused", "done")
+CATEGORIES = np.array([0, 1, 2], np.int8)
+NO_IDS = np.empty(0, np.int32)
+
+
+def step(judgments="000", parsed=True, accepted=True):
+    bits = np.array([int(bit) for bit in judgments], np.uint8)
+    ids = NO_IDS, NO_IDS, NO_IDS.astype(bool), NO_IDS.astype(np.float32)
+    return Step(*ids, "", "", "", "", "", 0.0, bits, parsed, accepted)
+
+
+def rollout(*steps, won=False):
+    return Rollout("t", "train", "Any", 0, 0, 0, operators=OPERATORS, steps=list(steps), won=won)
+
+
+LOST = rollout(
+    step("101"),  # Execution goes before Evidence
+    step("100"),
+    step("110"),  # Evidence, though refused
+    step(),
+    step("010"),
+    step(parsed=False, accepted=False),
+    step(accepted=False),
+    step(),
+)
+WON = rollout(step("001"), step("001"), won=True)
+
+
+def test_ratios_have_the_denominators_of_the_paper():
+    told = diagnose([LOST, WON, LOST, rollout()], ["a", "a", "b", "c"], CATEGORIES)
+    assert (told.rollouts, told.groups, told.steps) == (3, 2, 18)
+    assert told.failure_rate == pytest.approx(2 / 3)
+    assert told.success_free_groups == 0.5
+    assert told.classes == {
+        "Execution": 1 / 8,
+        "Evidence": 2 / 8,
+        "Validity": 2 / 8,
+        "Other": 3 / 8,
+    }
+    assert told.useful_transitions == 5 / 8
+    assert told.parsed == pytest.approx(16 / 18)
+    assert told.accepted == pytest.approx(14 / 18)
+    assert told.fired == pytest.approx({"seen": 6 / 18, "refused": 4 / 18, "done": 4 / 18})
+
+
+def test_without_a_failure_nothing_is_said_of_failures():
+    told = diagnose([WON], ["a"], CATEGORIES)
+    assert (told.failure_rate, told.success_free_groups) == (0.0, 0.0)
+    assert isnan(told.useful_transitions)
+
+
+GOOD = Diagnosis(
+    rollouts=64,
+    groups=8,
+    steps=640,
+    failure_rate=0.5,
+    success_free_groups=0.25,
+    useful_transitions=0.7,
+    classes={},
+    parsed=1.0,
+    accepted=0.9,
+    fired={"seen": 0.3, "refused": 0.0, "done": 0.1},
+)
+WANTED = ("seen", "done")
+
+
+def test_a_policy_in_order_raises_no_alarm():
+    assert alarms(GOOD, GOOD, WANTED) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"parsed": 0.8}, "no action can be read from 20%"),
+        ({"accepted": 0.4}, "carries out 40%"),
+        ({"success_free_groups": 1.0}, "no group has a success"),
+        ({"failure_rate": 0.01}, "nearly every rollout succeeds"),
+        ({"fired": {"seen": 0.95, "refused": 0.0, "done": 0.1}}, "nearly every step"),
+    ],
+)
+def test_each_trouble_is_named_with_what_to_do(change, words):
+    [told] = alarms(GOOD, replace(GOOD, **change), WANTED)
+    assert words in told
+
+
+def test_success_that_falls_is_told_of_a_run_that_was_long_enough():
+    a_little = replace(GOOD, failure_rate=0.54)
+    assert alarms(GOOD, a_little, WANTED, rows(3.0, 0.3, 0.9)) == []
+    worse = replace(GOOD, failure_rate=0.6)
+    [told] = alarms(GOOD, worse, WANTED, rows(3.0, 0.3, 0.9))
+    assert told.startswith("success has gone from 50% to 40%: see with trca inspect --prompts")
+    assert alarms(GOOD, worse, WANTED, rows(3.0, 0.3, 0.9)[:9]) == []
+    assert alarms(worse, GOOD, WANTED, rows(3.0, 0.3, 0.9)) == []
+
+
+def test_an_operator_that_never_fired_is_named_unless_it_is_of_invalidity():
+    never = replace(GOOD, fired={"seen": 0.3, "refused": 0.0, "done": 0.0})
+    assert alarms(GOOD, never, WANTED) == []
+    [told] = alarms(never, never, WANTED)
+    assert told.startswith("never fired: done;")
+
+
+def rows(gradient, kl, accepted):
+    """Twenty iterations, the last two of them as given."""
+    calm = {"grad_norm": 3.0, "kl": 0.3, "valid_action_ratio": 0.9}
+    end = {"grad_norm": gradient, "kl": kl, "valid_action_ratio": accepted}
+    return [calm] * 18 + [end] * 2
+
+
+def test_a_collapse_is_seen_by_gradient_kl_and_acceptance_together():
+    [told] = alarms(GOOD, GOOD, WANTED, rows(7.5, 2.1, 0.65))
+    assert "gradient norm x2.5 and KL x7.0" in told
+    assert "90% -> 65%" in told
+    for calm in (rows(3.0, 2.1, 0.65), rows(7.5, 0.4, 0.65), rows(7.5, 2.1, 0.88)):
+        assert alarms(GOOD, GOOD, WANTED, calm) == []
+    assert alarms(GOOD, GOOD, WANTED, rows(7.5, 2.1, 0.65)[-5:]) == []
+
+
+def test_a_run_without_a_kl_penalty_shows_no_collapse():
+    for name in ("kl", "grad_norm"):
+        still = [row | {name: 0.0} for row in rows(7.5, 2.1, 0.65)]
+        assert alarms(GOOD, GOOD, WANTED, still) == []

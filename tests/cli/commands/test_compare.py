@@ -1,0 +1,132 @@
+"""`trca compare` pairs two evaluations by task."""
+
+import json
+from math import isnan
+
+import pytest
+from typer.testing import CliRunner
+
+from trca.analysis.comparison import pair, read_report
+from trca.cli import app
+
+PANEL = {"hash": "ab12", "environment": "trca/ALFWorld-v0", "split": "valid_unseen"}
+
+
+def outcome(task, won, kind="Heat", seed=0, **measures):
+    return {"task_id": task, "task_type": kind, "seed": seed, "won": won, "measures": measures}
+
+
+def report(*outcomes, panel=PANEL, policy="a policy"):
+    tasks = len({each["task_id"] for each in outcomes})
+    told = {"policy": policy, "panel": panel, "tasks": tasks, "rows": []}
+    return {**told, "outcomes": list(outcomes)}
+
+
+def wins(text, kind="Heat"):
+    return [outcome(f"{kind}-{k}", won == "1", kind) for k, won in enumerate(text)]
+
+
+def trca(*arguments):
+    return CliRunner().invoke(app, ["compare", *map(str, arguments)])
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(name, told):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(told))
+        return path
+
+    return write
+
+
+def test_tasks_are_paired_and_counted():
+    first, second = (
+        report(*wins("110000001"), *wins("1", "Pick")),
+        report(*wins("011111100"), *wins("1", "Pick")),
+    )
+    whole, heat, pick = pair(first, second)
+    assert (whole.task_type, whole.tasks, whole.better, whole.worse) == ("All", 10, 5, 2)
+    assert (whole.first, whole.second, whole.difference) == pytest.approx((0.4, 0.7, 0.3))
+    assert whole.low < 0.3 < whole.high
+    assert whole.p == pytest.approx(2 * (1 + 7 + 21) / 128)
+    assert (heat.task_type, heat.tasks) == ("Heat", 9)
+    assert (pick.tasks, pick.difference, pick.p) == (1, 0.0, 1.0)
+    assert isnan(pick.low)  # one difference says nothing of the next
+    assert isnan(pick.high)
+
+
+def test_the_pairing_sees_what_two_means_do_not():
+    """B wins just where A does not on half of the tasks: the interval is that of differences."""
+    alike = pair(report(*wins("10" * 50)), report(*wins("10" * 50)))[0]
+    assert isnan(alike.low)
+    ahead = pair(report(*wins("10" * 50)), report(*wins("11" * 10 + "10" * 40)))[0]
+    assert ahead.difference == pytest.approx(0.1)
+    assert 0 < ahead.low < 0.06
+    assert 0.14 < ahead.high < 0.2
+
+
+def test_a_task_counts_once_however_often_it_was_played():
+    first = report(*[outcome("a", k == 0, seed=k) for k in range(4)], outcome("b", True))
+    second = report(outcome("a", True), *[outcome("b", True, seed=k) for k in range(9)])
+    row = pair(first, second)[0]
+    assert (row.tasks, row.first, row.second, row.better) == (2, 0.625, 1.0, 1)
+
+
+def test_other_measures_are_paired_too():
+    first = report(outcome("a", True, score=0.5), outcome("b", True, score=0.5))
+    second = report(outcome("a", True, score=1.0), outcome("b", True, score=0.25))
+    second["outcomes"].append(outcome("a", True, seed=1, score=None))  # it was not finite
+    success, score = pair(first, second)
+    assert (success.measure, score.measure) == ("success", "score")
+    assert (score.difference, score.better, score.worse) == (0.125, 1, 1)
+
+
+def test_what_is_missing_is_left_out_and_never_a_zero(written):
+    first = written("a.json", report(*wins("11"), outcome("c", None)))
+    second = written("b.json", report(*wins("10"), outcome("c", True)))
+    row = pair(read_report(str(first)), read_report(str(second)))[0]
+    assert (row.tasks, row.first, row.second) == (2, 1.0, 0.5)
+    assert " - " in trca(first, first).output  # no interval where all differences are 0
+    assert "(1 episodes missing)" in trca(first, second).output
+
+
+def test_the_command_tells_both_and_writes_json(written, tmp_path):
+    first = written("one/evaluation_x.json", report(*wins("1000"), policy="GRPO"))
+    written("two/evaluation_y.json", report(*wins("1110"), policy="TRCA"))
+    result = trca(first.with_suffix(""), tmp_path / "two", "--output", tmp_path / "out.json")
+    assert result.exit_code == 0, result.output
+    assert "A: GRPO\nB: TRCA\n" in result.output
+    assert "+50.0%" in result.output
+    assert json.loads((tmp_path / "out.json").read_text())["rows"][0]["better"] == 2
+    lost = trca(first, tmp_path / "two", "--output", tmp_path / "nowhere/out.json")
+    assert lost.exit_code == 2, lost.output
+    assert f"there is no folder {tmp_path / 'nowhere'}: make it first" in " ".join(
+        lost.output.split()
+    )
+
+
+def test_what_cannot_be_compared_is_refused_with_the_mend(written, tmp_path):
+    good = written("good.json", report(*wins("10")))
+    other = written("other.json", report(*wins("10"), panel={**PANEL, "hash": "cd34"}))
+    none = written("none.json", report(outcome("a", None)))
+    for bad, words in (
+        (other, "of two panels"),
+        (none, "no task has finished episodes in both"),
+        (tmp_path / "nothing", "no run and no evaluation"),
+        (tmp_path, "name one of its evaluations"),
+        (written("list.json", [1]), "list.json is no evaluation"),
+        (written("half.json", {"panel": {}}), "panel.hash: Field required"),
+        (written("no_outcomes.json", {**report(), "outcomes": "x"}), "outcomes: Input should be"),
+        (
+            written("no_measures.json", {**report(), "outcomes": [{"task_id": "a"}]}),
+            "outcomes.0.task_type: Field required",
+        ),
+    ):
+        result = trca(good, bad)
+        assert result.exit_code == 2, result.output
+        assert words in " ".join(result.output.split())
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    assert "is no evaluation" in trca(good, broken).output

@@ -1,0 +1,156 @@
+"""`trca diagnose` tells a run's first part from its last, and what looks wrong."""
+
+import json
+
+import pytest
+
+from tests.cli.commands.test_inspect import trca
+from tests.common.test_chat_endpoint import reply
+from tests.envs.retrieval.servers import http, replying
+from tests.served import served, taught
+from trca.analysis.llm_labels import draw_transitions, transition_prompt
+from trca.envs.teams.messages import message_judge
+from trca.policies.bpe import END, train_tokenizer
+from trca.records import read_rollouts
+
+
+def test_the_first_and_the_last_part_of_a_run_stand_beside_each_other(recorded_run, tmp_path):
+    result = trca("diagnose", recorded_run, "--output", tmp_path)
+    assert result.exit_code == 0, result.output
+    told = json.loads((tmp_path / "diagnosis.json").read_text())
+    assert list(told) == ["iteration 1", "iteration 3", "alarms"]
+    part = told["iteration 1"]
+    assert (part["rollouts"], part["groups"], part["success_free_groups"]) == (6, 2, 0.0)
+    assert part["failure_rate"] == pytest.approx(2 / 3)
+    assert sum(part["classes"].values()) == pytest.approx(1.0)
+    assert part["classes"]["Other"] == 0.0
+    assert part["classes"]["Validity"] > 0.3
+    assert part["classes"]["Execution"] > 0.0
+    line = next(line for line in result.output.splitlines() if "failed rollouts  " in line)
+    assert line.split() == ["failed", "rollouts", "66.7%", "66.7%"]
+    assert (tmp_path / "diagnosis.png").stat().st_size > 10_000
+
+
+def test_the_groups_of_a_file_are_its_tasks(recorded_run, tmp_path):
+    path = recorded_run / "rollouts/iteration_000003/train.jsonl"
+    one = tmp_path / "evaluation.jsonl"
+    text = path.read_text()
+    one.write_text(text.replace('"group":1', '"group":0'))
+    result = trca("diagnose", one)
+    assert result.exit_code == 0, result.output
+    assert json.loads((tmp_path / "diagnosis.json").read_text())["all"]["groups"] == 2
+
+
+def test_what_cannot_be_diagnosed_is_refused_with_the_mend(recorded_run, tmp_path):
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    other = tmp_path / "other.jsonl"
+    other.write_text((recorded_run / "rollouts/iteration_000001/train.jsonl").read_text())
+    plain = tmp_path / "plain.yaml"
+    plain.write_text("algorithm: GRPO\nenv: CartPole-v1\n")
+    for options, message in (
+        ([empty], "no rollout with a step"),
+        ([other, "--config=webshop"], "judged by another rubric library"),
+        ([other, "--config=webshop"], "name the right --config"),
+        ([recorded_run, "--config=quickstart"], "a run brings its own"),
+        ([tmp_path / "nothing.jsonl"], "No such file"),
+        (["nothing"], "no run"),
+    ):
+        result = trca("diagnose", *options)
+        assert result.exit_code == 2, result.output
+        assert message in " ".join(result.output.split())
+
+
+def labelled(url, run, *options):
+    return trca("diagnose", run, "--judge=m", f"--base-url={url}", *options)
+
+
+def test_a_model_labels_beside_the_operators(recorded_run, tmp_path):
+    said = reply('{"label": "Validity"}'), reply("no idea"), reply('{"label": "Other"}')
+    with replying(*said) as (url, requests):
+        result = labelled(url, recorded_run, "--output", tmp_path, "--transitions=12")
+    assert result.exit_code == 0, result.output
+    told = json.loads((tmp_path / "diagnosis.json").read_text())["judge"]
+    assert (told["model"], told["labelled"], told["unlabelled"]) == ("m", 11, 1)
+    assert len(requests) == 12
+    assert sum(row["Validity"] for row in told["confusion"].values()) == 1
+    assert sum(row["Other"] for row in told["confusion"].values()) == 10
+    asked = json.loads(requests[0].partition(b"\r\n\r\n")[2])
+    assert asked["temperature"] == 0.0
+    assert asked["response_format"]["json_schema"]["schema"]["required"] == ["label"]
+    said = " ".join(result.output.split())
+    assert "m and the operators agree on" in said
+    assert "Endpoint: 12 answers" in said
+    with replying(reply('{"label": "Other"}'), http("never asked")) as (url, requests):
+        labelled(url, recorded_run, "--output", tmp_path, "--transitions=12")
+        assert len(requests) == 1  # the one reply that was no label
+        told = json.loads((tmp_path / "diagnosis.json").read_text())["judge"]
+        assert (told["labelled"], told["unlabelled"]) == (12, 0)
+        again = labelled(url, recorded_run, "--output", tmp_path, "--transitions=12")
+    assert len(requests) == 1
+    assert json.loads((tmp_path / "diagnosis.json").read_text())["judge"] == told
+    assert "12 answers" not in again.output
+
+
+def test_a_model_that_never_labels_is_told_what_it_must_do_and_the_study_goes_on(
+    recorded_run, tmp_path
+):
+    with replying(*[reply("", "length")] * 4) as (url, _):
+        result = labelled(url, recorded_run, "--output", tmp_path, "--transitions=4")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.output.split())
+    assert "! none of m's 4 replies is a label" in said
+    assert "Endpoint: 4 answers" in said
+    assert "judge" not in json.loads((tmp_path / "diagnosis.json").read_text())
+
+
+def test_labels_that_came_before_an_endpoint_failed_are_kept(recorded_run, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    refused = http("no such key sk-very-secret", "401 Unauthorized")
+    with replying(*[reply('{"label": "Other"}')] * 8, refused) as (url, _):
+        result = labelled(url, recorded_run, "--output", tmp_path, "--transitions=30")
+    assert result.exit_code == 2
+    assert "401" in result.output
+    assert "sk-very" not in result.output
+    kept = [line for line in (tmp_path / "judge.jsonl").read_text().splitlines() if line]
+    assert 1 <= len(kept) <= 8
+    assert not (tmp_path / "diagnosis.json").exists()
+
+
+def test_a_judge_and_its_endpoint_go_together(recorded_run):
+    for options in (["--judge=m"], ["--base-url=http://127.0.0.1:9/v1"]):
+        result = trca("diagnose", recorded_run, *options)
+        assert result.exit_code == 2
+        assert "--judge NAME and --base-url URL go together" in result.output
+
+
+@pytest.mark.slow
+def test_a_real_server_labels(recorded_run, tmp_path, free_port):
+    rollouts = [r for path in recorded_run.rglob("train.jsonl") for r in read_rollouts(path)]
+    drawn = draw_transitions(rollouts, 16)
+    rows = [(transition_prompt(*each), f'{{"label": "Evidence"}}{END}') for each in drawn]
+    tokenizer = train_tokenizer([f"{a}{b}" for a, b in rows], [], 400, 100)
+    model = taught(tmp_path / "model", tokenizer, rows * 20)
+    with served(model, free_port) as url:
+        options = f"--base-url={url}", "--output", tmp_path, "--transitions=16"
+        result = trca("diagnose", recorded_run, f"--judge={model}", *options)
+    assert result.exit_code == 0, result.output
+    told = json.loads((tmp_path / "diagnosis.json").read_text())["judge"]
+    assert told["labelled"] + told["unlabelled"] == 16
+    assert told["labelled"] >= 8
+
+
+def test_each_role_of_a_team_has_a_study_of_its_own(recorded_team, tmp_path):
+    result = trca("diagnose", recorded_team, "--output", tmp_path)
+    assert result.exit_code == 0, result.output
+    studies = {
+        role: json.loads((tmp_path / f"diagnosis_{role}.json").read_text())["iteration 1"]
+        for role in ("planner", "executor")
+    }
+    for role, study in studies.items():
+        assert (study["rollouts"], study["groups"], study["failure_rate"]) == (4, 2, 0.5)
+        assert role in result.output.splitlines()
+        assert (tmp_path / f"diagnosis_{role}.png").stat().st_size > 1000
+    assert studies["planner"]["steps"] < studies["executor"]["steps"]
+    assert set(studies["planner"]["fired"]) == set(message_judge().library.ids)
+    assert studies["executor"]["fired"]["target_taken"] > 0

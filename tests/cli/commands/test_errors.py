@@ -1,0 +1,188 @@
+"""What ends a run is one line: the cause, and where the whole of it stands."""
+
+import json
+import os
+import resource
+import signal
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from trca.cli import app
+from trca.cli.show.console import words
+
+SMALL = [
+    "--model=shrunk:Qwen/Qwen2.5-1.5B-Instruct",
+    "--iterations=1",
+    "--set=tasks_per_iteration=1",
+    "--set=group_size=2",
+    "--set=env_config.max_steps=2",
+    "--set=max_new_tokens=4",
+    "--set=max_prompt_tokens=160",
+    "--set=evaluation_tasks=1",
+    "--set=num_env_runners=0",
+    "--set=num_learners=0",
+]
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        return CliRunner().invoke(app, ["train", "quickstart", *SMALL, *arguments])
+
+    return run
+
+
+def one_line(text):
+    lines = [line for line in text.splitlines() if line.startswith("error:")]
+    assert len(lines) == 1, text
+    assert "Traceback" not in text
+    return lines[0]
+
+
+def test_a_credit_rule_that_lacks_a_parameter_is_refused_before_anything_is_made(train, tmp_path):
+    (tmp_path / "rule.py").write_text("def mine(batch, weight): ...\n")
+    result = train("--set", "credit=rule.py:mine")
+    assert result.exit_code == 2
+    assert "needs weight" in one_line(result.output)
+    assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set=num_learners=1", "--set=num_gpus_per_learner=64"], "asks for 64 GPUs"),
+        (["--set=num_learners=1", "--set=num_gpus_per_learner=1"], "asks for 1 GPU and"),
+        (["--set=group_size=1"], "group_size is 1"),
+        (["--set=max_prompt_tokens=10"], "max_prompt_tokens is 10"),
+        (["--model=./nothing"], "no model at"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_made(train, tmp_path, arguments, message):
+    result = train(*arguments)
+    assert result.exit_code == 2, result.output
+    assert message in one_line(result.output)
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_a_folder_that_is_no_model_is_refused_by_name(train, tmp_path):
+    (tmp_path / "empty").mkdir()
+    result = train("--model=empty")
+    assert result.exit_code == 2
+    assert "empty" in one_line(result.output)
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_a_storage_path_that_is_a_file_is_refused(train, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for path in ("file", "file/runs"):
+        result = train(f"--storage-path={path}")
+        assert result.exit_code == 2
+        assert "this is a file" in one_line(result.output)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_storage_path_that_cannot_be_written_is_refused(train):
+    result = train("--storage-path=/proc/runs")
+    assert result.exit_code == 2
+    assert "cannot write to /proc/runs" in one_line(result.output)
+
+
+@contextmanager
+def full_disk(most=0):
+    """No file may grow past so many bytes, as on a full disk; before and after any may."""
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk_before_any_checkpoint_claims_no_saved_iteration(train):
+    with full_disk():
+        result = train()
+    assert result.exit_code == 2
+    assert "free space there. Nothing is saved" in one_line(result.output)
+    assert "Iteration 0" not in result.output
+
+
+def test_a_disk_that_is_full_at_the_checkpoint_says_what_to_do_and_the_run_goes_on(train, cluster):
+    with full_disk(300_000):
+        result = train()
+    assert result.exit_code == 1
+    assert "error: the disk is full" in result.output
+    assert "free space there. Log: outputs/quickstart/logs/output.log" in result.output
+    assert "Nothing is saved yet. Go on with: trca train --resume" in result.output
+    status = json.loads(Path("outputs/quickstart/status.json").read_text())
+    assert status["state"] == "failed"
+    result = CliRunner().invoke(app, ["train", "--resume=quickstart"])
+    assert result.exit_code == 0, result.output
+    assert "1/1" in result.output
+
+
+def test_a_run_whose_every_group_is_missing_ends_with_the_first_reason_and_the_log(
+    train, tmp_path, cluster
+):
+    (tmp_path / "down.py").write_text(
+        "from trca.envs.alfworld.env import ALFWorldEnv\n"
+        "class Down(ALFWorldEnv):\n"
+        "    def step(self, action):\n"
+        "        raise RuntimeError('the simulator does not answer')\n"
+    )
+    result = train("--env=down.py:Down", "--iterations=4", "--set=env_config.max_steps=2")
+    assert result.exit_code == 1
+    (line,) = [line for line in result.output.splitlines() if line.startswith("error:")]
+    assert "the simulator does not answer (every rollout is missing" in line
+    assert "Log: outputs/quickstart/logs/output.log" in line
+
+
+def test_an_error_in_training_is_one_line_with_the_log_and_a_status_in_words(
+    train, tmp_path, cluster
+):
+    (tmp_path / "rule.py").write_text("def mine(batch):\n    raise KeyError('no such column')\n")
+    result = train("--set", "credit=rule.py:mine")
+    assert result.exit_code == 1
+    line = one_line(result.output)
+    assert "KeyError: 'no such column'" in line
+    assert "Log: outputs/quickstart/logs/output.log" in line
+    assert "Nothing is saved yet. Go on with: trca train --resume outputs/quickstart" in (
+        result.output
+    )
+    status = json.loads((tmp_path / "outputs/quickstart/status.json").read_text())
+    assert status["state"] == "failed"
+    assert status["message"] == "KeyError: 'no such column'"
+    log = (tmp_path / "outputs/quickstart/logs/output.log").read_text()
+    assert "Traceback" in log
+    assert "rule.py" in log
+
+
+def test_an_error_that_ray_wrapped_is_told_in_the_words_of_its_cause():
+    from ray.exceptions import RayTaskError
+
+    trace = (
+        "\x1b[36mray::Runner.sample()\x1b[39m (pid=1)\n  File 'x.py'\nValueError: out of \x1b[1mx\n"
+    )
+    assert words(RayTaskError("sample", trace, ValueError("out of\nx"))) == "out of x"
+    assert words(RuntimeError(trace)) == "ValueError: out of x"
+    assert words(TypeError("a\nb")) == "TypeError: a b"
+    assert words(AssertionError()) == "AssertionError"
+
+
+def test_a_run_in_use_is_refused_and_names_the_process(tmp_path):
+    from trca.runs.folder import RunFolder
+
+    run = RunFolder.create(tmp_path, "mine")
+    run.write_settings({"algorithm": "GRPO"})
+    with run.locked():
+        result = CliRunner().invoke(app, ["train", f"--resume={run.path}"])
+        assert result.exit_code == 2
+        assert f"is in use by process {os.getpid()}" in result.output
+    with run.locked():
+        pass

@@ -1,0 +1,178 @@
+"""`trca inspect` shows a recorded rollout as `trca play` shows an episode."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from trca.algorithms.rollouts.loop import _alone
+from trca.cli import app
+from trca.cli.show.steps import print_action
+from trca.envs import make
+from trca.envs.text_env import DEFAULT_AGENT
+from trca.records import Rollout, Step, changed_facts, to_json
+from trca.runs.folder import RunFolder
+from trca.tune_configs.files import read
+from trca.tune_configs.settings import RunSettings
+
+NO_IDS = np.empty(0, np.int32)
+
+
+def trca(*arguments):
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def recorded(before, action, ended):
+    """A step, as a transition of an agent records it."""
+    return Step(
+        NO_IDS,
+        NO_IDS,
+        NO_IDS.astype(bool),
+        NO_IDS.astype(np.float32),
+        before,
+        "",
+        action,
+        ended.context,
+        ended.next_context,
+        ended.reward,
+        ended.rubric["judgments"],
+        parsed=ended.parsed,
+        accepted=ended.accepted,
+        foundational=ended.rubric["foundational"],
+        breakthrough=ended.rubric["breakthrough"],
+        facts=changed_facts(ended.facts),
+    )
+
+
+def played(env, task):
+    """The record of an episode of the oracle."""
+    observation, info = env.reset(options={"task": task})
+    operators = env.get_wrapper_attr("judge").library.ids
+    rollout = Rollout(task, info["split"], info["task_type"], 0, 0, 0)
+    rollout.instruction, rollout.operators = info["task"], operators
+    over = False
+    while not over:
+        action = env.unwrapped.oracle_action()
+        before = observation
+        observation, reward, terminated, truncated, info = env.step(action)
+        over = terminated or truncated
+        ended = _alone(DEFAULT_AGENT, (observation, reward, terminated, truncated, info))
+        rollout.steps.append(recorded(before, action, ended))
+    rollout.won, rollout.last_observation = info["won"], observation
+    return rollout
+
+
+def played_by_team(env, task):
+    """The records of an episode of the oracle, one of each role."""
+    observation, info = env.reset(options={"task": task})
+    rollouts = {
+        role: Rollout(task, info["split"], info["task_type"], 0, 0, 0) for role in env.agents
+    }
+    for role, rollout in rollouts.items():
+        rollout.agent_id, rollout.operators = role, env.operators[role].ids
+        rollout.instruction = env.instruction
+    taken, over, turn = {}, False, 0
+    while not over:
+        action = env.oracle_action()
+        taken[info["agent"]] = turn, observation, action
+        observation, _, terminated, truncated, info = env.step(action)
+        over, turn = terminated or truncated, turn + 1
+        for ended in info["closed"]:
+            number, before, action = taken.pop(ended.agent)
+            rollouts[ended.agent].turns.append(number)
+            rollouts[ended.agent].last_observation = ended.observation
+            rollouts[ended.agent].steps.append(recorded(before, action, ended))
+    for rollout in rollouts.values():
+        rollout.won = info["won"]
+    return list(rollouts.values())
+
+
+@pytest.fixture(params=["alfworld", "webshop", "searchqa"])
+def environment(request):
+    return request.param
+
+
+@pytest.fixture
+def env(environment):
+    return make(environment)
+
+
+@pytest.fixture
+def run(tmp_path, environment, env):
+    """A run folder with two recorded rollouts of iteration 2."""
+    folder = RunFolder.create(tmp_path, "run")
+    preset = "quickstart" if environment == "alfworld" else environment
+    folder.write_config(RunSettings.resolve(read(preset), preset).flat())
+    tasks = env.get_wrapper_attr("task_ids")[:2]
+    lines = [to_json(played(env, task)) + "\n" for task in tasks]
+    (folder.rollouts(2) / "train.jsonl").write_text("".join(lines))
+    return folder.path
+
+
+def test_a_rollout_is_shown_word_for_word_as_play_shows_it_with_its_reasons(run, env, environment):
+    task = env.get_wrapper_attr("task_ids")[1]
+    options = ["--split", env.unwrapped.split, "--task", task, "--why", "--policy", "oracle"]
+    shown = trca("inspect", run, "--iteration", 2, "--rollout", 1)
+    assert shown.exit_code == 0, shown.output
+    assert shown.output == trca("play", environment, *options).output
+    assert " && " not in shown.output
+    assert "facts." in shown.output
+
+
+def test_prompts_are_shown_in_place_of_observations(run, env):
+    path = run / "rollouts/iteration_000002/train.jsonl"
+    assert "has no prompts" in trca("inspect", run, "--rollout", 1, "--prompts").output
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        for number, step in enumerate(line["steps"]):
+            step["prompt"] = f"prompt {number} of {line['task_id']}"
+    missing = json.dumps({"missing": 4, "task_id": "x", "group": 0, "reason": "lost"})
+    path.write_text("\n".join([missing, *map(json.dumps, lines)]) + "\n")
+    plain, shown = (trca("inspect", run, "--rollout", 1, *o).output for o in ([], ["--prompts"]))
+    steps, task = len(lines[1]["steps"]), lines[1]["task_id"]
+    places = [shown.index(f"prompt {number} of {task}") for number in range(steps)]
+    assert places == sorted(places)
+    last = lines[1]["last_observation"].splitlines()[0]
+    assert last[:40] in shown
+    first = lines[1]["steps"][0]["observation"].splitlines()[0][:40]
+    assert first in plain
+    assert first not in shown or first == last[:40]
+
+
+def test_without_a_number_the_rollouts_of_the_last_iteration_are_listed(run, env):
+    output = trca("inspect", run).output
+    assert "iteration_000002" in output
+    for number, task in enumerate(env.get_wrapper_attr("task_ids")[:2]):
+        (line,) = [line for line in output.splitlines() if line.startswith(f"   {number}  ")]
+        assert "won" in line
+        assert line.endswith(task)
+
+
+def test_what_is_not_recorded_is_refused_with_what_is(run):
+    for options, message in (
+        (["--iteration", 3], "no train.jsonl of iteration 3: choose 2"),
+        (["--rollout", 2], "has 2 rollouts, from 0 on"),
+        (["--evaluation"], "no eval.jsonl of any iteration"),
+    ):
+        result = trca("inspect", run, *options)
+        assert result.exit_code == 2
+        assert message in " ".join(result.output.split())
+
+
+def test_no_reason_is_given_by_a_library_that_has_changed(run):
+    path = run / "rollouts/iteration_000002/train.jsonl"
+    record = json.loads(path.read_text().splitlines()[0])
+    record["operators"][0] = "renamed"
+    path.write_text(json.dumps(record) + "\n")
+    result = trca("inspect", run, "--rollout", 0)
+    assert result.exit_code == 0, result.output
+    assert "library has changed" in result.output
+    assert "facts." not in result.output
+
+
+def test_a_step_without_an_action_shows_the_response(capsys):
+    print_action("", "I think\nI should wait.")
+    output = capsys.readouterr().out
+    assert "> (no action could be read)" in output
+    assert "response: 'I think\\nI should wait.'" in output

@@ -1,0 +1,116 @@
+"""`trca recredit` credits a run's records again, and refuses what it cannot."""
+
+import json
+
+import pytest
+
+from tests.cli.commands.test_inspect import trca
+from trca.envs.teams.messages import message_judge
+from trca.runs.folder import RunFolder
+
+OWN = """
+def mine(batch, *, scale=1.0):
+    return scale * batch.judgments[:, 0].astype(float)
+"""
+
+
+@pytest.fixture
+def recredit(recorded_run, tmp_path):
+    """Runs the command; gives what it wrote and what it printed."""
+
+    def call(*arguments):
+        path = tmp_path / "change.json"
+        result = trca("recredit", recorded_run, *arguments, f"--output={path}")
+        assert result.exit_code == 0, result.output
+        return json.loads(path.read_text()), result.output
+
+    return call
+
+
+def test_the_rule_of_the_run_changes_nothing(recredit):
+    told, output = recredit("--credit", "trca")
+    assert (told["rollouts"], told["groups"], told["iterations"]) == (12, 4, [1, 3])
+    assert told["before"] == told["after"]
+    assert told["before"]["steps"] > 0.5
+    assert told["rank_correlation"] == pytest.approx(1.0)
+    assert told["signs"][0][1:] == told["signs"][2][:2] == [0.0, 0.0]
+    assert "12 rollouts in 4 groups, iterations 1, 3" in " ".join(output.split())
+    assert "Rank correlation 1.00" in output
+
+
+def test_another_lambda_and_other_budgets_change_it(recredit):
+    told, output = recredit("--set=lambda_=0.1", "--set=budgets.execution=5")
+    assert told["credit"] == ["trca", "trca"]
+    assert 0.3 < told["rank_correlation"] < 0.999
+    assert "after: trca lambda_=0.1 budgets.execution=5" in output
+
+
+def test_another_rule_has_its_own_parameters(recredit):
+    told, _ = recredit("--credit", "gigpo", "--set=omega=0", "--iteration", 3)
+    plain, _ = recredit("--credit", "grpo", "--iteration", 3)
+    assert (told["groups"], told["iterations"]) == (2, [3])
+    assert told["after"] == plain["after"]
+    assert told["before"] != told["after"]
+
+
+def test_so_has_one_out_of_a_file(recredit, tmp_path):
+    own = tmp_path / "own.py"
+    own.write_text(OWN)
+    told, output = recredit("--credit", f"{own}:mine", "--set=credit_config.scale=-2")
+    first = told["operators"][0]
+    assert first["after"] == -2.0
+    assert told["after"]["positive"] == 0.0
+    assert first["operator"] in output
+
+
+def test_what_cannot_be_credited_again_is_refused_with_the_mend(recorded_run):
+    for options, message in (
+        ([], "name another rule or a parameter"),
+        (["--credit=turn_ppo"], "reads values, which a record does not hold"),
+        (["--credit=gigpoo"], "did you mean 'gigpo'?"),
+        (["--set=lambda=1"], "did you mean 'lambda_'?"),
+        (["--set=lr=0.1"], "trca does not read lr: name a rule by --credit; --set takes"),
+        (["--credit=grpo", "--set=lambda_=0.5"], "belongs to TRCA, not to GRPO"),
+        (["--credit=grpo", "--iteration=2"], "no train.jsonl of iteration 2: choose 1, 3"),
+    ):
+        result = trca("recredit", recorded_run, *options)
+        assert result.exit_code == 2, result.output
+        assert message in " ".join(result.output.split())
+
+
+def test_the_comparison_is_json_that_any_reader_takes(recredit, recorded_run, tmp_path):
+    told, _ = recredit("--credit", "grpo")
+    silent = [each for each in told["operators"] if not each["steps"]]
+    assert silent
+    assert all(each["before"] is None for each in silent)
+    nowhere = tmp_path / "nowhere/change.json"
+    result = trca("recredit", recorded_run, "--credit=grpo", f"--output={nowhere}")
+    assert result.exit_code == 2, result.output
+    assert "there is no folder" in result.output
+
+
+def test_rollouts_of_another_library_are_refused(recorded_run, tmp_path):
+    changed = RunFolder.create(tmp_path, "changed")
+    changed.write_config(RunFolder(recorded_run).read_config())
+    text = (recorded_run / "rollouts/iteration_000001/train.jsonl").read_text()
+    operator = json.loads(text.splitlines()[0])["operators"][0]
+    path = changed.rollouts(1) / "train.jsonl"
+    path.write_text(text.replace(f'"operators":["{operator}"', '"operators":["renamed"'))
+    result = trca("recredit", changed.path, "--credit=grpo")
+    assert result.exit_code == 2
+    assert "judged by another rubric library" in " ".join(result.output.split())
+
+
+def test_each_role_of_a_team_is_credited_by_itself(recorded_team, tmp_path):
+    path = tmp_path / "change.json"
+    result = trca("recredit", recorded_team, "--credit=trca", f"--output={path}")
+    assert result.exit_code == 0, result.output
+    roles = json.loads(path.read_text())["roles"]
+    assert list(roles) == ["planner", "executor"]
+    for role, told in roles.items():
+        assert f", {role}: {told['steps']} steps of 4 rollouts in 2 groups" in result.output
+        assert told["before"] == told["after"]
+        assert told["before"]["steps"] > 0.5
+    assert {o["operator"] for o in roles["planner"]["operators"]} == set(
+        message_judge().library.ids
+    )

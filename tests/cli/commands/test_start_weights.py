@@ -1,0 +1,79 @@
+"""``trca train --resume``, ``evaluate`` and ``export`` after the start model has changed."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.algorithms.learner.test_start_weights import change
+from tests.cli.commands.test_train import SMALL, environment, run, trca
+from trca.cli import app
+from trca.policies.models import resolve_model
+
+
+@pytest.fixture(scope="module")
+def adapter_run(tmp_path_factory):
+    """A run of one iteration that trained an adapter, and the folder of its start model."""
+    pytest.importorskip("peft")
+    folder = tmp_path_factory.mktemp("runs")
+    shrunk = resolve_model("shrunk:Qwen/Qwen2.5-1.5B-Instruct", env_id="")
+    start = shutil.copytree(shrunk, folder / "start")
+    options = [*SMALL, f"--model={start}", "--iterations=1", "--set=lora_rank=4"]
+    run(folder, "train", "quickstart", *options)
+    return folder / "quickstart", start
+
+
+@pytest.fixture
+def changed(adapter_run):
+    """Other weights in the start folder, for one test."""
+    _, start = adapter_run
+    weights = (start / "model.safetensors").read_bytes()
+    change(start)
+    yield
+    (start / "model.safetensors").write_bytes(weights)
+
+
+REFUSAL = (
+    "the run of default_policy started from ",
+    "The model below the LoRA adapter would be another model",
+    "To mend: put the first weights back into ",
+)
+
+
+@pytest.mark.usefixtures("changed")
+def test_a_run_is_not_resumed_from_another_start_model(adapter_run):
+    path, _ = adapter_run
+    done = subprocess.run(
+        trca(path.parent, "train", "--resume", str(path), "--iterations=2"),
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=300,
+    )
+    assert done.returncode == 1
+    assert all(part in done.stderr for part in (*REFUSAL, "Iteration 1 is saved"))
+
+
+@pytest.mark.usefixtures("changed")
+@pytest.mark.parametrize("command", ["evaluate", "export"])
+def test_an_adapter_is_not_merged_into_another_start_model(adapter_run, tmp_path, command):
+    path, _ = adapter_run
+    options = ["--to", str(tmp_path / "policy")] if command == "export" else ["--tasks=1"]
+    done = CliRunner().invoke(app, [command, str(path), *options])
+    assert done.exit_code == 2
+    assert all(part in done.output for part in REFUSAL)
+
+
+def test_the_adapter_of_an_older_checkpoint_is_merged_with_a_warning(adapter_run, tmp_path):
+    path, _ = adapter_run
+    older = shutil.copytree(path, tmp_path / "older", symlinks=True)
+    metadata = older / "checkpoints/best/learner_group/learner/metadata.json"
+    entries = json.loads(metadata.read_text())
+    del entries["start_weights"]
+    metadata.write_text(json.dumps(entries))
+    done = CliRunner().invoke(app, ["export", str(older), "--to", str(tmp_path / "policy")])
+    assert done.exit_code == 0, done.output
+    assert "does not name the weights that its run started from" in done.output
+    assert (tmp_path / "policy/model.safetensors").is_file()

@@ -1,0 +1,209 @@
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from tests.cli.commands.test_train import SMALL
+from trca.cli import app
+from trca.cli.run.submission import requirements
+from trca.runs.folder import RunFolder
+
+GIVEN = [part for part in SMALL if part.startswith("--set")]
+SETTINGS = [*GIVEN, "--set=model=shrunk:Qwen/Qwen2.5-1.5B-Instruct", "--set=iterations=1"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def submit(*arguments):
+    return CliRunner().invoke(app, ["submit", "quickstart", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--to=ray"], "--storage-path is missing: name what every node reaches"),
+        (["--to=skypilot", "--storage-path=outputs"], "--storage-path is outputs: name what"),
+        (["--to=kuberay", "--storage-path=s3://b/r"], "name one that has trca with --image"),
+        (["--to=slurm", "--set=num_gpus_per_learner=1", "--gpus=1"], "asks for 2 GPUs and"),
+        (["--to=slurm", "--set=lr=-1"], "lr"),
+    ],
+)
+def test_what_a_cluster_could_not_run_is_refused_here(here, arguments, message):
+    result = submit(*arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+    assert not list(here.iterdir())
+
+
+@pytest.mark.parametrize("to", ["ray", "slurm", "kuberay", "skypilot"])
+def test_a_dry_run_prints_the_job_and_writes_nothing(here, to):
+    result = submit(f"--to={to}", "--storage-path=s3://b/r", "--image=me/trca", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "--storage-path s3://b/r --auto-resume" in result.output
+    assert "env: trca/ALFWorld-v0" in result.output
+    assert not list(here.iterdir())
+
+
+def test_a_job_asks_for_the_base_and_for_what_its_run_needs():
+    declared = [
+        "gymnasium==1.2.2",
+        'ray[rllib,tune]==2.60.0; extra == "train"',
+        'trca[train]; extra == "vllm"',
+        'vllm==0.32.0; extra == "vllm"',
+        'peft; extra == "lora"',
+    ]
+    training = ["gymnasium==1.2.2", "ray[rllib,tune]==2.60.0"]
+    assert requirements(declared, ["train"]) == training
+    assert requirements(declared, ["train", "vllm"]) == [*training, "vllm==0.32.0"]
+
+
+def test_kubernetes_mounts_the_settings_where_the_job_reads_them(here):
+    (here / "mine.yaml").write_text((Path(__file__).parents[3] / RUBRIC).read_text())
+    result = submit(
+        *("--to=kuberay", "--storage-path=s3://b/r", "--image=me/trca", "--name=My_run"),
+        *("--nodes=2", "--gpus=4", "--set=env_config.library=mine.yaml"),
+    )
+    assert result.exit_code == 0, result.output
+    files, job = yaml.safe_load_all((here / "jobs/My_run/rayjob.yaml").read_text())
+    assert (files["kind"], job["kind"]) == ("ConfigMap", "RayJob")
+    assert files["metadata"]["name"] == job["metadata"]["name"] == "my-run"
+    spec = job["spec"]["rayClusterSpec"]
+    pods = [
+        spec["headGroupSpec"]["template"]["spec"],
+        spec["workerGroupSpecs"][0]["template"]["spec"],
+    ]
+    for pod in pods:
+        volume, container = pod["volumes"][0], pod["containers"][0]
+        assert container["resources"]["limits"]["nvidia.com/gpu"] == "4"
+        folder = here / "mounted"
+        for item in volume["configMap"]["items"]:  # what Kubernetes does with them
+            path = folder / item["path"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(files["data"][item["key"]])
+        assert container["volumeMounts"] == [{"name": "job", "mountPath": "/job"}]
+    assert "train /job/config.yaml" in job["spec"]["entrypoint"]
+    plan = CliRunner().invoke(app, ["train", str(folder / "config.yaml"), "--dry-run"])
+    assert plan.exit_code == 0, plan.output
+    assert str(folder / "files/mine.yaml") in plan.output
+
+
+RUBRIC = "trca/rubric/libraries/alfworld.yaml"
+
+SRUN = """#!/usr/bin/env bash
+# Slurm's srun on one machine: whatever the node, the command runs here.
+while [[ $1 == -* ]]; do [[ $1 == -w ]] && shift; shift; done
+exec "$@"
+"""
+
+
+@pytest.mark.slow
+def test_the_slurm_script_starts_ray_on_two_nodes_and_the_run_on_the_first(here):
+    result = submit("--to=slurm", "--nodes=2", *SETTINGS)
+    assert result.exit_code == 0, result.output
+    assert "cd jobs/quickstart && sbatch job.sbatch" in result.output
+    tools = here / "bin"
+    tools.mkdir()
+    for name, text in (("srun", SRUN), ("scontrol", "#!/bin/sh\necho one\necho two\n")):
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    job = here / "jobs/quickstart"
+    environment = {
+        **os.environ,
+        "PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": "",
+        "SLURM_SUBMIT_DIR": str(job),
+        "SLURM_JOB_ID": str(os.getpid()),
+        "SLURM_JOB_NODELIST": "node[1-2]",
+        "RAY_TMPDIR": "/tmp",
+    }
+    ended = subprocess.run(
+        ["bash", "job.sbatch"],
+        cwd=job,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
+    run = RunFolder.open(job / "runs/quickstart")
+    assert run.read_json("status.json")["state"] == "finished"
+    assert ended.stdout.count("Ray runtime started") == 2
+
+
+def free_port():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
+
+
+TOKEN = "0123456789abcdef" * 4
+
+
+def trca(*arguments, token=TOKEN):
+    """The command in a process of its own: Ray reads its token once."""
+    return subprocess.run(
+        [sys.executable, "-m", "trca.cli", *arguments],
+        env={**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+@pytest.fixture
+def cluster():
+    """The address of a Ray cluster that wants a token."""
+    port, folder = free_port(), tempfile.mkdtemp(prefix="ray", dir="/tmp")
+    head = subprocess.Popen(
+        [
+            *(Path(sys.executable).with_name("ray"), "start", "--head", "--block", "--num-cpus=2"),
+            *(f"--port={free_port()}", f"--dashboard-port={port}", "--disable-usage-stats"),
+            *(f"--temp-dir={folder}", f"--dashboard-agent-listen-port={free_port()}"),
+        ],
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": TOKEN,
+        },
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while head.poll() is None and socket.socket().connect_ex(("127.0.0.1", port)):
+        time.sleep(0.2)
+    yield f"--address=http://127.0.0.1:{port}"
+    head.terminate()
+    head.wait()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_takes_runs_and_tells_of_a_job(here, cluster):
+    submitted = trca(
+        *("submit", "quickstart", "--to=ray", cluster, f"--storage-path={here}/runs", *SETTINGS)
+    )
+    assert submitted.returncode == 0, submitted.stderr
+    job = submitted.stdout.split()[1].rstrip(".")
+    followed = trca("jobs", "logs", job, "--follow", cluster)
+    assert followed.returncode == 0, followed.stdout + followed.stderr
+    assert "What next" in followed.stdout
+    assert RunFolder(here / "runs/quickstart").read_json("status.json")["state"] == "finished"
+    listed = trca("jobs", "list", cluster).stdout
+    assert job in listed
+    assert "quickstart" in listed
+    assert "SUCCEEDED" in trca("jobs", "status", job, cluster).stdout
+    refused = trca("jobs", "stop", job, cluster, token="f" * 64)
+    assert refused.returncode == 2
+    assert "wants its token" in refused.stderr

@@ -1,0 +1,416 @@
+"""Real runs of the real command, on a small random model and generated games."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from trca.cli import app
+from trca.common.json_lines import read_lines
+from trca.records import read_rollouts
+from trca.runs.folder import RunFolder
+from trca.runs.success_tables import wilson
+
+SMALL = [
+    "--model=shrunk:Qwen/Qwen2.5-1.5B-Instruct",
+    "--iterations=3",
+    "--set=tasks_per_iteration=2",
+    "--set=group_size=2",
+    "--set=env_config.max_steps=3",
+    "--set=max_new_tokens=6",
+    "--set=max_prompt_tokens=160",
+    "--set=minibatch_size=8",
+    "--set=train_malformed=true",
+    "--set=kl_coeff=0.1",
+    "--set=evaluation_tasks=3",
+    "--set=evaluation_rollouts=2",
+    "--set=evaluation_interval=2",
+    "--set=evaluation_split=valid_seen",
+    "--set=num_env_runners=0",
+    "--set=num_learners=0",
+]
+NOISE = ("seconds", "time", "timing", "tokens_per_second", "throughput", "restore", "memory_mb")
+
+
+def trca(folder, *arguments):
+    return [sys.executable, "-m", "trca.cli", *arguments, f"--storage-path={folder}"]
+
+
+def environment(**more):
+    return {**os.environ, "OMP_NUM_THREADS": "1", **more}
+
+
+def run(folder, *arguments, **more):
+    done = subprocess.run(
+        trca(folder, *arguments),
+        capture_output=True,
+        text=True,
+        env=environment(**more),
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def weights(folder):
+    import pickle
+
+    path = folder / "learner_group/learner/rl_module/default_policy/module_state.pkl"
+    return {name: value.tobytes() for name, value in pickle.loads(path.read_bytes()).items()}
+
+
+def figures(path):
+    return [
+        {k: v for k, v in row.items() if not any(word in k for word in NOISE)}
+        for row in RunFolder(path).metrics()
+    ]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder with one whole run in it, and what the run printed."""
+    folder = tmp_path_factory.mktemp("runs")
+    return folder, run(folder, "train", "quickstart", *SMALL)
+
+
+def test_a_run_prints_one_line_an_iteration_and_ends_with_curve_table_and_advice(runs):
+    folder, output = runs
+    for part in (
+        "iteration  success  held out",
+        "\n      1/3  ",
+        "\n      3/3  ",
+        "valid_seen, 3 tasks",
+        "95% interval",
+        f"{folder}/quickstart/curve.png",
+        f"trca evaluate {folder}/quickstart@last --seeds 3",
+    ):
+        assert part in output
+    assert "WARNING" not in output
+    advice = output[output.index("What next:") :].splitlines()
+    assert all(len(line) <= 80 or "trca" in line or "tensorboard" in line for line in advice)
+
+
+def test_a_run_folder_holds_all_that_a_run_leaves(runs):
+    folder, _ = runs
+    path = folder / "quickstart"
+    assert RunFolder(path).read_config()["env_config"] == {"games": "small", "max_steps": 3}
+    assert json.loads((path / "versions.json").read_text())["packages"]["ray"]
+    assert len(json.loads((path / "panels.json").read_text())["train"]["hash"]) == 16
+    assert json.loads((path / "status.json").read_text())["state"] == "finished"
+    assert [row["trajectories"] for row in RunFolder(path).metrics()] == [4, 8, 12]
+    assert (path / "curve.png").stat().st_size > 1000
+    assert list((path / "tensorboard").iterdir())
+    assert RunFolder(path).checkpoint_iteration("last") == 3
+    lines = (path / "rollouts/iteration_000003/train.jsonl").read_text().splitlines()
+    rollout = json.loads(lines[0])
+    assert len(lines) == 4
+    assert {"task_id", "group", "policy_version", "won", "steps"} <= set(rollout)
+    assert {"observation", "prompt", "response", "action", "judgments", "advantage"} <= set(
+        rollout["steps"][0]
+    )
+    again = list(read_rollouts(path / "rollouts/iteration_000003/train.jsonl"))
+    assert [r.task_id for r in again] == [json.loads(line)["task_id"] for line in lines]
+    assert (path / "rollouts/iteration_000003/eval.jsonl").exists()
+
+
+def kill_in_second_iteration(folder, metrics, *arguments, **more):
+    process = subprocess.Popen(
+        trca(folder, "train", "quickstart", *SMALL, *arguments),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment(**more),
+    )
+    while process.poll() is None and not (metrics.exists() and metrics.read_text().count("\n") > 1):
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_ends_bit_for_bit_where_it_would_have(runs):
+    folder, _ = runs
+    kill_in_second_iteration(folder, folder / "killed" / "metrics.jsonl", "--name=killed")
+    assert RunFolder(folder / "killed").last_iteration() in (1, 2)
+    run(folder, "train", "--resume=killed")
+    whole, resumed = folder / "quickstart", folder / "killed"
+    (driver,) = read_lines(RunFolder(resumed).failures)
+    assert (driver["kind"], driver["action"][:23]) == ("driver", "resumed after iteration")
+    assert figures(resumed) == figures(whole)
+    assert weights(RunFolder(resumed).checkpoint()) == weights(RunFolder(whole).checkpoint())
+
+
+@pytest.mark.slow
+def test_a_job_killed_on_one_machine_goes_on_on_another(runs, tmp_path, monkeypatch):
+    bucket = f"file://{tmp_path}/bucket"
+    job = ("--name=job", "--auto-resume")
+    first, second = {"TRCA_CACHE": str(tmp_path / "1")}, {"TRCA_CACHE": str(tmp_path / "2")}
+    kill_in_second_iteration(bucket, tmp_path / "bucket/job/metrics.jsonl", *job, **first)
+    assert f"trca evaluate {bucket}/job@last" in run(
+        bucket, "train", "quickstart", *SMALL, *job, **second
+    )
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "3"))
+    resumed, whole = RunFolder.open(f"{bucket}/job"), RunFolder(runs[0] / "quickstart")
+    assert figures(resumed.path) == figures(whole.path)
+    assert weights(resumed.checkpoint()) == weights(whole.checkpoint())
+
+
+def test_every_panel_of_an_evaluation_has_a_report_of_its_own(runs):
+    folder, _ = runs
+    path = folder / "quickstart"
+    shorter = ["--tasks=2", "--set=max_new_tokens=5"]
+    for arguments in (["--tasks=4", "--seeds=2", "--transcripts"], ["--tasks=2"], shorter):
+        result = CliRunner().invoke(app, ["evaluate", f"{path}@last", *arguments])
+        assert result.exit_code == 0, result.output
+    reports = {
+        report.stem: json.loads(report.read_text())
+        for report in path.glob("evaluation_*")
+        if report.suffix == ".json"
+    }
+    sizes = {(len(r["outcomes"]), r["seeds"], r["temperature"]) for r in reports.values()}
+    assert sizes == {(8, 2, 1.0), (2, 1, 1.0)}
+    assert sorted(str(report.get("set")) for report in reports.values()) == [
+        "None",
+        "None",
+        "{'max_new_tokens': 5}",
+    ]
+    (name,) = [name for name, report in reports.items() if report["seeds"] == 2]
+    report = reports[name]
+    assert name.startswith("evaluation_last_iteration_000003_valid_seen-4-")
+    assert name.endswith(f"{report['panel']['hash'][:8]}_seeds-2_t-1")
+    assert report["rows"][-1]["n"] + report["rows"][-1]["missing"] == 8
+    assert len({(o["task_id"], o["seed"]) for o in report["outcomes"]}) == 8
+    assert "95% interval" in (path / f"{name}.md").read_text()
+    kept = [json.loads(line) for line in (path / f"{name}.jsonl").read_text().splitlines()]
+    assert len(kept) == 8
+    assert all("prompt" in step for rollout in kept for step in rollout["steps"])
+
+
+def evaluated(path, *arguments):
+    """The output of an evaluation of a run, its report, its page and its rollouts."""
+    before = set(path.glob("evaluation_*.json"))
+    result = CliRunner().invoke(app, ["evaluate", *arguments, "--transcripts"])
+    assert result.exit_code == 0, result.output
+    (file,) = set(path.glob("evaluation_*.json")) - before
+    rollouts = list(read_rollouts(file.with_suffix(".jsonl")))
+    report = json.loads(file.read_text())
+    return " ".join(result.output.split()), report, file.with_suffix(".md").read_text(), rollouts
+
+
+def tokens(rollout):
+    return [step.response_ids.tolist() for step in rollout.steps]
+
+
+def test_a_report_draws_from_other_streams_than_the_evaluations_that_chose_a_checkpoint(runs):
+    path = runs[0] / "quickstart"
+    output, report, page, rollouts = evaluated(path, str(path), "--tasks=3", "--seeds=3")
+    chose = list(read_rollouts(path / "rollouts/iteration_000003/eval.jsonl"))
+    assert (len(chose), len(rollouts)) == (6, 9)
+    assert {r.task_id for r in rollouts} == {r.task_id for r in chose}
+    assert sum(tokens(r) in [tokens(c) for c in chose] for r in rollouts) == 0
+    words = "last, iteration 3: no metric chose it"
+    assert f"Checkpoint: {words}" in output
+    assert f"- checkpoint: {words}\n" in page
+    assert report["selection"] == {"which": "last", "iteration": 3}
+
+
+def test_a_report_of_the_best_checkpoint_leaves_out_the_tasks_that_chose_it(runs):
+    path = runs[0] / "quickstart"
+    output, report, page, rollouts = evaluated(path, f"{path}@best", "--tasks=2")
+    chose = json.loads((path / "panels.json").read_text())["evaluation"]
+    assert {r.split for r in rollouts} == {chose["split"]} == {"valid_seen"}
+    assert not {r.task_id for r in rollouts} & set(chose["task_ids"])
+    words = (
+        "best, iteration 3: the highest evaluation/success_rate (0.0%) of 2 iterations, on panel"
+        f" {chose['hash']} (valid_seen, 3 tasks); 0 of the 2 tasks of this report chose it"
+    )
+    assert f"Checkpoint: {words}" in output
+    assert f"- checkpoint: {words}\n" in page
+    assert report["selection"]["panel"]["hash"] == chose["hash"] != report["panel"]["hash"]
+    assert report["selection"]["tasks_in_this_report"] == 0
+
+
+def test_the_interval_of_a_run_is_over_tasks(runs):
+    path = runs[0] / "quickstart"
+    row, whole = RunFolder(path).metrics()[-1], json.loads((path / "evaluation.json").read_text())
+    interval = row["evaluation/success_low"], row["evaluation/success_high"]
+    assert interval == (whole["rows"][-1]["low"], whole["rows"][-1]["high"]) == wilson(0, 3)
+    assert row["evaluation/n"] == 6
+
+
+def test_a_run_brings_its_own_config_and_a_missing_path_is_no_hub_name(runs, monkeypatch):
+    folder, _ = runs
+    monkeypatch.chdir(folder)
+    result = CliRunner().invoke(app, ["evaluate", "quickstart/", "--config=webshop"])
+    assert result.exit_code == 2
+    assert "brings its own settings" in result.output
+    (folder / "models").mkdir(exist_ok=True)
+    for name in ("models/typo", "./typo", "quickstart/typo"):
+        result = CliRunner().invoke(app, ["evaluate", name])
+        assert result.exit_code == 2
+        assert f"no run {name!r}" in result.output
+
+
+def test_an_exported_policy_says_what_it_needs(runs):
+    folder, _ = runs
+    path = folder / "quickstart"
+    runner = CliRunner()
+    result = runner.invoke(app, ["export", f"{path}@last", "--to", str(folder / "policy")])
+    assert result.exit_code == 0, result.output
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model = AutoModelForCausalLM.from_pretrained(folder / "policy")
+    assert model.config.vocab_size == len(AutoTokenizer.from_pretrained(folder / "policy"))
+    card = (folder / "policy" / "README.md").read_text()
+    for part in ("trca/ALFWorld-v0", "max_steps=3", "`compact`", "<action>...</action>"):
+        assert part in card
+    assert "| checkpoint | last, iteration 3: no metric chose it |" in card
+    assert "likely too high" not in card
+    result = runner.invoke(app, ["export", f"{path}@best", "--to", str(folder / "best")])
+    assert result.exit_code == 0, result.output
+    card = (folder / "best" / "README.md").read_text()
+    assert "| checkpoint | best, iteration 3: the highest evaluation/success_rate (0.0%) of" in card
+    assert "The highest of 2 numbers is likely too high" in card
+    assert f"`trca evaluate {path}@best --split SPLIT`" in card
+    result = runner.invoke(app, ["export", str(path), "--to", str(folder / "policy")])
+    assert result.exit_code == 2
+    assert "is not empty" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["quikstart"], "did you mean 'quickstart'"),
+        (["--set", "lrr=1"], "did you mean 'lr'"),
+        (["--set", "lr"], "write key=value"),
+        (["--algorithm", "TRCO"], "did you mean 'TRCA'"),
+        (["--games", "smal"], "did you mean 'small'"),
+        (["--resume", "nothing"], "no run 'nothing'"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_made(tmp_path, arguments, message):
+    storage = tmp_path / "runs"
+    result = CliRunner().invoke(app, ["train", *arguments, "--storage-path", str(storage)])
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not storage.exists()
+
+
+def test_a_run_killed_before_it_said_that_it_was_finished_is_finished(runs, tmp_path):
+    whole = RunFolder(runs[0] / "quickstart")
+    killed = RunFolder(shutil.copytree(whole.path, tmp_path / "quickstart", symlinks=True))
+    killed.set_status("running", 3)
+    assert "What next:" in run(tmp_path, "train", "--resume=quickstart")
+    assert killed.status()["state"] == "finished"
+    assert killed.metrics() == whole.metrics()
+    assert weights(killed.checkpoint()) == weights(whole.checkpoint())
+
+
+def test_a_run_that_was_stopped_does_not_end_where_it_stopped(runs, tmp_path):
+    whole = runs[0] / "quickstart"
+    stopped = RunFolder(shutil.copytree(whole, tmp_path / "quickstart", symlinks=True))
+    stopped.set_status("interrupted", 3)
+    stopped.write_config({**stopped.read_config(), "iterations": 5})
+    again = ["train", "--resume=quickstart", f"--storage-path={tmp_path}", "--iterations=3"]
+    result = CliRunner().invoke(app, again)
+    assert result.exit_code == 2
+    assert "give more --iterations" in result.output
+    assert stopped.read_config()["iterations"] == 5
+
+
+def test_a_run_that_is_through_or_changed_is_not_resumed(runs):
+    folder, _ = runs
+    common = ["train", "--resume=quickstart", f"--storage-path={folder}"]
+    result = CliRunner().invoke(app, common)
+    assert result.exit_code == 2
+    assert "give more --iterations" in result.output
+    result = CliRunner().invoke(app, [*common, "--seed=7"])
+    assert result.exit_code == 2
+    assert "goes on with its own settings" in result.output
+
+
+def test_a_dry_run_of_the_papers_preset_needs_neither_games_nor_model(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "nothing"))
+    storage = tmp_path / "runs"
+    result = CliRunner().invoke(
+        app,
+        [
+            *("train", "paper/alfworld_qwen2.5_1.5b", "--dry-run"),
+            *("--set", "num_learners=1", "--set", "num_gpus_per_learner=64"),
+            f"--storage-path={storage}",
+        ],
+    )
+    assert result.exit_code == 0, result.output
+    for part in ("6,400", "1,543,714,304", "AdamW state", "data missing", "trca data alfworld"):
+        assert part in result.output
+    assert "GPUs and this machine has" in result.output
+    assert result.output.index("rollouts in all") < result.output.index("lambda_: 0.8")
+    assert not storage.exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [("max_prompt_tokens=10", "max_prompt_tokens is 10"), ("group_size=1", "group_size is 1")],
+)
+def test_a_dry_run_refuses_what_the_run_would(setting, message):
+    result = CliRunner().invoke(app, ["train", "quickstart", "--dry-run", "--set", setting])
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_a_dry_run_builds_no_policy_and_counts_one_that_is_built(tmp_path, monkeypatch):
+    from trca.policies.models import load_model
+    from trca.policies.shrunk import shrunk_model
+    from trca.policies.tiny import tiny_folder
+
+    command = ["train", "quickstart", "--set=max_prompt_tokens=1024", "--dry-run"]
+    elsewhere = [*command, "--games=small-9"]
+    built = shrunk_model("Qwen/Qwen2.5-1.5B-Instruct")
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path))
+
+    def counted(arguments, folder):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+        count = sum(p.numel() for p in load_model(str(folder)).parameters())
+        assert f" {count:,} " in result.output
+        assert "at most" not in result.output.split("parameters")[0].rsplit("model", 1)[1]
+
+    result = CliRunner().invoke(app, elsewhere)
+    assert result.exit_code == 0, result.output
+    assert "panel, evaluation" in result.output
+    assert "at most 974,912" in result.output
+    assert not (tmp_path / "tiny").exists()
+
+    shutil.copytree(built, tiny_folder("trca/ALFWorld-v0", {"games": "small-9"}))
+    counted(elsewhere, built)
+    counted(command, tiny_folder("trca/ALFWorld-v0"))  # shipped
+
+
+def test_a_damaged_file_of_the_shipped_policy_is_refused_before_the_run(tmp_path, monkeypatch):
+    from trca.policies import shipped
+
+    copy = shutil.copytree(shipped.FOLDER, tmp_path / "tiny_data")
+    monkeypatch.setattr(shipped, "FOLDER", copy)
+    with (copy / "alfworld" / "model.safetensors").open("r+b") as file:
+        file.write(b"?")
+    result = CliRunner().invoke(app, ["train", "quickstart", f"--storage-path={tmp_path / 'runs'}"])
+    assert result.exit_code == 2
+    assert "model.safetensors: SHA-256 is" in result.output.replace("\n", "")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_rule_that_reads_gold_is_told_before_anything_runs(tmp_path):
+    rule = tmp_path / "peeking.py"
+    rule.write_text("def peek(batch, *, gold_answers):\n    return 0 * batch.reward\n")
+    dry = ["train", "quickstart", "--dry-run", f"--set=credit={rule}:peek"]
+    refused = CliRunner().invoke(app, dry)
+    assert refused.exit_code == 2
+    assert "set gold_in_training: true" in " ".join(refused.output.split())
+    told = CliRunner().invoke(app, [*dry, "--set=gold_in_training=true"])
+    assert "note: training reads gold_answers: the hidden truth of its tasks" in told.output
+    assert "gold_in_training: true" in told.output

@@ -1,0 +1,25 @@
+"""`trca view` refuses what it cannot show, and names the mend."""
+
+import socket
+
+from tests.cli.commands.test_inspect import trca
+from trca.runs.folder import RunFolder
+
+
+def test_what_cannot_be_shown_is_refused_with_the_mend(recorded_run, tmp_path):
+    empty = RunFolder.create(tmp_path, "empty")
+    empty.write_config(RunFolder(recorded_run).read_config())
+    export = f"--export={tmp_path / 'a.html'}"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for arguments, message in (
+            ([empty.path], "has no recorded rollouts yet"),
+            ([recorded_run, "--iteration=1"], "go with --export"),
+            ([recorded_run, export, "--iteration=2"], "of iteration 2: choose 1, 3"),
+            ([recorded_run, export, "--evaluation"], "no eval.jsonl of any iteration"),
+            ([recorded_run, f"--port={port}"], "choose another --port"),
+        ):
+            result = trca("view", *arguments)
+            assert result.exit_code == 2, result.output
+            assert message in " ".join(result.output.split())
+    assert not (tmp_path / "a.html").exists()

@@ -1,0 +1,340 @@
+"""The plan against what is there: the bytes of real learners and engines, and all presets."""
+
+import re
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoConfig
+from typer.testing import CliRunner
+
+from tests.architectures import SIZES
+from trca.algorithms.learner.learner import TextLearner
+from trca.cli import app
+from trca.cli.preflight.plan import GPUs, mends, place, problems
+from trca.cli.preflight.size import Shape, engine, host, learner, row_cache_bytes
+from trca.envs.text_space import AnyText
+from trca.policies.engines.row_cache import RowCache
+from trca.policies.models import load_model
+from trca.tune_configs.files import shipped
+from trca.tune_configs.settings import RunSettings
+
+SHAPE = Shape(
+    parameters=10**9,
+    outside=2 * 10**8,
+    head=10**8,
+    adapted=5 * 10**5,
+    layers=24,
+    hidden=2048,
+    feed_forward=8192,
+    key_values=256,
+    vocabulary=150_000,
+    dtype="bfloat16",
+)
+SHRUNK = "shrunk:Qwen/Qwen2.5-1.5B-Instruct"
+PAPER = sorted(name for name in shipped() if name.startswith("paper/"))
+
+
+def settings_of(**settings):
+    return RunSettings.resolve({"env_config": {"games": "small"}, "model": "tiny", **settings})
+
+
+def near(bytes_there):
+    return pytest.approx(bytes_there, rel=0.1)
+
+
+@pytest.mark.parametrize("lora", [0, 4])
+def test_what_a_learner_holds_is_what_the_plan_counts(lora):
+    settings = settings_of(model=SHRUNK, lora_rank=lora, kl_coeff=0.1, dtype="bfloat16")
+    config = settings.algorithm_config()
+    own = TextLearner(config=config, module_spec=config.get_multi_rl_module_spec())
+    own.build()
+    module = own.module["default_policy"]
+    for parameter in own._parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer = own.get_optimizer("default_policy")
+    optimizer.step()
+    held = learner(settings, Shape.of(settings)).held
+    trained = [p for p in module.parameters() if p.requires_grad]
+    assert held["weights, trained"] == near(sum(p.nbytes for p in trained))
+    assert held["gradients"] == near(sum(p.grad.nbytes for p in trained))
+    moments = (t for state in optimizer.state.values() for t in state.values())
+    assert held["AdamW state"] == near(sum(t.nbytes for t in moments))
+    frozen = sum(p.nbytes for p in module.parameters() if not p.requires_grad)
+    assert held["weights, frozen" if lora else "reference, frozen"] == near(frozen)
+
+
+@pytest.mark.parametrize(
+    ("settings", "parameters"),
+    [
+        ({"critic": "own"}, 10**9 - 10**8 + 2049),
+        ({"critic": "own", "lora_rank": 4}, 4 * 5 * 10**5 + 2049),
+        ({"critic": "trunk"}, 2049),
+    ],
+)
+def test_a_critic_is_counted_by_hand(settings, parameters):
+    """A network (or adapter) without the head of 10^8, and a value of 2,048 places and a bias."""
+    shared = {"num_learners": 2, "num_gpus_per_learner": 1, "lora_rank": 0, **settings}
+    own = settings_of(algorithm="TurnPPO", **shared)
+    del shared["critic"]
+    without = settings_of(algorithm="ReinforcePlusPlus", **shared)
+    more = learner(own, SHAPE).total - learner(without, SHAPE).total
+    assert more == (4 + 4 + 8) * parameters
+    assert learner(own, SHAPE).computing == learner(without, SHAPE).computing
+    with_critic, alone = host(own, SHAPE), host(without, SHAPE)
+    assert with_critic["learners' kept state"] - alone["learners' kept state"] == 12 * parameters
+    assert with_critic["models being read"] - alone["models being read"] == 2 * 4 * parameters
+
+
+@contextmanager
+def saved_for_backward(model):
+    """Bytes of what a pass keeps for the backward pass, by storage, without the weights."""
+    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    alive = {}
+
+    def keep(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            alive[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        yield alive
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"critic": "own"}, {"critic": "own", "lora_rank": 4}, {"critic": "trunk", "lora_rank": 4}],
+)
+def test_what_a_critic_holds_is_what_the_plan_counts(settings):
+    settings = settings_of(
+        algorithm="TurnPPO", model=SHRUNK, max_prompt_tokens=120, max_new_tokens=8,
+        micro_batch_tokens=512, **settings,
+    )  # fmt: skip
+    config = settings.algorithm_config()
+    own = config.learner_class(config=config, module_spec=config.get_multi_rl_module_spec())
+    own.build()
+    module = own.module["default_policy"]
+    for parameter in own._parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer = own.get_optimizer("default_policy")
+    optimizer.step()
+    there = 0
+    for parameter in module.critic_parameters():
+        moments = optimizer.state[parameter]
+        there += parameter.nbytes + parameter.grad.nbytes
+        there += moments["exp_avg"].nbytes + moments["exp_avg_sq"].nbytes
+    needs = learner(settings, Shape.of(settings))
+    assert needs.held["critic, with gradients and AdamW state"] == there
+    place = torch.arange(4)
+    with saved_for_backward(module) as alive:
+        module.values(input_ids=torch.zeros((4, 128), dtype=torch.int64), row=place, position=place)
+    assert 0 < sum(alive.values()) < sum(needs.computing.values())
+
+
+@pytest.mark.parametrize("lora", [0, 4])
+@pytest.mark.parametrize("policies", ["own", {"planner": "p", "executor": "e"}])
+def test_every_policy_of_a_team_is_counted_and_a_shared_base_once(lora, policies):
+    settings = settings_of(
+        env_config={"games": "small", "team": "alfworld_planner"}, role_policies=policies,
+        algorithm="TurnPPO", critic="trunk", model=SHRUNK, lora_rank=lora, kl_coeff=0.1,
+    )  # fmt: skip
+    config = settings.algorithm_config()
+    config.validate()
+    spaces = {module: (AnyText(), AnyText()) for module in config.policies}
+    own = config.build_learner(spaces=spaces)
+    own.build()
+    assert len(own.module.keys()) == 2
+    tensors = {p.data_ptr(): p for module in own.module.values() for p in module.parameters()}
+    critics = {p.data_ptr() for module in own.module.values() for p in module.critic_parameters()}
+    trained = sum(t.nbytes for k, t in tensors.items() if t.requires_grad and k not in critics)
+    held = learner(settings, Shape.of(settings)).held
+    assert held["weights, trained"] == near(trained)
+    assert held["critic, with gradients and AdamW state"] == 4 * sum(
+        tensors[place].nbytes for place in critics
+    )
+    frozen = sum(t.nbytes for t in tensors.values() if not t.requires_grad)
+    assert held["weights, frozen" if lora else "reference, frozen"] == near(frozen)
+    alone = settings_of(model=SHRUNK, lora_rank=lora)
+    one, both = (engine(each, Shape.of(each)).held["weights"] for each in (alone, settings))
+    adapters = held["weights, trained"] if lora else 0
+    assert both == (near(one + adapters / 2) if lora else 2 * one)
+    served = settings_of(
+        env_config={"games": "small", "team": "alfworld_planner"}, role_policies=policies,
+        model=SHRUNK, lora_rank=lora, engine="vllm",
+    )  # fmt: skip
+    assert engine(served, Shape.of(served)).held["weights"] == 2 * one
+
+
+def test_the_keys_and_values_of_an_engine_are_those_that_the_plan_counts():
+    settings = settings_of(model=SHRUNK, max_prompt_tokens=56, max_new_tokens=8, dtype="bfloat16")
+    model = load_model(settings.algorithm_config().resolved_model(), "bfloat16")
+    cache, read = RowCache(8, 64), model(torch.zeros((8, 4), dtype=torch.int64)).past_key_values
+    cache.write(read, torch.arange(8), torch.arange(8))
+    there = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
+    shape = Shape.of(settings)
+    assert 8 * row_cache_bytes(settings, shape) == near(there)
+    weights = sum(p.nbytes for p in model.parameters())
+    assert engine(settings, shape).held["weights"] == near(weights)
+
+
+def test_activations_are_those_that_are_alive_after_a_forward_pass():
+    settings = settings_of(
+        model=SHRUNK, max_prompt_tokens=248, max_new_tokens=8, micro_batch_tokens=1024
+    )
+    shape = Shape.of(settings)
+    model = load_model(settings.algorithm_config().resolved_model(), "float32").model
+    with saved_for_backward(model) as alive:
+        out = model(input_ids=torch.zeros((4, 256), dtype=torch.int64), use_cache=False)
+    estimate = learner(settings, shape).computing["all layers"]
+    assert out.last_hidden_state.requires_grad
+    assert sum(alive.values()) == near(estimate)
+
+
+def test_sharded_learners_hold_their_share_and_no_buckets():
+    alone = learner(settings_of(num_learners=4), SHAPE).held
+    shared = learner(settings_of(num_learners=4, sharding="fsdp"), SHAPE).held
+    assert alone["gradient buckets"] == 32 * 2**20
+    assert "gradient buckets" not in shared
+    for part in ("weights, trained", "gradients", "AdamW state", "reference, frozen"):
+        assert shared[part] == alone[part] / 4
+
+
+def test_sharded_learners_keep_whole_gradients_unless_they_sync_each_pass():
+    shared = settings_of(num_learners=4, sharding="fsdp")
+    assert learner(shared, SHAPE).computing["gradients, whole"] == 4 * SHAPE.parameters
+    often = settings_of(num_learners=4, sharding="fsdp", sync_each_pass=True)
+    assert "gradients, whole" not in learner(often, SHAPE).computing
+
+
+def test_gradient_checkpointing_keeps_the_inputs_of_all_layers_and_the_rest_of_one():
+    whole = learner(settings_of(), SHAPE).computing
+    kept = learner(settings_of(gradient_checkpointing=True), SHAPE).computing
+    assert "all layers" not in kept
+    assert kept["inputs of all layers"] + kept["one layer, or logits"] < whole["all layers"] / 4
+
+
+def test_weights_on_their_way_are_a_copy_in_the_engines_precision_and_one_in_the_object_store():
+    assert host(settings_of(), SHAPE)["weights on their way"] == 2 * 10**9
+    full = replace(SHAPE, dtype="float32")
+    assert host(settings_of(), full)["weights on their way"] == 4 * 10**9
+    assert host(settings_of(num_env_runners=2), SHAPE)["weights on their way"] == 4 * 10**9
+
+
+def shape_of(folder, kind, **config):
+    AutoConfig.for_model(kind, **SIZES[kind], **config).save_pretrained(folder)
+    return Shape.of(settings_of(model=str(folder), dtype="auto"))
+
+
+@pytest.mark.parametrize(
+    ("saved", "dtype"),
+    [("float32", "float32"), ("bfloat16", "bfloat16"), ("float16", "float32")],
+)
+def test_auto_is_counted_as_the_precision_that_the_run_resolves_it_to(tmp_path, saved, dtype):
+    assert shape_of(tmp_path, "qwen3", dtype=saved).dtype == dtype
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_the_sizes_of_every_tested_architecture_are_found(tmp_path, kind):
+    shape = shape_of(tmp_path, kind, vocab_size=512, bos_token_id=0, eos_token_id=1, pad_token_id=1)
+    assert (shape.layers, shape.hidden, shape.vocabulary) == (2, 32, 512)
+    assert shape.feed_forward == (4 * 32 if kind in ("gpt2", "falcon") else 48)
+    assert 0 < shape.key_values <= shape.hidden
+    assert 0 < shape.outside < shape.parameters
+    assert shape.adapted > 0
+
+
+def test_runners_start_first_and_learners_fill_up_the_gpus():
+    shares = {"num_gpus_per_env_runner": 0.6, "num_gpus_per_learner": 0.4}
+    four = settings_of(num_env_runners=4, num_learners=4, **shares)
+    assert place(four, 4) == [["engine", "learner"]] * 4
+    assert place(four, 3) is None
+    assert GPUs.asked(four).count == 4
+    halves = settings_of(
+        num_env_runners=4, num_learners=4, num_gpus_per_env_runner=0.5, num_gpus_per_learner=0.5
+    )
+    assert any("2 learners" in wrong for wrong in problems(halves, SHAPE, GPUs(4, 80)))
+
+
+def test_a_mend_that_is_named_makes_the_run_fit():
+    large = replace(SHAPE, parameters=7 * 10**9)
+    settings = settings_of(
+        dtype="bfloat16", num_env_runners=4, num_gpus_per_env_runner=0.6, num_learners=1,
+        num_gpus_per_learner=0.4, kl_coeff=0.01, gradient_checkpointing=True,
+    )  # fmt: skip
+    gpus = GPUs(4, 80)
+    assert "needs" in problems(settings, large, gpus)[0]
+    found = mends(settings, large, gpus)
+    assert "sharding=fsdp num_learners=4 sync_each_pass=true" in found
+    assert "lora_rank=16" in found
+    for mend in found:
+        changed = settings.flat() | dict(each.split("=") for each in mend.split())
+        assert not problems(RunSettings.resolve(changed), large, gpus), mend
+
+
+@pytest.mark.parametrize(("gigabytes", "also"), [(80, ""), (24, "lora_rank=16")])
+def test_where_gpus_are_too_few_a_mend_asks_for_fewer_processes(gigabytes, also):
+    large = replace(SHAPE, parameters=10**9)
+    shares = {"num_gpus_per_env_runner": 0.6, "num_gpus_per_learner": 0.4}
+    settings = settings_of(dtype="bfloat16", num_env_runners=4, num_learners=4, **shares)
+    gpus = GPUs(1, gigabytes)
+    *found, more = mends(settings, large, gpus)
+    assert more == f"more GPUs: --gpus 4x{gigabytes}"
+    assert found
+    for mend in found:
+        assert mend.startswith("num_env_runners=1 num_learners=1")
+        assert also in mend
+        changed = settings.flat() | dict(each.split("=") for each in mend.split())
+        assert not problems(RunSettings.resolve(changed), large, gpus), mend
+    whole = settings_of(num_gpus_per_env_runner=1.0, num_gpus_per_learner=1.0)
+    assert mends(whole, large, gpus) == [f"more GPUs: --gpus 2x{gigabytes}"]
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_every_preset_of_the_paper_fits_on_its_machine(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "nothing"))
+    result = CliRunner().invoke(app, ["plan", name, "--gpus", "4x80"])
+    assert result.exit_code == 0, result.output
+    assert re.search(r"GPUs 0 to 3, each +7\d\.\d GB +of 80 GB", result.output), result.output
+    assert re.search(r"memory +fits", result.output)
+    assert "an iteration, expected" in result.output
+
+
+def test_a_plan_names_what_does_not_fit_and_a_dry_run_says_the_same():
+    without = ["--set", "gradient_checkpointing=false"]
+    result = CliRunner().invoke(app, ["plan", "paper/alfworld_qwen2.5_1.5b", *without])
+    assert result.exit_code == 0, result.output
+    assert "does not fit" in result.output
+    assert "gradient_checkpointing=true" in result.output
+    dry = CliRunner().invoke(app, ["train", "paper/alfworld_qwen2.5_1.5b", *without, "--dry-run"])
+    assert dry.output.startswith(result.output.rstrip())
+
+
+@pytest.mark.parametrize("text", ["4", "x80", "0x80", "4x0", "4 x 80"])
+def test_gpus_are_a_number_and_a_size(text):
+    result = CliRunner().invoke(app, ["plan", "quickstart", "--gpus", text])
+    assert result.exit_code == 2
+    assert "such as 4x80" in result.output
+
+
+def test_a_dry_run_notes_a_prompt_that_the_tiny_policy_cannot_follow_and_no_other_models(recwarn):
+    for arguments, noted in (
+        (["quickstart", "--set", "template=paper", "--set", "max_prompt_tokens=2048"], True),
+        (["paper/alfworld_qwen2.5_1.5b"], False),
+    ):
+        result = CliRunner().invoke(app, ["train", *arguments, "--dry-run"])
+        assert result.exit_code == 0, result.output
+        assert ("note: the tiny policy cannot follow the paper's prompt" in result.output) == noted
+    assert not [each for each in recwarn if "tiny policy" in str(each.message)]
+
+
+def test_a_dry_run_notes_settings_of_the_tiny_policy_for_another_model():
+    model = "--model=Qwen/Qwen2.5-1.5B-Instruct"
+    for config, noted in (("quickstart", True), ("paper/alfworld_qwen2.5_1.5b", False)):
+        result = CliRunner().invoke(app, ["train", config, model, "--dry-run"])
+        assert result.exit_code == 0, result.output
+        output = " ".join(result.output.split())
+        assert ("these settings are for the tiny policy" in output) == noted
+        assert ("template: compact" in output) == noted
+        assert ("max_new_tokens: 24. Start from a preset" in output) == noted

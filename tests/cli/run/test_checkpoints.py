@@ -1,0 +1,40 @@
+"""A checkpoint's policy is exported once, also where several evaluations ask for it."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from trca.cli.run import checkpoints
+from trca.cli.run.checkpoints import policy
+from trca.runs.folder import RunFolder
+from trca.tune_configs.files import read
+
+
+def test_two_evaluations_at_once_leave_a_whole_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunFolder.create(tmp_path, "run")
+    run.write_config(read("quickstart"))
+    run.save_checkpoint(1, lambda folder: (folder / "state").write_text(""), best=True)
+    other_exports, asked = Event(), list[Future[Any]]()
+
+    def export(run: RunFolder, which: str, to: Path) -> None:
+        """As slow as a large model: the second evaluation starts in its midst."""
+        to.mkdir()
+        (to / "config.json").write_text("{}")
+        if asked:
+            other_exports.set()
+        else:
+            asked.append(pool.submit(policy, str(run.path), None, {}))
+            other_exports.wait(0.5)
+        (to / "model.safetensors").write_text("weights")
+
+    monkeypatch.setattr(checkpoints, "export_checkpoint", export)
+    with ThreadPoolExecutor(1) as pool:
+        first = policy(str(run.path), None, {})
+    assert asked[0].result().model == first.model
+    assert (Path(first.model) / "model.safetensors").read_text() == "weights"
+    assert not other_exports.is_set()

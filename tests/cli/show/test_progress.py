@@ -1,0 +1,62 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from trca.cli.show.progress import Progress
+
+
+def row(iteration, **others):
+    return {
+        "iteration": iteration,
+        "seconds": 2.0,
+        "success_rate": 0.25,
+        "score": 0.25,
+        "foundational_reward": -0.1,
+        "breakthrough_reward": 0.2,
+        **others,
+    }
+
+
+def test_without_a_terminal_every_iteration_is_one_row_under_one_head():
+    out = io.StringIO()
+    with Progress(Console(file=out, soft_wrap=True), "run", 10) as progress:
+        progress.stage("building")
+        progress.show(row(1))
+        progress.show(row(2, **{"evaluation/success_rate": 0.5}))
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "building ..."
+    assert lines[1].split() == [
+        "iteration",
+        "success",
+        "held",
+        "out",
+        "score",
+        "r^F",
+        "r^B",
+        "seconds",
+        "left",
+    ]
+    assert lines[2].split() == ["1/10", "25.0%", "-", "0.25", "-0.10", "0.20", "2.0", "0:18"]
+    assert lines[3].split() == ["2/10", "25.0%", "50.0%", "0.25", "-0.10", "0.20", "2.0", "0:16"]
+    assert len({len(line) for line in lines[1:]}) == 1
+    assert len(lines[1]) <= 80
+    assert "\x1b" not in out.getvalue()
+
+
+def test_on_a_terminal_the_panel_shows_where_the_run_stands():
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=100)
+    with Progress(console, "my run", 10) as progress:
+        progress.earlier([row(1), row(2)])
+        progress.show(row(3, **{"evaluation/success_rate": 0.5}))
+    text = out.getvalue()
+    for part in ("my run", "iteration 3/10", "0:14 left", "25.0%", "50.0%", "r^B", "▃"):
+        assert part in text
+
+
+def test_time_left_is_unknown_before_the_first_iteration():
+    progress = Progress(Console(file=io.StringIO()), "run", 10)
+    assert progress.seconds_left() != progress.seconds_left()
+    progress.show(row(4))
+    assert progress.seconds_left() == pytest.approx(12.0)

@@ -1,0 +1,166 @@
+"""A trial of Ray Tune is a run: each command takes its directory."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from trca.cli import app
+from trca.common.json_lines import read_lines
+from trca.runs.folder import RunFolder
+
+TUNED = """
+import sys
+from ray import tune
+from trca import TRCAConfig
+
+folder, name, command = sys.argv[1:]
+config = TRCAConfig.from_preset("quickstart").update_from_dict(
+    {
+        "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
+        "iterations": 3,
+        "tasks_per_iteration": 2,
+        "group_size": 2,
+        "env_config": {"games": "small", "max_steps": 3},
+        "max_new_tokens": 6,
+        "max_prompt_tokens": 160,
+        "minibatch_size": 8,
+        "train_malformed": True,
+        "evaluation_tasks": 3,
+        "evaluation_interval": 2,
+        "evaluation_split": "valid_seen",
+        "num_env_runners": 0,
+        "num_learners": 0,
+        "lambda_": tune.grid_search([0.2, 0.8]),
+    }
+)
+run_config = tune.RunConfig(storage_path=folder, name=name, verbose=0)
+if command == "start":
+    tuner = tune.Tuner(
+        "TRCA",
+        param_space=config,
+        run_config=run_config,
+        tune_config=tune.TuneConfig(
+            trial_dirname_creator=lambda trial: f"lambda_{trial.config['lambda_']}"
+        ),
+    )
+else:
+    tuner = tune.Tuner.restore(f"{folder}/{name}", "TRCA")
+results = tuner.fit()
+assert not results.errors, results.errors
+print(sorted(result.config["lambda_"] for result in results))
+print(sorted(result.metrics["training_iteration"] for result in results))
+"""
+NOISE = ("seconds", "time", "timing", "tokens_per_second", "throughput", "restore", "memory_mb")
+
+
+def tuned(folder, name, command="start"):
+    return [sys.executable, "-c", TUNED, str(folder), name, command]
+
+
+def environment():
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def finish(command):
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def metrics(path):
+    return [
+        {k: v for k, v in row.items() if not any(word in k for word in NOISE)}
+        for row in RunFolder(path).metrics()
+    ]
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory):
+    """The folder of an experiment of two trials, and what it printed."""
+    folder = tmp_path_factory.mktemp("results")
+    printed = finish(tuned(folder, "whole"))
+    return folder / "whole", printed
+
+
+@pytest.fixture(scope="module")
+def trial(experiment):
+    return experiment[0] / "lambda_0.8"
+
+
+@pytest.mark.slow
+def test_a_trial_ends_after_its_iterations_under_the_names_that_were_given(experiment):
+    assert experiment[1].splitlines()[-2:] == ["[0.2, 0.8]", "[3, 3]"]
+
+
+@pytest.mark.slow
+def test_a_trial_directory_holds_what_a_run_folder_holds(trial):
+    run = RunFolder.open(trial)
+    assert run.status()["state"] == "finished"
+    assert run.read_config()["lambda_"] == 0.8
+    assert [row["trajectories"] for row in run.metrics()] == [4, 8, 12]
+    assert run.checkpoint_iteration() == 3
+    assert len(json.loads((trial / "panels.json").read_text())["train"]["hash"]) == 16
+    assert len(list(trial.glob("rollouts/*/eval.jsonl"))) == 2
+    assert (trial / "curve.png").stat().st_size > 1000
+    assert (trial / "result.json").exists(), "Ray Tune's own files lie elsewhere"
+
+
+@pytest.mark.slow
+def test_each_command_takes_a_trial(trial, experiment, tmp_path):
+    other = experiment[0] / "lambda_0.2"
+    assert "iteration" in invoke("inspect", trial, "--iteration=3")
+    invoke("view", trial, "--export", tmp_path / "view.html")
+    assert (tmp_path / "view.html").stat().st_size > 1000
+    assert "transitions" in invoke("diagnose", trial)
+    invoke("recredit", trial, "--set", "lambda_=0.1")
+    invoke("report", trial, other, "--by=lambda_", "--no-paper", f"--out={tmp_path}/report")
+    assert "lambda_=0.2" in (tmp_path / "report" / "report.md").read_text()
+    assert "3 tasks in both" in invoke("compare", trial, other)
+    assert "2 tasks" in invoke("evaluate", f"{trial}@last", "--tasks=2")
+    invoke("export", trial, "--to", tmp_path / "policy")
+    assert (tmp_path / "policy" / "config.json").exists()
+
+
+@pytest.mark.slow
+def test_a_trial_is_continued_by_trca_train(trial, tmp_path):
+    copy = shutil.copytree(trial, tmp_path / "mine", symlinks=True)
+    command = [sys.executable, "-m", "trca", "train", "--resume", str(copy)]
+    assert "What next:" in finish([*command, "--iterations=4"])
+    assert metrics(copy)[:3] == metrics(trial)
+    assert RunFolder(copy).checkpoint_iteration() == 4
+
+
+@pytest.mark.slow
+def test_a_killed_experiment_is_restored_by_tune_without_a_gap(trial, tmp_path):
+    process = subprocess.Popen(
+        tuned(tmp_path, "killed"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+        start_new_session=True,
+    )
+    killed = tmp_path / "killed" / "lambda_0.8"
+    links = killed / "checkpoints" / "last"
+    while process.poll() is None and not links.exists():
+        time.sleep(0.01)
+    assert process.poll() is None, "the experiment ended before it was killed"
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert RunFolder(killed).last_iteration() in (1, 2)
+    assert finish(tuned(tmp_path, "killed", "restore")).splitlines()[-1] == "[3, 3]"
+    assert metrics(killed) == metrics(trial)
+    (driver,) = read_lines(RunFolder(killed).failures)
+    assert driver["action"].startswith("resumed after iteration")

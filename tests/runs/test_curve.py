@@ -1,0 +1,180 @@
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from trca.runs.curve import (
+    FOUNDATION,
+    HELD_OUT,
+    TRAIN,
+    draw_comparison,
+    draw_curve,
+    moving_mean,
+    panel_words,
+    plot_comparison,
+    plot_curve,
+    sparkline,
+)
+
+
+def metrics(iterations, start=0.0, n=16):
+    return [
+        {
+            "iteration": i + 1,
+            "trajectories": 64 * (i + 1),
+            "success_rate": min(1.0, start + i / 12),
+            "foundational_reward": -0.1,
+            "breakthrough_reward": 0.2,
+            **(held_out(i / 16, n) if i % 4 == 0 else {}),
+        }
+        for i in range(iterations)
+    ]
+
+
+def held_out(success, n):
+    low, high = max(0.0, success - 0.2), min(1.0, success + 0.3)
+    ends = {"evaluation/success_low": low, "evaluation/success_high": high}
+    return {"evaluation/success_rate": success, "evaluation/n": n, **ends}
+
+
+def curve(rows, panel=""):
+    figure = Figure()
+    plot_curve(figure, rows, "quickstart: TRCA on trca/ALFWorld-v0", panel)
+    return figure
+
+
+def comparison(runs):
+    figure = Figure()
+    plot_comparison(figure, runs, "lambda: TRCA on trca/ALFWorld-v0", "games=small")
+    return figure
+
+
+def legend(axis):
+    return [text.get_text() for text in axis.get_legend().get_texts()]
+
+
+def test_a_moving_mean_looks_back_and_skips_what_is_missing():
+    values = np.array([1.0, np.nan, 3.0, 5.0])
+    assert moving_mean(values, 2) == pytest.approx([1.0, 1.0, 3.0, 4.0])
+
+
+def test_a_sparkline_squeezes_values_into_its_width():
+    assert sparkline(np.array([0.0, 0.5, 1.0])) == "▁▅█"
+    assert len(sparkline(np.linspace(0, 1, 400), width=40)) == 40
+    assert sparkline(np.array([])) == ""
+
+
+@pytest.mark.parametrize("iterations", [0, 1, 12])
+def test_pictures_are_drawn_for_any_number_of_iterations(tmp_path, iterations):
+    draw_curve(metrics(iterations), tmp_path / "curve.png", "quickstart")
+    draw_comparison(
+        {"a": [metrics(iterations)] * 2}, tmp_path / "both.png", "lambda", "games=small"
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["both.png", "curve.png"]
+    for path in tmp_path.iterdir():
+        assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_curve_names_what_it_shows_and_how_many_rollouts_it_stands_for():
+    upper, lower = curve(metrics(5, start=0.25), "games=small").axes
+    assert legend(upper) == [
+        "training, one iteration",
+        "training, mean of the last 5 iterations",
+        "training at the start, 25%",
+        "held out, 95% interval",
+    ]
+    assert lower.get_ylabel() == "rubric reward per step"
+    note = upper.texts[0].get_text()
+    assert note == "games=small; 64 rollouts per iteration; 16 rollouts held out"
+
+
+def test_the_interval_of_held_out_success_is_that_of_its_report():
+    upper, _ = curve(metrics(9)).axes
+    (bars,) = upper.collections
+    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+    assert ends == pytest.approx(np.array([[0, 0.3], [0.05, 0.55], [0.3, 0.8]]))
+
+
+def test_held_out_success_without_an_interval_is_drawn_without_one():
+    ends = ("evaluation/success_low", "evaluation/success_high")
+    rows = [{k: v for k, v in row.items() if k not in ends} for row in metrics(5)]
+    upper, _ = curve(rows).axes
+    assert "held out" in legend(upper)
+    (bars,) = upper.collections
+    assert all(low == high for low, high in (s[:, 1] for s in bars.get_segments()))
+
+
+def test_no_rubric_reward_has_a_colour_of_success():
+    assert FOUNDATION not in (HELD_OUT, TRAIN)
+    _, lower = curve(metrics(3)).axes
+    assert {line.get_color() for line in lower.lines}.isdisjoint({HELD_OUT, TRAIN})
+
+
+def test_a_comparison_shows_means_before_bands_on_one_scale_within_0_and_1():
+    figure = comparison({"0.2": [metrics(9), metrics(9, start=0.3)], "0.8": [metrics(9)]})
+    left, right = figure.axes
+    assert left.get_ylim() == right.get_ylim()
+    assert legend(left) == ["0.2", "0.8"]
+    (band,) = left.collections
+    assert min(line.get_zorder() for line in left.lines) > band.get_zorder()
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert heights.min() >= 0
+    assert heights.max() <= 1
+    assert left.lines[0].get_ydata()[0] == pytest.approx(0.15)
+    note = figure.get_supxlabel()
+    assert note == "games=small; mean of 1 to 2 runs; bands and whiskers: lowest to highest"
+
+
+def test_long_names_are_numbered_below():
+    long = [f"budgets=evidence 0.{k}, invalidity 0.{k}, execution 0.{k}" for k in (1, 2)]
+    figure = comparison({name: [metrics(9)] for name in long})
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert words == [f"1: {long[0]}", f"2: {long[1]}"]
+    _, right = comparison({name: [metrics(1)] for name in long}).axes
+    assert [label.get_text() for label in right.get_xticklabels()] == ["1", "2"]
+
+
+def test_low_success_is_drawn_over_a_scale_of_its_own():
+    low = [{**row, "success_rate": 0.2} for row in metrics(9)]
+    low = [{**row, "evaluation/success_rate": 0.1} for row in low]
+    left, right = comparison({"0.2": [low]}).axes
+    assert left.get_ylim() == right.get_ylim() == pytest.approx((-0.004, 0.25))
+
+
+def test_a_method_has_the_same_colour_in_every_picture():
+    def colors(*names):
+        axis = comparison({name: [metrics(4)] for name in names}).axes[0]
+        return dict(zip(legend(axis), [line.get_color() for line in axis.lines], strict=True))
+
+    first, second = colors("TRCA", "GRPO", "GiGPO"), colors("RLOO", "GiGPO-plan", "GRPO")
+    assert first["GRPO"] == second["GRPO"]
+    assert first["GiGPO"] == second["GiGPO-plan"]
+    assert len({*first.values(), second["RLOO"]}) == 4
+    assert len(set(colors(*(f"TRCA lambda_=0.{k}" for k in range(6))).values())) == 6
+
+
+def test_single_points_have_a_column_a_setting_with_their_ranges():
+    figure = comparison({"0.2": [metrics(1), metrics(1, start=0.5)], "0.8": [metrics(1)] * 2})
+    left, _ = figure.axes
+    assert [line.get_xdata()[0] for line in left.lines] == [0, 1]
+    assert [label.get_text() for label in left.get_xticklabels()] == ["0.2", "0.8"]
+    assert left.get_xlabel() == "after 64 trajectories"
+    ranges = [bar.get_segments()[0][:, 1] for bar in left.collections]
+    assert [list(each) for each in ranges] == [[0, 0.5], [0, 0]]
+    assert legend(left) == ["0.2", "0.8"]
+
+
+def test_one_evaluation_stands_beside_curves_of_training():
+    left, right = comparison({"0.2": [metrics(4)], "0.8": [metrics(4)]}).axes
+    assert left.get_xlim() == pytest.approx((0, 256 * 1.04))
+    assert left.get_xlabel() == "trajectories"
+    assert right.get_xlabel() == "after 64 trajectories"
+
+
+def test_runs_that_stopped_early_are_compared_as_far_as_all_got():
+    figure = comparison({"0.2": [metrics(9), metrics(4)]})
+    assert len(figure.axes[0].lines[0].get_xdata()) == 4
+
+
+def test_a_panel_in_words():
+    words = panel_words({"games": "small", "max_steps": 16}, "train", "valid_seen")
+    assert words == "games=small; trained on train, held out valid_seen"

@@ -1,0 +1,123 @@
+"""How the best checkpoint is chosen, and which tasks a report of it leaves out."""
+
+import pytest
+
+from trca.cli.run.checkpoints import find_checkpoint
+from trca.envs.panel import Panel
+from trca.runs.folder import RunFolder
+from trca.runs.provenance import panel_record
+from trca.runs.selection import Selection, is_best
+from trca.tune_configs.files import ConfigError, read
+
+TRAIN = Panel("Rooms", "train", ("a", "b"))
+HELD_OUT = Panel("Rooms", "valid", tuple(f"t{k}" for k in range(4)))
+
+
+def rows(*successes):
+    """An iteration for each pair of training and held-out success, the latter or None."""
+    return [
+        {"iteration": number, "success_rate": training}
+        | ({} if held_out is None else {"evaluation/success_rate": held_out})
+        for number, (training, held_out) in enumerate(successes, start=1)
+    ]
+
+
+def recorded(folder, successes):
+    """A run whose checkpoints were chosen as a training run chooses them."""
+    run = RunFolder.create(folder, "run")
+    run.write_config(read("quickstart"))
+    run.write_json(
+        "panels.json", {"train": panel_record(TRAIN), "evaluation": panel_record(HELD_OUT)}
+    )
+    whole = rows(*successes)
+    for number, row in enumerate(whole, start=1):
+        run.append_metrics(row)
+        run.save_checkpoint(number, lambda to: (to / "w").touch(), is_best(whole[:number]))
+    return run
+
+
+@pytest.mark.parametrize(
+    ("successes", "best"),
+    [
+        ([(0.1, None), (0.5, None), (0.2, None)], 2),
+        ([(0.9, 0.2), (0.1, 0.6), (0.5, 0.4)], 2),
+        ([(0.9, None), (0.1, 0.2), (0.95, None)], 2),
+        ([(0.1, 0.6), (0.2, 0.3), (0.3, 0.6), (0.4, 0.5)], 3),
+        ([(0.1, None), (0.2, None), (0.3, 0.0)], 3),
+    ],
+    ids=["training", "held out first", "held out alone", "newest of equals", "first evaluation"],
+)
+def test_the_best_checkpoint_has_the_highest_success_measured(tmp_path, successes, best):
+    run = recorded(tmp_path, successes)
+    assert run.checkpoint_iteration("best") == best
+    assert run.checkpoint_iteration("last") == len(successes)
+
+
+def test_a_run_is_its_last_checkpoint_unless_the_best_is_named(tmp_path):
+    run = recorded(tmp_path, [(0.1, 0.6), (0.2, 0.3)])
+    names = (run.path, f"{run.path}@last", f"{run.path}@best")
+    assert [find_checkpoint(str(name))[1] for name in names] == ["last", "last", "best"]
+
+
+def test_the_last_checkpoint_was_chosen_by_nothing_and_plays_every_task(tmp_path):
+    chosen = Selection.of(recorded(tmp_path, [(0.1, 0.6), (0.2, 0.3)]), "last")
+    assert chosen.others(HELD_OUT) == HELD_OUT
+    assert chosen.words_for(HELD_OUT) == "last, iteration 2: no metric chose it"
+    assert chosen.record(HELD_OUT) == {"which": "last", "iteration": 2}
+
+
+def test_the_best_checkpoint_plays_tasks_that_did_not_choose_it(tmp_path):
+    chosen = Selection.of(recorded(tmp_path, [(0.1, 0.6), (0.2, 0.3), (0.9, None)]), "best")
+    words = (
+        "best, iteration 1: the highest evaluation/success_rate (60.0%) of 2 iterations, on panel"
+        f" {HELD_OUT.hash} (valid, 4 tasks)"
+    )
+    whole = Panel("Rooms", "valid", (*HELD_OUT.task_ids, "t8", "t9"))
+    others = chosen.others(whole)
+    assert others == Panel("Rooms", "valid", ("t8", "t9"))
+    assert chosen.words_for(others) == f"{words}; 0 of the 2 tasks of this report chose it"
+    assert chosen.words_for(whole) == (
+        f"{words}; 4 of the 6 tasks of this report chose it; success on them is likely too high"
+    )
+    assert chosen.record(whole) == {
+        "which": "best",
+        "iteration": 1,
+        "metric": "evaluation/success_rate",
+        "value": 0.6,
+        "candidates": 2,
+        "panel": {"hash": HELD_OUT.hash, "environment": "Rooms", "split": "valid", "tasks": 4},
+        "tasks_in_this_report": 4,
+    }
+    with pytest.raises(ConfigError, match="all 4 tasks of valid chose the best checkpoint"):
+        chosen.others(HELD_OUT)
+    for name, split in (("Rooms", "test"), ("Halls", "valid")):  # the same ids, other tasks
+        elsewhere = Panel(name, split, HELD_OUT.task_ids)
+        assert chosen.others(elsewhere) == elsewhere
+
+
+def test_training_tasks_choose_where_nothing_else_is_measured(tmp_path):
+    chosen = Selection.of(recorded(tmp_path, [(0.5, None), (0.2, None)]), "best")
+    assert chosen.words() == (
+        "best, iteration 1: the highest success_rate (50.0%) of 2 iterations, on panel"
+        f" {TRAIN.hash} (train, 2 tasks)"
+    )
+    assert chosen.others(HELD_OUT) == HELD_OUT
+    with pytest.raises(ConfigError, match="all 2 tasks of train chose"):
+        chosen.others(TRAIN)
+
+
+def test_the_only_candidate_was_chosen_by_no_task(tmp_path):
+    chosen = Selection.of(recorded(tmp_path, [(0.5, None), (0.2, 0.25)]), "best")
+    assert chosen.others(HELD_OUT) == HELD_OUT
+    assert chosen.words_for(HELD_OUT) == (
+        "best, iteration 2: the only iteration with evaluation/success_rate (25.0%), on panel"
+        f" {HELD_OUT.hash} (valid, 4 tasks)"
+    )
+
+
+def test_a_run_that_lost_its_records_says_so(tmp_path):
+    run = recorded(tmp_path, [(0.1, 0.6), (0.2, 0.3)])
+    (run.path / "panels.json").unlink()
+    with pytest.raises(ConfigError, match=r"how iteration 1 became the best: name .*@last"):
+        Selection.of(run, "best")
+    assert Selection.of(run, "last").iteration == 2

@@ -1,0 +1,127 @@
+import pytest
+
+from trca.runs.folder import RunFolder
+from trca.tune_configs.files import ConfigError
+
+
+def weights(text):
+    return lambda folder: (folder / "weights").write_text(text)
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Makes this process another machine: one with a cache of its own."""
+
+    def become(name):
+        monkeypatch.setenv("TRCA_CACHE", str(tmp_path / name))
+
+    become("first")
+    return become
+
+
+@pytest.fixture
+def uri(tmp_path):
+    return f"file://{tmp_path}/bucket/runs"
+
+
+@pytest.fixture
+def run(machine, uri):
+    run = RunFolder.create(uri, "mine")
+    run.write_config({"algorithm": "GRPO"})
+    for iteration, best in ((1, True), (2, False)):
+        run.append_metrics({"iteration": iteration})
+        run.save_checkpoint(iteration, weights(f"weights {iteration}"), best)
+        run.set_status("running", iteration)
+    return run
+
+
+def test_another_machine_goes_on_where_the_first_one_stopped(machine, uri, run):
+    machine("second")
+    there = RunFolder.open(run.address)
+    assert there.path != run.path
+    assert there.read_config() == {"algorithm": "GRPO"}
+    assert [row["iteration"] for row in there.metrics()] == [1, 2]
+    assert (there.checkpoint("last") / "weights").read_text() == "weights 2"
+    assert (there.checkpoint("best") / "weights").read_text() == "weights 1"
+    there.save_checkpoint(3, weights("weights 3"), best=True)
+    there.set_status("finished", 3)
+    machine("first")
+    back = RunFolder.open("mine", uri)
+    assert (back.checkpoint("best") / "weights").read_text() == "weights 3"
+    assert sorted(p.name for p in (back.path / "checkpoints").iterdir()) == [
+        "best",
+        "iteration_000003",
+        "last",
+    ]
+
+
+def test_a_run_that_is_under_way_here_is_read_as_it_is(uri, run):
+    with run.locked():
+        run.append_metrics({"iteration": 3})
+        seen = RunFolder.open("mine", uri)
+        assert len(seen.metrics()) == 3
+        with pytest.raises(ConfigError, match="in use by process"), seen.locked():
+            pass
+    assert len(RunFolder.open("mine", uri).metrics()) == 2  # what was pushed
+
+
+def test_what_is_gone_from_the_storage_is_gone_from_the_copy(tmp_path, uri, run):
+    (run.path / "old").mkdir()
+    (run.path / "old" / "file").touch()
+    (run.path / "curve.png").touch()
+    again = RunFolder.open("mine", uri)
+    assert again.path == run.path
+    assert not {"old", "curve.png"} & {path.name for path in again.path.iterdir()}
+    assert again.checkpoint("last").name == "iteration_000002"
+
+
+def test_storage_holds_plain_files_alone(tmp_path, run):
+    there = tmp_path / "bucket" / "runs" / "mine"
+    (run.path / "logs").mkdir()
+    (run.path / "logs" / "ray").symlink_to("/tmp", target_is_directory=True)
+    with run.locked():
+        run.set_status("running", 2)
+    assert not [path for path in there.rglob("*") if path.is_symlink()]
+    assert not (there / "lock").exists()
+    assert not (there / "logs" / "ray").exists()
+
+
+def test_what_could_not_be_pushed_is_not_lost(tmp_path, uri, run):
+    bucket = tmp_path / "bucket"
+    run.save_checkpoint(3, weights("weights 3"), best=True)
+    bucket.rename(tmp_path / "gone")
+    bucket.touch()
+    with pytest.raises(ConfigError, match="the storage file://"):
+        run.set_status("running", 3)
+    bucket.unlink()
+    (tmp_path / "gone").rename(bucket)
+    again = RunFolder.open("mine", uri)
+    assert (again.checkpoint("last") / "weights").read_text() == "weights 3"
+    again.set_status("running", 3)
+    assert (bucket / "runs/mine/checkpoints/last.link").read_text() == "iteration_000003"
+
+
+def test_a_push_that_breaks_off_leaves_the_last_checkpoint(tmp_path, machine, run, monkeypatch):
+    run.save_checkpoint(3, weights("weights 3"), best=True)
+    there = tmp_path / "bucket/runs/mine/checkpoints"
+    there.joinpath("iteration_000003").touch()  # in the way of the new checkpoint
+    with pytest.raises(ConfigError):
+        run.set_status("running", 3)
+    there.joinpath("iteration_000003").unlink()
+    machine("second")
+    assert (RunFolder.open(run.address).checkpoint("last") / "weights").read_text() == "weights 2"
+
+
+def test_a_name_that_is_taken_there_is_taken_for_all(machine, uri, run):
+    machine("second")
+    assert RunFolder.exists("mine", uri)
+    assert RunFolder.create(uri, "mine").name == "mine-2"
+    with pytest.raises(ConfigError, match="runs/mine exists"):
+        RunFolder.create(uri, "mine", numbered=False)
+
+
+def test_a_run_or_a_storage_that_is_not_there_is_named(machine, uri, run):
+    with pytest.raises(ConfigError, match="no run 'mime': did you mean 'mine'"):
+        RunFolder.open("mime", uri)
+    with pytest.raises(ConfigError, match="the storage ftp://x/y"):
+        RunFolder.open("mine", "ftp://x/y")

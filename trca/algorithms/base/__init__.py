@@ -1,0 +1,1 @@
+"""The algorithm and its config: what one iteration of training does."""

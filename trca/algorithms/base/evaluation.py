@@ -1,0 +1,173 @@
+"""Evaluation on a frozen panel: every task is played, and every finished rollout counts.
+
+The evaluation during training chooses the best checkpoint, so that its success is no report of that
+checkpoint. Other evaluations draw from other random streams.
+
+::
+
+    runner = local_runner(TRCAConfig().environment("trca/ALFWorld-v0").training(model=folder))
+    evaluation = evaluate_panel(runner, runner.panel("valid_unseen").head(64), rollouts=3)
+    evaluation.summary()["success_rate"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from ray.rllib.env.env_runner_group import EnvRunnerGroup
+from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, EVALUATION_RESULTS
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+
+from trca.algorithms.base.metrics import rollout_metrics
+from trca.algorithms.base.text_config import TextAlgorithmConfig
+from trca.algorithms.rollouts.env_runner import TextEnvRunner
+from trca.algorithms.rollouts.environments import default_split, env_creator
+from trca.algorithms.rollouts.loop import Failure, GroupRequest, Incident, RolloutBatch
+from trca.algorithms.rollouts.sampling import sample_groups
+from trca.envs.panel import Panel
+from trca.policies.engines import ENDPOINTS
+from trca.policies.engines.engine import SamplingParams
+from trca.records import Rollout, episodes
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Rollouts of a panel.
+
+    Attributes:
+        panel: The panel.
+        rollouts: The finished rollouts, by task and index.
+        failures: The tasks whose rollouts are missing for a technical reason, with the reason.
+        incidents: All that failed, also where a second try went well.
+    """
+
+    panel: Panel
+    rollouts: list[Rollout]
+    failures: list[Failure]
+    incidents: list[Incident] = field(default_factory=list)
+
+    def summary(self) -> dict[str, Any]:
+        """Returns metrics by name; ``task_types`` has the success rate and n of each type.
+
+        Rates are over the finished rollouts; ``missing_rollouts`` says how many are not in them.
+        """
+        by_type: dict[str, list[bool]] = {}
+        played = episodes(self.rollouts)
+        for rollout in played:
+            by_type.setdefault(rollout.task_type, []).append(rollout.won)
+        return {
+            **rollout_metrics(self.rollouts),
+            "n": len(played),
+            "missing_rollouts": sum(f.rollouts for f in self.failures),
+            "task_types": {
+                name: {"success_rate": float(np.mean(wins)), "n": len(wins)}
+                for name, wins in sorted(by_type.items())
+            },
+        }
+
+
+def local_runner(
+    config: TextAlgorithmConfig, runner: Callable[..., TextEnvRunner] = TextEnvRunner
+) -> TextEnvRunner:
+    """Makes a runner in this process, without Ray and without an algorithm, for a model folder.
+
+    Args:
+        config: Config of any text algorithm, with the model to evaluate.
+        runner: Makes the runner from RLlib's arguments.
+    """
+    config = config.copy(copy_frozen=False)
+    config.in_evaluation = config.in_evaluation or config.engine in ENDPOINTS
+    config.validate()
+    creator = env_creator(config.env)
+    return runner(config=config, env_creator=creator, worker_index=0, num_workers=0)
+
+
+def evaluate_panel(
+    source: TextEnvRunner | EnvRunnerGroup,
+    panel: Panel,
+    *,
+    rollouts: int = 1,
+    seed: int = 0,
+    streams: Literal["report", "evaluation"] = "report",
+    temperature: float | None = None,
+    max_new_tokens: int | None = None,
+    live: int = 128,
+    timeout_s: float | None = None,
+) -> Evaluation:
+    """Samples rollouts of every task of a panel; keeps each that finishes.
+
+    Args:
+        source: A local runner, or the runners of an algorithm (``algorithm.env_runner_group``).
+        panel: The tasks.
+        rollouts: Rollouts of each task.
+        seed: Seed of the random streams; the same seed, weights and panel give the same rollouts.
+        streams: Name of the random streams. The evaluation during training has those called
+            ``evaluation``.
+        temperature: Sampling temperature, 0 for greedy; None means the source's evaluation setting.
+        max_new_tokens: Limit on a response; None means the source's setting.
+        live: About how many episodes are live at a time; they share the engine's batches.
+        timeout_s: Seconds after which a remote runner counts as lost.
+    """
+    config: Any = source.config if isinstance(source, TextEnvRunner) else source._remote_config
+    sampling = SamplingParams(
+        config.evaluation_temperature if temperature is None else temperature,
+        max_new_tokens or config.max_new_tokens,
+    )
+    groups = [
+        GroupRequest(k, task, panel.split, rollouts, (streams, seed), keep_finished=True)
+        for k, task in enumerate(panel.task_ids)
+    ]
+    finished: list[Rollout] = []
+    failures: list[Failure] = []
+    incidents: list[Incident] = []
+    together = max(1, live // rollouts)
+    for start in range(0, len(groups), together):
+        hand = groups[start : start + together]
+        batch: RolloutBatch
+        if isinstance(source, TextEnvRunner):
+            batch = source.sample(groups=hand, sampling=sampling)
+        else:
+            batch, _ = sample_groups(source, hand, sampling, timeout_s)
+        finished += batch.rollouts
+        failures += batch.failures
+        incidents += batch.incidents
+    return Evaluation(panel, finished, failures, incidents)
+
+
+def evaluate_algorithm(
+    algorithm: Any, eval_env_runner_group: EnvRunnerGroup | None
+) -> tuple[dict[str, Any], int, int]:
+    """RLlib's ``custom_evaluation_function``: the head of the evaluation panel.
+
+    Samples on the evaluation runners where there are some, else on the training runners. The
+    summary goes under ``evaluation`` in RLlib's results, and the rollouts into
+    ``algorithm.evaluation``.
+
+    Args:
+        algorithm: The `TextAlgorithm`.
+        eval_env_runner_group: RLlib's evaluation runners.
+    """
+    config = algorithm.config
+    split = config.evaluation_split or default_split(config.env, config.env_config)
+    panel = algorithm.panel(split).head(config.evaluation_tasks)
+    evaluation = evaluate_panel(
+        eval_env_runner_group or algorithm.env_runner_group,
+        panel,
+        rollouts=config.evaluation_rollouts,
+        seed=config.seed or 0,
+        streams="evaluation",
+        live=config.tasks_per_iteration * config.group_size,
+        timeout_s=config.evaluation_sample_timeout_s or config.sample_timeout_s,
+    )
+    algorithm.evaluation = evaluation
+    summary = evaluation.summary()
+    logger = MetricsLogger()
+    logger.log_dict(summary, reduce="mean", window=1)
+    logger.log_value("panel_hash", panel.hash, reduce="item")
+    steps = sum(r.env_steps() for r in evaluation.rollouts)
+    logger.log_value((ENV_RUNNER_RESULTS, "num_episodes"), summary["n"], reduce="sum")
+    algorithm.metrics.aggregate([logger.reduce()], key=EVALUATION_RESULTS)
+    return summary, steps, steps

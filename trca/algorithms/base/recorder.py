@@ -1,0 +1,358 @@
+"""`RunRecorder`: the RLlib callback that records a run in a folder.
+
+The folder holds settings, versions, panels, status, metrics, rollouts, failures, evaluations,
+checkpoints and the learning curve (`trca.runs.folder` lists the files). Under Ray Tune the
+folder is the trial's directory, so that each command that reads a run takes a trial. ``trca train``
+names the folder in the setting ``run_folder``.
+
+The recorder writes checkpoints of its own, the best and the last one. Tune writes checkpoints only
+where its `RunConfig` asks for them (``checkpoint_frequency`` is 0), keeps all of them, and does not
+know which iterations were evaluated. A restored trial continues from the recorder's last
+checkpoint, or from Tune's where Tune loads one.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ray.air.constants import TIME_THIS_ITER_S
+from ray.rllib.callbacks.callbacks import RLlibCallback
+from ray.rllib.utils.metrics import EVALUATION_RESULTS
+from ray.tune.result import DONE
+from ray.tune.utils.util import unflatten_dict  # type: ignore[attr-defined]
+
+if TYPE_CHECKING:
+    from trca.algorithms.base.text_algorithm import TextAlgorithm
+    from trca.runs.folder import RunFolder
+    from trca.runs.reports import Report
+    from trca.runs.tracking import Tracking
+    from trca.tune_configs.settings import RunSettings
+
+logger = logging.getLogger(__name__)
+
+_SECONDS_FOR_THE_LAST_PROCESS: Final = 60.0
+"""Seconds that a trial waits for the process that had the trial before: Ray ends it."""
+_LEFT_OUT: Final = frozenset(
+    {"config", "timers", "perf", "fault_tolerance", "env_runner_group", "done", "pid", "timestamp"}
+)
+"""Parts of RLlib's result that are not metrics of the run."""
+_ANY_MACHINE: Final = frozenset(
+    {
+        *("iterations", "num_env_runners", "num_cpus_per_env_runner", "num_gpus_per_env_runner"),
+        *("num_cpus_per_learner", "num_gpus_per_learner", "restart_failed_env_runners"),
+        *("checkpoint_interval", "tracking", "tracking_project", "tracked_rollouts_interval"),
+    }
+)
+"""Settings that may change when a run is continued."""
+
+
+class RunRecorder(RLlibCallback):
+    """Records the run of one algorithm.
+
+    Each iteration adds a row of metrics, its rollouts and a new picture of the curve; every
+    ``checkpoint_interval`` iterations and each best evaluation add a checkpoint. A killed run loses
+    only the iterations after its last checkpoint. The last iteration ends with an evaluation.
+
+    Attributes:
+        run: The folder; `None` where the algorithm is not recorded.
+        rows: Metrics of the iterations so far.
+        tell: Takes the name of a stage, such as the evaluation, or a tracker's failure.
+    """
+
+    def __init__(self) -> None:
+        self.run: RunFolder | None = None
+        self.rows: list[dict[str, Any]] = []
+        self.tell: Callable[[str], None] = logger.info
+        self._settings: RunSettings
+        self._trackers: Tracking | None = None
+        self._decode: Callable[[Any], str]
+        self._evaluated: object = None
+        self._open = ExitStack()
+
+    def on_algorithm_init(self, *, algorithm: Any, **kwargs: Any) -> None:
+        """Opens the folder; continues the run from its last checkpoint if it has one.
+
+        Raises:
+            ConfigError: When another process writes to the folder, or the named folder holds a run
+                with other settings.
+        """
+        run = _folder_of(algorithm)
+        if run is None:
+            return
+        from trca.policies.models import load_tokenizer
+        from trca.tune_configs.settings import RunSettings
+
+        self._settings = RunSettings.of(algorithm.config)
+        wait_s = 0 if algorithm.config.run_folder else _SECONDS_FOR_THE_LAST_PROCESS
+        self._open.enter_context(run.locked(again=True, wait_s=wait_s))
+        self.run = run
+        self._decode = load_tokenizer(algorithm.config.resolved_model()).decode
+        same = self._write_settings(run, named=bool(algorithm.config.run_folder))
+        if same and run.has_checkpoint():
+            algorithm.restore_from_path(str(run.checkpoint("last")))
+        self._write_provenance(algorithm, run)
+        self._begin(algorithm, rewind=same)
+
+    def on_checkpoint_loaded(self, *, algorithm: Any, **kwargs: Any) -> None:
+        """Continues after the iteration of a checkpoint that Ray Tune loads."""
+        if self.run is not None:
+            self._begin(algorithm, rewind=True)
+
+    def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **kwargs: Any) -> None:
+        """Records an iteration; the last one is evaluated, and its result says so.
+
+        Raises:
+            OSError: When the disk is full; the last checkpoint is whole.
+        """
+        run = self.run
+        if run is None:
+            return
+        from trca.runs.curve import draw_curve
+        from trca.runs.failures import append_failures
+        from trca.runs.selection import is_best
+
+        iteration, last = algorithm.iteration, algorithm.config.iterations
+        if self.rows and self.rows[-1]["iteration"] >= iteration:
+            self._rewind(run, iteration - 1)
+        append_failures(run.failures, iteration, algorithm.incidents)
+        seconds = float(result[TIME_THIS_ITER_S])
+        if iteration == last and algorithm.evaluation is self._evaluated:
+            seconds += self._evaluate(algorithm, result)
+        evaluated = algorithm.evaluation is not self._evaluated
+        self._evaluated = algorithm.evaluation
+        report = self._report(algorithm) if evaluated else None
+        row = self._row(algorithm, result, seconds, report)
+        self.rows.append(row)
+        run.append_metrics(row)
+        if evaluated:
+            append_failures(run.failures, iteration, algorithm.evaluation.incidents)
+        self._write_rollouts(algorithm, run, iteration, report)
+        if self._trackers:
+            self._trackers.log(row, algorithm.rollouts, iteration)
+        draw_curve(self.rows, run.path / "curve.png", self._title, self._panel)
+        best = is_best(self.rows)
+        due = iteration % self._settings.run.checkpoint_interval == 0
+        if due or iteration == last or (best and evaluated):
+            self._save(algorithm, run, best)
+        run.set_status("finished" if iteration == last else "running", iteration)
+
+    def save(self, algorithm: TextAlgorithm) -> None:
+        """Saves a checkpoint of the last iteration unless there is one."""
+        from trca.runs.selection import is_best
+
+        if self.run is not None and self.run.last_iteration() < algorithm.iteration:
+            self._save(algorithm, self.run, is_best(self.rows))
+
+    def fail(self, algorithm: TextAlgorithm, error: Exception) -> None:
+        """Records the error that ends the run."""
+        if self.run is None:
+            return
+        from trca.cli.show.console import words
+        from trca.runs.failures import append_failures
+
+        with suppress(OSError, ValueError):  # storage that is full must not hide the error itself
+            append_failures(self.run.failures, len(self.rows) + 1, algorithm.incidents)
+            self.run.set_status("failed", self.run.last_iteration(), words(error))
+
+    def recorded_end(self, algorithm: TextAlgorithm) -> dict[str, Any] | None:
+        """The last result of a run that was complete when it was opened; `None` for others."""
+        if self.run is None or not self._complete:
+            return None
+        result: dict[str, Any] = unflatten_dict(self.rows[-1])
+        return {**result, **algorithm.get_auto_filled_metrics(), DONE: True}
+
+    def close(self, algorithm: TextAlgorithm) -> None:
+        """Closes the folder of a run that ends or is stopped."""
+        run, self.run = self.run, None
+        if run is None:
+            return
+        ended = run.status().get("state")
+        if self._trackers:
+            self._trackers.close(ended == "finished")
+        if ended == "running":
+            with suppress(OSError, ValueError):
+                run.set_status("interrupted", run.last_iteration())
+        self._open.close()
+
+    def _begin(self, algorithm: TextAlgorithm, rewind: bool) -> None:
+        """Continues after the algorithm's iteration.
+
+        Args:
+            algorithm: The algorithm.
+            rewind: Whether to remove the records of later iterations now. With changed settings
+                (population-based training) Ray Tune loads a checkpoint next, and records stay.
+        """
+        from trca.runs.tracking import Tracking
+
+        run, iteration = self.run, algorithm.iteration
+        assert run is not None
+        _note_a_killed_process(run, iteration)
+        if rewind:
+            self._rewind(run, iteration)
+        else:
+            self.rows = run.metrics()
+        self._evaluated = algorithm.evaluation
+        if self._trackers:
+            self._trackers.close(ended=False)
+        self._trackers = Tracking(self._settings, run, iteration, lambda text: self.tell(text))
+        self._complete = bool(self.rows) and iteration >= algorithm.config.iterations
+        run.set_status("finished" if self._complete else "running", iteration)
+
+    def _rewind(self, run: RunFolder, iteration: int) -> None:
+        run.rewind(iteration)
+        self.rows = run.metrics()
+
+    def _write_settings(self, run: RunFolder, named: bool) -> bool:
+        """Writes the settings; returns whether the run in the folder, if any, has the same."""
+        from trca.tune_configs.files import ConfigError, absolute
+
+        start = os.environ.get("TUNE_ORIG_WORKING_DIR")  # Tune changes a trial's working directory
+        settings = absolute(self._settings.flat(), Path(start) if start else None)
+        there = run.read_config() if (run.path / "config.yaml").is_file() else {}
+        run.write_settings(settings)
+        if not there:
+            return True
+        now = run.read_config()
+        changed = [k for k in now if k not in _ANY_MACHINE and now[k] != there.get(k, now[k])]
+        if changed and named:
+            run.write_settings(there)
+            raise ConfigError(
+                f"{run.path} holds a run with {changed[0]}: {there[changed[0]]!r}, not"
+                f" {now[changed[0]]!r}: give another run_folder"
+            )
+        return not changed
+
+    def _write_provenance(self, algorithm: TextAlgorithm, run: RunFolder) -> None:
+        from trca.runs.provenance import panel_record, versions
+
+        config, settings = algorithm.config, self._settings
+        held_out = algorithm.panel(settings.evaluation_split).head(config.evaluation_tasks)
+        panels = {"train": algorithm.panel(config.train_split), "evaluation": held_out}
+        run.write_json("versions.json", versions())
+        run.write_json("panels.json", {k: panel_record(panel) for k, panel in panels.items()})
+
+    def _evaluate(self, algorithm: TextAlgorithm, result: dict[str, Any]) -> float:
+        """Evaluates into the result; returns the seconds."""
+        start = time.monotonic()
+        self.tell("evaluating on the held-out panel")
+        result[EVALUATION_RESULTS] = algorithm.evaluate()
+        return time.monotonic() - start
+
+    def _row(
+        self,
+        algorithm: TextAlgorithm,
+        result: dict[str, Any],
+        seconds: float,
+        report: Report | None,
+    ) -> dict[str, Any]:
+        """The metrics of an iteration.
+
+        Args:
+            algorithm: The algorithm.
+            result: RLlib's result; it repeats an evaluation in the iterations after it.
+            seconds: Duration of the iteration, evaluation included.
+            report: The report of the iteration's evaluation, if it has one.
+        """
+        from trca.records import episodes
+
+        before = self.rows[-1] if self.rows else {"trajectories": 0, "env_steps": 0}
+        if report is None:
+            result = {name: part for name, part in result.items() if name != EVALUATION_RESULTS}
+        return {
+            "iteration": algorithm.iteration,
+            "trajectories": before["trajectories"] + len(episodes(algorithm.rollouts)),
+            "env_steps": before["env_steps"] + sum(r.env_steps() for r in algorithm.rollouts),
+            "seconds": seconds,
+            **flatten(result),
+            **flatten(report.interval() if report else {}, "evaluation/"),
+        }
+
+    def _report(self, algorithm: TextAlgorithm) -> Report:
+        """The report of the iteration's evaluation."""
+        from trca.runs.reports import Report
+
+        evaluation = algorithm.evaluation
+        assert evaluation is not None
+        return Report.of(evaluation.panel, {self._settings.run.seed: evaluation})
+
+    def _write_rollouts(
+        self, algorithm: TextAlgorithm, run: RunFolder, iteration: int, report: Report | None
+    ) -> None:
+        from trca.runs.rollout_files import write_rollouts
+
+        folder = run.rollouts(iteration)
+        path = folder / "train.jsonl"
+        write_rollouts(path, algorithm.rollouts, self._decode, algorithm.failures)
+        evaluation = algorithm.evaluation
+        if evaluation is not None and report is not None:
+            path = folder / "eval.jsonl"
+            write_rollouts(path, evaluation.rollouts, self._decode, evaluation.failures)
+            about: dict[str, Any] = {"iteration": iteration}
+            if gold := algorithm.gold_reads:
+                about["gold_in_training"] = gold
+            report.write(run.path / "evaluation", **about)
+
+    def _save(self, algorithm: TextAlgorithm, run: RunFolder, best: bool) -> None:
+        run.save_checkpoint(algorithm.iteration, lambda to: algorithm.save_to_path(str(to)), best)
+
+    @property
+    def _title(self) -> str:
+        from trca.common.registry import short_name
+
+        assert self.run is not None
+        settings = self._settings.run
+        return f"{self.run.name}: {settings.algorithm} on {short_name(settings.env)}"
+
+    @property
+    def _panel(self) -> str:
+        from trca.runs.curve import panel_words
+
+        settings = self._settings
+        return panel_words(settings.run.env_config, settings.train_split, settings.evaluation_split)
+
+
+def flatten(result: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """The numbers of a nested result, by names joined with ``/``; leaves out everything else."""
+    flat: dict[str, float] = {}
+    for key, value in result.items():
+        name = f"{prefix}{key}"
+        if name in _LEFT_OUT:
+            continue
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{name}/")
+            continue
+        with suppress(TypeError, ValueError):
+            number = float(value) if not isinstance(value, (str, bytes)) else math.nan
+            if not math.isnan(number):
+                flat[name] = number
+    return flat
+
+
+def _folder_of(algorithm: Any) -> RunFolder | None:
+    """The folder of an algorithm's run: ``run_folder``, else the directory of its Tune trial."""
+    from trca.runs.folder import RunFolder
+
+    folder, storage = algorithm.config.run_folder, algorithm._storage
+    if folder:
+        return RunFolder.at(folder)
+    return None if folder is False or storage is None else RunFolder.of_trial(storage)
+
+
+def _note_a_killed_process(run: RunFolder, first: int) -> None:
+    """Records that the run continues after its process ended without writing its status."""
+    from trca.algorithms.rollouts.loop import Incident
+    from trca.runs.failures import append_failures
+
+    status = run.status()
+    if status.get("state") == "running" and status["pid"] != os.getpid():
+        reason = f"it ended after iteration {status['iteration']} without a word"
+        action = f"resumed after iteration {first}"
+        driver = Incident(time.time(), "driver", f"process {status['pid']}", "", reason, action)
+        append_failures(run.failures, int(status["iteration"]) + 1, [driver])

@@ -1,0 +1,178 @@
+"""Self-imitation: rollouts that went well are learned from once more, some iterations later.
+
+::
+
+    gain of a rollout = R(tau_i) - median of the mean outcomes of all groups so far
+    kept in iteration k:  rollouts with a mean advantage and a gain above 0
+    replayed in iteration n, once ``replay_size`` of them are there; then it starts anew:
+        A_i = gain of the rollout by then,  where that is above 0
+    loss = loss of the iteration's rollouts + w(n) mean over the replayed ones
+    w(n) = replay_weight (1 - cos(pi n / replay_ramp)) / 2  for n < replay_ramp, replay_weight after
+
+The ratio of a replayed action is taken to the policy that sampled it, and clipped as any other. The
+advantage is that of the outcome, whatever the credit rule: an old judgment of a step against its
+group says nothing about the policy of today, while the median rises with it, until what was good
+once is not worth imitating.
+
+This is the replay of SPEAR (Qin et al., arXiv 2509.22601). Where it differs from the paper or the
+public code:
+
+=======================  ===========================================================================
+Curriculum               The replay alone: no reward for the use of tools, no covariance clip, none
+                         of Dr.BoT's settings (`aggregation`, `on_zero_advantage` are here).
+Baseline                 Without the division by the median of the groups' standard deviations,
+                         which is 0 while success is rare; the public code's ALFWorld runs leave it
+                         out too (``norm_adv_by_std_in_grpo=False``).
+Baseline's memory        The last 10,240 groups, as in the public code.
+When                     At ``replay_size`` rollouts, all of them; the public code waits for half as
+                         many again and draws a power of two.
+Age                      At most ``replay_max_age`` iterations, 10 as in its README (its runs: 5).
+Ramp                     None by default; the public code's is 200 iterations long.
+What is kept             The gain counts too: under TRCA failures have advantages above 0, which
+                         would take the places and be dropped at last. A rollout without a tool call
+                         counts too, which the public code's search runs skip.
+KL and entropy           On replayed rows as on all others, with their weight.
+=======================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.algorithms.learner.rows import Rows, join_rows, make_rows
+from trca.algorithms.settings.parameters import TextParameters
+from trca.records import Rollout, StepBatch
+from trca.records.packing import pack, unpack
+
+_BASELINE_GROUPS: Final = 10_240
+
+
+class Replay:
+    """Rollouts to learn from once more."""
+
+    def __init__(self, size: int, max_age: int) -> None:
+        """Starts empty.
+
+        Args:
+            size: Rollouts that are replayed together; the newest are kept.
+            max_age: Iterations that a rollout may lie back when it is replayed.
+        """
+        self._max_age = max_age
+        self._kept: deque[tuple[int, Rollout]] = deque(maxlen=size)
+        self._means: deque[float] = deque(maxlen=_BASELINE_GROUPS)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def take(self, iteration: int) -> list[Rollout]:
+        """Takes the rollouts out, once there are enough; those that are still worth imitating.
+
+        Args:
+            iteration: Number of the iteration that they are replayed in.
+
+        Returns:
+            The rollouts with their new advantages; none while there are too few.
+        """
+        while self._kept and iteration - self._kept[0][0] > self._max_age:
+            self._kept.popleft()
+        if len(self._kept) < (self._kept.maxlen or 0):
+            return []
+        gains = [(rollout, self._gain(rollout)) for _, rollout in self._kept]
+        self._kept.clear()
+        return [
+            replace(rollout, advantages=np.full(len(rollout.steps), gain))
+            for rollout, gain in gains
+            if gain > 0.0
+        ]
+
+    def keep(self, iteration: int, rollouts: Sequence[Rollout]) -> None:
+        """Keeps what went well.
+
+        Args:
+            iteration: Number of the iteration.
+            rollouts: Its rollouts with their advantages.
+        """
+        groups: dict[int, list[float]] = {}
+        for rollout in rollouts:
+            groups.setdefault(rollout.group, []).append(_outcome(rollout))
+        self._means += [float(np.mean(outcomes)) for outcomes in groups.values()]
+        good = [r for r in rollouts if self._gain(r) > 0.0 and _mean(r.advantages) > 0.0]
+        self._kept += [(iteration, rollout) for rollout in _copies(good)]
+
+    def get_state(self) -> dict[str, Any]:
+        """All that is kept."""
+        return {
+            "iterations": [iteration for iteration, _ in self._kept],
+            "rollouts": pack([rollout for _, rollout in self._kept]),
+            "means": list(self._means),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Restores what was kept."""
+        rollouts = unpack(state["rollouts"])
+        self._kept.clear()
+        self._kept += zip(state["iterations"], rollouts, strict=True)
+        self._means.clear()
+        self._means += state["means"]
+
+    def _gain(self, rollout: Rollout) -> float:
+        return _outcome(rollout) - float(np.median(self._means))
+
+
+def replay_weight(iteration: int, weight: float, ramp: int) -> float:
+    """w(n), the weight of the replayed rollouts beside the iteration's.
+
+    Args:
+        iteration: n, from 0.
+        weight: What it rises to.
+        ramp: Iterations that it rises over; 0 for none.
+    """
+    return weight * (1.0 - math.cos(math.pi * min(1.0, iteration / ramp))) / 2 if ramp else weight
+
+
+def add_replayed(
+    rows: Rows,
+    replayed: Sequence[Rollout],
+    weight: float,
+    categories: NDArray[np.int8],
+    settings: TextParameters,
+) -> Rows:
+    """The rows of an iteration, and those of replayed rollouts, each of which counts alike.
+
+    Args:
+        rows: The iteration's.
+        replayed: The rollouts, with their advantages.
+        weight: Their weight beside the iteration's.
+        categories: int8 (M,), the categories of the library that judged them.
+        settings: How rows are made and weighted.
+    """
+    if not replayed:
+        return rows
+    batch = StepBatch.from_rollouts(replayed, categories)
+    batch = replace(batch, group=np.zeros_like(batch.group))
+    more = make_rows(
+        replayed, batch, settings.aggregation, settings.train_malformed, settings.constant_steps
+    )
+    marked = np.ones(len(more), dtype=bool)
+    more = replace(more, weights=weight * more.weights, replayed=marked, replayed_total=len(more))
+    return join_rows(rows, more)
+
+
+def _copies(rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """Copies without advantages: arrays of fetched rollouts are views of whole batches."""
+    return unpack(pack([replace(rollout, advantages=None) for rollout in rollouts]))
+
+
+def _outcome(rollout: Rollout) -> float:
+    return float(sum(step.reward for step in rollout.steps))
+
+
+def _mean(advantages: NDArray[np.float64] | None) -> float:
+    return 0.0 if advantages is None else float(np.mean(advantages))

@@ -1,0 +1,520 @@
+"""`TextAlgorithmConfig`: RLlib's fluent config, with checked hyperparameters of its own.
+
+::
+
+    config = (
+        TRCAConfig()
+        .environment("trca/ALFWorld-v0", env_config={"games": "small"})
+        .env_runners(num_env_runners=2)
+        .training(lr=4e-4, lambda_=0.8)
+        .evaluation(evaluation_interval=10, evaluation_tasks=32)
+    )
+    algorithm = config.build_algo()
+
+The hyperparameters are the fields of `parameters_class`. They are checked when they are set and
+again by `validate`, so that a plain ``param_space`` of Ray Tune is checked too.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+
+from pydantic import BaseModel
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core.learner.learner_group import LearnerGroup
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.models.catalog import MODEL_DEFAULTS
+from ray.rllib.utils import force_list
+from ray.tune.search.sample import Domain
+
+from trca.algorithms.base.recorder import RunRecorder
+from trca.algorithms.settings.parameters import TextParameters, check, family
+from trca.algorithms.settings.setting_names import IGNORED, unknown_setting
+from trca.common.extras import missing_recorder
+from trca.common.names import unknown
+from trca.envs.teams.team import Team
+from trca.envs.text_space import AnyText
+from trca.policies.engines import ENDPOINTS
+from trca.tune_configs.files import OWN_KEYS, read
+from trca.tune_configs.recording import RecordingParameters
+
+_DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda", "input"})
+"""Keys of RLlib's dictionaries that are no attribute of a config."""
+
+ALGORITHM_OF: Final[dict[type, type]] = {}
+"""The algorithm of each config class.
+
+Not an attribute of the config class, which is one of the algorithm: Ray follows attributes that are
+classes when it exports a class, and never comes out of a circle.
+"""
+
+
+@dataclass(frozen=True)
+class RolePolicies:
+    """A ``policy_mapping_fn`` by role.
+
+    Attributes:
+        policies: The policy's id by role.
+    """
+
+    policies: dict[str, str]
+
+    def __call__(self, agent_id: str, *args: Any, **kwargs: Any) -> str:
+        """The policy's id; takes what RLlib gives."""
+        return self.policies[agent_id]
+
+
+class TextAlgorithmConfig(AlgorithmConfig):
+    """The settings that algorithms share; an algorithm sets its `parameters_class`.
+
+    Attributes:
+        parameters_class: Model of the hyperparameters; each field is an attribute of the config.
+        value_heads: Number of values that a critic gives of a place.
+        run_folder: Folder that the run is recorded in, a path or URI; `reporting` sets it.
+        evaluation_sample_timeout_s: RLlib's setting; None, the default, means ``sample_timeout_s``.
+    """
+
+    parameters_class: ClassVar[type[TextParameters]] = TextParameters
+    value_heads: ClassVar[int] = 1
+    env: Any
+    env_runner_cls: Any
+    evaluation_sample_timeout_s: Any
+    observation_space: Any
+    action_space: Any
+    custom_evaluation_function: Any
+    minibatch_size: Any
+    output: Any
+    callbacks_class: Any
+    run_folder: str | Path | Literal[False] | None
+
+    def __init__(self, algo_class: type | None = None) -> None:
+        from trca.algorithms.base.evaluation import evaluate_algorithm
+        from trca.algorithms.rollouts.env_runner import TextEnvRunner
+
+        super().__init__(algo_class=algo_class or _algorithm_of(type(self)))
+        self.exploration_config = {}
+        self.env_runner_cls = TextEnvRunner
+        self.observation_space = AnyText()
+        self.action_space = AnyText()
+        self.batch_mode = "complete_episodes"
+        self.add_default_connectors_to_learner_pipeline = False
+        self._dont_auto_sync_env_runner_states = True
+        self.delay_between_env_runner_restarts_s = 1.0
+        self.custom_evaluation_function = evaluate_algorithm
+        for name, value in self.parameters_class().model_dump().items():
+            setattr(self, name, value)
+        self.evaluation_sample_timeout_s = None
+        self.run_folder = None
+        for name, value in RecordingParameters(tracking=[]).model_dump().items():
+            setattr(self, name, value)  # Ray Tune has trackers of its own
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The hyperparameters are attributes."""
+
+    @classmethod
+    def from_preset(cls, name_or_path: str | Path) -> Self:
+        """Makes a config from a preset: environment, model, hyperparameters and processes.
+
+        ::
+
+            config = TRCAConfig.from_preset("quickstart").training(lambda_=0.5)
+            tune.Tuner("TRCA", param_space=config).fit()
+
+        A preset for another algorithm serves too: what only that one reads is left out, and what
+        this one has a default of its own for.
+
+        Args:
+            name_or_path: A file of `trca.tune_configs`, such as ``quickstart``, or the path of one.
+
+        Raises:
+            ValueError: For an unknown preset, and for settings that are wrong.
+        """
+        others = {name for model in family() for name in model.model_fields}
+        left_out = (others - cls.parameters_class.model_fields.keys()) | OWN_KEYS
+        settings = read(name_or_path)
+        written_for = str(settings.get("algorithm")).casefold()
+        if written_for != cls.parameters_class.algorithm.casefold():
+            left_out |= cls.parameters_class.own_defaults()
+        return cls().update_from_dict({k: v for k, v in settings.items() if k not in left_out})
+
+    def training(self, **kwargs: Any) -> Self:
+        """Sets hyperparameters, and what RLlib's own ``training`` takes.
+
+        Args:
+            kwargs: Fields of `parameters_class`, or arguments of `AlgorithmConfig.training`.
+
+        Raises:
+            ValueError: For an unknown name (with the nearest known one) or a value out of bounds.
+        """
+        rest = self._take(kwargs)
+        self._refuse_unknown(rest)
+        super().training(**rest)
+        return self
+
+    def env_runners(self, **kwargs: Any) -> Self:
+        """Sets what RLlib's own ``env_runners`` takes.
+
+        Raises:
+            ValueError: For a setting that has no effect here; says what to use instead.
+        """
+        self._refuse_ignored(kwargs)
+        super().env_runners(**kwargs)
+        return self
+
+    def evaluation(self, **kwargs: Any) -> Self:
+        """Sets evaluation: the ``evaluation_*`` hyperparameters and RLlib's own arguments."""
+        rest = self._take(kwargs)
+        self._refuse_unknown(rest)
+        super().evaluation(**rest)
+        return self
+
+    def reporting(self, **kwargs: Any) -> Self:
+        """Sets the recording of the run, and RLlib's own arguments of ``reporting``.
+
+        Args:
+            kwargs: Fields of `RecordingParameters`; arguments of `AlgorithmConfig.reporting`; and
+                ``run_folder``: a path or URI to record the run there, or False to record nothing.
+                By default a trial of Ray Tune is recorded in its directory, and an algorithm
+                outside of Tune is not recorded.
+
+        Raises:
+            ValueError: For a value out of bounds.
+        """
+        rest = self._take(kwargs, RecordingParameters)
+        if "run_folder" in rest:
+            self.run_folder = rest.pop("run_folder")
+        super().reporting(**rest)
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as a dictionary, each under the name that sets it."""
+        settings: dict[str, Any] = super().to_dict()
+        if "lambda" in settings:
+            settings["lambda_"] = settings.pop("lambda")  # RLlib's old name
+        return settings
+
+    def update_from_dict(self, config_dict: dict[str, Any]) -> Self:
+        """Sets from a flat dictionary, such as a YAML file or a ``param_space``.
+
+        Raises:
+            ValueError: For an unknown name or a value out of bounds.
+        """
+        settings = {self._translate_special_keys(k, False): v for k, v in config_dict.items()}
+        rest = self._take(self._take(settings), RecordingParameters)
+        self._refuse_unknown(rest)
+        super().update_from_dict(rest)
+        return self
+
+    def validate(self) -> None:
+        """Checks every setting.
+
+        Raises:
+            ValueError: Names what is wrong and what is allowed.
+        """
+        from trca.algorithms.credit import bind_credit
+        from trca.policies.engines import missing_engine
+        from trca.policies.lora import missing_peft
+
+        check(self.parameters_class, self.parameters())
+        check(RecordingParameters, {k: getattr(self, k) for k in RecordingParameters.model_fields})
+        if RunRecorder not in (callbacks := force_list(self.callbacks_class)):
+            self.callbacks_class = [*callbacks, RunRecorder]
+        self._set_up_team()
+        rule = bind_credit(self.credit, self.parameters())
+        if self.critic_kind and "values" not in rule.reads:
+            raise ValueError(
+                f"credit rule {rule.name!r} does not read values, and"
+                f" {self.parameters_class.algorithm} has a critic: give the rule a parameter"
+                " values, or set algorithm to GRPO"
+            )
+        if self.env is None:
+            raise ValueError("no environment is set: give env, such as 'trca/ALFWorld-v0'")
+        for name in self.env_config.keys() & {"budgets", "lambda_"}:
+            raise ValueError(
+                f"env_config.{name} has no effect: set {name} of the algorithm, which the"
+                " environment's info follows"
+            )
+        if not self.in_evaluation:
+            self._refuse_ignored(vars(self))
+        for name in ("importance_cap", "token_ratio_band", "action_ratio_band"):
+            if getattr(self, name) is not None and not self.recompute_logprobs:
+                raise ValueError(f"{name} compares with the trainer: set recompute_logprobs: true")
+        if self.max_staleness and not self.in_evaluation and self.num_env_runners == 0:
+            raise ValueError(
+                f"max_staleness is {self.max_staleness}: sampling ahead needs processes of its own;"
+                " set num_env_runners to 1 or more"
+            )
+        for name in ("refill_groups", "task_curriculum"):
+            if self.max_staleness and getattr(self, name):
+                raise ValueError(
+                    f"{name} goes by what this iteration's rollouts or the last one's were worth,"
+                    " and max_staleness samples later ones before that is known: set one of them"
+                    " to 0"
+                )
+        if self.replay_size and self.recompute_logprobs:
+            raise ValueError(
+                "replay_size compares with the policy that sampled, whose logprobs"
+                " recompute_logprobs replaces: set one of them off"
+            )
+        if self.refill_groups and self.on_zero_advantage == "keep":
+            raise ValueError(
+                f"refill_groups is {self.refill_groups}, and no group is left out: set"
+                " on_zero_advantage to drop_groups or drop_rollouts"
+            )
+        if self.max_staleness:  # RLlib drops a push to a runner that has not taken the last one
+            pushes = max(self.max_requests_in_flight_per_env_runner, self.max_staleness + 1)
+            self.max_requests_in_flight_per_env_runner = pushes
+        if self.critic_kind and self.sharding != "none":
+            raise ValueError(
+                f"sharding is {self.sharding!r}, and {type(self).__name__} has a critic, which"
+                " learners do not split: set sharding to none"
+            )
+        if self.lora_rank and (lack := missing_peft()):
+            raise ValueError(f"lora_rank is {self.lora_rank}: {lack}")
+        if self.output and (lack := missing_recorder()):
+            raise ValueError(f"output is {self.output}: {lack}")
+        if lack := missing_engine(self.engine):
+            raise ValueError(lack)
+        if self.engine in ENDPOINTS:
+            if not self.in_evaluation:
+                raise ValueError(
+                    f"engine {self.engine!r} asks a model elsewhere, whose weights cannot be"
+                    " trained: evaluate it with trca evaluate --base-url"
+                )
+        elif str(self.model) != "tiny":
+            _check_model(self.resolved_model(), self.max_prompt_tokens, self.max_new_tokens)
+        elif self.template == "paper":
+            warnings.warn(
+                "the tiny policy cannot follow the paper's prompt: set template to 'compact', or"
+                f" start from {type(self).__name__}.from_preset('quickstart')",
+                stacklevel=2,
+            )
+        # RLlib still looks into the old stack's dictionary where our model's name is kept.
+        attributes = vars(self)
+        model, attributes["model"] = attributes["model"], copy.deepcopy(MODEL_DEFAULTS)
+        try:
+            super().validate()
+        finally:
+            attributes["model"] = model
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles of the team that plays; none where one agent does."""
+        team = self.env_config.get("team")
+        return () if team is None else tuple(Team.load(team).roles)
+
+    @property
+    def module_ids(self) -> tuple[str, ...]:
+        """The ids of the policies, in order."""
+        return tuple(sorted(self.policies))
+
+    def module_of(self, agent: str, episode: Any = None) -> str:
+        """The id of the policy that acts for an agent, by RLlib's ``policy_mapping_fn``.
+
+        Args:
+            agent: The agent.
+            episode: What the function is given as episode: the `GroupRequest` of its group.
+
+        Raises:
+            ValueError: When there is no such policy.
+        """
+        if len(self.policies) == 1:
+            return self.module_ids[0]
+        chosen: Any = self.policy_mapping_fn
+        module = str(chosen(agent, episode))
+        if module not in self.policies:
+            raise unknown("policy", module, self.module_ids)
+        return module
+
+    def learns(self, agent: str, module: str) -> bool:
+        """Whether the rollouts of an agent teach the policy that acted for it."""
+        trained: Any = self.policies_to_train
+        if agent in self.frozen_roles:
+            return False
+        if callable(trained):
+            return bool(trained(module, None))
+        return trained is None or module in trained
+
+    def _set_up_team(self) -> None:
+        """Gives the roles of a team their policies, and refuses what teams cannot have."""
+        roles, chosen = self.roles, self.role_policies
+        named = {"role_policies": chosen if isinstance(chosen, dict) else {}}
+        for name, given in {**named, "frozen_roles": self.frozen_roles}.items():
+            for role in given:
+                if role not in roles:
+                    known = f": choose {', '.join(roles)}" if roles else ": set env_config.team"
+                    raise ValueError(f"{name} names {role!r}, and there is no such role{known}")
+        if chosen != "shared":
+            if not roles:
+                raise ValueError(
+                    f"role_policies is {chosen!r}, and no team plays: set env_config.team"
+                )
+            policies = chosen if isinstance(chosen, dict) else {role: role for role in roles}
+            if lacking := [role for role in roles if role not in policies]:
+                raise ValueError(f"role_policies names no policy for {' and '.join(lacking)}")
+            mapping: Any = RolePolicies(dict(policies))
+            self.multi_agent(policies=set(policies.values()), policy_mapping_fn=mapping)
+        for name in self.policy_lr:
+            if name not in self.policies:
+                raise unknown("policy in policy_lr", name, self.module_ids)
+        if roles and not self.in_evaluation:
+            pairs = [(role, self.module_of(role)) for role in roles]
+            if not any(self.learns(role, module) for role, module in pairs):
+                raise ValueError("every role is frozen: nothing would be learned")
+        several = len(self.policies) > 1
+        if several and self.sharding != "none" and not self.in_evaluation:
+            raise ValueError(
+                "sharding is not built for several policies: leave it out, or let one act for all"
+            )
+
+    def parameters(self) -> dict[str, Any]:
+        """The hyperparameters as they stand, by name."""
+        return {name: getattr(self, name) for name in self.parameters_class.model_fields}
+
+    @property
+    def train_split(self) -> str:
+        """The split of the training panel: ``split`` of env_config, else ``train``."""
+        return str(self.env_config.get("split", "train"))
+
+    def resolved_model(self) -> str:
+        """Folder or Hugging Face name of the model; builds the embedded policy on first use.
+
+        At an endpoint it is the model's name there.
+        """
+        if self.engine in ENDPOINTS:
+            return str(self.model)
+        env_config = json.dumps(self.env_config, sort_keys=True, default=str)
+        return _resolve(str(self.model), self.env, env_config, self.response_format)
+
+    def model_of(self, module: str) -> str:
+        """Folder or Hugging Face name of a policy's model: its own folder in that of several.
+
+        Args:
+            module: The policy's id.
+        """
+        model = self.resolved_model()
+        own = Path(model, module)
+        return str(own) if (own / "config.json").is_file() else model
+
+    def build_learner_group(
+        self,
+        *,
+        env: Any = None,
+        spaces: Any = None,
+        rl_module_spec: Any = None,
+        placement_group: Any = None,
+    ) -> LearnerGroup:
+        """Builds the learners; takes the arguments of `AlgorithmConfig.build_learner_group`."""
+        from trca.algorithms.learner.group import TextLearnerGroup
+
+        spec = rl_module_spec or self.get_multi_rl_module_spec(env=env, spaces=spaces)
+        return TextLearnerGroup(
+            config=self.copy(), module_spec=spec, placement_group=placement_group
+        )
+
+    def get_default_rl_module_spec(self) -> RLModuleSpec:
+        """The spec of the language-model module."""
+        from trca.policies.llm_module import LLMModule
+
+        return RLModuleSpec(module_class=LLMModule)
+
+    def get_default_learner_class(self) -> type:
+        """The learner of the clipped action-level objective, and of a critic where there is one."""
+        from trca.algorithms.learner.critic import ActorCriticLearner
+        from trca.algorithms.learner.learner import TextLearner
+
+        return ActorCriticLearner if self.critic_kind else TextLearner
+
+    @property
+    def critic_kind(self) -> str:
+        """Where the values of a critic come from; blank without one."""
+        return str(vars(self).get("critic", ""))
+
+    @property
+    def _model_config_auto_includes(self) -> dict[str, Any]:
+        return {
+            "model": self.resolved_model(),
+            "dtype": self.dtype,
+            "gradient_checkpointing": self.gradient_checkpointing,
+            "lora_rank": self.lora_rank,
+            "lora_alpha": self.lora_alpha,
+            "reference": self.kl_coeff > 0 or self.kl_coeff_format > 0,
+            "critic": self.critic_kind,
+            "value_heads": self.value_heads,
+        }
+
+    def _take(self, values: dict[str, Any], model: type[BaseModel] | None = None) -> dict[str, Any]:
+        """Sets the fields of a model among the values and returns the others.
+
+        Args:
+            values: Settings.
+            model: The model; `parameters_class` for `None`.
+        """
+        model = model or self.parameters_class
+        own = {k: v for k, v in values.items() if k in model.model_fields}
+        for name, value in own.items():
+            setattr(self, name, self._checked(model, name, value))
+        return {k: v for k, v in values.items() if k not in own}
+
+    def _checked(self, model: type[BaseModel], name: str, value: Any) -> Any:
+        if isinstance(value, Domain):
+            return value
+        if isinstance(value, dict) and set(value) == {"grid_search"}:
+            return {"grid_search": [self._checked(model, name, v) for v in value["grid_search"]]}
+        return check(model, {name: value})[name]
+
+    def _refuse_unknown(self, values: dict[str, Any]) -> None:
+        known = set(vars(self)) | _DICT_KEYS
+        known |= {
+            n for c in type(self).__mro__ for n, v in vars(c).items() if isinstance(v, property)
+        }
+        known |= {
+            "learner_class",
+            "train_batch_size_per_learner",
+            "num_aggregator_actors_per_learner",
+        }
+        for name in values:
+            if name not in known and not name.startswith("__"):  # Tune's own bookkeeping
+                raise ValueError(unknown_setting(name, self.parameters_class, known))
+        self._refuse_ignored(values)
+
+    def _refuse_ignored(self, values: Mapping[str, Any]) -> None:
+        """Refuses RLlib's settings that nothing here reads, where they differ from the default."""
+        default = vars(_default_config())
+        for name in IGNORED.keys() & values.keys():
+            if values[name] != default.get(name):
+                raise ValueError(unknown_setting(name, self.parameters_class, ()))
+
+
+def _algorithm_of(config_class: type[TextAlgorithmConfig]) -> type | None:
+    """The algorithm that a config, or the nearest config it extends, was paired with."""
+    return next((ALGORITHM_OF[c] for c in config_class.__mro__ if c in ALGORITHM_OF), None)
+
+
+@cache
+def _default_config() -> TextAlgorithmConfig:
+    return TextAlgorithmConfig()
+
+
+@cache
+def _check_model(model: str, prompt_tokens: int, new_tokens: int) -> None:
+    from trca.policies.architectures import check_model
+
+    check_model(model, prompt_tokens, new_tokens)
+
+
+@cache
+def _resolve(model: str, env: str | type, env_config: str, response_format: str) -> str:
+    from trca.policies.models import resolve_model
+
+    own = json.loads(env_config)
+    return resolve_model(model, env_id=env, env_config=own, response_format=response_format)

@@ -1,0 +1,1 @@
+"""What credit rules read beyond the columns of a batch."""

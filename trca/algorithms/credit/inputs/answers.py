@@ -1,0 +1,105 @@
+"""Reads about answers: what the policy thinks of the right one, and how good the given one was."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.algorithms.credit.inputs.gold import GoldRead
+from trca.algorithms.credit.reads import Read, Sources
+from trca.algorithms.settings.prompting import engine_tokenizer
+from trca.envs.responses import RESPONSE_FORMATS
+from trca.policies.spans import part_of
+from trca.records import StepBatch
+
+_THOUGHT: Final = "Now there is enough information to answer."
+
+
+class AnswerLogprobs(Read):
+    """Mean log-probability of the right answer's tokens, had the policy answered at each step.
+
+    The policy's present weights score a response that states the task's first answer, after the
+    prompt of each step.
+    """
+
+    gold = True
+
+    def __call__(self, sources: Sources, batch: StepBatch) -> NDArray[np.float64]:
+        """Returns float64 (S,).
+
+        Raises:
+            ValueError: For a task whose answer is not known.
+        """
+        config = sources.config
+        tokenizer = engine_tokenizer(config.engine, config.resolved_model())
+        write = RESPONSE_FORMATS.get(config.response_format).write
+        assert write is not None
+        answers = _ANSWERS(sources, batch)
+        actions = _ACTIONS(sources, batch)
+        responses, parts = [], []
+        known: dict[tuple[str, str], tuple[NDArray[np.int32], NDArray[np.bool_]]] = {}
+        for (answer, *_), (action, *_) in zip(answers, actions, strict=True):
+            if (answer, action) not in known:
+                known[answer, action] = _scored(write(_THOUGHT, action), answer, tokenizer)
+            ids, part = known[answer, action]
+            responses.append(ids)
+            parts.append(part)
+        prompts = [step.prompt_ids for rollout in sources.rollouts for step in rollout.steps]
+        scores = sources.learners.score(prompts, responses)
+        return np.array(
+            [score[part].mean(dtype=np.float64) for score, part in zip(scores, parts, strict=True)]
+        )
+
+    def lack(self, sources: Sources) -> str:
+        """Asks for the gold of the first training task, and for how a response is written."""
+        if lack := _ANSWERS.lack(sources) or _ACTIONS.lack(sources):
+            return lack
+        name = sources.config.response_format
+        if RESPONSE_FORMATS.get(name).write is None:
+            return f"response format {name!r} does not say how a response is written: give it write"
+        return ""
+
+
+class FinalMeasure(Read):
+    """A measure of the environment at the end of each rollout, on each of its steps."""
+
+    def __init__(self, name: str) -> None:
+        """Chooses the measure.
+
+        Args:
+            name: Its name among the environment's ``measures``.
+        """
+        self._name = name
+
+    def __call__(self, sources: Sources, batch: StepBatch) -> NDArray[np.float64]:
+        """Returns float64 (S,).
+
+        Raises:
+            ValueError: For a rollout that has no such measure.
+        """
+        values = []
+        for rollout in sources.rollouts:
+            if self._name not in rollout.measures:
+                measured = ", ".join(rollout.measures) or "nothing"
+                raise ValueError(
+                    f"{sources.config.env} does not measure {self._name!r}, but {measured}"
+                )
+            values += [rollout.measures[self._name]] * len(rollout.steps)
+        return np.array(values, dtype=np.float64)
+
+
+def _scored(
+    response: str, answer: str, tokenizer: Any
+) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """The ids of a response, and which of them are the answer's."""
+    ids = np.array(tokenizer(response, add_special_tokens=False)["input_ids"], dtype=np.int32)
+    start = len(response[: response.rindex(answer)].encode())
+    return ids, part_of(ids, tokenizer, start, start + len(answer.encode()))
+
+
+_ANSWERS: Final = GoldRead("answers")
+_ACTIONS: Final = GoldRead("answer_actions")
+ANSWER_LOGPROBS: Final = AnswerLogprobs()
+FINAL_F1: Final = FinalMeasure("f1")

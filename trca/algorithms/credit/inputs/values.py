@@ -1,0 +1,181 @@
+"""The critic: what its values are, how they are learned, and how well they predict.
+
+A value belongs to a place in a text: V is what the critic says of the tokens up to there. V(s_t),
+the value of the state of turn t, stands at the last prompt token, before the first response token.
+
+::
+
+    loss = 1/2 mean max((V - target)^2, (clip(V, V_old - c, V_old + c) - target)^2)
+
+    explained variance = 1 - Var(target - V_old) / Var(target)
+
+V_old are the values when the rollouts were credited. The mean is over the iteration's own steps,
+each the mean over its places that have a target, whatever the cut into mini-batches and learners.
+Replayed steps have no target and no part in the mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field
+from torch import Tensor
+
+from trca.algorithms.credit.arithmetic import rollout_spans
+from trca.algorithms.credit.reads import Read, Sources
+from trca.algorithms.learner.rows import trained_tokens
+from trca.records import StepBatch
+
+CRITIC_METRICS: Final = ("value_loss", "value_clip_ratio", "critic_grad_norm")
+"""Names of the metrics of a critic's updates."""
+
+CriticKind = Literal["trunk", "own"]
+
+
+class CriticSettings(BaseModel):
+    """Hyperparameters of algorithms with a critic."""
+
+    critic: CriticKind = Field(
+        "own",
+        description="Where values come from: a linear head on the policy's hidden states (trunk),"
+        " or on those of a network of its own that starts as the policy does (own; with LoRA a"
+        " second adapter).",
+    )
+    critic_lr: Annotated[float, Field(gt=0.0)] = Field(
+        1e-5, description="Learning rate of the critic's own weights."
+    )
+    value_coeff: Annotated[float, Field(gt=0.0)] = Field(
+        1.0, description="Weight of the critic's loss beside the objective."
+    )
+    value_clip: Annotated[float, Field(gt=0.0)] | None = Field(
+        0.5, description="How far a value may move from the old one in the loss; none: any way."
+    )
+    gae_lambda: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        1.0,
+        description="Weight of later temporal differences: 0 trusts the critic, 1 the outcome.",
+    )
+
+
+@dataclass(frozen=True)
+class Values:
+    """What the critic says of S steps, with H values at a place.
+
+    Attributes:
+        state: float64 (S, H), of the state each step was taken in.
+        after: float64 (S, H), of the state it led to: that of the next step, of the state at which
+            the step limit cut the rollout off, or 0 where the task had ended.
+        lengths: int64 (S,), number R of response tokens of each step.
+        tokens: float64 (sum of R, H), of the text before each response token; at the first one it
+            is that of the state.
+        action: bool (sum of R,), which tokens enter the objective.
+    """
+
+    state: NDArray[np.float64]
+    after: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+    tokens: NDArray[np.float64]
+    action: NDArray[np.bool_]
+
+
+class ValuesRead(Read):
+    """One pass of the critic over the steps, and over the states at which rollouts were cut off."""
+
+    def __call__(self, sources: Sources, batch: StepBatch) -> Values:
+        """Returns the values."""
+        steps = [step for rollout in sources.rollouts for step in rollout.steps]
+        cut = [r for r in sources.rollouts if r.truncated and r.steps]
+        beyond = [r.final_prompt_ids for r in cut if r.final_prompt_ids is not None]
+        assert len(beyond) == len(cut), "a truncated rollout lacks the prompt of its last state"
+        nothing = np.zeros(1, dtype=np.int32)  # a state has a value without any response token
+        responses = [s.response_ids if len(s.response_ids) else nothing for s in steps]
+        found = sources.learners.values(
+            [s.prompt_ids for s in steps] + beyond, responses + [nothing] * len(beyond)
+        )
+        heads = sources.config.value_heads
+        own = [v[: len(s.response_ids)] for v, s in zip(found, steps, strict=False)]
+        state = np.array([v[0] for v in found[: len(steps)]], np.float64).reshape(-1, heads)
+        after = np.zeros_like(state)
+        starts, lengths = rollout_spans(batch.rollout)
+        ends = starts + lengths - 1
+        inside = np.ones(len(steps), dtype=bool)
+        inside[ends] = False
+        after[inside] = state[np.flatnonzero(inside) + 1]
+        after[batch.truncated] = [v[0] for v in found[len(steps) :]] if beyond else 0.0
+        return Values(
+            state=state,
+            after=after,
+            lengths=np.array([len(s.response_ids) for s in steps], dtype=np.int64),
+            tokens=np.concatenate([*own, np.empty((0, heads))]).astype(np.float64),
+            action=trained_tokens(steps, sources.config.train_malformed),
+        )
+
+    def lack(self, sources: Sources) -> str:
+        """Whether there is a critic."""
+        if sources.config.critic_kind:
+            return ""
+        return (
+            f"{sources.config.parameters_class.algorithm} has no critic: set algorithm to TurnPPO,"
+            " or leave the parameter values out"
+        )
+
+
+VALUES: Final = ValuesRead()
+
+
+def at_states(column: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
+    """A column of response tokens that holds one number for each state, and nan elsewhere.
+
+    Args:
+        column: float64 (S,).
+        lengths: int64 (S,), response tokens of each step; a step without any has no place.
+
+    Returns:
+        float64 (sum of R, 1).
+    """
+    tokens = np.full((int(lengths.sum()), 1), np.nan)
+    spoken = lengths > 0
+    tokens[(np.cumsum(lengths) - lengths)[spoken], 0] = column[spoken]
+    return tokens
+
+
+def explained_variance(values: NDArray[np.float64], targets: NDArray[np.float64]) -> float:
+    """Share of the targets' variance that the values explain: 1 at best, 0 for a constant.
+
+    Args:
+        values: float64, any shape.
+        targets: float64, the same shape; nan where there is none.
+
+    Returns:
+        At most 1; nan where the targets do not vary.
+    """
+    known = ~np.isnan(targets)
+    targets, values = targets[known], values[known]
+    variance = float(np.var(targets)) if len(targets) else 0.0
+    return 1.0 - float(np.var(targets - values)) / variance if variance > 0.0 else float("nan")
+
+
+def value_loss(
+    values: Tensor, old: Tensor, targets: Tensor, weight: Tensor, clip: float | None
+) -> tuple[Tensor, Tensor]:
+    """The clipped squared error of values.
+
+    Args:
+        values: float (K,), with gradient.
+        old: float (K,), V_old.
+        targets: float (K,).
+        weight: float (K,), weight of each.
+        clip: How far a value may move from the old one; None for any way.
+
+    Returns:
+        The loss, and the weighted share of values whose gradient the clip stops, both scalars.
+    """
+    error = (values - targets).square()
+    if clip is None:
+        return 0.5 * (weight * error).sum(), torch.zeros((), device=values.device)
+    clipped = (old + (values - old).clamp(-clip, clip) - targets).square()
+    loss = 0.5 * (weight * torch.maximum(error, clipped)).sum()
+    return loss, (weight * (clipped > error)).sum().detach()

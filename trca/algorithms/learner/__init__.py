@@ -1,0 +1,1 @@
+"""Learning: rows, losses, and the learners that update the weights."""

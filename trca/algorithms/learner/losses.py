@@ -1,0 +1,317 @@
+"""The clipped objective on flat tokens, as pure functions of PyTorch (Eq. final_objective).
+
+A micro-batch is B rows, one interaction step each, and K tokens of their responses laid flat; the
+tokens of a row carry its number, and ``action`` marks those that overlap its ``<action>`` span.
+With one advantage A and one weight w a row,
+
+::
+
+    loss = sum_rows w (max(-rho A, -clip(rho, 1 - low, 1 + high) A)
+                       + beta mean_action KL + beta_format mean_others KL - eta mean_action H)
+
+    rho = exp sum_action (log pi - log pi_old)      ratio_level "action", the paper's
+    rho = exp mean_action (log pi - log pi_old)     "action_mean", GSPO's over an action
+    rho = exp (log pi - log pi_old) of a token      "token", PPO's; its row takes the mean of tokens
+
+With ``policy_loss: log_likelihood`` -A log rho stands in place of the max: the log-likelihood of
+the action, up to a constant, without a clip.
+
+Every term is a sum over rows of a fixed weight times what the row alone decides. The weights come
+once, from the whole batch (`row_weights`), so mini-batches, micro-batches of any size and the
+learners' shards add up to the same gradient.
+
+Where this differs from the paper, or the paper is silent:
+
+=======================  ===========================================================================
+Clip                     1 - 0.2 and 1 + 0.28 (its table of hyperparameters; Eq. final_objective
+                         writes one epsilon).
+Log ratio                Clamped to +-20 before the exponential, as public trainers do; the
+                         log-likelihood, which takes no exponential, is not.
+KL                       Per token, k3, mean over the action's tokens of a row, with the row's
+                         weight; the paper leaves estimator and average open.
+KL on think and format   ``kl_coeff_format``, 0 in the paper: its loss sees action tokens alone.
+Entropy                  Mean over the action's tokens of a row; in the table, not in the equation.
+Rows without an action   Nothing but KL on their other tokens, by the paper's action mask;
+                         ``train_malformed`` trains the whole response as the action.
+=======================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trca.algorithms.settings.parameters import Aggregation, KLKind, LossSettings, RatioLevel
+from trca.common.names import unknown
+
+_LOG_RATIO_LIMIT = 20.0
+
+
+@dataclass(frozen=True)
+class LossInputs:
+    """What is known of a micro-batch before its forward pass: K tokens, B rows.
+
+    Attributes:
+        row: int64 (K,), the row of each token, 0 to B - 1, in any order.
+        action: bool (K,), whether the token is of its row's action.
+        old_logprobs: float (K,), log pi_old.
+        advantage: float (B,).
+        weight: float (B,), from `row_weights`.
+        reference_logprobs: float (K,), log pi_ref; None without a reference.
+        token_advantage: float (K,), in place of ``advantage`` where each token has its own; needs
+            ratio_level "token".
+    """
+
+    row: Tensor
+    action: Tensor
+    old_logprobs: Tensor
+    advantage: Tensor
+    weight: Tensor
+    reference_logprobs: Tensor | None = None
+    token_advantage: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class LossTerms:
+    """The loss of a micro-batch and its parts, scalars; all but ``loss`` are detached.
+
+    Every field but ``ratio_max`` is a sum over rows by weight: add them up over the micro-batches
+    of an update and they are weighted means.
+
+    Attributes:
+        loss: The scalar to differentiate.
+        policy: The clipped surrogate's part of it.
+        kl: KL to the reference on action tokens, before its coefficient.
+        kl_format: KL to the reference on the other tokens, before its coefficient.
+        entropy: Entropy on action tokens.
+        clip_ratio: Share of ratios at which the clip stops the gradient.
+        ratio_mean: Mean ratio.
+        ratio_max: Largest ratio, 0 without any.
+        approx_kl: k3 estimate of KL(pi_old, pi) on action tokens; before the first update, how far
+            sampler and trainer disagree.
+    """
+
+    loss: Tensor
+    policy: Tensor
+    kl: Tensor
+    kl_format: Tensor
+    entropy: Tensor
+    clip_ratio: Tensor
+    ratio_mean: Tensor
+    ratio_max: Tensor
+    approx_kl: Tensor
+
+
+def row_weights(
+    group: NDArray[np.int64],
+    rollout: NDArray[np.int64],
+    action_tokens: NDArray[np.int64],
+    aggregation: Aggregation,
+    constant_steps: int = 1,
+) -> NDArray[np.float64]:
+    """The weight of each row of a whole batch; they add up to 1, but for ``rollout_sum``.
+
+    An update on part of the rows has a loss of about its share of them. To spread the batch over U
+    updates of usual size, multiply by U; where learners average their gradients, multiply by their
+    number.
+
+    Args:
+        group: int64 (S,), the rollout group of each row.
+        rollout: int64 (S,), the rollout of each row, unique over the batch.
+        action_tokens: int64 (S,), tokens of each row's action.
+        aggregation: ``rollout_mean`` is the paper's, 1 / (groups x N x T_i): the mean over a
+            rollout's steps, a group's rollouts, and groups, of those that are among the rows (see
+            `trca.algorithms.base.filtering`). ``rollout_sum`` has a constant in place of T_i.
+            ``step_mean`` gives every row the same, ``token_mean`` every action token.
+        constant_steps: The constant.
+
+    Returns:
+        float64 (S,).
+
+    Raises:
+        ValueError: For an unknown aggregation.
+    """
+    if len(rollout) == 0:
+        return np.empty(0)
+    if aggregation in ("rollout_mean", "rollout_sum"):
+        _, first, of_row, length = np.unique(
+            rollout, return_index=True, return_inverse=True, return_counts=True
+        )
+        groups, of_rollout, size = np.unique(group[first], return_inverse=True, return_counts=True)
+        if aggregation == "rollout_sum":
+            length = np.full_like(length, constant_steps)
+        return np.asarray(1.0 / (len(groups) * size[of_rollout] * length)[of_row])
+    if aggregation == "step_mean":
+        return np.full(len(rollout), 1.0 / len(rollout))
+    if aggregation == "token_mean":
+        return np.asarray(action_tokens / max(int(action_tokens.sum()), 1), dtype=np.float64)
+    raise unknown("aggregation", aggregation, get_args(Aggregation))
+
+
+def objective(
+    inputs: LossInputs, logprobs: Tensor, entropy: Tensor, settings: LossSettings
+) -> LossTerms:
+    """The loss of a micro-batch.
+
+    Args:
+        inputs: The micro-batch.
+        logprobs: float (K,), log pi of each token, with gradient.
+        entropy: float (K,), entropy of the distribution each token was drawn from.
+        settings: The constants.
+
+    Raises:
+        ValueError: For an unknown ratio level or KL kind, a KL weight without a reference, or
+            advantages of tokens under another ratio level.
+    """
+    row, action, weight = inputs.row, inputs.action, inputs.weight
+    on_action, on_others = _shares(row, action, weight), _shares(row, ~action, weight)
+    level = settings.ratio_level
+    log_ratio = log_importance_ratio(logprobs, inputs.old_logprobs, row, action, len(weight), level)
+    ratio = importance_ratio(log_ratio)
+    if level == "token":
+        advantage, share = inputs.advantage[row], on_action
+        if inputs.token_advantage is not None:
+            advantage = inputs.token_advantage
+    elif inputs.token_advantage is not None:
+        raise ValueError(
+            f"tokens have advantages of their own and ratio_level is {level!r}: set ratio_level to"
+            " 'token'"
+        )
+    else:
+        advantage = inputs.advantage
+        share = torch.zeros_like(weight).index_add(0, row, on_action)
+    if settings.policy_loss == "log_likelihood":
+        surrogate = -advantage * log_ratio
+    else:
+        surrogate = clipped_surrogate(ratio, advantage, settings.clip_low, settings.clip_high)
+    policy = (share * surrogate).sum()
+    mean_entropy = (on_action * entropy).sum()
+    loss = policy - settings.entropy_coeff * mean_entropy
+    kl = kl_format = torch.zeros_like(policy)
+    if inputs.reference_logprobs is not None:
+        divergence = kl_estimate(logprobs, inputs.reference_logprobs, settings.kl_kind)
+        kl, kl_format = (on_action * divergence).sum(), (on_others * divergence).sum()
+        loss = loss + settings.kl_coeff * kl + settings.kl_coeff_format * kl_format
+    elif settings.kl_coeff or settings.kl_coeff_format:
+        raise ValueError(
+            "a KL weight is set but reference_logprobs is None: give them, or weight 0"
+        )
+
+    with torch.no_grad():
+        above, below = ratio > 1 + settings.clip_high, ratio < 1 - settings.clip_low
+        stopped = ((advantage > 0) & above) | ((advantage < 0) & below)
+        stopped &= settings.policy_loss == "clipped"
+        drift = kl_estimate(inputs.old_logprobs, logprobs, "k3")
+        return LossTerms(
+            loss=loss,
+            policy=policy.detach(),
+            kl=kl.detach(),
+            kl_format=kl_format.detach(),
+            entropy=mean_entropy.detach(),
+            clip_ratio=(share * stopped).sum(),
+            ratio_mean=(share * ratio).sum(),
+            ratio_max=(ratio * (share > 0)).max() if len(ratio) else torch.zeros_like(policy),
+            approx_kl=(on_action * drift).sum(),
+        )
+
+
+def log_importance_ratio(
+    logprobs: Tensor,
+    old_logprobs: Tensor,
+    row: Tensor,
+    action: Tensor,
+    rows: int,
+    level: RatioLevel,
+) -> Tensor:
+    """The logarithm of the importance ratio rho of each action or token.
+
+    Args:
+        logprobs: float (K,), log pi.
+        old_logprobs: float (K,), log pi_old.
+        row: int64 (K,), the row of each token.
+        action: bool (K,), whether the token is of its row's action.
+        rows: Number of rows B.
+        level: ``action``, ``action_mean`` or ``token``.
+
+    Returns:
+        float (B,), or (K,) for tokens; 0 where there is no action.
+
+    Raises:
+        ValueError: For an unknown level.
+    """
+    if level not in get_args(RatioLevel):
+        raise unknown("ratio level", level, get_args(RatioLevel))
+    log_ratio = torch.where(action, logprobs - old_logprobs, 0.0)
+    if level != "token":
+        log_ratio = log_ratio.new_zeros(rows).index_add(0, row, log_ratio)
+    if level == "action_mean":
+        log_ratio = log_ratio / torch.bincount(row[action], minlength=rows).clamp(min=1)
+    return log_ratio
+
+
+def importance_ratio(log_ratio: Tensor) -> Tensor:
+    """The importance ratio rho, its logarithm clamped to +-20.
+
+    Args:
+        log_ratio: See `log_importance_ratio`.
+    """
+    return log_ratio.clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()
+
+
+def clipped_surrogate(
+    ratio: Tensor, advantage: Tensor, clip_low: float, clip_high: float
+) -> Tensor:
+    """max(-rho A, -clip(rho, 1 - low, 1 + high) A): the objective's min, as a loss.
+
+    Args:
+        ratio: float (n,).
+        advantage: float (n,).
+        clip_low: The ratio is clipped below at 1 - clip_low.
+        clip_high: And above at 1 + clip_high.
+
+    Returns:
+        float (n,).
+    """
+    clipped = ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
+    return torch.maximum(-ratio * advantage, -clipped * advantage)
+
+
+def kl_estimate(logprobs: Tensor, other: Tensor, kind: KLKind) -> Tensor:
+    """Estimates of KL(p, q) at samples of p, from d = log p - log q clamped to +-20.
+
+    k1 = d, k2 = d^2 / 2, k3 = exp(-d) + d - 1; "k3+" has the value of k3 and the gradient of k2,
+    the only one of them whose gradient on samples of p is that of the divergence on average.
+
+    Args:
+        logprobs: float (K,), log p.
+        other: float (K,), log q.
+        kind: Which.
+
+    Returns:
+        float (K,).
+
+    Raises:
+        ValueError: For an unknown kind.
+    """
+    d = (logprobs - other).clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT)
+    if kind == "k1":
+        return d
+    if kind == "k2":
+        return d.square() / 2
+    if kind == "k3":
+        return torch.expm1(-d) + d
+    if kind == "k3+":
+        k2 = d.square() / 2
+        return k2 + (torch.expm1(-d) + d - k2).detach()
+    raise unknown("KL kind", kind, get_args(KLKind))
+
+
+def _shares(row: Tensor, mask: Tensor, weight: Tensor) -> Tensor:
+    """The row's weight spread evenly over its tokens under the mask, 0 on the others: (K,)."""
+    count = torch.bincount(row[mask], minlength=len(weight)).clamp(min=1)
+    return (weight / count)[row] * mask

@@ -1,0 +1,158 @@
+"""Sampler against trainer: how far they are apart, why, and what is done about it.
+
+With d = log pi_old - log pi_sampler of a token, pi_old recomputed by the trainer before the first
+update, and the tokens of a step's action:
+
+=======================  ===========================================================================
+``importance_cap``       The step's advantage is multiplied by min(exp(sum d), cap): truncated
+                         importance sampling. It corrects for old weights exactly up to the cap.
+``token_ratio_band``     Tokens with exp(d) outside of the band leave the action (IcePop).
+``action_ratio_band``    Steps with exp(mean d) outside of the band leave the batch, the weights of
+                         the others grow by as much: the geometric sequence mask.
+=======================  ===========================================================================
+
+Where this differs from the sources: weight and mask are of a step's action and not of a whole
+response or rollout, since the paper's loss sees action tokens alone. The weight multiplies the
+advantage, so the clip acts as before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.algorithms.learner.rows import Rows
+from trca.algorithms.settings.parameters import TextParameters
+
+MISMATCH_METRICS: Final = (
+    "mismatch_kl",
+    "mismatch_ratio",
+    "mismatch_ratio_max",
+    "mismatch_below",
+    "masked_tokens",
+    "masked_steps",
+)
+_LIMIT: Final = 20.0
+_BELOW: Final = 0.9
+
+OverLearners = Callable[..., Any]
+"""Adds values up over the learners, or with ``largest=True`` takes the largest of each."""
+
+
+def drift_metrics(drift: NDArray[np.float64], over_learners: OverLearners) -> dict[str, float]:
+    """Measures the drift of action tokens.
+
+    Args:
+        drift: float64 (K,), d of each of this learner's tokens.
+        over_learners: Adds up over the learners.
+    """
+    kl, ratio = np.expm1(drift) - drift, np.exp(np.clip(drift, -_LIMIT, _LIMIT))
+    sums = over_learners(np.array([kl.sum(), ratio.sum(), (drift < 0).sum(), len(drift)]))
+    largest = over_learners([ratio.max(initial=0.0)], largest=True)
+    mean = np.asarray(sums[:3]) / max(sums[3], 1.0)
+    return {
+        "mismatch_kl": float(mean[0]),
+        "mismatch_ratio": float(mean[1]),
+        "mismatch_ratio_max": float(largest[0]),
+        "mismatch_below": float(mean[2]),
+        "masked_tokens": 0.0,
+        "masked_steps": 0.0,
+    }
+
+
+def correct(
+    rows: Rows, own: NDArray[np.float32], settings: TextParameters, over_learners: OverLearners
+) -> tuple[Rows, dict[str, float]]:
+    """Takes the trainer's log-probabilities for the old ones, and corrects for the sampler's.
+
+    Args:
+        rows: This learner's rows, with the sampler's ``old_logprobs``.
+        own: float32 (sum of R,), the trainer's.
+        settings: Cap and bands; see the module.
+        over_learners: Adds up over the learners.
+
+    Returns:
+        The rows, and the metrics.
+    """
+    drift = np.where(rows.action, own.astype(np.float64) - rows.old_logprobs, 0.0)
+    metrics = drift_metrics(drift[rows.action], over_learners)
+    action, acting = rows.action, rows.holding(rows.action)
+    if settings.token_ratio_band is not None:
+        action = action & _inside(drift, settings.token_ratio_band)
+        drift = np.where(action, drift, 0.0)
+    row = np.repeat(np.arange(len(rows)), rows.response_lengths)
+    count = np.bincount(row[action], minlength=len(rows))
+    total = np.bincount(row, drift, minlength=len(rows))
+    kept = np.ones(len(rows), dtype=bool)
+    if settings.action_ratio_band is not None:
+        kept = ~acting | _inside(total / np.maximum(count, 1), settings.action_ratio_band)
+    weights = rows.weights * kept
+    tokens, left, steps, lost, weight, whole = over_learners(
+        np.array(
+            [
+                rows.action.sum(),
+                action.sum(),
+                acting.sum(),
+                (~kept).sum(),
+                weights.sum(),
+                rows.weights.sum(),
+            ],
+            dtype=np.float64,
+        )
+    )
+    metrics["masked_tokens"] = float(1.0 - left / max(tokens, 1.0))
+    metrics["masked_steps"] = float(lost / max(steps, 1.0))
+    if lost:
+        weights = weights * (whole / weight if weight else 0.0)
+    advantages, of_tokens = rows.advantages, rows.token_advantages
+    if settings.importance_cap is not None:
+        ratio = np.minimum(np.exp(np.clip(total, -_LIMIT, _LIMIT)), settings.importance_cap)
+        advantages = (advantages * ratio).astype(np.float32)
+        if of_tokens is not None:
+            of_tokens = (of_tokens * ratio[row]).astype(np.float32)
+    return replace(
+        rows,
+        old_logprobs=own,
+        action=action,
+        weights=weights,
+        advantages=advantages,
+        token_advantages=of_tokens,
+    ), metrics
+
+
+def cause(metrics: dict[str, float], staleness: int, dtype: str) -> str:
+    """Names the likely cause of a mismatch.
+
+    Args:
+        metrics: `MISMATCH_METRICS`.
+        staleness: Largest number of updates between the weights that sampled and the trainer's.
+        dtype: Precision of engine and trainer.
+    """
+    if staleness > 0:
+        return (
+            f"stale weights: steps were sampled up to {staleness} updates ago; lower max_staleness"
+            " or lr, or set recompute_logprobs and importance_cap"
+        )
+    if metrics["mismatch_below"] > _BELOW:
+        return (
+            "sampling filters: nearly every token is likelier for the sampler than for the trainer,"
+            " as with top_p, top_k, a penalty or another temperature; take them out of the engine"
+        )
+    if dtype != "float32":
+        return (
+            f"precision: engine and trainer round differently in {dtype}; set dtype to float32, or"
+            " recompute_logprobs and token_ratio_band"
+        )
+    return (
+        "another arithmetic: the push of weights was checked, so attention, positions or kernels"
+        " of the engine differ from the trainer's"
+    )
+
+
+def _inside(log_ratio: NDArray[np.float64], band: tuple[float, float]) -> NDArray[np.bool_]:
+    ratio = np.exp(np.clip(log_ratio, -_LIMIT, _LIMIT))
+    return np.asarray((band[0] <= ratio) & (ratio <= band[1]))

@@ -1,0 +1,363 @@
+"""Training rows: what the learners need of every step, as flat arrays without padding.
+
+A batch is cut three ways: over learners (`Rows.shards`), into mini-batches of one optimizer update
+(`Rows.minibatches`), and into micro-batches of one forward pass (`Rows.microbatches`). Weights and
+global row numbers travel with the rows, so that any way of cutting gives the same gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.algorithms.learner.losses import row_weights
+from trca.algorithms.settings.parameters import Aggregation
+from trca.records import Rollout, Step, StepBatch, advantages_of
+
+PAD_MULTIPLE = 8
+_OPTIONAL: Final = ("replayed", "token_advantages", "old_values", "value_targets")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """S steps as flat columns; tokens of a row are its prompt followed by its response.
+
+    Attributes:
+        number: int64 (S,), number of the row in the whole batch.
+        total: Rows in the whole batch, over all learners.
+        tokens: int32 (sum of P + R,).
+        prompt_lengths: int64 (S,), P of each row.
+        response_lengths: int64 (S,), R of each row.
+        action: bool (sum of R,), True where a response token belongs to the action.
+        old_logprobs: float32 (sum of R,), the old policy's log-probabilities.
+        reference: float32 (sum of R,), the reference's; 0 until the learner fills them in.
+        advantages: float32 (S,).
+        weights: float64 (S,), weight in the aggregation, see `row_weights`.
+        replayed: bool (S,), whether the row is of an earlier iteration; None where none is.
+        token_advantages: float32 (sum of R,), where tokens have advantages of their own.
+        old_values: float32 (sum of R, H), what the critic said of the text before each response
+            token when the rollouts were credited; None without a critic.
+        value_targets: float32 (sum of R, H), what it is to say; nan where it learns nothing.
+        replayed_total: Replayed rows in the whole batch, over all learners.
+    """
+
+    number: NDArray[np.int64]
+    total: int
+    tokens: NDArray[np.int32]
+    prompt_lengths: NDArray[np.int64]
+    response_lengths: NDArray[np.int64]
+    action: NDArray[np.bool_]
+    old_logprobs: NDArray[np.float32]
+    reference: NDArray[np.float32]
+    advantages: NDArray[np.float32]
+    weights: NDArray[np.float64]
+    replayed: NDArray[np.bool_] | None = None
+    token_advantages: NDArray[np.float32] | None = None
+    old_values: NDArray[np.float32] | None = None
+    value_targets: NDArray[np.float32] | None = None
+    replayed_total: int = 0
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @property
+    def fresh_total(self) -> int:
+        """Rows of this iteration in the whole batch, over all learners."""
+        return self.total - self.replayed_total
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """int64 (S,), P + R of each row."""
+        return self.prompt_lengths + self.response_lengths
+
+    def holding(self, tokens: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which rows hold one of these response tokens, bool (S,).
+
+        Args:
+            tokens: bool (sum of R,).
+        """
+        row = np.repeat(np.arange(len(self)), self.response_lengths)
+        return np.asarray(np.bincount(row[tokens], minlength=len(self)) > 0)
+
+    def take(self, rows: NDArray[np.int64]) -> Rows:
+        """The rows at these places, in this order."""
+        tokens = segments(self.lengths, rows)
+        responses = segments(self.response_lengths, rows)
+        return Rows(
+            number=self.number[rows],
+            total=self.total,
+            tokens=self.tokens[tokens],
+            prompt_lengths=self.prompt_lengths[rows],
+            response_lengths=self.response_lengths[rows],
+            action=self.action[responses],
+            old_logprobs=self.old_logprobs[responses],
+            reference=self.reference[responses],
+            advantages=self.advantages[rows],
+            weights=self.weights[rows],
+            replayed=None if self.replayed is None else self.replayed[rows],
+            token_advantages=_some(self.token_advantages, responses),
+            old_values=_some(self.old_values, responses),
+            value_targets=_some(self.value_targets, responses),
+            replayed_total=self.replayed_total,
+        )
+
+    def shards(self, count: int) -> list[Rows]:
+        """The rows dealt to learners by length, so that each gets about as many tokens."""
+        order = np.argsort(-self.lengths, kind="stable")
+        return [self.take(np.sort(order[k::count])) for k in range(count)]
+
+    def minibatches(self, size: int, key: Sequence[int]) -> Iterator[tuple[Rows, float]]:
+        """One epoch of mini-batches of at most ``size`` rows of the whole batch.
+
+        Every learner draws the same shuffle and takes its own rows of each mini-batch, none
+        sometimes, so that all take part in the same number of updates.
+
+        Args:
+            size: Largest mini-batch, over all learners.
+            key: Seed of the shuffle.
+
+        Yields:
+            The own rows of the mini-batch, and the factor that brings its weights to those of the
+            whole batch.
+        """
+        count = -(-self.total // size)
+        place = np.full(self.total, -1, dtype=np.int64)
+        place[self.number] = np.arange(len(self))
+        for chunk in np.array_split(np.random.default_rng(key).permutation(self.total), count):
+            own = place[np.sort(chunk)]
+            yield self.take(own[own >= 0]), self.total / len(chunk)
+
+    def microbatches(self, token_budget: int) -> Iterator[Rows]:
+        """Rows of similar length, as many as fit the budget of padded tokens (at least one)."""
+        for _, micro in self.numbered_microbatches(token_budget):
+            yield micro
+
+    def numbered_microbatches(self, token_budget: int) -> Iterator[tuple[NDArray[np.int64], Rows]]:
+        """The same, each with the places its rows have here.
+
+        Rows of one padded length are in the order of their tokens, so that those that begin alike
+        come together; see `trca.policies.shared_prefixes`.
+        """
+        tokens = np.split(self.tokens, np.cumsum(self.lengths)[:-1]) if len(self) else []
+        keys = [(-padded(len(row)), row.tobytes()) for row in tokens]
+        order = np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
+        start = 0
+        while start < len(order):
+            fit = max(1, token_budget // padded(int(self.lengths[order[start]])))
+            places = order[start : start + fit]
+            yield places, self.take(places)
+            start += fit
+
+
+@dataclass(frozen=True)
+class TokenColumns:
+    """What is known of response tokens alone.
+
+    Attributes:
+        advantages: float64 (sum of R,).
+        values: float64 (sum of R, H), the critic's, of the text before each token.
+        value_targets: float64 (sum of R, H); nan where the critic learns nothing.
+    """
+
+    advantages: NDArray[np.float64] | None = None
+    values: NDArray[np.float64] | None = None
+    value_targets: NDArray[np.float64] | None = None
+
+    def of_rollouts(self, some: Sequence[Rollout], rollouts: Sequence[Rollout]) -> TokenColumns:
+        """The columns of some rollouts.
+
+        Args:
+            some: Those, in their order.
+            rollouts: All rollouts that the columns are of.
+        """
+        kept = {id(rollout) for rollout in some}
+        lengths = [sum(len(step.response_ids) for step in r.steps) for r in rollouts]
+        tokens = np.flatnonzero(np.repeat([id(r) in kept for r in rollouts], lengths))
+        return TokenColumns(
+            _some(self.advantages, tokens),
+            _some(self.values, tokens),
+            _some(self.value_targets, tokens),
+        )
+
+
+def padded(length: int) -> int:
+    """The length rounded up to what forward passes are padded to."""
+    return -(-length // PAD_MULTIPLE) * PAD_MULTIPLE
+
+
+def _some(column: NDArray[Any] | None, places: NDArray[np.int64]) -> NDArray[Any] | None:
+    return None if column is None else column[places]
+
+
+def trained_tokens(steps: Sequence[Step], train_malformed: bool) -> NDArray[np.bool_]:
+    """Which response tokens enter the objective as those of an action, bool (sum of R,).
+
+    Args:
+        steps: The steps.
+        train_malformed: Whether the whole response does where no action could be read.
+    """
+    responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
+    action = _flat([s.action_mask for s in steps], np.bool_)
+    if train_malformed:
+        action |= np.repeat(_counts(action, responses) == 0, responses)
+    return action
+
+
+def _counts(action: NDArray[np.bool_], responses: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Action tokens of each response."""
+    ends = np.concatenate([[0], np.cumsum(action)])[np.concatenate([[0], np.cumsum(responses)])]
+    return np.asarray(np.diff(ends), dtype=np.int64)
+
+
+def make_rows(
+    rollouts: Sequence[Rollout],
+    batch: StepBatch,
+    aggregation: Aggregation,
+    train_malformed: bool,
+    constant_steps: int = 1,
+    tokens: TokenColumns | None = None,
+) -> Rows:
+    """Makes the rows of an iteration.
+
+    Args:
+        rollouts: The rollouts, with their advantages.
+        batch: Their columns.
+        aggregation: How rows are weighted; see `row_weights`.
+        train_malformed: Whether the whole response is the action where none could be read; else
+            such a response has no action token.
+        constant_steps: The constant of aggregation ``rollout_sum``.
+        tokens: What a credit rule and a critic say of the response tokens; None where nothing.
+    """
+    tokens = tokens or TokenColumns()
+    steps = [step for rollout in rollouts for step in rollout.steps]
+    responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
+    action = trained_tokens(steps, train_malformed)
+    counts = _counts(action, responses)
+    old_logprobs = _flat([s.old_logprobs for s in steps], np.float32)
+    return Rows(
+        number=np.arange(len(steps)),
+        total=len(steps),
+        tokens=_flat([ids for s in steps for ids in (s.prompt_ids, s.response_ids)], np.int32),
+        prompt_lengths=np.array([len(s.prompt_ids) for s in steps], dtype=np.int64),
+        response_lengths=responses,
+        action=action,
+        old_logprobs=old_logprobs,
+        reference=np.zeros_like(old_logprobs),
+        advantages=advantages_of(rollouts).astype(np.float32),
+        weights=row_weights(batch.group, batch.rollout, counts, aggregation, constant_steps),
+        token_advantages=_float32(tokens.advantages),
+        old_values=_float32(tokens.values),
+        value_targets=_float32(tokens.value_targets),
+    )
+
+
+def join_rows(one: Rows, other: Rows) -> Rows:
+    """The rows of two whole batches as one batch.
+
+    Args:
+        one: The first.
+        other: What comes after it.
+    """
+    apart = ("number", "total", "replayed_total", *_OPTIONAL)
+    names = [f.name for f in fields(Rows) if f.name not in apart]
+    columns = {n: np.concatenate([getattr(one, n), getattr(other, n)]) for n in names}
+    replayed = [
+        np.zeros(len(rows), dtype=bool) if rows.replayed is None else rows.replayed
+        for rows in (one, other)
+    ]
+    if one.token_advantages is not None or other.token_advantages is not None:
+        columns["token_advantages"] = np.concatenate([_of_tokens(one), _of_tokens(other)])
+    for name, nothing in (("old_values", 0.0), ("value_targets", np.nan)):
+        parts = [getattr(rows, name) for rows in (one, other)]
+        known = [part for part in parts if part is not None]
+        if known:  # a critic learns nothing from rows that it was not asked about
+            columns[name] = np.concatenate(
+                [
+                    np.full((len(rows.action), known[0].shape[1]), nothing, np.float32)
+                    if part is None
+                    else part
+                    for rows, part in zip((one, other), parts, strict=True)
+                ]
+            )
+    number = np.concatenate([one.number, one.total + other.number])
+    return Rows(
+        number=number,
+        total=one.total + other.total,
+        replayed_total=one.replayed_total + other.replayed_total,
+        replayed=np.concatenate(replayed),
+        **columns,
+    )
+
+
+def join_roles(parts: Sequence[Rows]) -> Rows:
+    """The rows of several roles that one policy acts for; each role counts alike.
+
+    Args:
+        parts: A whole batch of each role.
+    """
+    first, *others = parts
+    if not others:
+        return first
+    share = 1.0 / len(parts)
+    joined = replace(first, weights=share * first.weights)
+    for part in others:
+        joined = join_rows(joined, replace(part, weights=share * part.weights))
+    return replace(joined, replayed=None)
+
+
+def _of_tokens(rows: Rows) -> NDArray[np.float32]:
+    """The advantage of each response token, its step's where it has none of its own."""
+    if rows.token_advantages is not None:
+        return rows.token_advantages
+    return np.repeat(rows.advantages, rows.response_lengths)
+
+
+def _float32(column: NDArray[Any] | None) -> NDArray[np.float32] | None:
+    return None if column is None else column.astype(np.float32)
+
+
+def scored_rows(
+    prompts: Sequence[NDArray[np.int32]], responses: Sequence[NDArray[np.int32]]
+) -> Rows:
+    """Rows whose responses are scored, all tokens of them, and not learned from.
+
+    Args:
+        prompts: int32 (P,) each.
+        responses: int32 (R,) each.
+    """
+    count = len(prompts)
+    lengths = np.array([len(ids) for ids in responses], dtype=np.int64)
+    zeros = np.zeros(int(lengths.sum()), dtype=np.float32)
+    return Rows(
+        number=np.arange(count),
+        total=count,
+        tokens=_flat([i for pair in zip(prompts, responses, strict=True) for i in pair], np.int32),
+        prompt_lengths=np.array([len(ids) for ids in prompts], dtype=np.int64),
+        response_lengths=lengths,
+        action=np.ones(len(zeros), dtype=bool),
+        old_logprobs=zeros,
+        reference=zeros,
+        advantages=np.zeros(count, dtype=np.float32),
+        weights=np.zeros(count),
+    )
+
+
+def _flat(arrays: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
+    return np.concatenate(arrays).astype(dtype) if arrays else np.empty(0, dtype)
+
+
+def segments(lengths: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Places, in a flat column, of the segments of these rows, one after the other.
+
+    Args:
+        lengths: int64 (S,), length of every row's segment.
+        rows: The rows.
+    """
+    starts = np.cumsum(lengths) - lengths
+    taken = lengths[rows]
+    offsets = np.repeat(starts[rows] - (np.cumsum(taken) - taken), taken)
+    return np.asarray(offsets + np.arange(len(offsets)), dtype=np.int64)

@@ -1,0 +1,99 @@
+"""From ragged rows to the padded tensors of one forward pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trca.algorithms.learner.rows import Rows, padded
+from trca.policies.shared_prefixes import SharedPrefixes, share_prefixes
+
+MOST_DISTINCT: Final = 0.9
+"""Share of the tokens that may be distinct prefixes where computing each once still pays."""
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """B rows padded on the right to L tokens, and the K response tokens that count.
+
+    Padding stands behind the tokens, where causal attention never looks; no mask is needed.
+
+    Attributes:
+        input_ids: int64 (B, L).
+        row: int64 (K,), the row of each counted token.
+        position: int64 (K,), the place before it, whose hidden state predicts it.
+        targets: int64 (K,), its id.
+        counted: bool (sum of R,), which response tokens count.
+        shared: The distinct prefixes of the rows, where computing each once pays.
+    """
+
+    input_ids: Tensor
+    row: Tensor
+    position: Tensor
+    targets: Tensor
+    counted: NDArray[np.bool_]
+    shared: SharedPrefixes | None = None
+
+
+def token_batch(
+    rows: Rows, counted: NDArray[np.bool_], device: Any, share: bool = False
+) -> TokenBatch:
+    """The tensors of some rows.
+
+    Args:
+        rows: The rows, B at least 1.
+        counted: bool (sum of R,), which response tokens count.
+        device: Where the tensors go.
+        share: Whether the model can share prefixes.
+    """
+    lengths, responses = rows.lengths, rows.response_lengths
+    width = padded(int(lengths.max()))
+    ids = np.zeros((len(rows), width), dtype=np.int64)
+    ids[np.arange(width) < lengths[:, None]] = rows.tokens
+    row = np.repeat(np.arange(len(rows)), responses)
+    first = np.repeat(rows.prompt_lengths - (np.cumsum(responses) - responses), responses)
+    place = first + np.arange(len(row))
+    row, place = row[counted], place[counted]
+    shared = share_prefixes(ids, lengths, device) if share else None
+    if shared and len(shared.owner) > MOST_DISTINCT * lengths.sum():
+        shared = None
+    return TokenBatch(
+        input_ids=torch.from_numpy(ids).to(device),
+        row=torch.from_numpy(row).to(device),
+        position=torch.from_numpy(place - 1).to(device),
+        targets=torch.from_numpy(ids[row, place]).to(device),
+        counted=counted,
+        shared=shared,
+    )
+
+
+def no_tokens(device: Any) -> TokenBatch:
+    """The tensors of a pass over nothing: one short row, whose only token counts for no row."""
+    place = torch.zeros(1, dtype=torch.int64, device=device)
+    ids = torch.zeros((1, padded(1)), dtype=torch.int64, device=device)
+    return TokenBatch(ids, place, place, place, np.ones(0, dtype=np.bool_))
+
+
+def one_response(prompt_ids: NDArray[np.int32], ids: NDArray[np.int32], device: Any) -> TokenBatch:
+    """The tensors of one response whose tokens all count.
+
+    Args:
+        prompt_ids: int32 (P,), its prompt.
+        ids: int32 (R,), the response.
+        device: Where the tensors go.
+    """
+    tokens = np.concatenate([prompt_ids, ids]).astype(np.int64)
+    row = np.zeros((1, padded(len(tokens))), dtype=np.int64)
+    row[0, : len(tokens)] = tokens
+    return TokenBatch(
+        input_ids=torch.from_numpy(row).to(device),
+        row=torch.zeros(len(ids), dtype=torch.int64, device=device),
+        position=torch.arange(len(prompt_ids) - 1, len(tokens) - 1, device=device),
+        targets=torch.from_numpy(tokens[len(prompt_ids) :]).to(device),
+        counted=np.ones(len(ids), dtype=bool),
+    )

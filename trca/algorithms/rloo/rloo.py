@@ -1,0 +1,19 @@
+"""RLOO: the outcome of a rollout against the mean of the others of its group."""
+
+from __future__ import annotations
+
+from trca.algorithms.base.text_algorithm import TextAlgorithm
+from trca.algorithms.base.text_config import TextAlgorithmConfig
+from trca.algorithms.rloo.credit import RLOOParameters
+
+__all__ = ["RLOO", "RLOOConfig", "RLOOParameters"]
+
+
+class RLOOConfig(TextAlgorithmConfig):
+    """Config of RLOO under the paper's common settings."""
+
+    parameters_class = RLOOParameters
+
+
+class RLOO(TextAlgorithm, config=RLOOConfig):
+    """REINFORCE with a leave-one-out baseline."""

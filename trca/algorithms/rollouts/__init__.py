@@ -1,0 +1,1 @@
+"""Sampling: the rollout loop, its environments, and the env runners."""

@@ -1,0 +1,193 @@
+"""Several trials of each task with reflections between them, as Reflexion plays.
+
+::
+
+    runner = local_runner(config, partial(TrialsRunner, trials=3, reflection=reflection_prompt))
+    evaluate_panel(runner, panel)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final
+
+from trca.algorithms.rollouts.env_runner import TextEnvRunner
+from trca.algorithms.rollouts.loop import Failure, GroupRequest, Incident, RolloutBatch
+from trca.algorithms.rollouts.seeding import derive_seed
+from trca.common.short_line import short_line
+from trca.envs.responses import RESPONSE_FORMATS, PromptWriter
+from trca.policies.engines.engine import Completion, Request, SamplingParams
+from trca.policies.prompts import Prompter
+from trca.records import Rollout
+
+_REMEMBERED: Final = 3
+"""Reflections in a prompt, the newest."""
+
+
+class TrialsRunner(TextEnvRunner):
+    """A runner that tries each task until it succeeds or its trials are used up.
+
+    `sample` returns the last trial of each task, with the number of its trials among its measures.
+    The first trial is the rollout that a `TextEnvRunner` samples.
+    """
+
+    def __init__(self, *, trials: int, reflection: PromptWriter, **kwargs: Any) -> None:
+        """Takes the arguments of `TextEnvRunner` too.
+
+        Args:
+            trials: The most trials of a task.
+            reflection: Writes the prompt that asks for a reflection on a failed trial.
+            kwargs: Arguments of `TextEnvRunner`.
+
+        Raises:
+            ValueError: When a team plays: a group has one rollout, and a team leaves one a role.
+        """
+        super().__init__(**kwargs)
+        if self.config.roles:
+            raise ValueError("trials are for one agent: leave env_config.team out")
+        self._trials, self._reflection = trials, reflection
+
+    def sample(
+        self,
+        *,
+        groups: Sequence[GroupRequest] = (),
+        sampling: SamplingParams | None = None,
+        **kwargs: Any,
+    ) -> RolloutBatch:
+        """Samples one rollout of each task, the last of its trials.
+
+        Args:
+            groups: Groups of one rollout.
+            sampling: Temperature and limits; by default those of training.
+            kwargs: Ignored arguments of RLlib's own loops.
+
+        Raises:
+            ValueError: For a group of several rollouts.
+        """
+        if any(group.size != 1 for group in groups):
+            raise ValueError("trials follow each other: give groups of one rollout")
+        config = self.config
+        sampling = sampling or SamplingParams(config.temperature, config.max_new_tokens)
+        batch = RolloutBatch()
+        last: dict[int, Rollout] = {}
+        keys = {group.group: group.key for group in groups}
+        reflections: dict[int, list[str]] = {group.group: [] for group in groups}
+        waiting = [replace(group, memory="") for group in groups]
+        for trial in range(self._trials):
+            played = super().sample(groups=waiting, sampling=sampling)
+            _add(batch, played)
+            last = {g: r for g, r in last.items() if r.won}
+            last |= {rollout.group: rollout for rollout in played.rollouts}
+            for rollout in played.rollouts:
+                rollout.measures["trials"] = trial + 1
+            lost = {r.group: r for r in played.rollouts if not r.won}
+            if trial + 1 == self._trials or not lost:
+                break
+            again = [group for group in waiting if group.group in lost]
+            self._reflect(again, lost, reflections, sampling, batch)
+            missing = {failure.group for failure in batch.failures}
+            last = {g: r for g, r in last.items() if g not in missing}
+            waiting = [
+                replace(
+                    group,
+                    key=(*keys[group.group], "trial", trial + 1),
+                    memory=_memory(reflections[group.group]),
+                )
+                for group in again
+                if group.group not in missing
+            ]
+        batch.rollouts = [last[group] for group in sorted(last)]
+        return batch
+
+    def _reflect(
+        self,
+        groups: Sequence[GroupRequest],
+        lost: dict[int, Rollout],
+        reflections: dict[int, list[str]],
+        sampling: SamplingParams,
+        batch: RolloutBatch,
+    ) -> None:
+        """Adds a reflection on each lost trial.
+
+        One that fails is asked for again; where that fails too, the task's rollout is missing.
+        """
+        start = time.perf_counter()
+        for action in ("retried", "dropped"):
+            asked = [(group, self._ask(group, lost, reflections, sampling)) for group in groups]
+            self.loop.engine.flush()
+            groups = []
+            for group, future in asked:
+                try:
+                    completion = future.result(self.config.generation_timeout_s)
+                    said = self.loop.tokenizer.decode(completion.ids, skip_special_tokens=True)
+                    reflections[group.group].append(" ".join(said.split()))
+                except Exception as error:
+                    groups.append(group)
+                    reason = short_line(f"{type(error).__name__}: {error}", 400)
+                    which = f"0 of group {group.group}, its reflection"
+                    batch.incidents.append(
+                        Incident(time.time(), "rollout", which, group.task_id, reason, action)
+                    )
+                    if action == "dropped":
+                        batch.failures.append(Failure(group.group, group.task_id, 1, reason))
+        batch.seconds["generation"] += time.perf_counter() - start
+
+    def _ask(
+        self,
+        group: GroupRequest,
+        lost: dict[int, Rollout],
+        reflections: dict[int, list[str]],
+        sampling: SamplingParams,
+    ) -> Future[Completion]:
+        number = group.group
+        seed = derive_seed(*group.key, number, "reflection")
+        try:
+            ids = self._prompt(lost[number], reflections[number])
+            return self.loop.engine.submit(Request(ids, seed), sampling)
+        except Exception as error:  # such as a prompt without room
+            failed: Future[Completion] = Future()
+            failed.set_exception(error)
+            return failed
+
+    @cached_property
+    def _prompter(self) -> Prompter:
+        """Writes the prompts of reflections, with as much of a trial as there is room for."""
+        acting = self.loop.prompter
+        return Prompter(
+            self.loop.tokenizer,
+            self._reflection,
+            history_length=acting.history_length,
+            max_prompt_tokens=acting.max_prompt_tokens,
+            memory=True,
+        )
+
+    def _prompt(self, rollout: Rollout, reflections: Sequence[str]) -> Any:
+        whole = RESPONSE_FORMATS.get(self.config.response_format).whole_history
+        return self._prompter.encode(
+            task=rollout.instruction,
+            step=len(rollout.steps),
+            max_steps=len(rollout.steps),
+            history=[(s.observation, s.response if whole else s.action) for s in rollout.steps],
+            observation=rollout.last_observation,
+            admissible=(),
+            memory=_memory(reflections),
+        )
+
+
+def _memory(reflections: Sequence[str]) -> str:
+    """The newest reflections, numbered by their trials, a line each."""
+    numbered = [f"Trial {number}: {said}" for number, said in enumerate(reflections, 1)]
+    return "\n".join(numbered[-_REMEMBERED:])
+
+
+def _add(batch: RolloutBatch, played: RolloutBatch) -> None:
+    """Adds what a trial left behind, but its rollouts."""
+    batch.failures += played.failures
+    batch.incidents += played.incidents
+    batch.memory_mb = max(batch.memory_mb, played.memory_mb)
+    for name, seconds in played.seconds.items():
+        batch.seconds[name] += seconds

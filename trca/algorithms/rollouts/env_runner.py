@@ -1,0 +1,291 @@
+"""`TextEnvRunner`: RLlib's env runner for text environments; samples whole rollout groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from functools import cached_property
+from typing import Any
+from uuid import uuid4
+
+import gymnasium
+import ray
+import torch
+from ray.rllib.core import (
+    COMPONENT_RL_MODULE,
+    DEFAULT_AGENT_ID,
+)
+from ray.rllib.env import INPUT_ENV_SPACES
+from ray.rllib.env.env_context import EnvContext
+from ray.rllib.env.env_runner import EnvRunner
+from ray.rllib.utils.checkpoints import Checkpointable
+from ray.rllib.utils.framework import get_device
+from ray.rllib.utils.metrics import (
+    EPISODE_LEN_MEAN,
+    EPISODE_RETURN_MEAN,
+    NUM_AGENT_STEPS_SAMPLED,
+    NUM_AGENT_STEPS_SAMPLED_LIFETIME,
+    NUM_ENV_STEPS_SAMPLED,
+    NUM_ENV_STEPS_SAMPLED_LIFETIME,
+    NUM_EPISODES,
+    NUM_EPISODES_LIFETIME,
+    WEIGHTS_SEQ_NO,
+)
+
+from trca.algorithms.base.text_config import TextAlgorithmConfig
+from trca.algorithms.rollouts.env_pool import find_annotation, operators_of
+from trca.algorithms.rollouts.loop import GroupRequest, Limits, RolloutBatch, RolloutLoop
+from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
+from trca.envs.annotate import Operators
+from trca.envs.panel import Panel
+from trca.envs.responses import RESPONSE_FORMATS
+from trca.envs.teams.env import TeamEnv
+from trca.envs.text_env import Gold, MissingPartError
+from trca.policies.canary import Canary, ask, digest
+from trca.policies.engines import ENDPOINTS, ENGINES
+from trca.policies.engines.engine import Engine, EngineSpec, SamplingParams
+from trca.policies.engines.several import SeveralEngines
+from trca.records import Rollout, by_agent, by_episode
+from trca.rubric.rewards import DEFAULT_LAMBDA
+
+
+class TextEnvRunner(EnvRunner, Checkpointable):
+    """Samples rollout groups with the newest weights it was given.
+
+    Environments, model and engine are made on first use: the local runner of an algorithm with
+    remote runners holds nothing but the weights to pass on.
+
+    Attributes:
+        weights_version: RLlib's sequence number of the weights in use.
+    """
+
+    config: TextAlgorithmConfig
+
+    def __init__(self, *, config: TextAlgorithmConfig, **kwargs: Any) -> None:
+        """Takes RLlib's arguments.
+
+        Args:
+            config: The algorithm's config.
+            kwargs: ``env_creator``, ``worker_index`` and what else RLlib passes.
+        """
+        super().__init__(config=config, **kwargs)
+        torch.set_num_threads(config.torch_threads)
+        self._env_creator = kwargs["env_creator"]
+        self._weights: dict[str, Any] | None = None
+        self.weights_version = -1
+
+    @cached_property
+    def device(self) -> torch.device:
+        """Where the engine computes: a GPU if ``num_gpus_per_env_runner`` asks for one.
+
+        The runner of the driver (``num_env_runners: 0``) takes the driver's GPU.
+
+        Raises:
+            RuntimeError: When a GPU is asked for and this process sees none.
+        """
+        asked = self.config.num_gpus_per_env_runner
+        if asked > 0 and not torch.cuda.is_available():
+            raise RuntimeError(
+                f"num_gpus_per_env_runner is {asked} and this process sees no GPU: set it to 0, or"
+                " start Ray where there is one"
+            )
+        return torch.device(get_device(self.config, asked))
+
+    @cached_property
+    def loop(self) -> RolloutLoop:
+        """The rollout loop, with the engine and the weights loaded."""
+        config = self.config
+        tokenizer = engine_tokenizer(config.engine, config.resolved_model())
+        responses = RESPONSE_FORMATS.get(config.response_format)
+        limits = Limits(**{f.name: getattr(config, f.name) for f in fields(Limits)})
+        return RolloutLoop(
+            self._make_env,
+            self._open_engine(),
+            make_prompter(config, tokenizer),
+            tokenizer,
+            responses,
+            limits,
+            None if config.engine in ENDPOINTS else self._open_engine,
+            keep_final_prompts=bool(config.critic_kind),
+            module_of=config.module_of,
+        )
+
+    def sample(
+        self,
+        *,
+        groups: Sequence[GroupRequest] = (),
+        sampling: SamplingParams | None = None,
+        **kwargs: Any,
+    ) -> RolloutBatch:
+        """Samples rollout groups to the end of their episodes.
+
+        Args:
+            groups: The groups.
+            sampling: Temperature and limits; by default those of training.
+            kwargs: Ignored arguments of RLlib's own loops.
+        """
+        config = self.config
+        batch = self.loop.run(
+            groups, sampling or SamplingParams(config.temperature, config.max_new_tokens)
+        )
+        self._log(batch.rollouts)
+        if config.output and any(group.progress is not None for group in groups):
+            self._record(batch.rollouts)
+        return batch
+
+    def canary(self) -> tuple[int, dict[str, Canary]]:
+        """Returns the number of this runner, and what each policy makes of the fixed prompt."""
+        loop, weights, canaries = self.loop, self._weights or {}, dict[str, Canary]()
+        for module in self.config.module_ids:
+            sent = digest(weights.get(module, {}))
+            tokenizer, temperature = loop.tokenizer, self.config.temperature
+            canaries[module] = ask(loop.engine, tokenizer, temperature, sent, module)
+        return self.worker_index or 0, canaries
+
+    def panel(self, split: str) -> Panel:
+        """Returns the tasks of a split, in order."""
+        env = self._make_env(split)
+        try:
+            found: Panel = env.get_wrapper_attr("panel")
+            return found
+        finally:
+            env.close()
+
+    def gold(self, split: str, task_ids: Sequence[str]) -> list[Gold]:
+        """Returns the hidden truth of tasks, for credit rules that read it.
+
+        Raises:
+            MissingPartError: When the environment has none to give.
+        """
+        env = self._make_env(split)
+        try:
+            if not env.has_wrapper_attr("gold"):
+                raise MissingPartError(f"{self.config.env} has no gold(task_id)")
+            return [env.get_wrapper_attr("gold")(task_id) for task_id in task_ids]
+        finally:
+            env.close()
+
+    def operators(self) -> dict[str, Operators]:
+        """Returns the rubric operators of each agent; none where nothing judges it."""
+        env = self._make_env(self.config.train_split)
+        try:
+            return dict(operators_of(env))
+        finally:
+            env.close()
+
+    def get_metrics(self) -> Any:
+        """Returns RLlib's counters of what was sampled since the last call."""
+        return self.metrics.reduce()
+
+    def get_spaces(self) -> dict[str, Any]:
+        """Returns the spaces: text in, text out."""
+        spaces = (self.config.observation_space, self.config.action_space)
+        return {INPUT_ENV_SPACES: spaces} | dict.fromkeys(self.config.module_ids, spaces)
+
+    def assert_healthy(self) -> None:
+        """Checks that the runner was set up."""
+        assert self._env_creator is not None
+
+    def stop(self) -> None:
+        """Closes the environments and the engine."""
+        if "loop" in self.__dict__:
+            self.loop.close()
+            del self.loop
+
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """Returns the version of the weights, and the weights unless left out."""
+        state: dict[str, Any] = {WEIGHTS_SEQ_NO: self.weights_version}
+        if self._weights is not None and self._check_component(
+            COMPONENT_RL_MODULE, components, not_components
+        ):
+            state[COMPONENT_RL_MODULE] = self._weights
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Takes new weights, unless their version is in use."""
+        if COMPONENT_RL_MODULE not in state:
+            return
+        version = state.get(WEIGHTS_SEQ_NO, 0)
+        if version == self.weights_version:
+            return
+        weights = state[COMPONENT_RL_MODULE]
+        if isinstance(weights, ray.ObjectRef):
+            weights = ray.get(weights)
+        self._weights, self.weights_version = dict(weights), version
+        if "loop" in self.__dict__:
+            self._load_weights(self.loop.engine)
+
+    def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns the arguments that build this runner again."""
+        return (), {"config": self.config, "env_creator": self._env_creator}
+
+    def get_checkpointable_components(self) -> list[tuple[str, Any]]:
+        """Returns none: the learner saves the weights."""
+        return []
+
+    def _open_engine(self) -> Engine:
+        config = self.config
+        spec = EngineSpec(
+            "",
+            dtype=config.dtype,
+            device=str(self.device),
+            max_tokens=config.max_prompt_tokens + config.max_new_tokens,
+            lora_rank=config.lora_rank,
+            lora_alpha=config.lora_alpha,
+            options=config.engine_config,
+        )
+        engines: dict[str, Engine] = {
+            module: ENGINES.get(config.engine)(replace(spec, model=config.model_of(module)))
+            for module in config.module_ids
+        }
+        alone = len(engines) == 1
+        engine: Engine = next(iter(engines.values())) if alone else SeveralEngines(engines)
+        if self._weights is not None:
+            self._load_weights(engine)
+        return engine
+
+    def _load_weights(self, engine: Engine) -> None:
+        weights: Any = self._weights
+        (first, *others) = self.config.module_ids
+        engine.load_weights(weights if others else weights[first], self.weights_version)
+
+    def _make_env(self, split: str) -> gymnasium.Env[str, str]:
+        context = EnvContext(
+            {**self.config.env_config, "split": split},
+            worker_index=self.worker_index or 0,
+            num_workers=self.num_workers or 0,
+        )
+        env: gymnasium.Env[str, str] = self._env_creator(context)
+        team = env.unwrapped
+        for judged in (find_annotation(env), team if isinstance(team, TeamEnv) else None):
+            if judged is not None:
+                lambda_ = getattr(self.config, "lambda_", DEFAULT_LAMBDA)
+                judged.reward_by(self.config.budgets, lambda_)
+        return env
+
+    def _record(self, rollouts: Sequence[Rollout]) -> None:
+        """Writes training rollouts where ``config.offline_data(output=...)`` says."""
+        from trca.algorithms.rollouts.offline import write_episodes
+
+        name = f"{self.weights_version:06d}-{self.worker_index or 0:03d}-{uuid4().hex}.parquet"
+        write_episodes(rollouts, f"{self.config.output}/{name}")
+
+    def _log(self, rollouts: Sequence[Rollout]) -> None:
+        steps = sum(r.env_steps() for r in rollouts)
+        log = self.metrics.log_value
+        log(NUM_ENV_STEPS_SAMPLED, steps, reduce="sum")
+        log(NUM_ENV_STEPS_SAMPLED_LIFETIME, steps, reduce="lifetime_sum", with_throughput=True)
+        for agent, own in (by_agent(rollouts) or {DEFAULT_AGENT_ID: []}).items():
+            count = sum(r.env_steps() for r in own)
+            log((NUM_AGENT_STEPS_SAMPLED, agent), count, reduce="sum")
+            log((NUM_AGENT_STEPS_SAMPLED_LIFETIME, agent), count, reduce="lifetime_sum")
+        played = by_episode(rollouts)
+        log(NUM_EPISODES, len(played), reduce="sum")
+        log(NUM_EPISODES_LIFETIME, len(played), reduce="lifetime_sum")
+        window = self.config.metrics_num_episodes_for_smoothing
+        for own in played:
+            episode_return = sum(step.reward for step in own[0].steps)
+            log(EPISODE_RETURN_MEAN, episode_return, reduce="mean", window=window)
+            log(EPISODE_LEN_MEAN, sum(r.env_steps() for r in own), reduce="mean", window=window)

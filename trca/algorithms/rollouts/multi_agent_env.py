@@ -1,0 +1,90 @@
+"""RLlib's multi-agent environment of a team or a rollout group; all that knows RLlib's class.
+
+::
+
+    from trca.algorithms.rollouts.multi_agent_env import TextMultiAgentEnv
+
+    team = {"env": "alfworld", "team": "alfworld_planner"}
+    config.environment(TextMultiAgentEnv, env_config=team)
+    config.multi_agent(
+        policies={"planner", "executor"}, policy_mapping_fn=lambda agent, *_, **__: agent
+    )
+
+The algorithms of this package need none of it: they train a team by ``env_config: {team: ...}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ray.rllib.env.multi_agent_env import MultiAgentEnv
+
+from trca.envs.multi_agent import make_agents
+from trca.envs.text_space import AnyText
+
+_ALL = "__all__"
+
+
+class TextMultiAgentEnv(MultiAgentEnv):
+    """Agents that act on text; those that may act are given observations, as RLlib has it.
+
+    An agent gets its reward in the step in which the environment pays it; RLlib adds up what it
+    gets between two of its observations. An agent that has finished leaves.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        """Makes the agents.
+
+        Args:
+            config: ``env``, and the arguments of `trca.envs.multi_agent.make_agents`: ``agents`` or
+                ``team``, and what `trca.envs.make` takes.
+
+        Raises:
+            ValueError: Without ``env``, or when not one of agents and team is given.
+        """
+        super().__init__()  # type: ignore[no-untyped-call]
+        settings = dict(config or {})
+        if "env" not in settings:
+            raise ValueError("env_config has no env: give one, such as 'alfworld'")
+        self._core = make_agents(settings.pop("env"), **settings)
+        self.possible_agents = list(self._core.possible)
+        self.agents = list(self.possible_agents)
+        self.observation_spaces = {agent: AnyText() for agent in self.possible_agents}
+        self.action_spaces = {agent: AnyText() for agent in self.possible_agents}
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[Any, Any], dict[Any, Any]]:
+        """Starts an episode: ``options={"task": task_id}`` names the task."""
+        self._core.reset(seed, options)
+        self.agents = list(self._core.live)
+        return self._observed(self._core.acting())
+
+    def step(  # type: ignore[override]
+        self, action_dict: dict[Any, Any]
+    ) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
+        """Takes the actions of the agents that may act; one without an action takes a blank one."""
+        before = list(self._core.live)
+        results = self._core.act_all(action_dict)
+        rewards = {agent: reward for agent, (reward, _, _) in results.items()}
+        ended = {agent: terminated for agent, (_, terminated, _) in results.items()}
+        cut = {agent: truncated for agent, (_, _, truncated) in results.items()}
+        self.agents = list(self._core.live)
+        finished = [agent for agent in before if agent not in self.agents]
+        ended[_ALL] = not self.agents and any(ended.values())
+        cut[_ALL] = not self.agents and not ended[_ALL]
+        observations, infos = self._observed([*finished, *self._core.acting()])
+        return observations, rewards, ended, cut, infos
+
+    def render(self) -> Any:
+        """The episode so far as text."""
+        return self._core.render()
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self._core.close()
+
+    def _observed(self, agents: list[str]) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+        seen = {agent: self._core.observe(agent) for agent in agents}
+        return {k: v[0] for k, v in seen.items()}, {k: v[1] for k, v in seen.items()}

@@ -1,0 +1,167 @@
+"""Spreads rollout groups over the healthy env runners and gathers their rollouts."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+import ray
+from ray.rllib.env.env_runner_group import EnvRunnerGroup
+
+from trca.algorithms.rollouts.env_runner import TextEnvRunner
+from trca.algorithms.rollouts.loop import Failure, GroupRequest, Incident, RolloutBatch
+from trca.policies.engines.engine import SamplingParams
+
+logger = logging.getLogger(__name__)
+
+LOST: Final = "its env runner was lost or too slow"
+_PING_S: Final = 1.0
+
+
+def sample_groups(
+    runners: EnvRunnerGroup,
+    groups: Sequence[GroupRequest],
+    sampling: SamplingParams,
+    timeout_s: float | None,
+) -> tuple[RolloutBatch, list[dict[str, Any]]]:
+    """Samples the groups on the remote runners, or on the local one where there are none.
+
+    What is sampled does not depend on the number of runners. The groups of a runner that dies or is
+    too slow are sampled again on the others; a slow one is killed, and RLlib starts it again.
+
+    Args:
+        runners: RLlib's set of runners.
+        groups: The groups.
+        sampling: Temperature and limits.
+        timeout_s: Seconds after which a runner counts as lost.
+
+    Returns:
+        The rollouts (seconds are those of the slowest runner), and the runners' metrics.
+    """
+    if runners.num_remote_env_runners() == 0:
+        local: Any = runners.local_env_runner
+        batch, metrics = sample_on(local, groups, sampling)
+        return merge_batches([batch], groups), [metrics]
+    ids = runners.healthy_env_runner_ids()[: len(groups)]
+    parts, back = _sample_on_all(runners, ids, groups, sampling, timeout_s)
+    lost = [runner for runner in ids if runner not in back]
+    missing = [group for k, group in enumerate(groups) if ids and ids[k % len(ids)] in lost]
+    incidents = [lost_runner(k, "retried" if back else "dropped") for k in lost]
+    if lost:
+        logger.warning("env runners %s: %s", lost, LOST)
+        take_out(runners, lost)
+        others = back[: len(missing)]
+        again, back = _sample_on_all(runners, others, missing, sampling, timeout_s)
+        parts += again
+        lost = [runner for runner in others if runner not in back]
+        take_out(runners, lost)
+        incidents += [lost_runner(k, "dropped") for k in lost]
+    elif not ids:
+        incidents = [no_runner_left()]
+    merged = merge_batches([batch for batch, _ in parts], groups)
+    merged.incidents += incidents
+    return merged, [metrics for _, metrics in parts]
+
+
+def _sample_on_all(
+    runners: EnvRunnerGroup,
+    ids: Sequence[int],
+    groups: Sequence[GroupRequest],
+    sampling: SamplingParams,
+    timeout_s: float | None,
+) -> tuple[list[tuple[RolloutBatch, dict[str, Any]]], list[int]]:
+    """Returns what these runners sampled, and those of them that came back."""
+    if not ids:
+        return [], []
+    calls: Any = [
+        partial(_numbered, number=k, groups=groups[k :: len(ids)], sampling=sampling)
+        for k in range(len(ids))
+    ]
+    results: list[Any] = runners.foreach_env_runner(
+        calls,
+        local_env_runner=False,
+        remote_worker_ids=list(ids),
+        timeout_seconds=timeout_s,
+    )
+    return [(batch, metrics) for _, batch, metrics in results], [ids[k] for k, _, _ in results]
+
+
+def sample_on(
+    runner: TextEnvRunner, groups: Sequence[GroupRequest], sampling: SamplingParams
+) -> tuple[RolloutBatch, dict[str, Any]]:
+    """Samples groups on one runner; returns the rollouts and the runner's metrics."""
+    return runner.sample(groups=groups, sampling=sampling), runner.get_metrics()
+
+
+def _numbered(
+    runner: TextEnvRunner, number: int, groups: Sequence[GroupRequest], sampling: SamplingParams
+) -> tuple[int, RolloutBatch, dict[str, Any]]:
+    return number, *sample_on(runner, groups, sampling)
+
+
+def lost_runner(number: int, action: str) -> Incident:
+    """The incident of a lost runner, and what becomes of its groups."""
+    return Incident(time.time(), "env runner", str(number), "", LOST, action)
+
+
+def no_runner_left() -> Incident:
+    """The incident of groups that nobody can sample."""
+    return Incident(time.time(), "env runner", "all", "", "none is left", "dropped")
+
+
+def take_out(runners: EnvRunnerGroup, lost: Sequence[int]) -> None:
+    """Takes lost runners out of service; RLlib takes them back when they are there again.
+
+    Those that only are too slow are killed: they would go on with what is late.
+    """
+    manager = runners._worker_manager
+    for runner in set(lost) & set(runners.healthy_env_runner_ids()):
+        ray.kill(manager.actors()[runner], no_restart=False)
+        manager.set_actor_state(runner, healthy=False)
+
+
+def wait_for_one(runners: EnvRunnerGroup, timeout_s: float) -> None:
+    """Waits until a remote runner answers, where none is in service and Ray restarts some.
+
+    Args:
+        runners: RLlib's set of runners.
+        timeout_s: Seconds to wait; then there is none.
+    """
+    actors = runners._worker_manager.actors().values()
+    if not actors or runners.num_healthy_remote_workers():
+        return
+    logger.warning("no env runner is left: waiting up to %g s for one", timeout_s)
+    end, comes = time.monotonic() + timeout_s, True
+    while comes and time.monotonic() < end:
+        comes = False
+        for actor in actors:
+            try:
+                ray.get(actor.ping.remote(), timeout=_PING_S)
+                return
+            except ray.exceptions.ActorDiedError:
+                continue
+            except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+                comes = True
+        time.sleep(_PING_S)
+
+
+def merge_batches(parts: list[RolloutBatch], groups: Sequence[GroupRequest]) -> RolloutBatch:
+    """Puts the rollouts of several runners together; groups that are not there are missing."""
+    merged = RolloutBatch()
+    for part in parts:
+        merged.rollouts += part.rollouts
+        merged.failures += part.failures
+        merged.incidents += part.incidents
+        merged.memory_mb = max(merged.memory_mb, part.memory_mb)
+        for name, seconds in part.seconds.items():
+            merged.seconds[name] = max(merged.seconds[name], seconds)
+    back = {r.group for r in merged.rollouts} | {f.group for f in merged.failures}
+    merged.failures += [
+        Failure(g.group, g.task_id, g.size, LOST) for g in groups if g.group not in back
+    ]
+    merged.rollouts.sort(key=lambda r: (r.group, r.index))
+    merged.failures.sort(key=lambda f: f.group)
+    return merged

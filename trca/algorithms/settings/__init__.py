@@ -1,0 +1,1 @@
+"""Hyperparameters, the names of settings, and what they describe."""

@@ -1,0 +1,1 @@
+"""Recorded runs: diagnosis, comparison, credit by another rule, the paper's tables."""

@@ -1,0 +1,193 @@
+"""What recorded rollouts say of a policy: the paper's diagnostic study, and signs of trouble.
+
+Ratios and classes are those of the paper's diagnostic study (its appendix "Diagnostic Study
+Protocol"), with the rubric's operators in place of its annotators::
+
+    failure rate            failed rollouts / rollouts
+    success-free groups     groups without a successful rollout / groups
+    useful transitions      Evidence, Execution or Validity / actions, in failed rollouts
+
+    Execution    an Execution operator fired
+    Evidence     an Evidence operator fired, and no Execution operator
+    Validity     neither did; the action was read and carried out, and no Invalidity operator fired
+    Other        the rest
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.records import Rollout, StepBatch, refuse_teams
+
+_FALLEN: Final = 0.05
+"""A fall of success by up to this is noise of two samples."""
+CLASSES: Final = ("Execution", "Evidence", "Validity", "Other")
+"""Classes of transitions; the first that applies."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What a batch of rollouts says.
+
+    Attributes:
+        rollouts: How many.
+        groups: How many rollout groups.
+        steps: How many actions.
+        failure_rate: Share of the rollouts that failed.
+        success_free_groups: Share of the groups without a success.
+        useful_transitions: Share of the actions of failed rollouts that are not Other; nan without
+            a failed rollout.
+        classes: Share of each class among the actions of failed rollouts.
+        parsed: Share of the responses that an action could be read from.
+        accepted: Share of the actions that the environment carried out.
+        fired: Share of the steps that each operator fired on, by its id.
+    """
+
+    rollouts: int
+    groups: int
+    steps: int
+    failure_rate: float
+    success_free_groups: float
+    useful_transitions: float
+    classes: dict[str, float]
+    parsed: float
+    accepted: float
+    fired: dict[str, float]
+
+
+def diagnose(
+    rollouts: Sequence[Rollout], groups: Sequence[object], categories: NDArray[np.int8]
+) -> Diagnosis:
+    """Diagnoses a batch of rollouts.
+
+    Args:
+        rollouts: The rollouts; those without a step are left out.
+        groups: What tells the group of each, such as iteration and number.
+        categories: int8 (M,), the categories of the operators.
+
+    Raises:
+        ValueError: When no rollout has a step.
+    """
+    pairs = [(r, group) for r, group in zip(rollouts, groups, strict=True) if r.steps]
+    if not pairs:
+        raise ValueError("no rollout with a step is recorded")
+    played = [rollout for rollout, _ in pairs]
+    refuse_teams(played, "diagnose")
+    solved: dict[object, bool] = {}
+    for rollout, group in pairs:
+        solved[group] = solved.get(group, False) or rollout.won
+    batch = StepBatch.from_rollouts(played, categories)
+    lost = ~np.repeat([rollout.won for rollout in played], [len(r.steps) for r in played])
+    kinds = transition_classes(batch)[lost]
+    shares = np.bincount(kinds, minlength=4) / max(len(kinds), 1)
+    return Diagnosis(
+        rollouts=len(played),
+        groups=len(solved),
+        steps=len(batch),
+        failure_rate=float(np.mean([not rollout.won for rollout in played])),
+        success_free_groups=float(np.mean([not each for each in solved.values()])),
+        useful_transitions=float(1 - shares[3]) if len(kinds) else float("nan"),
+        classes=dict(zip(CLASSES, shares.tolist(), strict=True)),
+        parsed=float(batch.parsed.mean()),
+        accepted=float(batch.accepted.mean()),
+        fired=dict(zip(played[0].operators, batch.judgments.mean(axis=0).tolist(), strict=True)),
+    )
+
+
+def transition_classes(batch: StepBatch) -> NDArray[np.int64]:
+    """The class of each transition, int64 (S,), an index into `CLASSES`.
+
+    Args:
+        batch: S steps.
+    """
+    evidence, invalidity, execution = (
+        batch.judgments[:, batch.categories == category].any(axis=1) for category in range(3)
+    )
+    valid = batch.parsed & batch.accepted & ~invalidity
+    return np.select([execution, evidence, valid], [0, 1, 2], 3)
+
+
+def alarms(
+    before: Diagnosis,
+    now: Diagnosis,
+    wanted: Collection[str],
+    metrics: Sequence[Mapping[str, Any]] = (),
+) -> list[str]:
+    """What looks wrong, each with the next thing to do.
+
+    Args:
+        before: The first part of a run, or the whole.
+        now: Its last part.
+        wanted: Operators that a good policy makes fire: those of Evidence and Execution.
+        metrics: The run's metrics, one row an iteration.
+    """
+    found = []
+    if now.parsed < 0.9:
+        found.append(
+            f"no action can be read from {1 - now.parsed:.0%} of the responses: teach the format"
+            " longer before training, or hold it with a larger kl_coeff_format"
+        )
+    if now.accepted < 0.5:
+        found.append(
+            f"the environment carries out {now.accepted:.0%} of the actions: see with trca inspect"
+            " what is refused; put admissible actions into the prompt if they are not there"
+        )
+    if now.success_free_groups == 1.0:
+        found.append(
+            "no group has a success: rules that read the outcome alone (GRPO, RLOO, GiGPO) have"
+            " nothing to learn from; use a rubric, easier tasks or larger groups"
+        )
+    elif now.failure_rate < 0.05:
+        found.append(
+            "nearly every rollout succeeds: groups without a difference teach nothing; train on"
+            " harder tasks or stop"
+        )
+    elif len(metrics) >= 10 and now.failure_rate > before.failure_rate + _FALLEN:
+        found.append(
+            f"success has gone from {1 - before.failure_rate:.0%} to {1 - now.failure_rate:.0%}:"
+            " see with trca inspect --prompts that the policy reads what its action depends on, and"
+            " which operators pay for lost rollouts"
+        )
+    never = [name for name in wanted if now.fired[name] == before.fired[name] == 0.0]
+    if never:
+        found.append(
+            f"never fired: {', '.join(never)}; check with trca rubric check that the conditions can"
+            " be met, and whether the policy ever gets there"
+        )
+    always = [name for name, share in now.fired.items() if share > 0.9]
+    if always:
+        found.append(
+            f"fired on nearly every step, which tells steps apart no more: {', '.join(always)};"
+            " narrow the condition"
+        )
+    return found + _collapse(metrics)
+
+
+def _collapse(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Gradient norm and KL up while accepted actions go down: a policy that is coming apart."""
+    if len(metrics) < 10:
+        return []
+    last = metrics[-max(2, len(metrics) // 10) :]
+    middle = metrics[len(metrics) // 4 : len(metrics) // 2]
+
+    def mean(rows: Sequence[Mapping[str, Any]], key: str) -> float:
+        values = [float(row[key]) for row in rows if row.get(key) is not None]
+        return float(np.mean(values)) if values else float("nan")
+
+    gradients, kls, accepted = (
+        (mean(middle, key), mean(last, key)) for key in ("grad_norm", "kl", "valid_action_ratio")
+    )
+    grows = gradients[1] > 1.5 * gradients[0] > 0 and kls[1] > 2.0 * kls[0] > 0
+    if grows and accepted[1] < accepted[0] - 0.1:
+        return [
+            f"the policy is coming apart: gradient norm x{gradients[1] / gradients[0]:.1f} and KL"
+            f" x{kls[1] / kls[0]:.1f} since the first half of the run, carried-out actions"
+            f" {accepted[0]:.0%} -> {accepted[1]:.0%}; go back to the best checkpoint, lower lr or"
+            " the budgets, or raise kl_coeff"
+        ]
+    return []

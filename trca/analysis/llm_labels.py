@@ -1,0 +1,282 @@
+"""A language model's labels of transitions, beside those of the operators.
+
+The paper's diagnostic study labels the transitions of failed rollouts by people and GPT-4o (its
+appendix "Transition Annotation"); here a model at any OpenAI-compatible endpoint is asked, and
+Cohen's kappa says how far it agrees with the operators. Labels serve this study alone: training
+never asks a model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.analysis.diagnosis import CLASSES, transition_classes
+from trca.common.json_lines import append_lines, read_lines
+from trca.records import Rollout, StepBatch
+
+SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"label": {"type": "string", "enum": list(CLASSES)}},
+    "required": ["label"],
+    "additionalProperties": False,
+}
+"""JSON schema of a reply."""
+
+UNLABELLED: Final = -1
+"""The label of a transition whose replies could not be read."""
+
+_AT_ONCE: Final = 8
+_EARLIER: Final = 12
+_LONGEST: Final = 1500
+_LONGEST_REPLY: Final = 10_000
+"""Characters of a reply that are read, from its end."""
+
+_PROMPT: Final = """\
+An agent acts in a text environment. Label one of its transitions: the action, by what was observed
+before and after it. Use the first label that applies.
+
+- Execution: it carries out an operation that the task requires, or fulfils an intermediate
+  condition of the task.
+- Evidence: it newly reveals information that the task needs.
+- Validity: the action was understood and carried out, though it did neither.
+- Other: none of these, such as an action that was not understood, was refused or changed nothing.
+
+Judge this transition alone, not whether the agent will succeed in the end.
+
+TASK
+{instruction}
+
+EARLIER ACTIONS
+{earlier}
+
+OBSERVATION BEFORE
+{before}
+
+ACTION
+{action}
+
+OBSERVATION AFTER
+{after}
+
+Reply with one JSON object: {{"label": "Execution" | "Evidence" | "Validity" | "Other"}}
+"""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far a model's labels agree with the operators'.
+
+    Attributes:
+        labelled: Transitions with a label of both.
+        unlabelled: Transitions whose replies could not be read; they count nowhere else.
+        agreement: Share of equal labels.
+        kappa: Cohen's kappa over the four classes; nan where chance alone agrees.
+        kappas: Cohen's kappa of each class against the others.
+        useful: Share of transitions that are not Other, by ``operators`` and by ``model``.
+        confusion: Number of transitions by class of the operators and class of the model.
+    """
+
+    labelled: int
+    unlabelled: int
+    agreement: float
+    kappa: float
+    kappas: dict[str, float]
+    useful: dict[str, float]
+    confusion: dict[str, dict[str, int]]
+
+
+def draw_transitions(
+    rollouts: Sequence[Rollout], number: int, seed: int = 0
+) -> list[tuple[Rollout, int]]:
+    """Draws transitions of failed rollouts evenly, without repeats: a rollout and a step's number.
+
+    Args:
+        rollouts: The rollouts.
+        number: How many; all where there are fewer.
+        seed: Of the draw.
+    """
+    lost = [(r, t) for r in rollouts if not r.won for t in range(len(r.steps))]
+    chosen = np.random.default_rng(seed).permutation(len(lost))[:number]
+    return [lost[place] for place in sorted(chosen)]
+
+
+def transition_prompt(rollout: Rollout, number: int) -> str:
+    """What a model is asked of a transition: what the agent could observe, and nothing else.
+
+    Args:
+        rollout: The rollout.
+        number: Number of the step.
+    """
+    steps = rollout.steps
+    step, last = steps[number], number + 1 == len(steps)
+    said = step.action if step.parsed else f"(no action could be read) {step.response}"
+    earlier = [f"- {_short(each.action, 200) or '(none)'}" for each in steps[:number]]
+    left_out = len(earlier) - _EARLIER
+    return _PROMPT.format(
+        instruction=_short(rollout.instruction),
+        earlier="\n".join(
+            [f"- ({left_out} more)"] * (left_out > 0) + earlier[-_EARLIER:] or ["(none)"]
+        ),
+        before=_short(step.observation),
+        action=_short(said),
+        after=_short(rollout.last_observation if last else steps[number + 1].observation),
+    )
+
+
+def read_label(reply: str) -> int:
+    """The label in a reply, as an index into `CLASSES`; `UNLABELLED` where there is none.
+
+    A reply has the JSON object that was asked for, whatever stands around it, or is the bare word.
+    One with two labels has none.
+    """
+    reply = reply[-_LONGEST_REPLY:]
+    said = {reply.strip().strip('"')} & set(CLASSES)
+    decoder, at = json.JSONDecoder(), reply.find("{")
+    while at >= 0:
+        end = at + 1
+        with suppress(ValueError, RecursionError):
+            found, after = decoder.raw_decode(reply, at)
+            if "label" in found:
+                said.add(str(found["label"]))
+                end = after
+        at = reply.find("{", end)
+    label, *others = said or {""}
+    return CLASSES.index(label) if label in CLASSES and not others else UNLABELLED
+
+
+def label_transitions(
+    prompts: Sequence[str],
+    ask: Callable[[str], str],
+    kept: Path,
+    model: str,
+    tell: Callable[[int], None] = lambda done: None,
+) -> NDArray[np.int64]:
+    """Asks for the label of each prompt, several at a time; what was answered is not asked again.
+
+    A label is in the file as soon as it is there, also where another prompt then fails. A reply
+    without one is asked for again the next time.
+
+    Args:
+        prompts: See `transition_prompt`.
+        ask: Sends a prompt and returns the reply; called from threads.
+        kept: File of the labels so far, one JSON object a line, which is written to.
+        model: What tells the labels of one model from those of another in that file.
+        tell: Progress callback, with the number of labels so far.
+
+    Returns:
+        int64 (P,), indices into `CLASSES`, or `UNLABELLED`.
+    """
+    known = _known(kept)
+    keys = [sha256(f"{model}\n{prompt}".encode()).hexdigest()[:24] for prompt in prompts]
+    waiting = {key: p for key, p in zip(keys, prompts, strict=True) if key not in known}
+
+    writing = Lock()
+    append_lines(kept, [])  # a file that cannot be written to is found before anything is asked
+
+    def label(key: str, prompt: str) -> None:
+        found = read_label(ask(prompt))
+        with writing:
+            known[key] = found
+            if found != UNLABELLED:
+                append_lines(kept, [{"key": key, "model": model, "label": CLASSES[found]}])
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        try:
+            asked = [pool.submit(label, *each) for each in waiting.items()]
+            answers = as_completed(asked)
+            for done, answer in enumerate(answers, start=1 + len(prompts) - len(waiting)):
+                answer.result()
+                tell(done)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)  # waits for what is being asked
+            raise
+    return np.array([known[key] for key in keys], dtype=np.int64)
+
+
+def operator_labels(
+    transitions: Sequence[tuple[Rollout, int]], categories: NDArray[np.int8]
+) -> NDArray[np.int64]:
+    """The operators' labels of transitions, int64 (P,), indices into `CLASSES`.
+
+    Args:
+        transitions: See `draw_transitions`.
+        categories: int8 (M,), the categories of the operators.
+    """
+    rollouts = list({id(rollout): rollout for rollout, _ in transitions}.values())
+    starts = np.cumsum([0, *(len(rollout.steps) for rollout in rollouts)])
+    start = {id(r): at for r, at in zip(rollouts, starts.tolist(), strict=False)}
+    classes = transition_classes(StepBatch.from_rollouts(rollouts, categories))
+    return classes[[start[id(rollout)] + number for rollout, number in transitions]]
+
+
+def agreement(operators: NDArray[np.int64], model: NDArray[np.int64]) -> Agreement:
+    """Compares labels of the same transitions.
+
+    Args:
+        operators: int64 (P,), indices into `CLASSES`.
+        model: int64 (P,), the same, or `UNLABELLED`.
+    """
+    read = model != UNLABELLED
+    table = np.zeros((len(CLASSES), len(CLASSES)), dtype=np.int64)
+    np.add.at(table, (operators[read], model[read]), 1)
+    whole = int(table.sum())
+    others = {"operators": table.sum(1)[-1], "model": table.sum(0)[-1]}
+    return Agreement(
+        labelled=whole,
+        unlabelled=int((~read).sum()),
+        agreement=int(table.trace()) / whole if whole else float("nan"),
+        kappa=cohens_kappa(table),
+        kappas={name: cohens_kappa(_against_others(table, k)) for k, name in enumerate(CLASSES)},
+        useful={by: float(1 - n / whole) if whole else float("nan") for by, n in others.items()},
+        confusion={
+            name: dict(zip(CLASSES, row.tolist(), strict=True))
+            for name, row in zip(CLASSES, table, strict=True)
+        },
+    )
+
+
+def cohens_kappa(table: NDArray[np.int64]) -> float:
+    """Cohen's kappa of two annotators: (p_o - p_e) / (1 - p_e) (Cohen, 1960).
+
+    Args:
+        table: int64 (K, K), the number of items by the label of each.
+
+    Returns:
+        At most 1; 0 for the agreement of chance; nan where chance always agrees or without items.
+    """
+    whole = table.sum()
+    if not whole:
+        return float("nan")
+    observed = table.trace() / whole
+    expected = float(table.sum(0) @ table.sum(1)) / float(whole) ** 2
+    return float((observed - expected) / (1 - expected)) if expected < 1 else float("nan")
+
+
+def _against_others(table: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """The 2 x 2 table of one class."""
+    both, own, other = table[k, k], table[k].sum(), table[:, k].sum()
+    return np.array([[both, own - both], [other - both, table.sum() - own - other + both]])
+
+
+def _known(kept: Path) -> dict[str, int]:
+    """The labels in a file; a line that is none is passed over."""
+    known: dict[str, int] = {}
+    for row in read_lines(kept):
+        with suppress(KeyError, TypeError, ValueError):
+            known[row["key"]] = CLASSES.index(row["label"])
+    return known
+
+
+def _short(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[:longest]} ..."

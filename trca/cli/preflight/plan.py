@@ -1,0 +1,334 @@
+"""The plan of a run: batches, tokens, memory of every GPU, seconds, panels. Nothing is run."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from trca.cli.preflight.duration import GPU, Work
+from trca.cli.preflight.size import (
+    Needs,
+    Shape,
+    engine,
+    host,
+    learner,
+    live_rows,
+    policy_count,
+    rollouts_at_once,
+)
+from trca.runs.provenance import panels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.table import Table
+
+    from trca.tune_configs.settings import RunSettings
+
+_COMMON_GB: Final = 80.0
+
+
+@dataclass(frozen=True)
+class GPUs:
+    """The GPUs that a run is planned for.
+
+    Attributes:
+        count: How many there are.
+        gigabytes: Memory of each, in 10^9 bytes. What a card of 80 GiB has above 80 GB is left to
+            CUDA's contexts and to fragments.
+    """
+
+    count: int
+    gigabytes: float
+
+    @classmethod
+    def parse(cls, text: str) -> GPUs:
+        """Reads ``4x80``: four GPUs of 80 GB.
+
+        Raises:
+            ValueError: For another form.
+        """
+        match = re.fullmatch(r"([1-9]\d*)x(\d+(?:\.\d+)?)", text)
+        if match is None or not float(match[2]):
+            raise ValueError(f"--gpus is {text!r}: give number x gigabytes, such as 4x80")
+        return cls(int(match[1]), float(match[2]))
+
+    @classmethod
+    def asked(cls, settings: RunSettings) -> GPUs:
+        """As many as the run asks for, of the kind that is here, else of 80 GB."""
+        import torch
+
+        size = _COMMON_GB
+        if torch.cuda.is_available() and not os.environ.get("RAY_ADDRESS"):
+            size = torch.cuda.get_device_properties(0).total_memory / 1e9
+        return cls(next(n for n in count() if place(settings, n) is not None), size)
+
+
+def place(settings: RunSettings, gpus: int) -> list[list[str]] | None:
+    """Which processes meet on each GPU: runners start first, and Ray fills the fullest GPU.
+
+    Args:
+        settings: Settings.
+        gpus: Number of GPUs.
+
+    Returns:
+        ``engine`` and ``learner`` by GPU; None when there are too few.
+    """
+    run = settings.run
+    free = [1.0] * gpus
+    placed: list[list[str]] = [[] for _ in free]
+    asked = [("engine", run.num_gpus_per_env_runner)] * max(1, run.num_env_runners)
+    asked += [("learner", run.num_gpus_per_learner)] * max(1, run.num_learners)
+    for name, share in asked:
+        for part in [1.0] * int(share) if share >= 1 else [share] * (share > 0):
+            fitting = [k for k in range(gpus) if free[k] >= part - 1e-9]
+            if not fitting:
+                return None
+            best = min(fitting, key=lambda k: (free[k], k))
+            free[best] -= part
+            placed[best].append(name)
+    return placed
+
+
+def problems(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
+    """What does not fit; nothing where all does."""
+    placed = place(settings, gpus.count)
+    if placed is None:
+        asked = settings.run.resources()[1]
+        return [
+            f"the run asks for {asked:g} GPUs, in the shares that it names; there are {gpus.count}"
+        ]
+    wrong = []
+    if rollouts_at_once(settings, shape, gpus.gigabytes * 1e9) < 1:
+        wrong.append("an engine has no room for the keys and values of one rollout")
+    for k, names in enumerate(placed):
+        need = _together(settings, shape, gpus, names)
+        if need > gpus.gigabytes * 1e9:
+            wrong.append(f"GPU {k} needs {_bytes(need)} and has {gpus.gigabytes:g} GB")
+        if names.count("learner") > 1:
+            wrong.append(
+                f"GPU {k} has {names.count('learner')} learners, and NCCL allows one: give"
+                " num_gpus_per_env_runner more than a half where they share GPUs"
+            )
+    return wrong
+
+
+def mends(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
+    """Settings with which all fits: each alone where one is enough, else several together."""
+    more, fewer = [], dict[str, Any]()
+    if place(settings, gpus.count) is None:
+        more = [f"more GPUs: --gpus {GPUs.asked(settings).count}x{gpus.gigabytes:g}"]
+        fewer = _fewer_processes(settings, gpus)
+        if not fewer:
+            return more
+    there = _with(settings, fewer)
+    if fewer and not problems(there, shape, gpus):
+        return [_assignments(fewer), *more]
+    alone, together = [], fewer
+    for change in _changes(there, gpus):
+        if not problems(_with(there, change), shape, gpus):
+            alone.append(_assignments(fewer | change))
+    if alone:
+        return alone + more
+    for change in _changes(there, gpus):
+        together = together | change
+        if not problems(_with(settings, together), shape, gpus):
+            return [_assignments(together), *more]
+    return more or [f"more or larger GPUs, beside {_assignments(together)}"]
+
+
+def _fewer_processes(settings: RunSettings, gpus: GPUs) -> dict[str, Any]:
+    """The most env runners and learners that have a place on the GPUs; empty where none have."""
+    run = settings.run
+    for most in range(gpus.count, 0, -1):
+        change = {
+            "num_env_runners": min(run.num_env_runners, most),
+            "num_learners": min(run.num_learners, most),
+        }
+        if place(_with(settings, change), gpus.count) is not None:
+            return change
+    return {}
+
+
+def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
+    """What saves memory, from what costs least."""
+    parameters = settings.parameters
+    longest = parameters.max_prompt_tokens + parameters.max_new_tokens
+    if parameters.sharding == "fsdp" and not parameters.sync_each_pass:
+        yield {"sync_each_pass": True}
+    if not parameters.gradient_checkpointing:
+        yield {"gradient_checkpointing": True}
+    budget = parameters.micro_batch_tokens // 2
+    while budget >= longest:
+        yield {"micro_batch_tokens": budget}
+        budget //= 2
+    shareable = policy_count(settings) == 1 and not getattr(parameters, "critic", "")
+    if parameters.sharding == "none" and shareable and gpus.count > 1:
+        share = settings.run.num_gpus_per_learner or 1
+        learners = max(gpus.count if share <= 1 else 2, settings.run.num_learners)
+        yield {"sharding": "fsdp", "num_learners": learners, "sync_each_pass": True}
+    if not parameters.lora_rank:
+        yield {"lora_rank": 16}
+    if parameters.engine == "vllm":
+        for split in (2, 4, 8):
+            if split <= gpus.count:
+                yield {
+                    "engine_config": {**parameters.engine_config, "tensor_parallel_size": split},
+                    "num_gpus_per_env_runner": split,
+                }
+
+
+def _with(settings: RunSettings, change: dict[str, Any]) -> RunSettings:
+    own = {k: v for k, v in change.items() if k in type(settings.run).model_fields}
+    rest = {k: v for k, v in change.items() if k not in own}
+    return type(settings)(
+        settings.run.model_copy(update=own), settings.parameters.model_copy(update=rest)
+    )
+
+
+def _assignments(change: dict[str, Any]) -> str:
+    return " ".join(f"{key}={str(value).lower()}" for key, value in change.items())
+
+
+def _together(settings: RunSettings, shape: Shape, gpus: GPUs, names: list[str]) -> float:
+    needs = {
+        "engine": engine(settings, shape, gpus.gigabytes * 1e9),
+        "learner": learner(settings, shape),
+    }
+    return sum(needs[name].total for name in names)
+
+
+def plan(settings: RunSettings, gpus: GPUs | None = None) -> Table:
+    """The plan as a table for the terminal.
+
+    Args:
+        settings: Settings.
+        gpus: The GPUs there are; by default as many as the run asks for.
+    """
+    from rich import box
+    from rich.table import Table
+
+    run, parameters = settings.run, settings.parameters
+    rollouts = settings.trajectories_per_iteration
+    steps = rollouts * int(run.env_config.get("max_steps", 25))
+    table = Table(box=box.SIMPLE_HEAD, show_header=False)
+    table.add_column(style="bold", overflow="fold")
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(style="dim", overflow="fold")
+    groups = f"an iteration: {parameters.tasks_per_iteration} groups of {parameters.group_size}"
+    groups += f", up to {parameters.refill_groups} more" if parameters.refill_groups else ""
+    updates = -(-steps // parameters.minibatch_size) * parameters.num_epochs
+    table.add_row("rollouts", f"{rollouts:,}", groups)
+    table.add_row(
+        "rollouts in all",
+        f"{rollouts * parameters.iterations:,}",
+        f"{parameters.iterations} iterations",
+    )
+    for name, most, about in (
+        ("steps", steps, "an iteration"),
+        ("updates", updates, f"an iteration, of {parameters.minibatch_size} steps"),
+        ("tokens read", steps * parameters.max_prompt_tokens, "an iteration"),
+        ("tokens written", steps * parameters.max_new_tokens, "an iteration"),
+    ):
+        table.add_row(name, f"at most {most:,}", about)
+    table.add_section()
+    _add_model(table, settings, gpus or GPUs.asked(settings))
+    table.add_section()
+    try:
+        for name, panel in panels(settings).items():
+            tasks = f"{panel.split}, {len(panel.task_ids):,} tasks"
+            table.add_row(f"panel, {name}", panel.hash, tasks)
+    except FileNotFoundError:
+        table.add_row("panels", "-", "data missing")
+    return table
+
+
+def _add_model(table: Table, settings: RunSettings, gpus: GPUs) -> None:
+    from trca.cli.preflight.checks import local_model
+    from trca.policies.models import TINY
+
+    parameters = settings.parameters
+    try:
+        shape = Shape.of(settings)
+    except OSError:
+        table.add_row("model", "-", f"{parameters.model} is not on this machine: not counted")
+        return
+    at_most = "at most " if parameters.model == TINY and not local_model(settings) else ""
+    about = f"parameters, {shape.dtype}: {parameters.model}"
+    table.add_row("model", f"{at_most}{shape.parameters:,}", about)
+    if parameters.lora_rank:
+        about = f"LoRA of rank {parameters.lora_rank}"
+        table.add_row("trained", f"{shape.trained(parameters.lora_rank):,}", about)
+    table.add_section()
+    _add_needs(table, _each("learner", settings.run.num_learners), learner(settings, shape))
+    table.add_section()
+    own = engine(settings, shape, gpus.gigabytes * 1e9)
+    _add_needs(table, _each("engine", settings.run.num_env_runners), own)
+    fitting = rollouts_at_once(settings, shape, gpus.gigabytes * 1e9)
+    table.add_row(
+        "  rollouts at once", f"{fitting:,}", f"of {live_rows(settings):,}, at their longest"
+    )
+    table.add_section()
+    table.add_row("machine, beside GPUs", _bytes(sum(host(settings, shape).values())), "together")
+    for name, size in host(settings, shape).items():
+        table.add_row(f"  {name}", _bytes(size), "")
+    if gpus.count:
+        table.add_section()
+        _add_gpus(table, settings, shape, gpus)
+
+
+def _each(name: str, count: int) -> str:
+    return f"each of {count} {name}s" if count > 1 else f"the {name}"
+
+
+def _add_needs(table: Table, name: str, needs: Needs) -> None:
+    table.add_row(name, _bytes(needs.total), "at most, estimated")
+    for parts, about in (
+        (needs.held, ""),
+        (needs.computing, "while it computes"),
+        (needs.stepping, "while it steps instead"),
+    ):
+        for part, size in parts.items():
+            table.add_row(f"  {part}", _bytes(size), about)
+
+
+def _add_gpus(table: Table, settings: RunSettings, shape: Shape, gpus: GPUs) -> None:
+    placed = place(settings, gpus.count)
+    for first, last, names in _runs(placed or []):
+        which = f"GPU {first}" if first == last else f"GPUs {first} to {last}, each"
+        used = " and ".join(f"{names.count(n)} {n}" for n in dict.fromkeys(names)) or "unused"
+        need = _bytes(_together(settings, shape, gpus, names))
+        table.add_row(which, need, f"of {gpus.gigabytes:g} GB: {used}")
+    wrong = problems(settings, shape, gpus)
+    if not wrong:
+        table.add_row("memory", "[green]fits[/]", "an estimate, not a bound")
+    else:
+        for each in dict.fromkeys(re.sub(r"^GPU \d+ ", "a GPU ", w) for w in wrong):
+            table.add_row("memory", "[red]does not fit[/]", each)
+        for each in mends(settings, shape, gpus):
+            table.add_row("  mend", "", each)
+    if placed:
+        table.add_section()
+        for name, seconds, about in Work.of(settings, shape, gpus.gigabytes * 1e9, placed).rows():
+            table.add_row(name, f"{seconds:,.0f} s", about)
+        table.add_row("  assumed", "", GPU.words(settings))
+
+
+def _runs(placed: list[list[str]]) -> Iterator[tuple[int, int, list[str]]]:
+    """Neighbouring GPUs with the same processes on them."""
+    first = 0
+    for k, names in enumerate(placed):
+        if k + 1 == len(placed) or placed[k + 1] != names:
+            yield first, k, names
+            first = k + 1
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"

@@ -1,0 +1,1 @@
+"""Training runs, their policies by name, and their jobs on clusters."""

@@ -1,0 +1,82 @@
+"""The card of an exported policy: what it was trained on, and the prompt and tags it needs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from trca.runs.folder import quoted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trca.runs.folder import RunFolder
+    from trca.runs.selection import Selection
+    from trca.tune_configs.settings import RunSettings
+
+_TAGS: Final = {
+    "action": "`<think>...</think><action>...</action>`",
+    "plan": "`<switch>KEEP or SWITCH</switch><subgoal>...</subgoal><action>...</action>`",
+    "search_r1": "`<think>...</think>` and then `<search>...</search>` or `<answer>...</answer>`",
+}
+_PROMPTS: Final = {
+    "paper": "`paper`: the prompt of the paper, through the chat template of the tokenizer",
+    "compact": "`compact`: plain text in few tokens, without a chat template",
+}
+
+
+def card(run: RunFolder, selection: Selection, settings: RunSettings, to: Path) -> str:
+    """The text of the card.
+
+    Args:
+        run: The run the policy comes from.
+        selection: How its checkpoint was chosen.
+        settings: The run's settings.
+        to: The exported folder.
+    """
+    parameters = settings.parameters
+    environment = ", ".join(f"{k}={json.dumps(v)}" for k, v in settings.run.env_config.items())
+    memory = "with" if parameters.memory else "without"
+    return f"""---
+library_name: transformers
+pipeline_tag: text-generation
+---
+
+# {run.name}, iteration {selection.iteration}
+
+A policy for `{settings.run.env}`, trained with {settings.run.algorithm} by trca from
+`{parameters.model}`. It acts well only under the prompt and the tags it was trained with:
+
+| | |
+|---|---|
+| checkpoint | {selection.words()} |
+| environment | `{settings.run.env}` with {environment or "its defaults"} |
+| prompt template | {_PROMPTS.get(parameters.template, f"`{parameters.template}`")} |
+| response format | `{parameters.response_format}`: {_TAGS.get(parameters.response_format, "")} |
+| history | the last {parameters.history_length} steps, {memory} the line of memory |
+| limits | {parameters.max_prompt_tokens} prompt tokens, {parameters.max_new_tokens} new tokens |
+| evaluation temperature | {parameters.evaluation_temperature:g} |
+
+`trca.policies.prompts.Prompter` writes these prompts. To evaluate this folder:
+
+```
+trca evaluate {quoted(to)} --config {quoted(run.path / "config.yaml")}
+```
+{_caution(run, selection)}
+Every setting of the run:
+
+```yaml
+{(run.path / "config.yaml").read_text("utf-8").rstrip()}
+```
+"""
+
+
+def _caution(run: RunFolder, selection: Selection) -> str:
+    """The bias of a checkpoint that several candidates were compared for, else blank."""
+    if selection.candidates < 2:
+        return ""
+    return f"""
+The highest of {selection.candidates} numbers is likely too high: on the tasks that chose it, this
+checkpoint looks better than it is. For a report name other tasks by `--split`, or leave these out:
+`trca evaluate {quoted(f"{run.address}@best")} --split SPLIT`.
+"""

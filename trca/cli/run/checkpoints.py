@@ -1,0 +1,206 @@
+"""Policies by name: a run's best or last checkpoint, a model folder, or a hub name."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from filelock import FileLock
+
+from trca.cli.show.console import console, noise_to, tracing_to
+from trca.common.names import nearest
+from trca.runs.folder import DEFAULT_ROOT, RunFolder, Which, run_name
+from trca.runs.selection import Selection
+from trca.tune_configs.files import ConfigError, assign, read
+from trca.tune_configs.settings import RunSettings
+
+if TYPE_CHECKING:
+    from trca.algorithms.base.text_config import TextAlgorithmConfig
+    from trca.envs.canonical import CanonicalPanel
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy to evaluate.
+
+    Attributes:
+        name: Its name.
+        label: Its name as part of a file name.
+        settings: Environment, prompt and sampling parameters.
+        model: Model folder or hub name.
+        folder: Where reports about it go: a run's own, but for one on shared storage.
+        selection: How a run's checkpoint was chosen; None for a policy that is of no run.
+    """
+
+    name: str
+    label: str
+    settings: RunSettings
+    model: str
+    folder: Path
+    selection: Selection | None = None
+
+    def on(self, panel: CanonicalPanel, given: Mapping[str, Any]) -> Policy:
+        """The policy on the data of a canonical panel.
+
+        Args:
+            panel: The panel.
+            given: Settings on top, such as where official data are.
+
+        Raises:
+            ConfigError: When it is a panel of another environment.
+        """
+        if self.settings.run.env != panel.environment:
+            raise ConfigError(
+                f"panel {panel.name} is of {panel.environment} and {self.name} plays"
+                f" {self.settings.run.env}: choose a panel of its environment"
+            )
+        data = {f"env_config.{key}": value for key, value in panel.env_config.items()}
+        changed = {**data, **given, "evaluation_split": panel.split}
+        settings = RunSettings.resolve(assign(self.settings.flat(), changed), panel.name)
+        return replace(self, settings=settings)
+
+    def algorithm_config(self) -> TextAlgorithmConfig:
+        """The config that plays this policy."""
+        return self.settings.algorithm_config().training(model=self.model)
+
+
+def find_checkpoint(name: str) -> tuple[RunFolder, Which]:
+    """The run and the checkpoint that a name means; ``RUN`` is ``RUN@last``.
+
+    Args:
+        name: ``RUN``, ``RUN@best`` or ``RUN@last``.
+
+    Raises:
+        ConfigError: When there is no such run, or nothing else is known after the ``@``.
+    """
+    run, at, which = name.rpartition("@")
+    if not at:
+        run, which = name, "last"
+    if which not in ("best", "last"):
+        raise ConfigError(f"{name!r}: {nearest(which, ('best', 'last'))}")
+    folder = RunFolder.open(run, DEFAULT_ROOT)
+    trials = sorted((folder.path / "trials").glob("*"))
+    if trials:
+        raise ConfigError(f"{folder.path} is a sweep: name a trial of it, such as {trials[0]}")
+    return folder, cast("Which", which)
+
+
+def export_checkpoint(run: RunFolder, which: Which, to: Path) -> None:
+    """Writes a checkpoint's policy as a Hugging Face folder.
+
+    Raises:
+        ConfigError: When the run has no checkpoint yet.
+        ValueError: When the model below an adapter has changed since the run started.
+    """
+    log = run.path / "logs" / "export.log"
+    with noise_to(log), tracing_to(log):
+        from trca.algorithms import export
+
+        export(run.checkpoint(which), to)
+    if run.read_config().get("lora_rank"):
+        warn_of_unknown_start(run, which)
+
+
+def warn_of_unknown_start(run: RunFolder, which: Which) -> None:
+    """Prints a warning for a checkpoint that does not name the start weights of its run."""
+    from trca.algorithms.learner.start_weights import read_start_weights, unknown_start
+
+    checkpoint = run.checkpoint(which)
+    if not read_start_weights(checkpoint):
+        console.print(f"warning: {unknown_start(checkpoint)}", markup=False, style="yellow")
+
+
+def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
+    """The policy of a name.
+
+    A run brings its own settings; for anything else they come from a config.
+
+    Args:
+        name: ``RUN``, ``RUN@best``, ``RUN@last``, a model folder, ``tiny``, or a hub name.
+        config: Config of a model without a run; ``quickstart`` for None.
+        given: Settings on top.
+
+    Raises:
+        ConfigError: When the name means nothing here, or the settings are wrong.
+    """
+    path = Path(name).expanduser()
+    if name == "tiny" or _is_model(path) or _is_hub_name(name):
+        config = config or "quickstart"
+        settings = RunSettings.resolve(assign(read(config), given), run_name(config))
+        model = str(path.resolve()) if path.exists() else name
+        return Policy(name, _label(name), settings, model, DEFAULT_ROOT)
+    run, which = find_checkpoint(name)
+    if config is not None:
+        raise ConfigError(
+            f"--config {config} with a run: {run.path} brings its own settings; change one with"
+            " --set"
+        )
+    settings = RunSettings.resolve(assign(run.read_config(), given), f"{run.name}/config.yaml")
+    checkpoint, selection = run.checkpoint(which), Selection.of(run, which)
+    exported = checkpoint / "model"
+    if not _is_model(exported):
+        with FileLock(checkpoint / ".model.lock"):
+            if not _is_model(exported):  # another evaluation may have exported it by now
+                draft = checkpoint / ".model.part"
+                shutil.rmtree(draft, ignore_errors=True)
+                export_checkpoint(run, which, draft)
+                draft.rename(exported)
+    label = f"{which}_{checkpoint.name}"
+    return Policy(
+        f"{run.address}@{which} ({checkpoint.name})",
+        label,
+        settings,
+        str(exported),
+        DEFAULT_ROOT if run.storage else run.path,
+        selection=selection,
+    )
+
+
+def endpoint_policy(model: str, url: str, config: str | None, given: Mapping[str, Any]) -> Policy:
+    """A model at an OpenAI-compatible endpoint.
+
+    Args:
+        model: Its name there.
+        url: The base URL.
+        config: Config that names environment and panel; ``quickstart`` for None.
+        given: Settings on top.
+
+    Raises:
+        ConfigError: When the settings are wrong.
+        ValueError: When there cannot be an endpoint at the URL.
+    """
+    from trca.common.chat_endpoint import check_url
+
+    check_url(url)
+    config = config or "quickstart"
+    engine = {"engine": "openai", "engine_config": {"base_url": url}, "model": model}
+    here = {"num_gpus_per_env_runner": 0}
+    settings = RunSettings.resolve(
+        assign(read(config), {**engine, **here, **given}), run_name(config)
+    )
+    return Policy(f"{model} at {url}", _label(model), settings, model, DEFAULT_ROOT)
+
+
+def _label(name: str) -> str:
+    """A model's name for a file name: ``owner--model``, or a folder's own name."""
+    path = Path(name).expanduser()
+    return path.resolve().name if path.exists() else re.sub(r"[^\w.@+-]", "--", name)
+
+
+def _is_model(path: Path) -> bool:
+    return (path / "config.json").is_file()
+
+
+def _is_hub_name(name: str) -> bool:
+    """Whether a name reads ``owner/model`` and is no path: no folder here begins like it.
+
+    ``outputs/typo`` is a run that is missing, also where there is no run yet.
+    """
+    owner, _, model = name.partition("/")
+    plain = re.fullmatch(r"[\w-][\w.-]*", owner) and re.fullmatch(r"[\w-][\w.-]*", model)
+    folders = owner == DEFAULT_ROOT.name or Path(owner).exists() or (DEFAULT_ROOT / owner).exists()
+    return bool(plain) and not folders

@@ -1,0 +1,209 @@
+"""One training run: RLlib's algorithm, driven iteration by iteration into a run folder.
+
+The recorder (`trca.algorithms.base.recorder`) writes the folder. This module starts Ray, shows the
+progress and stops politely.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+from trca.cli.preflight.checks import too_few_gpus
+from trca.cli.show.progress import Progress
+from trca.tune_configs.files import ConfigError
+
+if TYPE_CHECKING:
+    from trca.algorithms.base.text_algorithm import TextAlgorithm
+    from trca.runs.folder import RunFolder
+    from trca.tune_configs.settings import RunParameters, RunSettings
+
+_PATIENCE_S: Final = 600.0
+"""Seconds from the first start of Ray after which a late start ends the run."""
+_LONGEST_PAUSE_S: Final = 30.0
+
+
+class InterruptedRunError(Exception):
+    """The user asked the run to stop; the last checkpoint is whole."""
+
+
+def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
+    """Trains to the last iteration, from the run's last checkpoint if there is one.
+
+    Args:
+        settings: The run's settings.
+        run: The run's folder.
+        progress: Shows the stages and the metrics.
+
+    Raises:
+        InterruptedRunError: When the user asked to stop.
+        OSError: When the disk is full; the last checkpoint is whole.
+    """
+    last = settings.parameters.iterations
+    with (
+        stopping_politely(progress) as asked_to_stop,
+        _algorithm(settings, run, progress) as algorithm,
+    ):
+        recorder = algorithm.recorder
+        recorder.tell = progress.stage
+        progress.earlier(recorder.rows)
+        while algorithm.iteration < last:
+            progress.stage(f"iteration {algorithm.iteration + 1}", announce=False)
+            algorithm.train()
+            if asked_to_stop():
+                recorder.save(algorithm)
+            progress.show(recorder.rows[-1])
+            if asked_to_stop() and algorithm.iteration < last:
+                raise InterruptedRunError(f"after iteration {algorithm.iteration}")
+
+
+@contextmanager
+def stopping_politely(progress: Progress) -> Iterator[Callable[[], bool]]:
+    """Stops after the current iteration on the first Ctrl-C, at once on the second.
+
+    Args:
+        progress: Shows that the run is stopping.
+
+    Yields:
+        A function that says whether to stop.
+    """
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+        signal.signal(signal.SIGINT, usual)
+        progress.stage("stopping after this iteration; Ctrl-C again stops at once")
+
+    usual = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+@contextmanager
+def _algorithm(
+    settings: RunSettings, run: RunFolder, progress: Progress
+) -> Iterator[TextAlgorithm]:
+    """The algorithm, restored if the run has a checkpoint; Ray is up as long as the algorithm."""
+    import ray
+
+    progress.stage("starting Ray")
+    started = not ray.is_initialized()
+    if started:
+        start_ray(run.path, settings.run, progress.stage)
+    restored = " from its checkpoint" if run.has_checkpoint() else ""
+    progress.stage(f"building the algorithm{restored}")
+    config = settings.algorithm_config().reporting(run_folder=run.address)
+    algorithm: Any = config.build_algo()
+    try:
+        yield algorithm
+    finally:
+        folder = Path(algorithm.logdir)
+        algorithm.stop()
+        with suppress(OSError):
+            folder.rmdir()
+        if started:
+            ray.shutdown()
+
+
+def init_ray(cpus: float, say: Callable[[str], object]) -> Any:
+    """Starts Ray with at least these CPUs, or joins the cluster that ``RAY_ADDRESS`` names.
+
+    Ray allows its first process 30 seconds to start, which no setting changes. On a busy machine
+    that is too short. Then Ray is started again for ten minutes, with pauses of 2, 4, 8, 16 and
+    30 seconds.
+
+    Args:
+        cpus: The CPUs that the processes of all runs ask for; may be more than the cores.
+        say: Shows a line for each start that came too late.
+
+    Returns:
+        Ray's context.
+
+    Raises:
+        RuntimeError: When Ray does not start in ten minutes.
+        Exception: Ray's own, for any other reason.
+    """
+    import os
+
+    import psutil
+    import ray
+
+    # The driver waits for its workers; under Ray's default nice 15 any other program slows them.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    joining = bool(os.environ.get("RAY_ADDRESS"))
+    us = psutil.Process()
+    before = {child.pid for child in us.children(recursive=True)}
+    since = time.monotonic()
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            return ray.init(
+                None if joining else "local",  # not a cluster that runs on this machine already
+                num_cpus=None if joining else max(os.cpu_count() or 1, math.ceil(cpus)),
+                include_dashboard=None if joining else False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        except Exception as error:  # Ray has no class for it
+            if "timed out during startup" not in str(error):
+                raise
+            for child in us.children(recursive=True):  # what has started goes on otherwise
+                if child.pid not in before:
+                    with suppress(psutil.NoSuchProcess):
+                        child.kill()
+            seconds = time.monotonic() - since
+            if seconds > _PATIENCE_S:
+                raise RuntimeError(
+                    f"Ray did not start in {seconds:.0f} s and {tries} tries of 30 s: this machine"
+                    " is too busy. End other programs, or set RAY_ADDRESS to a cluster that runs"
+                ) from error
+            pause = min(2.0**tries, _LONGEST_PAUSE_S)
+            say(
+                f"Ray did not start in 30 s on this busy machine (try {tries}, {seconds:.0f} of"
+                f" {_PATIENCE_S:.0f} s): trying again in {pause:.0f} s"
+            )
+            time.sleep(pause)
+
+
+def start_ray(folder: Path, run: RunParameters, say: Callable[[str], object]) -> None:
+    """Starts Ray on this machine, or joins the cluster that ``RAY_ADDRESS`` names.
+
+    On one machine the processes of a run may outnumber the cores. On a cluster Ray waits for
+    missing resources, since the cluster may grow.
+
+    Args:
+        folder: A run's folder; ``logs/ray`` in it links to Ray's own logs.
+        run: The resources that the run asks for.
+        say: See `init_ray`.
+
+    Raises:
+        ConfigError: When it asks for more GPUs than this machine has.
+    """
+    import os
+
+    import ray
+
+    cpus, gpus = run.resources()
+    joining = bool(os.environ.get("RAY_ADDRESS"))
+    context = init_ray(cpus, say)
+    there = ray.cluster_resources().get("GPU", 0.0)
+    if gpus > there and not joining:
+        ray.shutdown()
+        raise ConfigError(too_few_gpus(gpus, there))
+    session = Path(context.address_info["session_dir"]) / "logs"
+    link = folder / "logs" / "ray"
+    link.parent.mkdir(exist_ok=True)
+    link.unlink(missing_ok=True)
+    with suppress(OSError):
+        link.symlink_to(session, target_is_directory=True)

@@ -1,0 +1,175 @@
+"""Progress of a training run: a live panel on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from trca.runs.curve import column, sparkline
+
+_COLUMNS: Final = {
+    "iteration": 9,
+    "success": 7,
+    "held out": 8,
+    "score": 5,
+    "r^F": 5,
+    "r^B": 5,
+    "seconds": 7,
+    "left": 8,
+}
+"""Columns of the plain lines with their widths."""
+_HEAD: Final = "  ".join(f"{name:>{width}}" for name, width in _COLUMNS.items())
+
+
+class Progress:
+    """Shows the rows of metrics as they come.
+
+    Use it as a context manager: ``with Progress(console, "quickstart", 25) as progress``.
+    """
+
+    def __init__(self, console: Console, title: str, iterations: int) -> None:
+        """Starts with nothing shown.
+
+        Args:
+            console: The console to write to.
+            title: The run's name.
+            iterations: The last iteration's number.
+        """
+        self._console = console
+        self._title = title
+        self._iterations = iterations
+        self._rows: list[Mapping[str, Any]] = []
+        self._stage = "starting"
+        self._since = time.monotonic()
+        self._headed = False
+        self._live: Live | None = None
+        if console.is_terminal:
+            self._live = Live(
+                get_renderable=self._render, console=console, refresh_per_second=2, transient=False
+            )
+
+    def __enter__(self) -> Progress:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def stage(self, text: str, announce: bool = True) -> None:
+        """Says what is being done now; ``announce`` gives it a line of its own off the terminal."""
+        self._stage, self._since = text, time.monotonic()
+        if self._live is None and announce:
+            self._console.print(f"{text} ...")
+
+    def earlier(self, rows: list[dict[str, Any]]) -> None:
+        """Takes in the rows of a run that is resumed."""
+        self._rows.extend(rows)
+
+    def show(self, row: Mapping[str, Any]) -> None:
+        """Takes in one iteration's row."""
+        self._rows.append(row)
+        self._stage, self._since = "", time.monotonic()
+        if self._live is None:
+            if not self._headed:
+                self._console.print(_HEAD)
+            self._headed = True
+            self._console.print(self._line(row))
+
+    def seconds_left(self) -> float:
+        """Seconds to the last iteration at the pace of the last ten; NaN before the first."""
+        recent = [row["seconds"] for row in self._rows[-10:]]
+        if not recent:
+            return math.nan
+        left = self._iterations - self._rows[-1]["iteration"]
+        return float(left * sum(recent) / len(recent))
+
+    def _line(self, row: Mapping[str, Any]) -> str:
+        cells = (
+            f"{row['iteration']}/{self._iterations}",
+            _percent(row.get("success_rate")),
+            _percent(row.get("evaluation/success_rate")),
+            _number(row.get("score")),
+            _number(row.get("foundational_reward")),
+            _number(row.get("breakthrough_reward")),
+            f"{row['seconds']:.1f}",
+            _clock(self.seconds_left()),
+        )
+        return "  ".join(f"{c:>{width}}" for c, width in zip(cells, _COLUMNS.values(), strict=True))
+
+    def _render(self) -> RenderableType:
+        done = self._rows[-1]["iteration"] if self._rows else 0
+        head = Table.grid(padding=(0, 2), expand=True)
+        head.add_column(no_wrap=True)
+        head.add_column(ratio=1)
+        head.add_column(justify="right", no_wrap=True)
+        pace = f"{self._rows[-1]['seconds']:.1f} s an iteration" if self._rows else ""
+        left = f"{_clock(self.seconds_left())} left" if self._rows else ""
+        head.add_row(
+            f"iteration {done}/{self._iterations}",
+            ProgressBar(total=self._iterations, completed=done),
+            "  ".join(part for part in (pace, left) if part),
+        )
+        parts: list[RenderableType] = [head]
+        if self._rows:
+            parts.append(self._figures())
+        if self._stage:
+            waited = int(time.monotonic() - self._since)
+            parts.append(Text(f"{self._stage} ... {waited} s", style="dim"))
+        return Panel(Group(*parts), title=self._title, title_align="left", border_style="blue")
+
+    def _figures(self) -> Table:
+        row = self._rows[-1]
+        held_out = column(self._rows, "evaluation/success_rate")
+        known = held_out[~np.isnan(held_out)]
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="dim")
+        table.add_column(justify="right")
+        table.add_column(style="cyan", no_wrap=True)
+        table.add_row(
+            "success, training",
+            _percent(row.get("success_rate")),
+            sparkline(column(self._rows, "success_rate")),
+        )
+        table.add_row(
+            "success, held out",
+            _percent(known[-1] if len(known) else None),
+            Text(sparkline(known), style="magenta"),
+        )
+        table.add_row("score", _number(row.get("score")), "")
+        table.add_row("r^F foundational", _number(row.get("foundational_reward")), "")
+        table.add_row("r^B breakthrough", _number(row.get("breakthrough_reward")), "")
+        return table
+
+
+def _percent(value: float | None) -> str:
+    return "     -" if value is None or math.isnan(value) else f"{value:6.1%}"
+
+
+def _number(value: float | None) -> str:
+    return "    -" if value is None or math.isnan(value) else f"{value:5.2f}"
+
+
+def _clock(seconds: float) -> str:
+    if math.isnan(seconds):
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

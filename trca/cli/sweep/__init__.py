@@ -1,0 +1,1 @@
+"""Sweeps: their trials and their table."""

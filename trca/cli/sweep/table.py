@@ -1,0 +1,194 @@
+"""What a sweep came to: a table with a row a point, and a picture."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from trca.cli.sweep.trials import Trial, by_point, joined
+from trca.common.files import write_text
+from trca.common.registry import short_name
+from trca.runs.curve import draw_comparison, panel_words
+from trca.runs.folder import RunFolder
+from trca.runs.success_tables import half_width, terminal_table
+from trca.tune_configs.settings import RunSettings
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+MEASURES: Final = {
+    "evaluation/success_rate": "success, held out",
+    "success_rate": "success, training, last 5",
+}
+"""Metrics of the table, with the words of its columns."""
+
+DIFFERENCE: Final = "minus first, held out, in points"
+"""The column of the paired difference from the first row."""
+
+
+def summarise(trials: Sequence[Trial], repeats: int) -> list[dict[str, Any]]:
+    """One row a point: its settings, and mean, interval and n of each measure over its whole runs.
+
+    The interval is over panels where there are several, since seeds on one panel hide the variance
+    between panels; else over seeds. Each row has its difference from the first one too, over the
+    panels and seeds that both have: pairs leave out how hard each panel is. Runs that were stopped
+    early are told by themselves, and are in no mean.
+
+    Args:
+        trials: The trials of a sweep.
+        repeats: The trials of each point.
+    """
+    rows: list[dict[str, Any]] = []
+    several = len({trial.panel for trial in trials}) > 1
+    first: dict[str, dict[tuple[str, int], float]] = {}
+    for each in by_point(trials, repeats).values():
+        sound = [trial for trial in each if trial.state == "finished"]
+        failed = sum(trial.state == "failed" for trial in each)
+        row: dict[str, Any] = {"point": each[0].point, "words": each[0].words}
+        row |= {"n": len(sound), "failed": failed}
+        row["stopped"] = [
+            {"seed": t.seed, "panel": t.panel, **(t.stopped or {}), "run": str(t.run.path)}
+            for t in each
+            if t.state == "stopped"
+        ]
+        row["runs"] = [str(trial.run.path) for trial in sound]
+        for key in MEASURES:
+            measured = {(t.panel, t.seed): measure(t.run.metrics(), key) for t in sound}
+            values = {which: value for which, value in measured.items() if not np.isnan(value)}
+            row[key] = _mean(values, several) | {"values": list(values.values())}
+            if rows:
+                paired = {w: values[w] - first[key][w] for w in values if w in first[key]}
+                row[key]["difference"] = _mean(paired, several)
+            else:
+                first[key] = values
+        rows.append(row)
+    return rows
+
+
+def _mean(values: Mapping[tuple[str, int], float], several: bool) -> dict[str, float | None]:
+    """Mean and half of the 95% t interval over panels, each with the mean of its seeds; or seeds.
+
+    Args:
+        values: By panel and seed.
+        several: Whether the sweep has several panels.
+    """
+    units: dict[Any, list[float]] = {}
+    for (panel, seed), value in values.items():
+        units.setdefault(panel if several else seed, []).append(value)
+    means = [float(np.mean(each)) for each in units.values()]
+    return {
+        "mean": float(np.mean(means)) if means else None,
+        "half_width": half_width(means) if len(means) > 1 else None,
+    }
+
+
+def write_table(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> None:
+    """Writes ``sweep.md`` and ``sweep.json``; ± is half of the 95% t interval of `summarise`."""
+    names = _columns(rows)
+    lines = ["| " + " | ".join(names) + " |", "|" + "---:|" * len(names)]
+    lines += ["| " + " | ".join(_cells(row, names)) + " |" for row in rows]
+    write_text(folder.path / "sweep.md", "\n".join(lines) + "\n")
+    write_text(folder.path / "sweep.json", json.dumps(list(rows), indent=2) + "\n")
+
+
+def as_rich(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The rows as a table for the terminal."""
+    from rich.text import Text
+
+    table = terminal_table()
+    names = _columns(rows)
+    for name in names:
+        fold = name in rows[0]["point"] or name == "stopped early"
+        of_point = [row["words"].get(name, "") for row in rows]
+        table.add_column(
+            Text(re.sub(r", |(?<=_)(?=.)", lambda cut: f"{cut[0].strip()}\n", name)),
+            min_width=max(len(word) for text in of_point for word in ("", *text.split())),
+            justify="left" if fold else "right",
+            overflow="fold",
+            no_wrap=not fold,
+        )
+    for row in rows:
+        table.add_row(*map(Text, _cells(row, names)))
+    return table
+
+
+def draw_sweep(trials: Sequence[Trial], folder: RunFolder) -> bool:
+    """Draws ``sweep.png`` from the finished trials; False when there is none."""
+    runs = curves(trials)
+    if not runs:
+        return False
+    settings = RunSettings.resolve(trials[0].run.read_config(), "trial")
+    panel = panel_words(settings.run.env_config, settings.train_split, settings.evaluation_split)
+    panels = list(dict.fromkeys(trial.panel for trial in trials))
+    if len(panels) > 1:
+        panel = f"{len(panels)} panels, {panels[0]} to {panels[-1]}"
+    title = f"{folder.name}: {short_name(settings.run.env)}"
+    draw_comparison(runs, folder.path / "sweep.png", title, panel)
+    return True
+
+
+def curves(trials: Sequence[Trial]) -> dict[str, list[list[dict[str, Any]]]]:
+    """The metrics of the finished trials by their points in words; equal points are one."""
+    runs: dict[str, list[list[dict[str, Any]]]] = {}
+    for trial in trials:
+        if trial.state == "finished":
+            runs.setdefault(joined(trial.words), []).append(trial.run.metrics())
+    return runs
+
+
+def measure(rows: Sequence[Mapping[str, Any]], key: str) -> float:
+    """A metric of a run so far: its last evaluation, or the mean of its last 5 iterations."""
+    values = [row[key] for row in rows if row.get(key) is not None]
+    last = values[-1:] if key.startswith("evaluation/") else values[-5:]
+    return float(np.mean(last)) if last else float("nan")
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    paired = [DIFFERENCE] if len(rows) > 1 else []
+    failed = ["failed"] if any(row["failed"] for row in rows) else []
+    stopped = ["stopped early"] if any(row["stopped"] for row in rows) else []
+    return [*rows[0]["point"], "runs", *MEASURES.values(), *paired, *failed, *stopped]
+
+
+def _cells(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
+    measures = [_cell(row[key]) for key in MEASURES]
+    cells = [*row["words"].values(), str(row["n"]), *measures]
+    if DIFFERENCE in columns:
+        cells.append(_points(row["evaluation/success_rate"].get("difference")))
+    if "failed" in columns:
+        cells.append(str(row["failed"]))
+    if "stopped early" in columns:
+        cells.append("; ".join(map(_reached, row["stopped"])) or "-")
+    return cells
+
+
+def _reached(stop: Mapping[str, Any]) -> str:
+    rollouts = "?" if stop["trajectories"] is None else f"{stop['trajectories']:,.0f}"
+    return (
+        f"iteration {stop['iteration']}, {rollouts} rollouts, {stop['metric']} {stop['value']:.3g}"
+    )
+
+
+def stop_words(stop: Mapping[str, Any]) -> str:
+    """Where a trial was stopped early, in words."""
+    return f"stopped early: {_reached(stop)}"
+
+
+def _cell(measure: Mapping[str, Any]) -> str:
+    if measure["mean"] is None:
+        return "-"
+    half = measure["half_width"]
+    spread = "" if half is None else f" ± {half:.1%}"
+    return f"{measure['mean']:.1%}{spread}"
+
+
+def _points(difference: Mapping[str, Any] | None) -> str:
+    if difference is None or difference["mean"] is None:
+        return "-"
+    half = difference["half_width"]
+    spread = "" if half is None else f" ± {100 * half:.1f}"
+    return f"{100 * difference['mean']:+.1f}{spread}"

@@ -1,0 +1,1 @@
+"""A run on disk: its folder and the files in it."""

@@ -1,0 +1,401 @@
+"""`RunFolder`: the files of a run. A crash at any moment leaves every file whole.
+
+outputs/quickstart/
+    config.yaml           every setting, as resolved
+    versions.json         this package, its git commit, Python, and what it runs on
+    panels.json           the tasks of each split, by hash and in full
+    status.json           state, iteration, process
+    metrics.jsonl         one line an iteration
+    failures.jsonl        one line for all that failed; not there when nothing did
+    tensorboard/          the same as event files
+    tracking.json         the ids of its runs in other experiment trackers
+    rollouts/iteration_000012/{train,eval}.jsonl
+    checkpoints/iteration_000012/, and the links best and last
+    logs/                 output of the libraries
+    curve.png             the learning curve
+    files/                copies of the user's own files, with their hashes in files.json
+    lock                  held by the process that writes to the folder
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import yaml
+
+from trca.common.cache import cache_folder
+from trca.common.files import point_link, write_text, writing_folder
+from trca.common.json_lines import append_lines, read_lines
+from trca.common.lock import HeldError, held, holder
+from trca.common.names import nearest
+from trca.tune_configs.files import ConfigError, parse
+
+if TYPE_CHECKING:
+    from ray.train._internal.storage import StorageContext
+
+    from trca.runs.storage import Storage
+
+DEFAULT_ROOT: Final = Path("outputs")
+STOPPED: Final = "stopped.json"
+"""The file that says where a sweep stopped a run early."""
+TRIALS: Final = "trials"
+"""The folder of the trials in the folder of a sweep."""
+_SECONDS_BETWEEN_TRIES: Final = 0.5
+_URI: Final = re.compile(r"[a-z][a-z0-9+.-]+://")
+_ITERATION: Final = re.compile(r"iteration_(\d{6,})")
+
+State = Literal["running", "finished", "interrupted", "failed"]
+Which = Literal["best", "last"]
+"""The checkpoints that a run keeps."""
+
+
+class RunFolder:
+    """One run's folder.
+
+    Attributes:
+        path: Where it is.
+        storage: The shared storage it is pushed to; None for a folder that is its own.
+    """
+
+    def __init__(self, path: Path, storage: Storage | None = None) -> None:
+        self.path = path
+        self.storage = storage
+
+    @classmethod
+    def create(cls, root: Path | str, name: str, numbered: bool = True) -> RunFolder:
+        """Makes a new folder; never touches one that exists.
+
+        Args:
+            root: The folder that holds runs, or the URI of one.
+            name: The run's name.
+            numbered: Whether a name that is taken gets a number; else it is an error.
+
+        Raises:
+            ConfigError: When the name is no name for a folder or is taken, or nothing can be
+                written there.
+        """
+        if not re.fullmatch(r"[\w.+=-]+", name) or name.strip(".") == "":
+            raise ConfigError(f"the name {name!r}: use letters, digits and . _ - + =")
+        storage = _storage(root)
+        taken = set(storage.runs()) if storage else set()
+        root = storage.cache if storage else Path(root)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ConfigError(f"{root}: this is a file or lies in one: name a folder") from None
+        except OSError as error:
+            raise ConfigError(_not_writable(root, error)) from None
+        number = 1
+        while True:
+            path = root / (name if number == 1 else f"{name}-{number}")
+            try:
+                if path.name in taken:
+                    raise FileExistsError
+                path.mkdir()
+            except FileExistsError:
+                if not numbered:
+                    shown = f"{storage.uri}/{name}" if storage else path
+                    mend = f"go on with it: --resume {quoted(shown)}"
+                    if not (storage or (path / "config.yaml").is_file()):
+                        mend = "delete it, unless a run is just starting in it"
+                    raise ConfigError(f"{shown} exists: choose another --name, or {mend}") from None
+                number += 1
+                continue
+            except OSError as error:
+                raise ConfigError(_not_writable(path, error)) from None
+            return cls(path, storage)
+
+    @classmethod
+    def open(cls, name_or_path: str | Path, root: Path | str = DEFAULT_ROOT) -> RunFolder:
+        """Finds a run by path or URI, or by its name in ``root``.
+
+        A run on shared storage is brought to this machine.
+
+        Raises:
+            ConfigError: When there is no such run; names the nearest ones.
+        """
+        storage, run = _storage(root), str(name_or_path)
+        if place := _storage(run.rstrip("/").rpartition("/")[0]):
+            storage, run = place, run.rstrip("/").rpartition("/")[2]
+        if storage:
+            runs = storage.runs()
+            if run not in runs:
+                known = nearest(run, runs) if runs else f"there are no runs in {storage.uri}"
+                raise ConfigError(f"no run {str(name_or_path)!r}: {known}")
+            return cls(storage.pull(run), storage)
+        root = Path(root)
+        for path in (Path(name_or_path).expanduser(), root / name_or_path):
+            if (path / "config.yaml").is_file():
+                return cls(path)
+        runs = [p.parent.name for p in root.glob("*/config.yaml")] if root.is_dir() else []
+        known = nearest(Path(name_or_path).name, runs) if runs else f"there are no runs in {root}/"
+        raise ConfigError(f"no run {str(name_or_path)!r}: {known}")
+
+    @classmethod
+    def at(cls, path: str | Path) -> RunFolder:
+        """The folder at a path or URI, made if it does not exist; reads no shared storage."""
+        parent, _, name = str(path).rstrip("/").rpartition("/")
+        storage = _storage(parent)
+        folder = cls(storage.cache / name if storage else Path(path).absolute(), storage)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @classmethod
+    def of_trial(cls, trial: StorageContext) -> RunFolder:
+        """The directory of a trial of Ray Tune.
+
+        On a file system of this machine it is written in place. Elsewhere the trial's working
+        directory is brought up to date and then pushed after each iteration. Tune can copy the
+        working directory too (``SyncConfig(sync_artifacts=True)``), but only in one direction and
+        all of it each time: a trial that continues on another node would overwrite its records.
+        """
+        from pyarrow.fs import LocalFileSystem
+
+        from trca.runs.storage import Storage
+
+        if isinstance(trial.storage_filesystem, LocalFileSystem):
+            return cls.at(trial.trial_fs_path)
+        storage = Storage.of_experiment(trial)
+        return cls(storage.pull(str(trial.trial_dir_name)), storage)
+
+    def trial(self, name: str) -> RunFolder:
+        """The run folder of a sweep's trial, which may not exist yet."""
+        place = f"{self.address}/{TRIALS}"
+        return RunFolder(self.path / TRIALS / name, _storage(place))
+
+    @classmethod
+    def exists(cls, name: str, root: Path | str = DEFAULT_ROOT) -> bool:
+        """Whether ``root`` holds a run of this name."""
+        storage = _storage(root)
+        return name in storage.runs() if storage else (Path(root) / name / "config.yaml").is_file()
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.path.resolve().name
+
+    @property
+    def address(self) -> str:
+        """What commands take for the run: its path, or its URI on shared storage."""
+        return f"{self.storage.uri}/{self.name}" if self.storage else str(self.path)
+
+    def push(self) -> None:
+        """Brings its shared storage up to date, where it has one.
+
+        Raises:
+            ConfigError: When the storage cannot be written to; the folder here is whole.
+        """
+        if self.storage:
+            self.storage.push(self.name)
+
+    @contextmanager
+    def locked(self, again: bool = False, wait_s: float = 0) -> Iterator[None]:
+        """Keeps other processes from writing to the folder; a killed process leaves no lock.
+
+        Args:
+            again: Whether this process may hold the lock already.
+            wait_s: Seconds to wait for a process that holds the lock and ends.
+
+        Raises:
+            ConfigError: When another process holds the lock; names its pid.
+        """
+        end = time.monotonic() + wait_s
+        with ExitStack() as stack:
+            while True:
+                try:
+                    stack.enter_context(held(self.path / "lock"))
+                    break
+                except HeldError as error:
+                    if again and str(error) == holder():
+                        break
+                    if time.monotonic() < end:
+                        time.sleep(_SECONDS_BETWEEN_TRIES)
+                        continue
+                    raise ConfigError(
+                        f"{self.path} is in use by process {error}: wait until it ends, or stop it"
+                    ) from None
+                except OSError as error:
+                    raise ConfigError(_not_writable(self.path, error)) from None
+            yield
+
+    def write_settings(self, settings: Mapping[str, Any]) -> None:
+        """Writes a run's settings, and copies of the user's files that they name."""
+        from trca.runs.own_files import keep
+
+        self.write_config(keep(settings, self))
+
+    def write_config(self, settings: Mapping[str, Any]) -> None:
+        """Writes ``config.yaml``."""
+        write_text(self.path / "config.yaml", yaml.safe_dump(dict(settings), sort_keys=False))
+
+    def read_config(self) -> dict[str, Any]:
+        """The settings the run was started with; its copies of files have absolute paths.
+
+        Raises:
+            ConfigError: When such a copy is missing or changed.
+        """
+        from trca.runs.own_files import restore
+
+        path = self.path / "config.yaml"
+        return restore(parse(path.read_text("utf-8"), str(path)), self)
+
+    def own_files(self) -> dict[str, dict[str, str]]:
+        """The copies of the user's files, with where each came from and its hash."""
+        record: dict[str, dict[str, str]] = self.read_json("files.json") or {}
+        return record
+
+    def write_json(self, file_name: str, value: Any) -> None:
+        """Writes a JSON file of the folder, whole or not at all."""
+        write_text(self.path / file_name, json.dumps(value, indent=2, default=float) + "\n")
+
+    def has(self, file_name: str) -> bool:
+        """Whether the folder has a file."""
+        return (self.path / file_name).exists()
+
+    def read_json(self, file_name: str) -> Any:
+        """A JSON file of the folder; None where there is none."""
+        path = self.path / file_name
+        return json.loads(path.read_text("utf-8")) if path.exists() else None
+
+    def status(self) -> dict[str, Any]:
+        """State, iteration, process and message; empty before the run starts."""
+        status: dict[str, Any] = self.read_json("status.json") or {}
+        return status
+
+    def set_status(self, state: State, iteration: int, message: str = "") -> None:
+        """Writes the state of the run, and brings its shared storage up to date."""
+        status = {"state": state, "iteration": iteration, "pid": os.getpid(), "message": message}
+        self.write_json("status.json", status)
+        self.push()
+
+    @property
+    def failures(self) -> Path:
+        """The file of all that failed."""
+        return self.path / "failures.jsonl"
+
+    # Metrics
+
+    def append_metrics(self, row: Mapping[str, Any]) -> None:
+        """Adds one iteration's line; it is on disk when this returns."""
+        append_lines(self.path / "metrics.jsonl", [row])
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics so far; a last line that was cut off is left out."""
+        return read_lines(self.path / "metrics.jsonl")
+
+    def rewind(self, iteration: int) -> None:
+        """Deletes metrics and rollouts of iterations after ``iteration``."""
+        rows = [row for row in self.metrics() if row["iteration"] <= iteration]
+        write_text(self.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        for folder in (self.path / "rollouts").glob("iteration_*"):
+            if _number(folder) > iteration:
+                shutil.rmtree(folder)
+
+    def rollouts(self, iteration: int) -> Path:
+        """The folder for the rollouts of an iteration; made when it is not there."""
+        folder = self.path / "rollouts" / f"iteration_{iteration:06d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    # Checkpoints
+
+    def checkpoint(self, which: Which = "last") -> Path:
+        """The folder of the best or the last whole checkpoint.
+
+        Raises:
+            ConfigError: When the run has none.
+        """
+        link = self.path / "checkpoints" / which
+        if not link.exists():
+            raise ConfigError(
+                f"{self.path} has no checkpoint yet. Train it: trca train --resume"
+                f" {quoted(self.path)}"
+            )
+        return link.resolve()
+
+    def has_checkpoint(self) -> bool:
+        """Whether there is a whole checkpoint."""
+        return (self.path / "checkpoints" / "last").exists()
+
+    def last_iteration(self) -> int:
+        """The iteration of the last checkpoint; 0 where there is none."""
+        return self.checkpoint_iteration() if self.has_checkpoint() else 0
+
+    def checkpoint_iteration(self, which: Which = "last") -> int:
+        """The iteration of a checkpoint."""
+        return _number(self.checkpoint(which))
+
+    def save_checkpoint(self, iteration: int, write: Callable[[Path], object], best: bool) -> Path:
+        """Writes a checkpoint beside the old ones; only a whole one takes their place.
+
+        Args:
+            iteration: The iteration it belongs to.
+            write: Writes the checkpoint into the folder it is given, an absolute path.
+            best: Whether it is the best so far.
+
+        Raises:
+            OSError: When it cannot be written; the checkpoints there were are untouched.
+        """
+        folder = self.path.resolve() / "checkpoints"
+        folder.mkdir(exist_ok=True)
+        target = folder / f"iteration_{iteration:06d}"
+        with writing_folder(target) as draft:
+            write(draft)
+        for which in ("last", "best") if best else ("last",):
+            point_link(folder / which, target.name)
+        kept = {(folder / which).resolve().name for which in ("best", "last")}
+        for old in folder.glob("iteration_*"):
+            if old.name not in kept:
+                shutil.rmtree(old)
+        return target
+
+
+def _storage(root: Path | str) -> Storage | None:
+    return _storage_at(str(root), cache_folder()) if is_uri(root) else None
+
+
+@cache
+def _storage_at(uri: str, cached_in: Path) -> Storage:
+    """One object for each URI and cache: the object remembers what is pushed."""
+    from trca.runs.storage import Storage
+
+    return Storage(uri)
+
+
+def is_uri(path: object) -> bool:
+    """Whether a storage path is a URI, such as ``s3://bucket/runs``."""
+    return _URI.match(str(path)) is not None
+
+
+def run_name(config: str) -> str:
+    """The name of a run of a config: the file's without ``.yaml``; a run's own for its config."""
+    path = Path(config)
+    if path.name == "config.yaml":
+        return path.resolve().parent.name
+    return path.name.removesuffix(".yaml").removesuffix(".yml")
+
+
+def quoted(path: Path | str) -> str:
+    """A path as a shell takes it."""
+    return shlex.quote(str(path))
+
+
+def _not_writable(path: Path, error: OSError) -> str:
+    return f"cannot write to {path}: {error.strerror or error}: choose another --storage-path"
+
+
+def _number(folder: Path) -> int:
+    match = _ITERATION.fullmatch(folder.name)
+    if match is None:
+        raise ConfigError(f"{folder}: expected a folder named like iteration_000012")
+    return int(match[1])

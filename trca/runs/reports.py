@@ -1,0 +1,163 @@
+"""`Report`: what an evaluation found, as a table, as Markdown and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+
+from trca.common.files import write_json, write_text
+from trca.runs.success_tables import (
+    Outcome,
+    Row,
+    as_json,
+    as_markdown,
+    as_rich,
+    by_task_type,
+    failures,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from trca.algorithms.base.evaluation import Evaluation
+    from trca.envs.panel import Panel
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcomes of one panel.
+
+    Attributes:
+        panel: The panel; every task of it is in the outcomes for every seed.
+        outcomes: One a task and seed.
+    """
+
+    panel: Panel
+    outcomes: tuple[Outcome, ...]
+
+    @classmethod
+    def of(cls, panel: Panel, evaluations: Mapping[int, Evaluation]) -> Report:
+        """The report of evaluations of a panel, by seed."""
+        from trca.records import by_episode
+
+        outcomes: list[Outcome] = []
+        types: dict[str, str] = {}
+        played = (rollout for each in evaluations.values() for rollout in each.rollouts)
+        scored = any(rollout.score != rollout.won for rollout in played)
+        for seed, evaluation in evaluations.items():
+            for own in by_episode(evaluation.rollouts):
+                rollout = own[0]
+                types[rollout.task_id] = rollout.task_type
+                outcomes.append(
+                    Outcome(
+                        rollout.task_id,
+                        rollout.task_type,
+                        seed,
+                        rollout.won,
+                        sum(len(role.steps) for role in own),
+                        ({"score": rollout.score} if scored else {}) | rollout.measures,
+                    )
+                )
+        for seed, evaluation in evaluations.items():
+            for missing in evaluation.failures:
+                task_type = types.get(missing.task_id, "unknown")
+                outcome = Outcome(missing.task_id, task_type, seed, None, failure=missing.reason)
+                outcomes += [outcome] * missing.rollouts
+        outcomes.sort(key=lambda outcome: (outcome.task_type, outcome.task_id, outcome.seed))
+        return cls(panel, tuple(outcomes))
+
+    def write(self, path: Path, record: Mapping[str, Any] | None = None, **about: object) -> None:
+        """Writes ``path.json`` and ``path.md``.
+
+        Args:
+            path: Where to, without a suffix.
+            record: What the JSON file alone should say, such as versions.
+            about: What both should say, such as the policy.
+        """
+        rows = by_task_type(self.outcomes)
+        data = {
+            **about,
+            **(record or {}),
+            "panel": {
+                "hash": self.panel.hash,
+                "environment": self.panel.environment,
+                "split": self.panel.split,
+            },
+            "tasks": len(self.panel.task_ids),
+            "rows": as_json(rows),
+            "failures": self.failures(),
+            "outcomes": [asdict(outcome) for outcome in self.outcomes],
+        }
+        write_json(path.with_name(f"{path.name}.json"), data)
+        said = {k: ", ".join(v) if isinstance(v, tuple) else v for k, v in about.items()}
+        lines = [f"# {self.title}", "", *(f"- {key}: {value}" for key, value in said.items())]
+        lines += [f"- panel: `{self.panel.hash}`", "", as_markdown(rows)]
+        lines += [f"- {count} missing: {reason}" for reason, count in self.failures().items()]
+        write_text(path.with_name(f"{path.name}.md"), "\n".join(lines).rstrip() + "\n")
+
+    def failures(self) -> dict[str, int]:
+        """How often each technical failure came up."""
+        return failures(self.outcomes)
+
+    def interval(self) -> dict[str, float]:
+        """The 95% interval of success as metrics; empty where no episode was finished."""
+        whole = by_task_type(self.outcomes)[-1]
+        if whole.mean is None:
+            return {}
+        return {"success_low": whole.low, "success_high": whole.high}
+
+    @property
+    def title(self) -> str:
+        """Environment, split and number of tasks."""
+        return f"{self.panel.environment} {self.panel.split}, {len(self.panel.task_ids)} tasks"
+
+    def table(self) -> Group:
+        """Title and table for the terminal."""
+        return as_rich(by_task_type(self.outcomes), self.title)
+
+
+class _Panel(BaseModel):
+    hash: str
+    environment: str
+    split: str
+
+
+class _File(BaseModel):
+    panel: _Panel
+    tasks: int
+    rows: list[Row]
+    outcomes: list[Outcome]
+
+
+def read_evaluation(path: Path) -> dict[str, Any]:
+    """Reads the JSON file of a report.
+
+    Raises:
+        FileNotFoundError: When there is none.
+        ValueError: When it is no such file; names it, and what is wrong.
+    """
+    try:
+        data: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if not isinstance(data, dict):
+            raise ValueError("it is no JSON object")
+        _File.model_validate(data)
+    except ValidationError as error:
+        detail = error.errors(include_url=False)[0]
+        where = ".".join(map(str, detail["loc"]))
+        raise ValueError(f"{path} is no evaluation: {where}: {detail['msg']}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is no evaluation: {error}") from None
+    return data
+
+
+def read_table(path: Path) -> Group:
+    """The table of a report that was written to ``path.json``."""
+    data = read_evaluation(path.with_name(f"{path.name}.json"))
+    panel = data["panel"]
+    title = f"{panel['environment']} {panel['split']}, {data['tasks']} tasks"
+    return as_rich([Row(**row) for row in data["rows"]], title)
