@@ -34,10 +34,11 @@ from typing import Any, Final
 import numpy as np
 
 from trca.algorithms import ALGORITHMS
+from trca.cli.show.figures import draw_comparison
 from trca.cli.sweep.tuning import Lines
 from trca.common.cache import digest
 from trca.common.files import write_text
-from trca.runs.curve import column, draw_comparison, moving_mean
+from trca.runs.curve import column, moving_mean
 from trca.runs.success_tables import half_width, over_tasks
 from trca.tune_configs.files import read
 

@@ -38,9 +38,10 @@ from comparison import (
     run_all,
 )
 
+from trca.cli.show.figures import draw_comparison
 from trca.common.files import write_text
 from trca.envs.teams.team import Team
-from trca.runs.curve import column, draw_comparison, moving_mean
+from trca.runs.curve import column, moving_mean
 
 ROOT: Final = Path(__file__).parents[1]
 TEAMS: Final = {

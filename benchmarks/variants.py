@@ -21,7 +21,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from trca.runs.curve import column, draw_comparison
+from trca.cli.show.figures import draw_comparison
+from trca.runs.curve import column
 
 ROOT: Final = Path(__file__).parents[1]
 _VLLM: Final = {"engine": "vllm"}

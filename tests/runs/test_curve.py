@@ -2,15 +2,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from trca.cli.show.figures import draw_comparison, plot_comparison
 from trca.runs.curve import (
     FOUNDATION,
     HELD_OUT,
     TRAIN,
-    draw_comparison,
     draw_curve,
     moving_mean,
     panel_words,
-    plot_comparison,
     plot_curve,
     sparkline,
 )

@@ -145,9 +145,9 @@ def _study(
     from dataclasses import asdict
 
     from trca.analysis.diagnosis import alarms, diagnose
+    from trca.cli.show.diagnosis_figure import draw_diagnosis
     from trca.common.files import write_json
     from trca.rubric import CATEGORIES
-    from trca.runs.curve import draw_diagnosis
 
     found = {}
     for words, pairs in played.items():

@@ -43,8 +43,14 @@ def report(
     """
     use_one_thread()
     from trca.analysis.paper_tables import as_csv, as_latex, as_markdown, read_run, tables
+    from trca.cli.show.figures import (
+        draw_budgets,
+        draw_comparison,
+        draw_radar,
+        draw_setting,
+        draw_types,
+    )
     from trca.common.files import write_text
-    from trca.runs.curve import draw_budgets, draw_comparison, draw_radar, draw_setting, draw_types
 
     keys = by or []
     with refusing(ValueError, OSError):

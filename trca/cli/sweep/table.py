@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from trca.cli.show.figures import draw_comparison
 from trca.cli.sweep.trials import Trial, by_point, joined
 from trca.common.files import write_text
 from trca.common.registry import short_name
-from trca.runs.curve import draw_comparison, panel_words
+from trca.runs.curve import panel_words
 from trca.runs.folder import RunFolder
 from trca.runs.success_tables import half_width, terminal_table
 from trca.tune_configs.settings import RunSettings

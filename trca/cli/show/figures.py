@@ -1,0 +1,343 @@
+"""Pictures of several runs: comparisons, budgets, task types, sweeps and diagnoses."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.runs.curve import (
+    EXECUTION,
+    FOUNDATION,
+    HELD_OUT,
+    INK,
+    TRAIN,
+    WINDOW,
+    column,
+    figure_in,
+    moving_mean,
+    success_axis,
+)
+
+SERIES: Final = (HELD_OUT, TRAIN, "#7a8794", EXECUTION, FOUNDATION, "#6d597a")
+"""Colours of the runs of a comparison, in order."""
+
+METHODS: Final = {"TRCA": HELD_OUT, "GRPO": TRAIN, "GiGPO": EXECUTION, "HiPER": "#6d597a"}
+"""Methods that have the same colour in every picture."""
+
+LINES: Final = ("-", "--", ":")
+"""Styles of lines, where there are more of them than colours."""
+
+BUDGET_SHARES: Final = (0.3, 0.6, 1.0)
+"""Shares of a run's trajectories: the paper's 1.92K and 3.84K of 6.40K."""
+
+
+def draw_comparison(
+    runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]],
+    path: Path,
+    title: str,
+    panel: str,
+    formats: Sequence[str] = ("png",),
+) -> None:
+    """Draws success of several settings: the mean over runs, and their range as a band.
+
+    Args:
+        runs: The rows of metrics of each run, by the name of its setting.
+        path: The file, replaced at once.
+        title: The title: what is compared, and the environment.
+        panel: The tasks, for the line below the panels.
+        formats: Files to write, such as ``svg``, each beside the path.
+    """
+    height = 4.2 + 0.2 * len(runs) * _long(runs)
+    with figure_in(path, (9.6, height), formats) as figure:
+        plot_comparison(figure, runs, title, panel)
+
+
+def draw_budgets(
+    runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], path: Path, title: str
+) -> None:
+    """Draws training success at three budgets of trajectories to PNG and SVG.
+
+    The budgets are 30%, 60% and 100% of the shortest run, as the paper's 1.92K, 3.84K and 6.40K.
+
+    Args:
+        runs: The rows of metrics of each run, by the name of its setting.
+        path: The file, replaced at once.
+        title: The title.
+    """
+    with figure_in(path, (7.6, 4.2), ("png", "svg")) as figure:
+        axis = figure.subplots()
+        shortest = min(
+            (rows for each in runs.values() for rows in each), key=lambda r: r[-1]["trajectories"]
+        )
+        ends = [max(1, round(share * len(shortest))) - 1 for share in BUDGET_SHARES]
+        budgets = [shortest[end]["trajectories"] for end in ends]
+        width = 0.8 / len(runs)
+        looks = _looks(runs)
+        for number, (setting, each) in enumerate(runs.items()):
+            values = np.array([[_success_at(rows, budget) for budget in budgets] for rows in each])
+            mean = values.mean(axis=0)
+            place = np.arange(3) + width * (number - (len(runs) - 1) / 2)
+            errors = np.abs(np.stack([values.min(axis=0), values.max(axis=0)]) - mean)
+            color, before = looks[number]
+            hatch = ("", "//", "..")[before % 3]
+            style = {"color": color, "hatch": hatch, "edgecolor": "white", "label": setting}
+            axis.bar(place, mean, 0.9 * width, yerr=errors, ecolor=INK, capsize=2, **style)
+        axis.set_xticks(range(3), [f"{budget:,}" for budget in budgets])
+        axis.set_xlabel("trajectories")
+        axis.set_ylabel(f"training success, last {WINDOW} iterations")
+        success_axis(axis)
+        axis.grid(visible=False, axis="x")
+        axis.legend(loc="upper left", ncols=2)
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+        words = f"bars: mean, whiskers: lowest to highest of {_count(runs.values())}"
+        figure.supxlabel(words, x=0.01, ha="left", size=8.5)
+
+
+def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, title: str) -> None:
+    """Draws held-out success by type of task to PNG and SVG.
+
+    Args:
+        shares: By the name of a setting and the type: the success of each run.
+        path: The file, replaced at once.
+        title: The title.
+    """
+    types = list(dict.fromkeys(kind for each in shares.values() for kind in each))
+    with figure_in(path, (7.6, 1.6 + 0.5 * len(types)), ("png", "svg")) as figure:
+        axis = figure.subplots()
+        step = 0.6 / max(1, len(shares))
+        looks = _looks(shares)
+        for number, (setting, each) in enumerate(shares.items()):
+            color, before = looks[number]
+            marker = ("o", "D", "^")[before % 3]
+            for row, kind in enumerate(types):
+                if kind not in each:
+                    continue
+                place = row + step * (number - (len(shares) - 1) / 2)
+                axis.hlines(place, min(each[kind]), max(each[kind]), color=color, alpha=0.4)
+                label = setting if row == 0 else None
+                axis.plot(np.mean(each[kind]), place, marker, color=color, label=label)
+        axis.set_yticks(range(len(types)), types)
+        axis.invert_yaxis()
+        axis.set_xlim(-0.02, 1.02)
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axis.set_xlabel("success, held out")
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+        count = _count(values for each in shares.values() for values in each.values())
+        words = f"dots: mean, lines: lowest to highest of {count}"
+        figure.supxlabel(words, x=0.01, ha="left", size=8.5)
+
+
+def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, title: str) -> None:
+    """Draws the profile of each setting over types of tasks to PNG and SVG, as the paper's figure.
+
+    Args:
+        shares: By the name of a setting and the type: the success of each run. Settings that lack a
+            type are left out.
+        path: The file, replaced at once.
+        title: The title.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    types = list(dict.fromkeys(kind for each in shares.values() for kind in each))
+    whole = {name: each for name, each in shares.items() if each.keys() >= set(types)}
+    angles = np.linspace(0, 2 * np.pi, len(types), endpoint=False)
+    with figure_in(path, (7.6, 5.2), ("png", "svg")) as figure:
+        axis = figure.subplots(subplot_kw={"projection": "polar"})
+        axis.set_theta_offset(np.pi / 2)
+        axis.set_theta_direction(-1)
+        for (setting, each), (color, before) in zip(whole.items(), _looks(whole), strict=True):
+            means = [np.mean(each[kind]) for kind in types]
+            axis.plot(
+                [*angles, angles[0]],
+                [*means, means[0]],
+                color=color,
+                linestyle=LINES[before % len(LINES)],
+                marker="o",
+                markersize=3.5,
+                label=setting,
+            )
+        axis.set_xticks(angles, types)
+        axis.tick_params(axis="x", pad=10)
+        rings = MaxNLocator(4).tick_values(0, max(axis.get_ylim()[1], 0.01))
+        axis.set_yticks(rings[1:])
+        axis.set_ylim(0, rings[-1])
+        axis.set_rlabel_position(3)
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axis.legend(loc="center left", bbox_to_anchor=(1.15, 0.5))
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+        count = _count(values for each in whole.values() for values in each.values())
+        figure.supxlabel(f"success, held out; mean of {count}", x=0.01, ha="left", size=8.5)
+
+
+def draw_setting(
+    shares: Mapping[str, Mapping[float, Sequence[float]]], setting: str, path: Path, title: str
+) -> None:
+    """Draws held-out success over the values of a setting to PNG and SVG, a line a type of task.
+
+    Args:
+        shares: By type and value: the success of each run. The last type is that of all tasks; it
+            is drawn bold, with the range over runs.
+        setting: The setting's name.
+        path: The file, replaced at once.
+        title: The title.
+    """
+    *types, whole = shares
+    with figure_in(path, (7.6, 4.2), ("png", "svg")) as figure:
+        axis = figure.subplots()
+        for number, kind in enumerate([whole, *types]):
+            found = sorted(shares[kind].items())
+            values = [value for value, _ in found]
+            color = INK if kind == whole else SERIES[(number - 1) % len(SERIES)]
+            line = LINES[(number - 1) // len(SERIES) % len(LINES)]
+            style = {"linewidth": 2.6} if kind == whole else {"linewidth": 1.3, "linestyle": line}
+            means = [np.mean(each) for _, each in found]
+            axis.plot(values, means, marker="o", color=color, markersize=4, label=kind, **style)
+            if kind == whole:
+                lowest, highest = zip(*((min(each), max(each)) for _, each in found), strict=True)
+                axis.fill_between(values, lowest, highest, color=tinted(INK, 0.1), zorder=0)
+        axis.set_xticks(sorted({value for each in shares.values() for value in each}))
+        axis.set_xlabel(setting)
+        axis.set_ylabel("success, held out")
+        success_axis(axis)
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+        count = _count(shares[whole].values())
+        words = f"lines: mean of {count}; band: their lowest to highest, of {whole}"
+        figure.supxlabel(words, x=0.01, ha="left", size=8.5)
+
+
+def plot_comparison(
+    figure: Any,
+    runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]],
+    title: str,
+    panel: str,
+) -> None:
+    """Plots what `draw_comparison` draws."""
+    left, right = figure.subplots(1, 2, sharey=True)
+    most = max(
+        (row["trajectories"] for each in runs.values() for r in each for row in r), default=1
+    )
+    for axis, key, name in (
+        (left, "success_rate", f"training, mean of the last {WINDOW} iterations"),
+        (right, "evaluation/success_rate", "held out"),
+    ):
+        success_axis(axis)
+        axis.set_title(name, loc="left", fontsize=10)
+        found = {setting: _together(each, key) for setting, each in runs.items()}
+        if found and all(len(x) == 1 for x, _ in found.values()):
+            _plot_points(axis, found)
+            continue
+        axis.set_xlim(0, 1.04 * most)
+        axis.set_xlabel("trajectories")
+        for (setting, (x, values)), (color, before) in zip(
+            found.items(), _looks(found), strict=True
+        ):
+            each, style = runs[setting], LINES[before % len(LINES)]
+            if len(x) == 1:
+                style = "o"
+            if len(each) > 1:
+                low, high = values.min(axis=0), values.max(axis=0)
+                shade = 0.15 if len(runs) <= 4 else 0.07
+                axis.fill_between(x, low, high, color=color, alpha=shade, linewidth=0, zorder=1)
+            mean = values.mean(axis=0)
+            axis.plot(x, mean, style, color=color, linewidth=2, label=setting, zorder=3)
+    highest = max(left.dataLim.y1, right.dataLim.y1)
+    if 0 < highest < 0.5:
+        left.set_ylim(-0.02 * highest, 1.25 * highest)
+    left.set_ylabel("success")
+    band = "bands and whiskers: lowest to highest" if max(map(len, runs.values())) > 1 else ""
+    note = "; ".join(filter(None, [panel, f"mean of {_count(runs.values())}", band]))
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    if _long(runs):
+        lines, _ = left.get_legend_handles_labels()
+        words = [f"{number}: {setting}" for number, setting in enumerate(runs, start=1)]
+        text: dict[str, Any] = {"alignment": "left", "fontsize": 8.5, "title_fontsize": 8.5}
+        figure.legend(lines, words, title=note, loc="outside lower left", **text)
+    else:
+        left.legend(loc="upper left")
+        figure.supxlabel(note, x=0.01, ha="left", fontsize=8.5)
+
+
+def _plot_points(
+    axis: Any, found: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
+) -> None:
+    """One point a setting, each in a column of its own, and its range over runs."""
+    for number, (setting, (_, values)) in enumerate(found.items()):
+        color, _ = _looks(found)[number]
+        axis.vlines(number, values.min(), values.max(), color=color, alpha=0.5, linewidth=2.5)
+        axis.plot(number, values.mean(), "o", color=color, markersize=6, zorder=3, label=setting)
+    labels = list(map(str, range(1, len(found) + 1))) if _long(found) else list(found)
+    slant: dict[str, Any] = {"rotation": 20, "ha": "right"} if len("".join(labels)) > 36 else {}
+    axis.set_xticks(range(len(found)), labels, fontsize=8.5, **slant)
+    axis.set_xlim(-0.5, len(found) - 0.5)
+    at = " to ".join(dict.fromkeys(f"{end:,.0f}" for end in _ends(found)))
+    axis.set_xlabel(f"after {at} trajectories")
+
+
+def _looks(names: Iterable[str]) -> list[tuple[str, int]]:
+    """A colour for each name, and how many names before have the same; methods keep their own.
+
+    Where a method stands under several names, such as one for each lambda, none keeps its own.
+    """
+    own = [METHODS.get(name.partition(" ")[0].partition("-")[0]) for name in names]
+    kept = [color for color in own if color]
+    if len(set(kept)) < len(kept):
+        own = [None] * len(own)
+    others = [c for c in SERIES if c not in own]
+    if any(own):
+        others.sort(key=list(METHODS.values()).count)  # those of no method first
+    free = itertools.chain(others, itertools.cycle(SERIES))
+    colors = [color or next(free) for color in own]
+    return [(color, colors[:k].count(color)) for k, color in enumerate(colors)]
+
+
+def _long(names: Iterable[str]) -> bool:
+    """Whether names have no place inside a picture, and are numbered below it."""
+    return max(map(len, names), default=0) > 32
+
+
+def _count(values: Iterable[Sequence[Any]]) -> str:
+    """How many runs stand behind values, as ``6 runs`` or ``4 to 6 runs``."""
+    counts = [len(each) for each in values]
+    n = " to ".join(str(count) for count in dict.fromkeys((min(counts), max(counts))))
+    return f"{n} {'run' if n == '1' else 'runs'}"
+
+
+def tinted(color: str, shade: float) -> tuple[float, float, float]:
+    """A colour mixed with white; nothing shows through it."""
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = (1 - shade * (1 - part) for part in to_rgb(color))
+    return red, green, blue
+
+
+def _ends(found: Mapping[str, tuple[NDArray[np.float64], Any]]) -> tuple[float, float]:
+    """The least and the most trajectories of points."""
+    x = [float(each[0]) for each, _ in found.values()]
+    return min(x), max(x)
+
+
+def _success_at(rows: Sequence[Mapping[str, Any]], budget: int) -> float:
+    """The moving mean of training success at the last iteration within a budget."""
+    within = np.flatnonzero(column(rows, "trajectories") <= budget)
+    at = int(within[-1]) if len(within) else 0
+    return float(moving_mean(column(rows, "success_rate"))[at])
+
+
+def _together(
+    runs: Sequence[Sequence[Mapping[str, Any]]], key: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Trajectories, and a metric of runs (runs, points), at the iterations where all have it."""
+    length = min(map(len, runs))
+    x = column(runs[0], "trajectories")[:length]
+    values = np.stack([column(rows, key)[:length] for rows in runs])
+    if not key.startswith("evaluation/"):
+        values = np.stack([moving_mean(row) for row in values])
+    known = ~np.isnan(values).any(axis=0)
+    return x[known], values[:, known]
