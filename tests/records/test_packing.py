@@ -5,8 +5,9 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from trca.algorithms.rollouts.loop import Failure, RolloutBatch
+from trca.algorithms.rollouts.loop import RolloutBatch
 from trca.records import Rollout, Step, to_json
+from trca.records.failures import Failure
 
 
 def step(prompt, response, operators):

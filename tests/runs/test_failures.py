@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from trca.algorithms.rollouts.loop import Incident
 from trca.common.json_lines import read_lines
+from trca.records.failures import Incident
 from trca.runs.failures import append_failures, failure_table
 
 STUCK = "StuckError: environment Rooms: step('go') has not returned for 300 s"

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tests.records.test_records import make_rollout, make_step
-from trca.algorithms.rollouts.loop import Failure
 from trca.envs import make
 from trca.records import read_rollouts
+from trca.records.failures import Failure
 from trca.runs.rollout_files import agent_operators, judged, write_rollouts
 
 

@@ -14,7 +14,7 @@ from trca.common.short_line import short_line
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trca.algorithms.rollouts.loop import Incident
+    from trca.records.failures import Incident
 
 
 def append_failures(path: Path, iteration: int, incidents: Sequence[Incident]) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from trca.common.files import writing
 
 if TYPE_CHECKING:
-    from trca.algorithms.rollouts.loop import Failure
     from trca.envs.annotate import Operators
     from trca.records import Rollout
+    from trca.records.failures import Failure
     from trca.rubric import RubricLibrary
     from trca.runs.folder import RunFolder
 

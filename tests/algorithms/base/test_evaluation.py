@@ -14,9 +14,9 @@ from trca.algorithms.base.evaluation import (
     evaluate_panel,
     local_runner,
 )
-from trca.algorithms.rollouts.loop import Failure
 from trca.envs.panel import Panel
 from trca.records import Rollout
+from trca.records.failures import Failure
 
 
 def played(evaluation):

@@ -3,8 +3,9 @@
 import numpy as np
 
 from trca.algorithms.base.filtering import add, teaching, teaching_groups
-from trca.algorithms.rollouts.loop import Failure, RolloutBatch
+from trca.algorithms.rollouts.loop import RolloutBatch
 from trca.records import Rollout
+from trca.records.failures import Failure
 
 
 def rollout(group, advantages, index=0):

@@ -14,7 +14,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from tests.toy import Rooms
 from trca.algorithms import TRCAConfig, evaluate_panel, local_runner
 from trca.algorithms.credit import bind_credit
-from trca.algorithms.rollouts.loop import Failure, GroupRequest, Limits, RolloutLoop
+from trca.algorithms.rollouts.loop import GroupRequest, Limits, RolloutLoop
 from trca.algorithms.rollouts.seeding import derive_seed
 from trca.envs import make
 from trca.envs.responses import ACTION_FORMAT
@@ -25,6 +25,7 @@ from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.prompts import Prompter
 from trca.records import StepBatch
+from trca.records.failures import Failure
 from trca.rubric import RubricLibrary
 from trca.rubric.rewards import Budgets
 

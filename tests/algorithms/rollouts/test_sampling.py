@@ -1,9 +1,10 @@
 from types import SimpleNamespace
 
-from trca.algorithms.rollouts.loop import Failure, GroupRequest, RolloutBatch
+from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.sampling import LOST, sample_groups
 from trca.policies.engines.engine import SamplingParams
 from trca.records import Rollout
+from trca.records.failures import Failure
 
 GROUPS = [GroupRequest(k, f"task-{k}", "train", 2, ("training", 0)) for k in range(3)]
 

@@ -25,12 +25,13 @@ from trca.algorithms.base.metrics import rollout_metrics
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
 from trca.algorithms.rollouts.environments import default_split, env_creator
-from trca.algorithms.rollouts.loop import Failure, GroupRequest, Incident, RolloutBatch
+from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.sampling import sample_groups
 from trca.envs.panel import Panel
 from trca.policies.engines import ENDPOINTS
 from trca.policies.engines.engine import SamplingParams
 from trca.records import Rollout, episodes
+from trca.records.failures import Failure, Incident
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from trca.algorithms.learner.mismatch import MISMATCH_METRICS, cause
 from trca.algorithms.learner.rows import Rows, TokenColumns, join_roles, make_rows
 from trca.algorithms.learner.start_weights import read_start_weights, unknown_start
 from trca.algorithms.rollouts.environments import env_creator, no_rubric
-from trca.algorithms.rollouts.loop import Failure, GroupRequest, Incident, RolloutBatch
+from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.sampling import sample_groups, wait_for_one
 from trca.algorithms.rollouts.sampling_ahead import SamplingAhead
 from trca.common.memory import own_memory_mb
@@ -54,6 +54,7 @@ from trca.policies.dtypes import DTYPES
 from trca.policies.engines.engine import SamplingParams
 from trca.policies.models import resolve_dtype
 from trca.records import Rollout, StepBatch, assign_advantages, by_agent
+from trca.records.failures import Failure, Incident
 from trca.rubric import Budgets
 
 logger = logging.getLogger(__name__)

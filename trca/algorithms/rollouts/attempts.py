@@ -16,13 +16,14 @@ from functools import cached_property
 from typing import Any, Final
 
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
-from trca.algorithms.rollouts.loop import Failure, GroupRequest, Incident, RolloutBatch
+from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.seeding import derive_seed
 from trca.common.short_line import short_line
 from trca.envs.responses import RESPONSE_FORMATS, PromptWriter
 from trca.policies.engines.engine import Completion, Request, SamplingParams
 from trca.policies.prompts import Prompter
 from trca.records import Rollout
+from trca.records.failures import Failure, Incident
 
 _REMEMBERED: Final = 3
 """Reflections in a prompt, the newest."""

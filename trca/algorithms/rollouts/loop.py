@@ -41,6 +41,7 @@ from trca.policies.engines.engine import Completion, Engine, Request, SamplingPa
 from trca.policies.prompts import Prompter
 from trca.policies.spans import Response, read_response
 from trca.records import DEFAULT_MODULE, Rollout, Step, changed_facts
+from trca.records.failures import Failure, Incident
 from trca.records.packing import pack, unpack
 
 logger = logging.getLogger(__name__)
@@ -101,44 +102,6 @@ class Limits:
     env_step_timeout_s: float = math.inf
     rollout_timeout_s: float = math.inf
     on_missing_rollout: OnMissingRollout = "drop_group"
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Rollouts of a group that are missing.
-
-    Attributes:
-        group: Number of the group.
-        task_id: The task.
-        rollouts: How many are missing.
-        reason: The error, on one line.
-    """
-
-    group: int
-    task_id: str
-    rollouts: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Incident:
-    """Something that failed, and what was done about it.
-
-    Attributes:
-        time: When, in seconds since the epoch.
-        kind: What failed: ``rollout``, ``env runner``, ``engine``, ``learner`` or ``driver``.
-        which: Which one, such as ``3 of group 0``.
-        task_id: The task; blank where it was not about one.
-        reason: The error, on one line.
-        action: What was done: ``retried``, ``dropped`` or in other words.
-    """
-
-    time: float
-    kind: str
-    which: str
-    task_id: str
-    reason: str
-    action: str
 
 
 @dataclass

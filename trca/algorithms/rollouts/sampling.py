@@ -12,8 +12,9 @@ import ray
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
-from trca.algorithms.rollouts.loop import Failure, GroupRequest, Incident, RolloutBatch
+from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
 from trca.policies.engines.engine import SamplingParams
+from trca.records.failures import Failure, Incident
 
 logger = logging.getLogger(__name__)
 

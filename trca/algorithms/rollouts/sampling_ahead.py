@@ -11,7 +11,7 @@ from typing import Any
 import ray
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
-from trca.algorithms.rollouts.loop import GroupRequest, Incident, RolloutBatch
+from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.sampling import (
     lost_runner,
     merge_batches,
@@ -20,6 +20,7 @@ from trca.algorithms.rollouts.sampling import (
     take_out,
 )
 from trca.policies.engines.engine import SamplingParams
+from trca.records.failures import Incident
 
 
 @dataclass(frozen=True)
