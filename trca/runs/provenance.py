@@ -1,4 +1,4 @@
-"""What a run used: versions, the git commit, and the panels of tasks with their hashes."""
+"""What a run used: versions, the git commit, and the tasks of a panel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from trca import __version__
 
 if TYPE_CHECKING:
     from trca.envs.panel import Panel
-    from trca.tune_configs.settings import RunSettings
 
 COMMIT_VARIABLE: Final = "TRCA_COMMIT"
 """The environment variable that tells a packed copy its commit, ``+modified`` where it differs."""
@@ -45,31 +44,6 @@ def git_commit(folder: Path) -> dict[str, Any]:
         return {"commit": told, "modified": bool(modified)} if told else {}
     changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".")
     return {"commit": commit, "modified": bool(changed)}
-
-
-def panels(settings: RunSettings) -> dict[str, Panel]:
-    """The training panel and the evaluation panel, by ``train`` and ``evaluation``."""
-    parameters = settings.parameters
-    return {
-        "train": panel(settings, settings.train_split),
-        "evaluation": panel(settings, settings.evaluation_split).head(parameters.evaluation_tasks),
-    }
-
-
-def panel(settings: RunSettings, split: str) -> Panel:
-    """All tasks of a split of the run's environment.
-
-    Raises:
-        ValueError: When the environment has no such split; lists the known ones.
-    """
-    from trca.envs import make
-
-    env = make(settings.run.env, **{**settings.run.env_config, "split": split})
-    try:
-        found: Panel = env.get_wrapper_attr("panel")
-        return found
-    finally:
-        env.close()
 
 
 def panel_record(panel: Panel) -> dict[str, Any]:

@@ -130,10 +130,10 @@ def evaluate(
     - `trca evaluate --agent reflexion --trials 5 Qwen/Qwen2.5-1.5B-Instruct`
     """
     use_one_thread()
+    from trca.cli.preflight.panels import panel as whole_panel
     from trca.cli.run.checkpoints import endpoint_policy, policy
     from trca.envs.canonical import canonical_panel
     from trca.policies.weight_files import weights_hash
-    from trca.runs.provenance import panel as whole_panel
     from trca.runs.provenance import versions
     from trca.runs.reports import Report
     from trca.tune_configs.files import ConfigError, assignments

@@ -9,6 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from trca.cli.preflight.duration import GPU, Work
+from trca.cli.preflight.panels import panels
 from trca.cli.preflight.size import (
     Needs,
     Shape,
@@ -19,7 +20,6 @@ from trca.cli.preflight.size import (
     policy_count,
     rollouts_at_once,
 )
-from trca.runs.provenance import panels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
