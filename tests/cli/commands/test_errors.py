@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from trca.cli import app
-from trca.cli.show.console import words
+from trca.common.errors import words
 
 SMALL = [
     "--model=shrunk:Qwen/Qwen2.5-1.5B-Instruct",

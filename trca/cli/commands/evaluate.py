@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trca.cli.show.console import (
-    console,
-    fail,
-    noise_to,
-    refusing,
-    tracing_to,
-    use_one_thread,
-    words,
-)
+from trca.cli.show.console import console, fail, noise_to, refusing, tracing_to, use_one_thread
+from trca.common.errors import words
 
 if TYPE_CHECKING:
     from trca.algorithms.base.evaluation import Evaluation

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.markup import escape
 
-from trca.cli.show.console import console, print_folded, refusing, use_one_thread, words
+from trca.cli.show.console import console, print_folded, refusing, use_one_thread
+from trca.common.errors import words
 
 if TYPE_CHECKING:
     from ray.job_submission import JobSubmissionClient

@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.markup import escape
 
-from trca.cli.show.console import (
-    console,
-    fail,
-    noise_to,
-    refusing,
-    tracing_to,
-    use_one_thread,
-    words,
-)
+from trca.cli.show.console import console, fail, noise_to, refusing, tracing_to, use_one_thread
+from trca.common.errors import words
 
 if TYPE_CHECKING:
     from trca.cli.sweep.trials import Trial

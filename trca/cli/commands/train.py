@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
-from trca.cli.show.console import (
-    console,
-    fail,
-    noise_to,
-    refusing,
-    tracing_to,
-    use_one_thread,
-    words,
-)
+from trca.cli.show.console import console, fail, noise_to, refusing, tracing_to, use_one_thread
+from trca.common.errors import words
 from trca.common.registry import short_name
 
 if TYPE_CHECKING:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
-import re
 import sys
 import textwrap
 import traceback
@@ -26,10 +24,6 @@ ONE_THREAD: Final = {
     "TOKENIZERS_PARALLELISM": "false",
 }
 """Environment variables that keep numerical libraries to one thread each."""
-
-_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_LONGEST: Final = 600
-_FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
 
 
 def print_folded(text: str, indent: int = 4, style: str = "", hanging: int = 0) -> None:
@@ -60,28 +54,6 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
         yield
     except kinds as error:
         fail(str(error), code=2)
-
-
-def words(error: BaseException) -> str:
-    """An error on one line of plain text: what was raised first, where Ray wrapped it.
-
-    The type is left out where the message is written for people. A full disk is told as one.
-    """
-    cause = getattr(error, "cause", None)
-    if isinstance(cause, BaseException):
-        return words(cause)
-    text = _ANSI.sub("", str(error)).strip()
-    for full in _FULL:
-        if full in text:
-            return f"the disk is full or its quota is reached ({full}): free space there"
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return type(error).__name__
-    if len(lines) > 1 and ("Traceback" in text or "ray::" in text):
-        return lines[-1][:_LONGEST]  # the last line of a trace is the error itself
-    line = " ".join(lines)[:_LONGEST]
-    plain = isinstance(error, (ValueError, RuntimeError, OSError))
-    return line if plain else f"{type(error).__name__}: {line}"
 
 
 @contextmanager

@@ -1,0 +1,36 @@
+"""Errors on one line of plain text."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from typing import Final
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+_LONGEST: Final = 600
+
+_FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
+
+
+def words(error: BaseException) -> str:
+    """An error on one line of plain text: what was raised first, where Ray wrapped it.
+
+    The type is left out where the message is written for people. A full disk is told as one.
+    """
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, BaseException):
+        return words(cause)
+    text = _ANSI.sub("", str(error)).strip()
+    for full in _FULL:
+        if full in text:
+            return f"the disk is full or its quota is reached ({full}): free space there"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    if len(lines) > 1 and ("Traceback" in text or "ray::" in text):
+        return lines[-1][:_LONGEST]  # the last line of a trace is the error itself
+    line = " ".join(lines)[:_LONGEST]
+    plain = isinstance(error, (ValueError, RuntimeError, OSError))
+    return line if plain else f"{type(error).__name__}: {line}"
