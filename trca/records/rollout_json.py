@@ -1,0 +1,146 @@
+"""Rollouts as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from trca.records.rollout import DEFAULT_MODULE, Rollout, Step
+
+
+def changed_facts(facts: Any) -> dict[str, Any]:
+    """Returns the fields of a facts dataclass that differ from their defaults, as JSON types.
+
+    Args:
+        facts: Facts of a transition; None where the environment has none.
+    """
+    if facts is None:
+        return {}
+    changed = {}
+    facts_type: Any = type(facts)
+    for name, default in _defaults(facts_type):
+        value = getattr(facts, name)
+        if value != default:
+            changed[name] = list(value) if isinstance(value, tuple) else value
+    return changed
+
+
+def to_record(rollout: Rollout) -> dict[str, Any]:
+    """Returns the rollout as plain JSON types.
+
+    The keys are the fields of `Rollout`; ``steps`` holds the fields of `Step`, and ``advantage``
+    where a rule has given one.
+    """
+    record = {f.name: getattr(rollout, f.name) for f in fields(Rollout) if f.name not in _OPTIONAL}
+    if rollout.module_id != DEFAULT_MODULE:
+        record["module_id"] = rollout.module_id
+    if rollout.turns:
+        record["turns"] = list(rollout.turns)
+    if rollout.final_prompt_ids is not None:
+        record["final_prompt_ids"] = _plain(rollout.final_prompt_ids)
+    record["steps"] = [
+        {f.name: _plain(getattr(step, f.name)) for f in fields(Step)} for step in rollout.steps
+    ]
+    if rollout.advantages is not None:
+        for step, advantage in zip(record["steps"], rollout.advantages, strict=True):
+            step["advantage"] = float(advantage)
+    return record
+
+
+def to_json(rollout: Rollout) -> str:
+    """Returns `to_record` as one line of ASCII JSON, without the line's end."""
+    return json.dumps(to_record(rollout), separators=(",", ":"))
+
+
+def from_json(line: str) -> Rollout:
+    """Reads a line of `to_json`; unknown keys are ignored.
+
+    Raises:
+        ValueError: For a line that is not a JSON object, or lacks a field.
+    """
+    record = json.loads(line)
+    if not isinstance(record, dict):
+        raise ValueError(f"a rollout is a JSON object, not {type(record).__name__}")
+    try:
+        steps = record["steps"]
+        scalars = {
+            f.name: record[f.name] for f in fields(Rollout) if f.name not in ("steps", *_OPTIONAL)
+        }
+        scalars["operators"] = tuple(scalars["operators"])
+        rollout = Rollout(**scalars, steps=[Step(**_fields_of_step(step)) for step in steps])
+    except KeyError as error:
+        raise ValueError(f"the rollout lacks the field {error}") from None
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"a field of the rollout has the wrong type: {error}") from None
+    rollout.module_id = str(record.get("module_id", DEFAULT_MODULE))
+    rollout.turns = [int(turn) for turn in record.get("turns", ())]
+    if "final_prompt_ids" in record:
+        rollout.final_prompt_ids = np.array(record["final_prompt_ids"], dtype=np.int32)
+    if steps and all("advantage" in step for step in steps):
+        rollout.advantages = np.array([step["advantage"] for step in steps], dtype=np.float64)
+    return rollout
+
+
+def read_rollouts(path: Path) -> Iterator[Rollout]:
+    """Reads a file of `to_json` lines, one at a time, such as a run folder's.
+
+    Skips lines about missing rollouts (their first key is ``missing``).
+
+    Raises:
+        ValueError: For a line that cannot be read; it names the file and the line.
+    """
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if line.startswith('{"missing"'):
+                continue
+            try:
+                yield from_json(line.rstrip("\n"))
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number}: {error}") from error
+
+
+ARRAYS: Final = {
+    "prompt_ids": np.int32,
+    "response_ids": np.int32,
+    "action_mask": np.bool_,
+    "old_logprobs": np.float32,
+    "judgments": np.uint8,
+}
+"""Fields of a step that are arrays, and their types."""
+
+_OPTIONAL: Final = ("module_id", "turns", "final_prompt_ids", "advantages")
+"""Fields of a rollout that a record may lack."""
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype == np.bool_:
+        return value.astype(np.uint8).tolist()
+    if value.dtype == np.float32:  # the shortest digits that read back as the same float32
+        if np.isnan(value).any():  # JSON has no NaN; None is read as one
+            return [None if np.isnan(number) else float(str(number)) for number in value]
+        return [float(str(number)) for number in value]
+    return value.tolist()
+
+
+def _fields_of_step(step: dict[str, Any]) -> dict[str, Any]:
+    values = {f.name: step[f.name] for f in fields(Step) if f.name in step or f.name != "version"}
+    for name, dtype in ARRAYS.items():
+        values[name] = np.array(values[name], dtype=dtype)
+    values["judgments"].setflags(write=False)
+    return values
+
+
+@cache
+def _defaults(facts_type: type) -> tuple[tuple[str, Any], ...]:
+    return tuple(
+        (f.name, f.default if f.default_factory is MISSING else f.default_factory())
+        for f in fields(facts_type)
+    )

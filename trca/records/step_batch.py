@@ -1,0 +1,152 @@
+"""`StepBatch`: the columns of a batch of steps that credit rules read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.records.rollout import Rollout
+from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward
+
+
+class RubricRewards(NamedTuple):
+    """The rubric rewards of a batch, one row a step."""
+
+    foundational: NDArray[np.float64]
+    """float64 (S,), r^F."""
+    breakthrough: NDArray[np.float64]
+    """float64 (S,), r^B."""
+
+
+@dataclass(frozen=True)
+class StepBatch:
+    """The columns a credit rule reads: one row a step, S rows, M operators.
+
+    Rows of a rollout are contiguous and in time order; rollouts of a group need not be contiguous.
+
+    Attributes:
+        group: int64 (S,), the rollout group G(x).
+        rollout: int64 (S,), unique over the batch and constant on a rollout's rows.
+        agent: int64 (S,), code of the agent that acted.
+        reward: float64 (S,), environment reward r_{i,t}.
+        observation: int64 (S,), code of the observation's text before the action.
+        next_observation: int64 (S,), code of the text after it, same coding.
+        context: int64 (S,), code of the structural key before the action.
+        next_context: int64 (S,), code of the key after it, same coding.
+        judgments: uint8 (S, M), rubric judgments.
+        categories: int8 (M,), 0 Evidence, 1 Invalidity, 2 Execution.
+        parsed: bool (S,), whether an action could be read.
+        accepted: bool (S,), whether the environment carried it out.
+        terminated: bool (S,), True on the last row of a rollout that the environment ended.
+        truncated: bool (S,), True on the last row of a rollout that the step limit ended.
+        won: bool (S,), True on the last row of a rollout that completed its task.
+        texts: Texts of the observations by their codes; may be left out.
+
+    Raises:
+        ValueError: For a column of another length, or rows of a rollout that are scattered.
+    """
+
+    group: NDArray[np.int64]
+    rollout: NDArray[np.int64]
+    agent: NDArray[np.int64]
+    reward: NDArray[np.float64]
+    observation: NDArray[np.int64]
+    next_observation: NDArray[np.int64]
+    context: NDArray[np.int64]
+    next_context: NDArray[np.int64]
+    judgments: NDArray[np.uint8]
+    categories: NDArray[np.int8]
+    parsed: NDArray[np.bool_]
+    accepted: NDArray[np.bool_]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    won: NDArray[np.bool_]
+    texts: tuple[str, ...] = ()
+    _rewards: dict[Budgets, RubricRewards] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        for name in (f.name for f in fields(self) if f.init and f.name != "texts"):
+            shape = getattr(self, name).shape
+            wanted: tuple[int, ...] = (len(self),)
+            if name == "judgments":
+                wanted = (len(self), len(self.categories))
+            if name != "categories" and shape != wanted:
+                raise ValueError(f"column {name!r} has shape {shape}: give {wanted}")
+        new = np.flatnonzero(np.diff(self.rollout)) + 1
+        if len(np.unique(self.rollout[new])) < len(new) or self.rollout[:1] in self.rollout[new]:
+            raise ValueError(
+                "the rows of a rollout are scattered: keep them together, in time order"
+            )
+
+    def __len__(self) -> int:
+        return len(self.rollout)
+
+    @classmethod
+    def from_rollouts(cls, rollouts: Sequence[Rollout], categories: NDArray[np.int8]) -> StepBatch:
+        """Makes the columns of finished rollouts, in their order; empty rollouts leave no row.
+
+        Args:
+            rollouts: The rollouts.
+            categories: int8 (M,), the categories of the library that judged them.
+        """
+        steps = [step for rollout in rollouts for step in rollout.steps]
+        lengths = np.array([len(r.steps) for r in rollouts], dtype=np.int64)
+        contexts = _codes([s.context for s in steps] + [s.next_context for s in steps])
+        texts = [s.observation for s in steps]
+        texts += [text for r in rollouts for text in _texts_after(r)]
+        observations = _codes(texts)
+        last = np.zeros(len(steps), dtype=bool)
+        last[np.cumsum(lengths[lengths > 0]) - 1] = True
+        truncated = np.repeat(np.array([r.truncated for r in rollouts], dtype=bool), lengths)
+        won = np.repeat(np.array([r.won for r in rollouts], dtype=bool), lengths)
+        judgments = [s.judgments for s in steps]
+        return cls(
+            group=np.repeat(np.array([r.group for r in rollouts], dtype=np.int64), lengths),
+            rollout=np.repeat(np.arange(len(rollouts)), lengths),
+            agent=np.repeat(_codes([r.agent_id for r in rollouts]), lengths),
+            reward=np.array([s.reward for s in steps], dtype=np.float64),
+            observation=observations[: len(steps)],
+            next_observation=observations[len(steps) :],
+            context=contexts[: len(steps)],
+            next_context=contexts[len(steps) :],
+            judgments=np.array(judgments, dtype=np.uint8).reshape(len(steps), len(categories)),
+            categories=categories,
+            parsed=np.array([s.parsed for s in steps], dtype=bool),
+            accepted=np.array([s.accepted for s in steps], dtype=bool),
+            terminated=last & ~truncated,
+            truncated=last & truncated,
+            won=last & won,
+            texts=tuple(dict.fromkeys(texts)),
+        )
+
+    def rubric_rewards(self, budgets: Budgets) -> RubricRewards:
+        """Returns r^F and r^B of every step; computed once for the same budgets.
+
+        Args:
+            budgets: Category budgets.
+        """
+        if budgets not in self._rewards:
+            self._rewards[budgets] = RubricRewards(
+                foundational_reward(self.judgments, self.categories, budgets),
+                breakthrough_reward(self.judgments, self.rollout, self.categories, budgets),
+            )
+        return self._rewards[budgets]
+
+
+def _texts_after(rollout: Rollout) -> list[str]:
+    """The observation after each step."""
+    if not rollout.steps:
+        return []
+    return [*(step.observation for step in rollout.steps[1:]), rollout.last_observation]
+
+
+def _codes(keys: Iterable[str]) -> NDArray[np.int64]:
+    """Numbers in order of first appearance; equal exactly for equal keys."""
+    seen: dict[str, int] = {}
+    return np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.int64)
