@@ -27,7 +27,8 @@ from trca.common.cache import digest
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.engines.engine import Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
-from trca.policies.models import load_model, load_tokenizer, resolve_model
+from trca.policies.model_names import resolve_model
+from trca.policies.models import load_model, load_tokenizer
 from trca.policies.prompts import Prompter
 from trca.policies.shipped import manifest, write_shipped
 from trca.policies.spans import read_response

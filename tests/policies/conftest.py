@@ -12,7 +12,8 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from trca.envs import Outcome, TextEnv, register
 from trca.policies.bpe import train_tokenizer
-from trca.policies.models import load_tokenizer, resolve_model
+from trca.policies.model_names import resolve_model
+from trca.policies.models import load_tokenizer
 from trca.policies.tiny import TinySpec, new_model, respond
 
 NOUNS = ("bed", "desk", "shelf", "drawer")

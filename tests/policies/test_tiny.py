@@ -22,7 +22,7 @@ from trca.envs.searchqa.data.generate import generated
 from trca.policies import warmstart
 from trca.policies.engines.engine import Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
-from trca.policies.models import resolve_model
+from trca.policies.model_names import resolve_model
 from trca.policies.prompts import Prompter
 from trca.policies.tiny import TinySpec, new_model, tiny_folder, tiny_policy
 from trca.policies.warmstart import Stage, demonstrate

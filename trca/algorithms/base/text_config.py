@@ -514,7 +514,7 @@ def _check_model(model: str, prompt_tokens: int, new_tokens: int) -> None:
 
 @cache
 def _resolve(model: str, env: str | type, env_config: str, response_format: str) -> str:
-    from trca.policies.models import resolve_model
+    from trca.policies.model_names import resolve_model
 
     own = json.loads(env_config)
     return resolve_model(model, env_id=env, env_config=own, response_format=response_format)

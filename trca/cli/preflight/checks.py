@@ -224,7 +224,8 @@ class _Words:
 
 def local_model(settings: RunSettings) -> str:
     """Folder of the run's model where it is on this disk; blank where it is not."""
-    from trca.policies.models import SHRUNK, TINY, resolve_model
+    from trca.policies.model_names import resolve_model
+    from trca.policies.models import SHRUNK, TINY
     from trca.policies.tiny import tiny_folder
 
     model, run = settings.parameters.model, settings.run
@@ -261,7 +262,8 @@ def _missing_model(model: str, ask_hub: bool = True) -> list[str]:
     """Whether a model folder or a hub name can be opened; the hub is asked only at need."""
     from transformers import AutoConfig, AutoTokenizer
 
-    from trca.policies.models import SHRUNK, TINY, resolve_model
+    from trca.policies.model_names import resolve_model
+    from trca.policies.models import SHRUNK, TINY
 
     if model == TINY:
         return []
