@@ -89,13 +89,13 @@ class TestGenerated:
         )
 
     def test_games_out_of_use_are_let_go(self):
-        from trca.envs.alfworld.data import sources
+        from trca.envs.alfworld.data import shelf
 
         source = game_source("small")
-        for task in source.task_ids("train")[: sources._KEPT + 4]:
+        for task in source.task_ids("train")[: shelf._KEPT + 4]:
             source.load(task)
         gc.collect()
-        assert len(sources._SHELF._used) == sources._KEPT
+        assert len(shelf._SHELF._used) == shelf._KEPT
 
     @pytest.mark.parametrize(
         ("call", "message"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from trca.common.cache import cache_folder
 from trca.common.names import unknown
 from trca.envs.alfworld.data.archive import GAME_FILE, LAYOUT, unpacked
-from trca.envs.alfworld.data.sources import GameSource
+from trca.envs.alfworld.data.shelf import GameSource
 from trca.envs.alfworld.simulator import Game, GameFileError
 from trca.envs.alfworld.tasks import GOALS, SPLITS, check_task_types
 

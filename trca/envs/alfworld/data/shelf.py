@@ -1,0 +1,85 @@
+"""`GameSource`: a named source of games, and the games that a process has loaded."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Final
+from weakref import WeakValueDictionary
+
+from trca.common.names import unknown
+from trca.envs.alfworld.simulator import Game
+
+_KEPT: Final = 64
+
+
+class GameSource(ABC):
+    """A named source of games.
+
+    Attributes:
+        name: Name of the source. Sources with equal names have equal games.
+        splits: The splits of the source.
+    """
+
+    name: str
+    splits: tuple[str, ...]
+
+    @abstractmethod
+    def task_ids(self, split: str, task_types: Iterable[str] | None = None) -> tuple[str, ...]:
+        """The task ids of a split in a fixed order.
+
+        Args:
+            split: Name of the split.
+            task_types: The task types to include; None for the default types.
+
+        Raises:
+            ValueError: If the split or a type is unknown, or there are no such tasks.
+        """
+
+    @abstractmethod
+    def task_type(self, task_id: str) -> str:
+        """The type of a task, one of `tasks.TASK_TYPES`."""
+
+    @abstractmethod
+    def _read(self, task_id: str) -> Game:
+        """Generates or reads the game of a task."""
+
+    def load(self, task_id: str) -> Game:
+        """The game of a task. All callers in a process share one object.
+
+        Raises:
+            GameFileError: If the game's file is missing or broken.
+            ValueError: If the source has no such task.
+        """
+        return _SHELF.get(f"{self.name}\0{task_id}", lambda: self._read(task_id))
+
+    def _check_split(self, split: str) -> None:
+        if split not in self.splits:
+            raise unknown(f"split of {self.name} games", split, self.splits)
+
+
+class _Shelf:
+    """Shared games: all games in use, and the most recently requested games."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._used: WeakValueDictionary[str, Game] = WeakValueDictionary()
+        self._recent: OrderedDict[str, Game] = OrderedDict()
+
+    def get(self, key: str, make: Callable[[], Game]) -> Game:
+        with self._lock:
+            game = self._used.get(key)
+        if game is None:
+            game = make()
+        with self._lock:
+            game = self._used.setdefault(key, game)
+            self._recent[key] = game
+            self._recent.move_to_end(key)
+            if len(self._recent) > _KEPT:
+                self._recent.popitem(last=False)
+        return game
+
+
+_SHELF: Final = _Shelf()
