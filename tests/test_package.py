@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ def python(code):
 
 def test_the_package_is_light_until_an_algorithm_is_asked_for():
     assert python(f"import sys, trca, trca.envs; print({HEAVY})") == "[]"
+    assert python(f"import sys; from trca import rubric; print({HEAVY})") == "[]"
 
 
 def test_configs_come_from_the_package_itself():
@@ -25,9 +27,26 @@ def test_configs_come_from_the_package_itself():
     from trca.algorithms import TRCAConfig as Config  # isort: skip
 
     assert TRCAConfig is Config
-    assert {"GRPO", "GiGPOConfig"} <= set(dir(trca))
     with pytest.raises(AttributeError, match="no attribute 'PPO'"):
         _ = trca.PPO
+
+
+def test_every_algorithm_and_its_config_come_from_the_package_itself():
+    import trca
+    from trca.algorithms import ALGORITHMS
+
+    for algorithm in ALGORITHMS.values():
+        for each in (algorithm, algorithm.config_class):
+            assert getattr(trca, each.__name__) is each
+            assert each.__name__ in dir(trca)
+
+
+def test_every_folder_of_an_algorithm_is_in_the_list_of_algorithms():
+    from trca import algorithms
+
+    folder = Path(algorithms.__file__).parent
+    folders = {path.parent.name for path in folder.glob("*/credit.py")}
+    assert folders == {a.__module__.split(".")[-2] for a in algorithms.ALGORITHMS.values()}
 
 
 def test_python_m_trca_is_the_command_and_says_its_version():

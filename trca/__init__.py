@@ -1,6 +1,6 @@
 """TRCA: transition-wise rubric credit assignment for LLM agents, on Ray RLlib.
 
-``import trca`` is light: an algorithm or a config of it is imported when it is first asked for.
+``import trca`` is light: the first use of an algorithm or a config imports `trca.algorithms`.
 
     from trca import TRCAConfig
 """
@@ -10,68 +10,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trca.algorithms import (
-        G2PO,
-        GAGPO,
-        GRPO,
-        HGPO,
-        RLOO,
-        TRCA,
-        DrGRPO,
-        DrGRPOConfig,
-        G2POConfig,
-        GAGPOConfig,
-        GiGPO,
-        GiGPOConfig,
-        GraphGPO,
-        GraphGPOConfig,
-        GRPOConfig,
-        HGPOConfig,
-        ReinforcePlusPlus,
-        ReinforcePlusPlusConfig,
-        RewardFlow,
-        RewardFlowConfig,
-        RLOOConfig,
-        TRCAConfig,
-    )
+    from trca.algorithms import *  # noqa: F403
 
 __version__ = "0.1.0"
-__all__ = [
-    "G2PO",
-    "GAGPO",
-    "GRPO",
-    "HGPO",
-    "RLOO",
-    "TRCA",
-    "DrGRPO",
-    "DrGRPOConfig",
-    "G2POConfig",
-    "GAGPOConfig",
-    "GRPOConfig",
-    "GiGPO",
-    "GiGPOConfig",
-    "GraphGPO",
-    "GraphGPOConfig",
-    "HGPOConfig",
-    "RLOOConfig",
-    "ReinforcePlusPlus",
-    "ReinforcePlusPlusConfig",
-    "RewardFlow",
-    "RewardFlowConfig",
-    "TRCAConfig",
-    "__version__",
-]
 
 
 def __getattr__(name: str) -> Any:
     """Imports an algorithm or a config on first use."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from trca import algorithms
+    if name[:1].isupper() and name in _classes():  # names of submodules are in lower case
+        from trca import algorithms
 
-    return getattr(algorithms, name)
+        return getattr(algorithms, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """The names of the module, the lazy ones included."""
-    return sorted({*globals(), *__all__})
+    """The names of the module, with those of the installed algorithms and configs."""
+    from trca.common.extras import missing_training
+
+    return sorted({*globals(), *(() if missing_training() else _classes())})
+
+
+def _classes() -> set[str]:
+    from trca.algorithms import ALGORITHMS
+
+    return {each.__name__ for a in ALGORITHMS.values() for each in (a, a.config_class)}
