@@ -22,11 +22,11 @@ from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, EVALUATION_RESULTS
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from trca.algorithms.base.metrics import rollout_metrics
-from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
 from trca.algorithms.rollouts.environments import default_split, env_creator
 from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.sampling import sample_groups
+from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.envs.panel import Panel
 from trca.policies.engines import ENDPOINTS
 from trca.policies.engines.engine import SamplingParams
@@ -71,7 +71,7 @@ class Evaluation:
 
 
 def local_runner(
-    config: TextAlgorithmConfig, runner: Callable[..., TextEnvRunner] = TextEnvRunner
+    config: PolicyConfig, runner: Callable[..., TextEnvRunner] = TextEnvRunner
 ) -> TextEnvRunner:
     """Makes a runner in this process, without Ray and without an algorithm, for a model folder.
 

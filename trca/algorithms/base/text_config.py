@@ -18,16 +18,14 @@ again by `validate`, so that a plain ``param_space`` of Ray Tune is checked too.
 from __future__ import annotations
 
 import copy
-import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel
-from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.models.catalog import MODEL_DEFAULTS
@@ -35,11 +33,11 @@ from ray.rllib.utils import force_list
 from ray.tune.search.sample import Domain
 
 from trca.algorithms.base.recorder import RunRecorder
-from trca.algorithms.settings.parameters import TextParameters, check, family
+from trca.algorithms.settings.parameters import check, family
+from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.setting_names import IGNORED, unknown_setting
 from trca.common.extras import missing_recorder
 from trca.common.names import unknown
-from trca.envs.teams.team import Team
 from trca.envs.text_space import AnyText
 from trca.policies.engines import ENDPOINTS
 from trca.tune_configs.files import OWN_KEYS, read
@@ -71,26 +69,15 @@ class RolePolicies:
         return self.policies[agent_id]
 
 
-class TextAlgorithmConfig(AlgorithmConfig):
+class TextAlgorithmConfig(PolicyConfig):
     """The settings that algorithms share; an algorithm sets its `parameters_class`.
 
     Attributes:
-        parameters_class: Model of the hyperparameters; each field is an attribute of the config.
-        value_heads: Number of values that a critic gives of a place.
         run_folder: Folder that the run is recorded in, a path or URI; `reporting` sets it.
-        evaluation_sample_timeout_s: RLlib's setting; None, the default, means ``sample_timeout_s``.
     """
 
-    parameters_class: ClassVar[type[TextParameters]] = TextParameters
-    value_heads: ClassVar[int] = 1
-    env: Any
     env_runner_cls: Any
-    evaluation_sample_timeout_s: Any
-    observation_space: Any
-    action_space: Any
     custom_evaluation_function: Any
-    minibatch_size: Any
-    output: Any
     callbacks_class: Any
     run_folder: str | Path | Literal[False] | None
 
@@ -114,11 +101,6 @@ class TextAlgorithmConfig(AlgorithmConfig):
         self.run_folder = None
         for name, value in RecordingParameters(tracking=[]).model_dump().items():
             setattr(self, name, value)  # Ray Tune has trackers of its own
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """The hyperparameters are attributes."""
 
     @classmethod
     def from_preset(cls, name_or_path: str | Path) -> Self:
@@ -306,44 +288,6 @@ class TextAlgorithmConfig(AlgorithmConfig):
         finally:
             attributes["model"] = model
 
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """The roles of the team that plays; none where one agent does."""
-        team = self.env_config.get("team")
-        return () if team is None else tuple(Team.load(team).roles)
-
-    @property
-    def module_ids(self) -> tuple[str, ...]:
-        """The ids of the policies, in order."""
-        return tuple(sorted(self.policies))
-
-    def module_of(self, agent: str, episode: Any = None) -> str:
-        """The id of the policy that acts for an agent, by RLlib's ``policy_mapping_fn``.
-
-        Args:
-            agent: The agent.
-            episode: What the function is given as episode: the `GroupRequest` of its group.
-
-        Raises:
-            ValueError: When there is no such policy.
-        """
-        if len(self.policies) == 1:
-            return self.module_ids[0]
-        chosen: Any = self.policy_mapping_fn
-        module = str(chosen(agent, episode))
-        if module not in self.policies:
-            raise unknown("policy", module, self.module_ids)
-        return module
-
-    def learns(self, agent: str, module: str) -> bool:
-        """Whether the rollouts of an agent teach the policy that acted for it."""
-        trained: Any = self.policies_to_train
-        if agent in self.frozen_roles:
-            return False
-        if callable(trained):
-            return bool(trained(module, None))
-        return trained is None or module in trained
-
     def _set_up_team(self) -> None:
         """Gives the roles of a team their policies, and refuses what teams cannot have."""
         roles, chosen = self.roles, self.role_policies
@@ -376,35 +320,6 @@ class TextAlgorithmConfig(AlgorithmConfig):
                 "sharding is not built for several policies: leave it out, or let one act for all"
             )
 
-    def parameters(self) -> dict[str, Any]:
-        """The hyperparameters as they stand, by name."""
-        return {name: getattr(self, name) for name in self.parameters_class.model_fields}
-
-    @property
-    def train_split(self) -> str:
-        """The split of the training panel: ``split`` of env_config, else ``train``."""
-        return str(self.env_config.get("split", "train"))
-
-    def resolved_model(self) -> str:
-        """Folder or Hugging Face name of the model; builds the embedded policy on first use.
-
-        At an endpoint it is the model's name there.
-        """
-        if self.engine in ENDPOINTS:
-            return str(self.model)
-        env_config = json.dumps(self.env_config, sort_keys=True, default=str)
-        return _resolve(str(self.model), self.env, env_config, self.response_format)
-
-    def model_of(self, module: str) -> str:
-        """Folder or Hugging Face name of a policy's model: its own folder in that of several.
-
-        Args:
-            module: The policy's id.
-        """
-        model = self.resolved_model()
-        own = Path(model, module)
-        return str(own) if (own / "config.json").is_file() else model
-
     def build_learner_group(
         self,
         *,
@@ -433,11 +348,6 @@ class TextAlgorithmConfig(AlgorithmConfig):
         from trca.algorithms.learner.learner import TextLearner
 
         return ActorCriticLearner if self.critic_kind else TextLearner
-
-    @property
-    def critic_kind(self) -> str:
-        """Where the values of a critic come from; blank without one."""
-        return str(vars(self).get("critic", ""))
 
     @property
     def _model_config_auto_includes(self) -> dict[str, Any]:
@@ -510,11 +420,3 @@ def _check_model(model: str, prompt_tokens: int, new_tokens: int) -> None:
     from trca.policies.architectures import check_model
 
     check_model(model, prompt_tokens, new_tokens)
-
-
-@cache
-def _resolve(model: str, env: str | type, env_config: str, response_format: str) -> str:
-    from trca.policies.model_names import resolve_model
-
-    own = json.loads(env_config)
-    return resolve_model(model, env_id=env, env_config=own, response_format=response_format)

@@ -31,8 +31,8 @@ from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.utils.checkpoints import Checkpointable
 from ray.tune.utils.file_transfer import sync_dir_between_nodes
 
-from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.learner.rows import scored_rows, segments
+from trca.algorithms.settings.policy_config import PolicyConfig
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class TextLearnerGroup(LearnerGroup):
         rebuilt: How many times the group was built again.
     """
 
-    config: TextAlgorithmConfig
+    config: PolicyConfig
     _learner: Any
     _workers: Any
     _backend_executor: Any

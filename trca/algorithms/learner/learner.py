@@ -52,7 +52,6 @@ from ray.rllib.utils.metrics import (
 from ray.tune.utils.file_transfer import sync_dir_between_nodes
 from torch import Tensor
 
-from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.learner.checkpoint import (
     copies,
     fill,
@@ -71,6 +70,7 @@ from trca.algorithms.learner.rows import Rows, segments
 from trca.algorithms.learner.start_weights import StartWeights, as_metadata
 from trca.algorithms.learner.tensors import TokenBatch, no_tokens, one_response, token_batch
 from trca.algorithms.settings.parameters import LossSettings
+from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.policies.canary import Sent
 from trca.policies.dtypes import DTYPES
 from trca.policies.lora import share_bases
@@ -120,7 +120,7 @@ class _Pass(NamedTuple):
 class TextLearner(TorchLearner):
     """Updates a language model on credited steps; of several policies, one after the other."""
 
-    config: TextAlgorithmConfig
+    config: PolicyConfig
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)  # type: ignore[no-untyped-call]

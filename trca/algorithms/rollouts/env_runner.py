@@ -32,9 +32,9 @@ from ray.rllib.utils.metrics import (
     WEIGHTS_SEQ_NO,
 )
 
-from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.rollouts.env_pool import find_annotation, operators_of
 from trca.algorithms.rollouts.loop import GroupRequest, Limits, RolloutBatch, RolloutLoop
+from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.envs.annotate import Operators
 from trca.envs.panel import Panel
@@ -59,9 +59,9 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         weights_version: RLlib's sequence number of the weights in use.
     """
 
-    config: TextAlgorithmConfig
+    config: PolicyConfig
 
-    def __init__(self, *, config: TextAlgorithmConfig, **kwargs: Any) -> None:
+    def __init__(self, *, config: PolicyConfig, **kwargs: Any) -> None:
         """Takes RLlib's arguments.
 
         Args:

@@ -1,0 +1,121 @@
+"""`PolicyConfig`: what env runners, learners and credit rules read of an algorithm's config."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
+from trca.algorithms.settings.parameters import TextParameters
+from trca.common.names import unknown
+from trca.envs.teams.team import Team
+from trca.policies.engines import ENDPOINTS
+
+
+class PolicyConfig(AlgorithmConfig):
+    """The hyperparameters, the policies of the agents, and the models of the policies.
+
+    `TextAlgorithmConfig` adds how settings are set and checked.
+
+    Attributes:
+        parameters_class: Model of the hyperparameters; each field is an attribute of the config.
+        value_heads: Number of values that a critic gives of a place.
+        evaluation_sample_timeout_s: RLlib's setting; None, the default, means ``sample_timeout_s``.
+    """
+
+    parameters_class: ClassVar[type[TextParameters]] = TextParameters
+    value_heads: ClassVar[int] = 1
+    env: Any
+    evaluation_sample_timeout_s: Any
+    observation_space: Any
+    action_space: Any
+    minibatch_size: Any
+    output: Any
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The hyperparameters are attributes."""
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles of the team that plays; none where one agent does."""
+        team = self.env_config.get("team")
+        return () if team is None else tuple(Team.load(team).roles)
+
+    @property
+    def module_ids(self) -> tuple[str, ...]:
+        """The ids of the policies, in order."""
+        return tuple(sorted(self.policies))
+
+    def module_of(self, agent: str, episode: Any = None) -> str:
+        """The id of the policy that acts for an agent, by RLlib's ``policy_mapping_fn``.
+
+        Args:
+            agent: The agent.
+            episode: What the function is given as episode: the `GroupRequest` of its group.
+
+        Raises:
+            ValueError: When there is no such policy.
+        """
+        if len(self.policies) == 1:
+            return self.module_ids[0]
+        chosen: Any = self.policy_mapping_fn
+        module = str(chosen(agent, episode))
+        if module not in self.policies:
+            raise unknown("policy", module, self.module_ids)
+        return module
+
+    def learns(self, agent: str, module: str) -> bool:
+        """Whether the rollouts of an agent teach the policy that acted for it."""
+        trained: Any = self.policies_to_train
+        if agent in self.frozen_roles:
+            return False
+        if callable(trained):
+            return bool(trained(module, None))
+        return trained is None or module in trained
+
+    def parameters(self) -> dict[str, Any]:
+        """The hyperparameters as they stand, by name."""
+        return {name: getattr(self, name) for name in self.parameters_class.model_fields}
+
+    @property
+    def train_split(self) -> str:
+        """The split of the training panel: ``split`` of env_config, else ``train``."""
+        return str(self.env_config.get("split", "train"))
+
+    def resolved_model(self) -> str:
+        """Folder or Hugging Face name of the model; builds the embedded policy on first use.
+
+        At an endpoint it is the model's name there.
+        """
+        if self.engine in ENDPOINTS:
+            return str(self.model)
+        env_config = json.dumps(self.env_config, sort_keys=True, default=str)
+        return _resolve(str(self.model), self.env, env_config, self.response_format)
+
+    def model_of(self, module: str) -> str:
+        """Folder or Hugging Face name of a policy's model: its own folder in that of several.
+
+        Args:
+            module: The policy's id.
+        """
+        model = self.resolved_model()
+        own = Path(model, module)
+        return str(own) if (own / "config.json").is_file() else model
+
+    @property
+    def critic_kind(self) -> str:
+        """Where the values of a critic come from; blank without one."""
+        return str(vars(self).get("critic", ""))
+
+
+@cache
+def _resolve(model: str, env: str | type, env_config: str, response_format: str) -> str:
+    from trca.policies.model_names import resolve_model
+
+    own = json.loads(env_config)
+    return resolve_model(model, env_id=env, env_config=own, response_format=response_format)
