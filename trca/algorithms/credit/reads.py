@@ -38,15 +38,46 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from trca.common.registry import Registry
 
 if TYPE_CHECKING:
-    from trca.algorithms.base.text_config import TextAlgorithmConfig
-    from trca.algorithms.learner.group import TextLearnerGroup
-    from trca.algorithms.rollouts.env_runner import TextEnvRunner
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from trca.algorithms.settings.policy_config import PolicyConfig
+    from trca.envs.panel import Panel
+    from trca.envs.text_env import Gold
     from trca.records import Rollout, StepBatch
+
+
+class TaskSource(Protocol):
+    """The driver's env runner, as reads see it."""
+
+    def panel(self, split: str) -> Panel:
+        """Returns the tasks of a split, in order."""
+
+    def gold(self, split: str, task_ids: Sequence[str]) -> list[Gold]:
+        """Returns the right answers of tasks.
+
+        Raises:
+            MissingPartError: When the environment has none.
+        """
+
+
+class Scorer(Protocol):
+    """The learners, as reads see them."""
+
+    def score(
+        self, prompts: Sequence[NDArray[np.int32]], responses: Sequence[NDArray[np.int32]]
+    ) -> list[NDArray[np.float32]]:
+        """Returns log-probabilities of responses after prompts, float32 (R,) each."""
+
+    def values(
+        self, prompts: Sequence[NDArray[np.int32]], responses: Sequence[NDArray[np.int32]]
+    ) -> list[NDArray[np.float32]]:
+        """Returns the critic's values of the text before each response token, (R, H) each."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +87,13 @@ class Sources:
     Attributes:
         config: The algorithm's config.
         env_runner: The driver's env runner, which makes environments.
-        learners: The learners; they score tokens (`TextLearnerGroup.score`).
+        learners: The learners, which score tokens.
         rollouts: The rollouts of the iteration, in the order of the batch; none before the first.
     """
 
-    config: TextAlgorithmConfig
-    env_runner: TextEnvRunner
-    learners: TextLearnerGroup
+    config: PolicyConfig
+    env_runner: TaskSource
+    learners: Scorer
     rollouts: Sequence[Rollout] = ()
 
 
