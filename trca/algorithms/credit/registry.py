@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.credit.reads import READS
+from trca.algorithms.settings.credit_rules import CREDIT_RULES as CREDIT_RULES
 from trca.common.names import nearest
-from trca.common.registry import Registry
 from trca.records import StepBatch
 
 
@@ -34,9 +34,6 @@ class Credited:
 
 CreditRule = Callable[..., NDArray[np.float64] | Credited]
 """``rule(batch: StepBatch, **parameters)`` gives one advantage per step, float64 (S,), or more."""
-
-CREDIT_RULES: Final[Registry[CreditRule]] = Registry("credit rule")
-"""Credit rules by name; ``@CREDIT_RULES.register("mine")`` adds one."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from trca.algorithms.credit.registry import CREDIT_RULES
+from trca.algorithms.settings.credit_rules import CREDIT_RULES
 from trca.common.names import nearest
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.dtypes import check_dtype
