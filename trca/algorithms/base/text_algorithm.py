@@ -35,7 +35,8 @@ from trca.algorithms.base.recorder import RunRecorder
 from trca.algorithms.base.replay import Replay, add_replayed, replay_weight
 from trca.algorithms.base.text_config import ALGORITHM_OF, TextAlgorithmConfig
 from trca.algorithms.credit import READS, Sources, bind_credit
-from trca.algorithms.credit.inputs.values import CRITIC_METRICS, explained_variance
+from trca.algorithms.credit.inputs.values import explained_variance
+from trca.algorithms.learner.critic import CRITIC_METRICS
 from trca.algorithms.learner.group import TextLearnerGroup
 from trca.algorithms.learner.learner import UPDATE_METRICS
 from trca.algorithms.learner.mismatch import MISMATCH_METRICS, cause

@@ -1,5 +1,13 @@
 """`ActorCriticLearner`: the learner with a critic beside the objective.
 
+::
+
+    loss = 1/2 mean max((V - target)^2, (clip(V, V_old - c, V_old + c) - target)^2)
+
+V_old are the values when the rollouts were credited. The mean is over the iteration's own steps,
+each the mean over its places that have a target, whatever the cut into mini-batches and learners.
+Replayed steps have no target and no part in the mean.
+
 Where this differs from the usual loops:
 
 =======================  ===========================================================================
@@ -13,17 +21,19 @@ Optimizer                One AdamW, the critic's own weights with their own lear
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trca.algorithms.credit.inputs.values import CRITIC_METRICS, value_loss
 from trca.algorithms.learner.learner import TextLearner
 from trca.algorithms.learner.rows import Rows, segments
 from trca.algorithms.learner.tensors import token_batch
+
+CRITIC_METRICS: Final = ("value_loss", "value_clip_ratio", "critic_grad_norm")
+"""Names of the metrics of a critic's updates."""
 
 
 class ActorCriticLearner(TextLearner):
@@ -137,3 +147,26 @@ class ActorCriticLearner(TextLearner):
     @property
     def _trained(self) -> Any:
         return self._policy
+
+
+def value_loss(
+    values: Tensor, old: Tensor, targets: Tensor, weight: Tensor, clip: float | None
+) -> tuple[Tensor, Tensor]:
+    """The clipped squared error of values.
+
+    Args:
+        values: float (K,), with gradient.
+        old: float (K,), V_old.
+        targets: float (K,).
+        weight: float (K,), weight of each.
+        clip: How far a value may move from the old one; None for any way.
+
+    Returns:
+        The loss, and the weighted share of values whose gradient the clip stops, both scalars.
+    """
+    error = (values - targets).square()
+    if clip is None:
+        return 0.5 * (weight * error).sum(), torch.zeros((), device=values.device)
+    clipped = (old + (values - old).clamp(-clip, clip) - targets).square()
+    loss = 0.5 * (weight * torch.maximum(error, clipped)).sum()
+    return loss, (weight * (clipped > error)).sum().detach()

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from trca.algorithms.learner.losses import row_weights
 from trca.algorithms.settings.parameters import Aggregation
-from trca.records import Rollout, Step, StepBatch, advantages_of
+from trca.records import Rollout, StepBatch, advantages_of
+from trca.records.tokens import action_counts, flat, trained_tokens
 
 PAD_MULTIPLE = 8
 _OPTIONAL: Final = ("replayed", "token_advantages", "old_values", "value_targets")
@@ -193,26 +194,6 @@ def _some(column: NDArray[Any] | None, places: NDArray[np.int64]) -> NDArray[Any
     return None if column is None else column[places]
 
 
-def trained_tokens(steps: Sequence[Step], train_malformed: bool) -> NDArray[np.bool_]:
-    """Which response tokens enter the objective as those of an action, bool (sum of R,).
-
-    Args:
-        steps: The steps.
-        train_malformed: Whether the whole response does where no action could be read.
-    """
-    responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
-    action = _flat([s.action_mask for s in steps], np.bool_)
-    if train_malformed:
-        action |= np.repeat(_counts(action, responses) == 0, responses)
-    return action
-
-
-def _counts(action: NDArray[np.bool_], responses: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Action tokens of each response."""
-    ends = np.concatenate([[0], np.cumsum(action)])[np.concatenate([[0], np.cumsum(responses)])]
-    return np.asarray(np.diff(ends), dtype=np.int64)
-
-
 def make_rows(
     rollouts: Sequence[Rollout],
     batch: StepBatch,
@@ -236,12 +217,12 @@ def make_rows(
     steps = [step for rollout in rollouts for step in rollout.steps]
     responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
     action = trained_tokens(steps, train_malformed)
-    counts = _counts(action, responses)
-    old_logprobs = _flat([s.old_logprobs for s in steps], np.float32)
+    counts = action_counts(action, responses)
+    old_logprobs = flat([s.old_logprobs for s in steps], np.float32)
     return Rows(
         number=np.arange(len(steps)),
         total=len(steps),
-        tokens=_flat([ids for s in steps for ids in (s.prompt_ids, s.response_ids)], np.int32),
+        tokens=flat([ids for s in steps for ids in (s.prompt_ids, s.response_ids)], np.int32),
         prompt_lengths=np.array([len(s.prompt_ids) for s in steps], dtype=np.int64),
         response_lengths=responses,
         action=action,
@@ -335,7 +316,7 @@ def scored_rows(
     return Rows(
         number=np.arange(count),
         total=count,
-        tokens=_flat([i for pair in zip(prompts, responses, strict=True) for i in pair], np.int32),
+        tokens=flat([i for pair in zip(prompts, responses, strict=True) for i in pair], np.int32),
         prompt_lengths=np.array([len(ids) for ids in prompts], dtype=np.int64),
         response_lengths=lengths,
         action=np.ones(len(zeros), dtype=bool),
@@ -344,10 +325,6 @@ def scored_rows(
         advantages=np.zeros(count, dtype=np.float32),
         weights=np.zeros(count),
     )
-
-
-def _flat(arrays: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
-    return np.concatenate(arrays).astype(dtype) if arrays else np.empty(0, dtype)
 
 
 def segments(lengths: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:

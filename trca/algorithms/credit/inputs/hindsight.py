@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.credit.reads import Read, Sources
-from trca.algorithms.learner.rows import trained_tokens
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.records import Rollout, StepBatch
+from trca.records.tokens import trained_tokens
 
 _LONGEST: Final = 300
 """Characters of the last observation that the policy is shown."""

@@ -1,17 +1,13 @@
-"""The critic: what its values are, how they are learned, and how well they predict.
+"""The critic's values: what they are, and how well they predict.
 
 A value belongs to a place in a text: V is what the critic says of the tokens up to there. V(s_t),
 the value of the state of turn t, stands at the last prompt token, before the first response token.
 
 ::
 
-    loss = 1/2 mean max((V - target)^2, (clip(V, V_old - c, V_old + c) - target)^2)
-
     explained variance = 1 - Var(target - V_old) / Var(target)
 
-V_old are the values when the rollouts were credited. The mean is over the iteration's own steps,
-each the mean over its places that have a target, whatever the cut into mini-batches and learners.
-Replayed steps have no target and no part in the mean.
+V_old are the values when the rollouts were credited. `trca.algorithms.learner.critic` has the loss.
 """
 
 from __future__ import annotations
@@ -20,18 +16,13 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
-from torch import Tensor
 
 from trca.algorithms.credit.arithmetic import rollout_spans
 from trca.algorithms.credit.reads import Read, Sources
-from trca.algorithms.learner.rows import trained_tokens
 from trca.records import StepBatch
-
-CRITIC_METRICS: Final = ("value_loss", "value_clip_ratio", "critic_grad_norm")
-"""Names of the metrics of a critic's updates."""
+from trca.records.tokens import trained_tokens
 
 CriticKind = Literal["trunk", "own"]
 
@@ -156,26 +147,3 @@ def explained_variance(values: NDArray[np.float64], targets: NDArray[np.float64]
     targets, values = targets[known], values[known]
     variance = float(np.var(targets)) if len(targets) else 0.0
     return 1.0 - float(np.var(targets - values)) / variance if variance > 0.0 else float("nan")
-
-
-def value_loss(
-    values: Tensor, old: Tensor, targets: Tensor, weight: Tensor, clip: float | None
-) -> tuple[Tensor, Tensor]:
-    """The clipped squared error of values.
-
-    Args:
-        values: float (K,), with gradient.
-        old: float (K,), V_old.
-        targets: float (K,).
-        weight: float (K,), weight of each.
-        clip: How far a value may move from the old one; None for any way.
-
-    Returns:
-        The loss, and the weighted share of values whose gradient the clip stops, both scalars.
-    """
-    error = (values - targets).square()
-    if clip is None:
-        return 0.5 * (weight * error).sum(), torch.zeros((), device=values.device)
-    clipped = (old + (values - old).clamp(-clip, clip) - targets).square()
-    loss = 0.5 * (weight * torch.maximum(error, clipped)).sum()
-    return loss, (weight * (clipped > error)).sum().detach()

@@ -1,0 +1,36 @@
+"""Columns of response tokens: the steps of rollouts laid flat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.records import Step
+
+
+def trained_tokens(steps: Sequence[Step], train_malformed: bool) -> NDArray[np.bool_]:
+    """Which response tokens enter the objective as those of an action, bool (sum of R,).
+
+    Args:
+        steps: The steps.
+        train_malformed: Whether the whole response does where no action could be read.
+    """
+    responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
+    action = flat([s.action_mask for s in steps], np.bool_)
+    if train_malformed:
+        action |= np.repeat(action_counts(action, responses) == 0, responses)
+    return action
+
+
+def action_counts(action: NDArray[np.bool_], responses: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Action tokens of each response."""
+    ends = np.concatenate([[0], np.cumsum(action)])[np.concatenate([[0], np.cumsum(responses)])]
+    return np.asarray(np.diff(ends), dtype=np.int64)
+
+
+def flat(arrays: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
+    """The arrays one after the other; an empty array for none."""
+    return np.concatenate(arrays).astype(dtype) if arrays else np.empty(0, dtype)
