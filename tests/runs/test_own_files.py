@@ -105,7 +105,7 @@ def test_two_files_of_one_name_are_both_kept(folder):
     (folder / "a").mkdir()
     (folder / "a" / "rule.py").write_text("# another\n")
     run = RunFolder.create(folder / "runs", "two")
-    kept = keep(absolute({"credit": "rule.py:mine", "env": "a/rule.py:Env"}), run)
+    kept = keep(absolute({"credit": "rule.py:mine", "env": "a/rule.py:Env"}), run.path)
     assert kept == {"credit": "files/rule.py:mine", "env": "files/2/rule.py:Env"}
     assert (run.path / "files" / "2" / "rule.py").read_text() == "# another\n"
 
@@ -115,7 +115,7 @@ def test_a_library_named_in_a_python_file_keeps_its_name_beside_another_of_that_
     (folder / "a" / "rubric.yaml").write_text("environment: theirs\n")
     run = RunFolder.create(folder / "runs", "two")
     settings = {"env_config": {"library": "a/rubric.yaml"}, "env": "env.py:Mine"}
-    kept = keep(absolute(settings), run)
+    kept = keep(absolute(settings), run.path)
     assert kept["env_config"] == {"library": "files/2/rubric.yaml"}
     assert (run.path / "files" / "rubric.yaml").read_text() == "environment: mine\n"
     assert (run.path / "files" / "2" / "rubric.yaml").read_text() == "environment: theirs\n"
@@ -127,7 +127,7 @@ def test_two_environments_with_libraries_of_one_name_keep_each_its_own(folder):
     (folder / "a" / "rubric.yaml").write_text("environment: theirs\n")
     run = RunFolder.create(folder / "runs", "two")
     settings = absolute({"env": "env.py:Mine", "credit": "a/other.py:Mine"})
-    kept = keep(settings, run)
+    kept = keep(settings, run.path)
     copies = [run.path / text.partition(":")[0] for text in kept.values()]
     libraries = [copy.with_name("rubric.yaml").read_text() for copy in copies]
     assert libraries == ["environment: mine\n", "environment: theirs\n"]

@@ -38,6 +38,7 @@ from trca.common.files import point_link, write_text, writing_folder
 from trca.common.json_lines import append_lines, read_lines
 from trca.common.lock import HeldError, held, holder
 from trca.common.names import nearest
+from trca.runs.own_files import keep, restore
 from trca.tune_configs.files import ConfigError, parse
 
 if TYPE_CHECKING:
@@ -230,9 +231,7 @@ class RunFolder:
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
         """Writes a run's settings, and copies of the user's files that they name."""
-        from trca.runs.own_files import keep
-
-        self.write_config(keep(settings, self))
+        self.write_config(keep(settings, self.path))
 
     def write_config(self, settings: Mapping[str, Any]) -> None:
         """Writes ``config.yaml``."""
@@ -244,10 +243,8 @@ class RunFolder:
         Raises:
             ConfigError: When such a copy is missing or changed.
         """
-        from trca.runs.own_files import restore
-
         path = self.path / "config.yaml"
-        return restore(parse(path.read_text("utf-8"), str(path)), self)
+        return restore(parse(path.read_text("utf-8"), str(path)), self.path, self.own_files())
 
     def own_files(self) -> dict[str, dict[str, str]]:
         """The copies of the user's files, with where each came from and its hash."""

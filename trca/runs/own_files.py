@@ -9,30 +9,27 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard
 
-from trca.common.files import sha256
+from trca.common.files import sha256, write_json
 from trca.tune_configs.files import ConfigError, absolute, map_texts, path_parts
-
-if TYPE_CHECKING:
-    from trca.runs.folder import RunFolder
 
 FOLDER: Final = "files"
 RECORD: Final = "files.json"
 _KEPT: Final = frozenset({".py", ".yaml", ".yml"})
 
 
-def keep(settings: Mapping[str, Any], run: RunFolder) -> dict[str, Any]:
+def keep(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Copies the user's files into the run folder and writes down their hashes.
 
     Args:
         settings: Flat settings with absolute paths.
-        run: The run's folder.
+        folder: The run's folder.
 
     Returns:
         The settings with the copies, such as ``files/name``, in place of the originals.
     """
-    own = (run.path / FOLDER).resolve()
+    own = (folder / FOLDER).resolve()
     found: dict[Path, None] = {}
 
     def noted(text: str) -> str:
@@ -56,22 +53,29 @@ def keep(settings: Mapping[str, Any], run: RunFolder) -> dict[str, Any]:
         return kept
     record = {}
     for path, name in names.items():
-        target = run.path / FOLDER / name
+        target = folder / FOLDER / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
         record[f"{FOLDER}/{name}"] = {"from": str(path), "sha256": sha256(target)}
-    run.write_json(RECORD, record)
+    write_json(folder / RECORD, record)
     return kept
 
 
-def restore(settings: Mapping[str, Any], run: RunFolder) -> dict[str, Any]:
+def restore(
+    settings: Mapping[str, Any], folder: Path, copies: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
     """A run's settings with absolute paths of its copies.
+
+    Args:
+        settings: Flat settings, as `keep` returns them.
+        folder: The run's folder.
+        copies: The contents of ``files.json``: source and hash of each copy.
 
     Raises:
         ConfigError: When a copy is missing or changed.
     """
-    for name, about in run.own_files().items():
-        path = run.path / name
+    for name, about in copies.items():
+        path = folder / name
         if not path.is_file():
             raise ConfigError(f"{path} is missing: the run needs its copy of {about['from']}")
         if sha256(path) != about["sha256"]:
@@ -79,7 +83,7 @@ def restore(settings: Mapping[str, Any], run: RunFolder) -> dict[str, Any]:
                 f"{path} is not the file the run was started with: put that back, or start a new"
                 " run"
             )
-    return absolute(settings, run.path)
+    return absolute(settings, folder)
 
 
 def _is_kept(path: Path | None) -> TypeGuard[Path]:
