@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trca import __version__
+import trca
 
 if TYPE_CHECKING:
     from trca.envs.panel import Panel
@@ -23,8 +23,8 @@ _PACKAGES: Final = ("ray", "torch", "transformers", "tokenizers", "gymnasium", "
 def versions() -> dict[str, Any]:
     """This package, its git commit, Python, the machine, and the packages that decide results."""
     return {
-        "trca": __version__,
-        **git_commit(Path(__file__).parent),
+        "trca": trca.__version__,
+        **git_commit(Path(trca.__file__).parent),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpus": os.cpu_count(),

@@ -1,7 +1,15 @@
 """What tells a report from others."""
 
+import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
+import trca
 from trca.cli.commands.evaluate import _identity
 from trca.cli.run.checkpoints import Policy
 from trca.runs.selection import Selection
@@ -21,3 +29,23 @@ def test_reports_of_two_runs_in_one_folder_have_names_of_their_own(tmp_path: Pat
         assert _identity(policy, run, {"lr": 1}) == {"lr": 1}
         found.append(_identity(policy, tmp_path / "reports", {}))
     assert found[0] != found[1]
+
+
+@pytest.mark.parametrize("changed", ["", "rubric/rewards.py"])
+def test_a_change_of_any_file_of_the_package_is_a_modification(
+    tmp_path: Path, changed: str
+) -> None:
+    left_out = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(trca.__file__).parent, tmp_path / "trca", ignore=left_out)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for arguments in (["init"], ["add", "."], ["commit", "-m", "all"]):
+        subprocess.run([*git, *arguments], check=True, capture_output=True)
+    if changed:
+        with (tmp_path / "trca" / changed).open("a") as file:
+            file.write("# changed\n")
+    code = "import json; from trca.runs.provenance import versions; print(json.dumps(versions()))"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert json.loads(done.stdout)["modified"] is bool(changed), done.stderr
