@@ -1,77 +1,85 @@
-"""Imports of the package: no cycle between modules, dependencies one way, and no torch for envs."""
+"""Imports of the package: one direction, no cycle, and no torch for environments."""
 
 import ast
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import trca
 
 ROOT = Path(trca.__file__).parent
-ALLOWED = {
+BELOW = {
     "common": set(),
+    "tune_configs.files": {"common"},
     "rubric": {"common"},
     "envs": {"rubric", "common"},
     "interop": {"envs", "rubric", "common"},
-    "policies": {"rubric", "envs", "common"},
+    "policies": {"envs", "rubric", "common"},
+    "records": {"envs", "rubric", "common"},
+    "runs": {"records", "tune_configs.files", "envs", "rubric", "common"},
+}
+"""Package -> the packages that it may import. `tune_configs.files` reads presets, nothing else."""
+BELOW["algorithms"] = {"policies", *BELOW["runs"], "runs"}
+BELOW["tune_configs"] = {"algorithms", *BELOW["algorithms"]}
+BELOW["analysis"] = {"tune_configs", *BELOW["tune_configs"]}
+BELOW["cli"] = {"analysis", "interop", *BELOW["analysis"]}
+
+ROOMS = {
     "algorithms": {
-        *("policies", "rubric", "envs", "common"),
-        *("tune_configs.files", "tune_configs.recording", "algorithms.recorder"),
+        "settings": set(),
+        "credit": {"settings"},
+        "rollouts": {"settings"},
+        "learner": {"settings"},
+        "base": {"learner", "rollouts", "credit", "settings"},
+        "a rule": {"credit", "settings"},
+        "an algorithm": {"a rule", "base", "credit", "settings"},
     },
-    "tune_configs.files": {"common"},
-    "tune_configs.recording": {"common"},
-    "tune_configs": {
-        *("algorithms", "policies", "rubric", "envs", "common"),
-        *("tune_configs.files", "tune_configs.recording"),
+    "cli": {
+        "show": set(),
+        "preflight": set(),
+        "run": {"preflight", "show"},
+        "view": {"preflight", "show"},
+        "sweep": {"run", "preflight", "show"},
+        "commands": {"sweep", "view", "run", "preflight", "show"},
     },
 }
-ALLOWED["cli"] = set(ALLOWED)
-# The recorder writes the files that the commands read; both names of these files lie in `cli`.
-ALLOWED["algorithms.recorder"] = {*ALLOWED, "algorithms", "tune_configs"}
+"""Room of a package -> the rooms of the package that it may import."""
 
 
 def modules():
     """Name of each module of the package -> its syntax tree."""
-    found = {}
+    trees = {}
     for path in ROOT.rglob("*.py"):
         parts = path.relative_to(ROOT.parent).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found[name] = ast.parse(path.read_text(encoding="utf-8"))
-    return found
+        trees[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return trees
 
 
-def imported(tree, name, known, everywhere):
-    """The modules of the package that a module imports.
+def imported(tree, name, names):
+    """The modules that a module imports, also in functions and for type checkers.
 
     Args:
-        tree: Its syntax tree.
-        name: Its name.
-        known: Names of all modules.
-        everywhere: Whether imports within functions count too; those for type checkers never do.
+        tree: The syntax tree of the module.
+        name: The name of the module.
+        names: Names of all modules.
     """
-    found = set()
-
-    def visit(node):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            return
-        if not everywhere and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            return
+    targets = set()
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            targets.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name} has a relative import"
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                found.add(inner if inner in known else node.module)
-        for child in ast.iter_child_nodes(node):
-            visit(child)
-
-    visit(tree)
-    return (found & known) - {name}
+                targets.add(inner if inner in names else node.module)
+    return (targets & names) - {name}
 
 
 def cycles(graph):
-    """The first cycle of a graph as a list of its nodes; nothing where there is none."""
+    """The first cycle of a graph as a list of its nodes; empty without a cycle."""
     done, path = set(), []
 
     def walk(node):
@@ -94,10 +102,16 @@ def cycles(graph):
 
 
 TREES = modules()
-
-
-def graph_of(everywhere):
-    return {name: imported(tree, name, set(TREES), everywhere) for name, tree in TREES.items()}
+GRAPH = {name: imported(tree, name, set(TREES)) for name, tree in TREES.items()}
+DOORS = {
+    "trca",
+    "trca.__main__",
+    "trca.algorithms",
+    "trca.cli",
+    "trca.cli.app",
+    "trca.cli.__main__",
+}
+"""Modules that give users what lies below: lazy names, the list of algorithms, the commands."""
 
 
 def test_a_cycle_is_found():
@@ -106,28 +120,57 @@ def test_a_cycle_is_found():
 
 
 def test_no_module_imports_itself_by_way_of_others():
-    assert not cycles(graph_of(everywhere=False))
+    graph = {name: others - {"trca"} for name, others in GRAPH.items()}  # `trca` has lazy names
+    assert not cycles(graph)
 
 
 def package_of(module):
-    """The ``envs`` of ``trca.envs.webshop``; blank for ``trca`` and what lies directly in it.
-
-    ``trca.tune_configs.files`` reads presets and imports nothing above ``common``: it is a part of
-    its own.
-    """
+    """The ``envs`` of ``trca.envs.webshop``; blank for ``trca``."""
     inside = module.removeprefix("trca.")
-    return next((part for part in (inside, inside.split(".")[0]) if part in ALLOWED), "")
+    return next((part for part in (inside, inside.split(".")[0]) if part in BELOW), "")
+
+
+def room_of(module):
+    """The ``learner`` of ``trca.algorithms.learner.rows``; blank for a door."""
+    if module in DOORS:
+        return ""
+    _, package, room, *files = module.split(".")
+    if room in ROOMS[package] or package == "cli":
+        return room
+    return "an algorithm" if files == [room] else "a rule"
+
+
+def test_every_module_is_in_a_package_of_the_order():
+    assert {name for name in TREES if not package_of(name)} == {"trca", "trca.__main__"}
 
 
 def test_dependencies_point_one_way():
     wrong = [
         f"{name} imports {other}"
-        for name, others in graph_of(everywhere=True).items()
-        for other in others
-        if package_of(name)  # ``trca`` itself is the front door: lazy names, ``python -m trca``
-        if package_of(other) not in {"", package_of(name)} | ALLOWED[package_of(name)]
+        for name, others in GRAPH.items()
+        for other in others - {"trca"}
+        if name not in DOORS
+        if package_of(other) not in {package_of(name)} | BELOW[package_of(name)]
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_the_rooms_of_a_package_have_an_order(package):
+    inside = {n: o for n, o in GRAPH.items() if package_of(n) == package and n not in DOORS}
+    wrong = [
+        f"{name} ({room_of(name)}) imports {other} ({room_of(other)})"
+        for name, others in inside.items()
+        for other in others & inside.keys()
+        if room_of(other) not in {room_of(name)} | ROOMS[package].get(room_of(name), set())
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_no_file_lies_beside_the_rooms(package):
+    beside = {path.name for path in (ROOT / package).glob("*.py")}
+    assert beside <= {"__init__.py", "__main__.py", "app.py"}
 
 
 def test_environments_load_neither_torch_nor_ray_nor_transformers():
@@ -135,6 +178,16 @@ def test_environments_load_neither_torch_nor_ray_nor_transformers():
         "import sys, trca, trca.rubric, trca.envs;"
         "heavy = {'torch', 'ray', 'transformers', 'matplotlib', 'scipy', 'pyarrow', 'cel', 'rich'};"
         "sys.exit(' '.join(heavy & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_recorded_runs_are_analysed_without_ray():
+    names = sorted(name for name in TREES if package_of(name) in ("analysis", "runs", "records"))
+    program = (
+        f"import sys, {', '.join(names)};"
+        "sys.exit(' '.join({'torch', 'ray', 'transformers'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

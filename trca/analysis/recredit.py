@@ -16,12 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.credit.registry import BoundRule
 from trca.records import Rollout, StepBatch, advantages_of
+
+if TYPE_CHECKING:
+    from trca.algorithms.credit.registry import BoundRule
 
 SIGNS = ("-", "0", "+")
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
 from trca.common.files import write_json, write_text
+from trca.records import by_episode
 from trca.runs.success_tables import (
     Outcome,
     Row,
@@ -24,8 +25,21 @@ from trca.runs.success_tables import (
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from trca.algorithms.base.evaluation import Evaluation
     from trca.envs.panel import Panel
+    from trca.records import Rollout
+    from trca.records.failures import Failure
+
+
+class Played(Protocol):
+    """The rollouts of an evaluation; `trca.algorithms.Evaluation` has them."""
+
+    @property
+    def rollouts(self) -> Sequence[Rollout]:
+        """The finished rollouts."""
+
+    @property
+    def failures(self) -> Sequence[Failure]:
+        """The tasks whose rollouts are missing."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +55,8 @@ class Report:
     outcomes: tuple[Outcome, ...]
 
     @classmethod
-    def of(cls, panel: Panel, evaluations: Mapping[int, Evaluation]) -> Report:
+    def of(cls, panel: Panel, evaluations: Mapping[int, Played]) -> Report:
         """The report of evaluations of a panel, by seed."""
-        from trca.records import by_episode
-
         outcomes: list[Outcome] = []
         types: dict[str, str] = {}
         played = (rollout for each in evaluations.values() for rollout in each.rollouts)

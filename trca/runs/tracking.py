@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 from urllib.parse import urlsplit
 
 from filelock import FileLock
@@ -29,7 +29,6 @@ from trca.common.short_line import short_line
 if TYPE_CHECKING:
     from trca.records import Rollout
     from trca.runs.folder import RunFolder
-    from trca.tune_configs.settings import RunSettings
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +43,21 @@ _PARAMS: Final = 100
 _REFUSED: Final = re.compile(r"[^\w\-./: ]")
 """What MLflow has in no name."""
 _COLUMNS: Final = ("iteration", "task", "won", "score", "steps", "text")
+
+
+class Settings(Protocol):
+    """The settings of a run; `trca.tune_configs.settings.RunSettings` is one."""
+
+    @property
+    def run(self) -> Any:
+        """The settings of tracking."""
+
+    @property
+    def parameters(self) -> Any:
+        """The hyperparameters."""
+
+    def flat(self) -> dict[str, Any]:
+        """Returns all settings by name."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +81,7 @@ class TrackedRun:
     first: int
 
     @classmethod
-    def of(cls, run: RunFolder, settings: RunSettings, first: int) -> TrackedRun:
+    def of(cls, run: RunFolder, settings: Settings, first: int) -> TrackedRun:
         """A run folder's."""
         trial = (run.path / "trial.json").exists()
         group = run.path.resolve().parents[1].name if trial else ""
@@ -279,7 +293,7 @@ class Tracking:
     """
 
     def __init__(
-        self, settings: RunSettings, run: RunFolder, first: int, tell: Callable[[str], None]
+        self, settings: Settings, run: RunFolder, first: int, tell: Callable[[str], None]
     ) -> None:
         """Starts the trackers, or resumes them.
 
@@ -364,7 +378,7 @@ class Tracking:
 
 @contextmanager
 def tracking(
-    settings: RunSettings, run: RunFolder, first: int, tell: Callable[[str], None]
+    settings: Settings, run: RunFolder, first: int, tell: Callable[[str], None]
 ) -> Iterator[Tracking]:
     """The trackers of a run, closed at its end; takes what `Tracking` takes."""
     trackers, ended = Tracking(settings, run, first, tell), False
