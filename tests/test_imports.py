@@ -13,6 +13,8 @@ ROOT = Path(trca.__file__).parent
 BELOW = {
     "common": set(),
     "tune_configs.files": {"common"},
+    "tune_configs.recording": {"common"},
+    "tune_configs.run_parameters": {"tune_configs.files", "tune_configs.recording", "common"},
     "rubric": {"common"},
     "envs": {"rubric", "common"},
     "interop": {"envs", "rubric", "common"},
@@ -20,8 +22,9 @@ BELOW = {
     "records": {"envs", "rubric", "common"},
     "runs": {"records", "tune_configs.files", "envs", "rubric", "common"},
 }
-"""Package -> the packages that it may import. `tune_configs.files` reads presets, nothing else."""
-BELOW["algorithms"] = {"policies", *BELOW["runs"], "runs"}
+"""Package -> the packages that it may import. `tune_configs.files` reads presets."""
+BELOW["algorithms"] = {"policies", *BELOW["runs"], "runs", *BELOW["tune_configs.run_parameters"]}
+BELOW["algorithms"] |= {"tune_configs.run_parameters"}
 BELOW["tune_configs"] = {"algorithms", *BELOW["algorithms"]}
 BELOW["analysis"] = {"tune_configs", *BELOW["tune_configs"]}
 BELOW["cli"] = {"analysis", "interop", *BELOW["analysis"]}

@@ -9,64 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from trca.common.names import nearest
 from trca.common.registry import own_file
-from trca.tune_configs.files import OWN_KEYS, ConfigError
-from trca.tune_configs.recording import RecordingParameters
+from trca.tune_configs.files import ConfigError
+from trca.tune_configs.run_parameters import RunParameters, Settings
 
 if TYPE_CHECKING:
     from trca.algorithms.base.text_algorithm import TextAlgorithm
     from trca.algorithms.base.text_config import TextAlgorithmConfig
     from trca.algorithms.settings.parameters import TextParameters
 
-Count = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
-
-
-class RunParameters(RecordingParameters):
-    """What a run needs beside its algorithm's parameters: RLlib's names, and the recorder's."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    algorithm: str = Field(
-        "TRCA", description="The algorithm, one of `trca.algorithms.ALGORITHMS`."
-    )
-    env: str = Field(
-        "trca/ALFWorld-v0",
-        description="The environment: a Gymnasium id, module:Class or path/to/file.py:Class.",
-    )
-    env_config: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Its arguments, such as games and max_steps.",
-    )
-    seed: Count = Field(0, description="Seed of the run.")
-    num_env_runners: Count = Field(0, description="Processes that roll out; 0: the driver does.")
-    num_cpus_per_env_runner: float = Field(1, ge=0, description="CPUs of each.")
-    num_gpus_per_env_runner: float = Field(0, ge=0, description="GPUs of each.")
-    num_learners: Count = Field(0, description="Processes that learn; 0: the driver does.")
-    num_cpus_per_learner: float = Field(1, ge=0, description="CPUs of each.")
-    num_gpus_per_learner: float = Field(0, ge=0, description="GPUs of each.")
-    evaluation_interval: Positive | None = Field(
-        None, description="Iterations between evaluations; none: only at the end."
-    )
-    restart_failed_env_runners: bool = Field(True, description="Restart runners that died.")
-
-    def resources(self) -> tuple[float, float]:
-        """CPUs and GPUs that its processes ask Ray for, beside the driver."""
-        runners, learners = self.num_env_runners, self.num_learners
-        return (
-            runners * self.num_cpus_per_env_runner + learners * self.num_cpus_per_learner,
-            runners * self.num_gpus_per_env_runner + learners * self.num_gpus_per_learner,
-        )
-
 
 @dataclass(frozen=True)
-class RunSettings:
+class RunSettings(Settings):
     """Checked settings of one run.
 
     Attributes:
@@ -74,7 +33,6 @@ class RunSettings:
         parameters: The algorithm's parameters, defaults included.
     """
 
-    run: RunParameters
     parameters: TextParameters
 
     @classmethod
@@ -129,59 +87,20 @@ class RunSettings:
         An environment class becomes ``module:Class``, and an argument of the environment that YAML
         does not have becomes text.
         """
-        from trca.algorithms.rollouts.environments import default_split
+        from trca.algorithms.base.config_settings import settings_of
 
-        env, model = config.env, config.parameters_class
-        values = {name: getattr(config, name, None) for name in RunParameters.model_fields}
-        values |= {"algorithm": model.algorithm, "seed": config.seed or 0}
-        values["env"] = env if isinstance(env, str) else f"{env.__module__}:{env.__qualname__}"
-        values["env_config"] = plain(config.env_config)
-        given = {k: v for k, v in values.items() if v != "auto"}  # RLlib's word for its default
-        parameters = model(**config.parameters())
-        if parameters.evaluation_split is None:
-            split = default_split(env, config.env_config)
-            parameters = parameters.model_copy(update={"evaluation_split": split})
-        return cls(RunParameters(**given), parameters)
-
-    def flat(self) -> dict[str, Any]:
-        """Every setting by name, defaults included, in plain types."""
-        run, parameters = (m.model_dump(mode="json") for m in (self.run, self.parameters))
-        return {"algorithm": run.pop("algorithm"), **run, **parameters}
+        settings = settings_of(config)
+        return cls(settings.run, settings.parameters)
 
     def algorithm_config(self) -> TextAlgorithmConfig:
         """The RLlib config that these settings stand for."""
         return config_class(self.run.algorithm)().update_from_dict(self.rllib())
-
-    def rllib(self) -> dict[str, Any]:
-        """The settings that are RLlib's to know: a flat config, as Ray Tune takes it."""
-        return {key: value for key, value in self.flat().items() if key not in OWN_KEYS}
-
-    @property
-    def train_split(self) -> str:
-        """Split of the training panel: that of ``env_config``, else ``train``."""
-        return str(self.run.env_config.get("split", "train"))
-
-    @property
-    def evaluation_split(self) -> str:
-        """Split of the evaluation panel."""
-        return str(self.parameters.evaluation_split)
 
     @property
     def trajectories_per_iteration(self) -> int:
         """Most rollouts of an iteration, those of refilled groups included."""
         groups = self.parameters.tasks_per_iteration + self.parameters.refill_groups
         return groups * self.parameters.group_size
-
-
-def plain(value: Any) -> Any:
-    """A value as YAML has it: mappings, lists, numbers and text."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(each) for each in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def algorithm_name(name: str) -> str:

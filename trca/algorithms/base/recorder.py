@@ -28,12 +28,14 @@ from ray.rllib.utils.metrics import EVALUATION_RESULTS
 from ray.tune.result import DONE
 from ray.tune.utils.util import unflatten_dict  # type: ignore[attr-defined]
 
+from trca.algorithms.base.config_settings import settings_of
+
 if TYPE_CHECKING:
     from trca.algorithms.base.text_algorithm import TextAlgorithm
     from trca.runs.folder import RunFolder
     from trca.runs.reports import Report
     from trca.runs.tracking import Tracking
-    from trca.tune_configs.settings import RunSettings
+    from trca.tune_configs.run_parameters import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +72,7 @@ class RunRecorder(RLlibCallback):
         self.run: RunFolder | None = None
         self.rows: list[dict[str, Any]] = []
         self.tell: Callable[[str], None] = logger.info
-        self._settings: RunSettings
+        self._settings: Settings
         self._trackers: Tracking | None = None
         self._decode: Callable[[Any], str]
         self._evaluated: object = None
@@ -87,9 +89,8 @@ class RunRecorder(RLlibCallback):
         if run is None:
             return
         from trca.policies.models import load_tokenizer
-        from trca.tune_configs.settings import RunSettings
 
-        self._settings = RunSettings.of(algorithm.config)
+        self._settings = settings_of(algorithm.config)
         wait_s = 0 if algorithm.config.run_folder else _SECONDS_FOR_THE_LAST_PROCESS
         self._open.enter_context(run.locked(again=True, wait_s=wait_s))
         self.run = run
@@ -154,7 +155,7 @@ class RunRecorder(RLlibCallback):
         """Records the error that ends the run."""
         if self.run is None:
             return
-        from trca.cli.show.console import words
+        from trca.common.errors import words
         from trca.runs.failures import append_failures
 
         with suppress(OSError, ValueError):  # storage that is full must not hide the error itself
@@ -347,7 +348,7 @@ def _folder_of(algorithm: Any) -> RunFolder | None:
 
 def _note_a_killed_process(run: RunFolder, first: int) -> None:
     """Records that the run continues after its process ended without writing its status."""
-    from trca.algorithms.rollouts.loop import Incident
+    from trca.records.failures import Incident
     from trca.runs.failures import append_failures
 
     status = run.status()

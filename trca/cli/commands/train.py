@@ -175,7 +175,6 @@ def _prepare(settings: RunSettings, run: RunFolder) -> RunSettings:
 
 
 def _run(settings: RunSettings, run: RunFolder) -> None:
-    from trca.cli.preflight.panels import panels
     from trca.cli.run.training import InterruptedRunError, train
     from trca.cli.show.progress import Progress
     from trca.runs.folder import quoted
