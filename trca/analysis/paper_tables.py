@@ -13,7 +13,8 @@ from statistics import fmean, stdev
 from typing import Any, Final
 
 from trca.common import strict_yaml
-from trca.runs.folder import STOPPED, RunFolder
+from trca.runs.folder import RunFolder
+from trca.runs.names import STOPPED
 from trca.runs.reports import read_evaluation
 from trca.tune_configs.files import map_texts, parse
 from trca.tune_configs.settings import RunParameters

@@ -31,7 +31,6 @@ from ray.tune.utils.util import unflatten_dict  # type: ignore[attr-defined]
 from trca.algorithms.base.config_settings import settings_of
 
 if TYPE_CHECKING:
-    from trca.algorithms.base.text_algorithm import TextAlgorithm
     from trca.runs.folder import RunFolder
     from trca.runs.reports import Report
     from trca.runs.tracking import Tracking
@@ -144,14 +143,14 @@ class RunRecorder(RLlibCallback):
             self._save(algorithm, run, best)
         run.set_status("finished" if iteration == last else "running", iteration)
 
-    def save(self, algorithm: TextAlgorithm) -> None:
+    def save(self, algorithm: Any) -> None:
         """Saves a checkpoint of the last iteration unless there is one."""
         from trca.runs.selection import is_best
 
         if self.run is not None and self.run.last_iteration() < algorithm.iteration:
             self._save(algorithm, self.run, is_best(self.rows))
 
-    def fail(self, algorithm: TextAlgorithm, error: Exception) -> None:
+    def fail(self, algorithm: Any, error: Exception) -> None:
         """Records the error that ends the run."""
         if self.run is None:
             return
@@ -162,14 +161,14 @@ class RunRecorder(RLlibCallback):
             append_failures(self.run.failures, len(self.rows) + 1, algorithm.incidents)
             self.run.set_status("failed", self.run.last_iteration(), words(error))
 
-    def recorded_end(self, algorithm: TextAlgorithm) -> dict[str, Any] | None:
+    def recorded_end(self, algorithm: Any) -> dict[str, Any] | None:
         """The last result of a run that was complete when it was opened; `None` for others."""
         if self.run is None or not self._complete:
             return None
         result: dict[str, Any] = unflatten_dict(self.rows[-1])
         return {**result, **algorithm.get_auto_filled_metrics(), DONE: True}
 
-    def close(self, algorithm: TextAlgorithm) -> None:
+    def close(self, algorithm: Any) -> None:
         """Closes the folder of a run that ends or is stopped."""
         run, self.run = self.run, None
         if run is None:
@@ -182,7 +181,7 @@ class RunRecorder(RLlibCallback):
                 run.set_status("interrupted", run.last_iteration())
         self._open.close()
 
-    def _begin(self, algorithm: TextAlgorithm, rewind: bool) -> None:
+    def _begin(self, algorithm: Any, rewind: bool) -> None:
         """Continues after the algorithm's iteration.
 
         Args:
@@ -230,7 +229,7 @@ class RunRecorder(RLlibCallback):
             )
         return not changed
 
-    def _write_provenance(self, algorithm: TextAlgorithm, run: RunFolder) -> None:
+    def _write_provenance(self, algorithm: Any, run: RunFolder) -> None:
         from trca.runs.provenance import panel_record, versions
 
         config, settings = algorithm.config, self._settings
@@ -239,7 +238,7 @@ class RunRecorder(RLlibCallback):
         run.write_json("versions.json", versions())
         run.write_json("panels.json", {k: panel_record(panel) for k, panel in panels.items()})
 
-    def _evaluate(self, algorithm: TextAlgorithm, result: dict[str, Any]) -> float:
+    def _evaluate(self, algorithm: Any, result: dict[str, Any]) -> float:
         """Evaluates into the result; returns the seconds."""
         start = time.monotonic()
         self.tell("evaluating on the held-out panel")
@@ -248,7 +247,7 @@ class RunRecorder(RLlibCallback):
 
     def _row(
         self,
-        algorithm: TextAlgorithm,
+        algorithm: Any,
         result: dict[str, Any],
         seconds: float,
         report: Report | None,
@@ -275,7 +274,7 @@ class RunRecorder(RLlibCallback):
             **flatten(report.interval() if report else {}, "evaluation/"),
         }
 
-    def _report(self, algorithm: TextAlgorithm) -> Report:
+    def _report(self, algorithm: Any) -> Report:
         """The report of the iteration's evaluation."""
         from trca.runs.reports import Report
 
@@ -284,7 +283,7 @@ class RunRecorder(RLlibCallback):
         return Report.of(evaluation.panel, {self._settings.run.seed: evaluation})
 
     def _write_rollouts(
-        self, algorithm: TextAlgorithm, run: RunFolder, iteration: int, report: Report | None
+        self, algorithm: Any, run: RunFolder, iteration: int, report: Report | None
     ) -> None:
         from trca.runs.rollout_files import write_rollouts
 
@@ -300,7 +299,7 @@ class RunRecorder(RLlibCallback):
                 about["gold_in_training"] = gold
             report.write(run.path / "evaluation", **about)
 
-    def _save(self, algorithm: TextAlgorithm, run: RunFolder, best: bool) -> None:
+    def _save(self, algorithm: Any, run: RunFolder, best: bool) -> None:
         run.save_checkpoint(algorithm.iteration, lambda to: algorithm.save_to_path(str(to)), best)
 
     @property

@@ -32,7 +32,8 @@ from trca.cli.sweep.trials import (
     read_trials,
 )
 from trca.cli.sweep.tuning import EarlyStopping, PointSearch, Result
-from trca.runs.folder import STOPPED, RunFolder
+from trca.runs.folder import RunFolder
+from trca.runs.names import STOPPED
 from trca.tune_configs.files import ConfigError
 from trca.tune_configs.sweeps import SweepSettings
 

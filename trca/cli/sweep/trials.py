@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trca.runs.folder import STOPPED, RunFolder
+from trca.runs.folder import RunFolder
+from trca.runs.names import STOPPED
 from trca.runs.provenance import versions
 from trca.tune_configs.files import ConfigError, map_texts, path_parts
 from trca.tune_configs.sweeps import SweepSettings
