@@ -15,6 +15,7 @@ gold_answers        The right answers of its task, a tuple of texts. Gold.
 gold_passages       The texts that support them, a tuple. Gold.
 answer_logprobs     Mean log-probability of the right answer's tokens, were it given now. Gold.
 final_f1            F1 of the answer that its rollout gave.
+final_word_set_f1   The same over sets of words with articles, IGPO's.
 hindsight_logprobs  How likely its action is to a policy that knows that its rollout succeeded.
 plans               Switches, subgoals and their tokens; see `trca.algorithms.plans.Plans`.
 values              What the critic says; see `trca.algorithms.critic.Values`.
@@ -94,6 +95,7 @@ READS: Final[Registry[Read]] = Registry(
     {
         "answer_logprobs": "trca.algorithms.answers:ANSWER_LOGPROBS",
         "final_f1": "trca.algorithms.answers:FINAL_F1",
+        "final_word_set_f1": "trca.algorithms.answers:FINAL_WORD_SET_F1",
         "gold_answers": "trca.algorithms.gold:GOLD_ANSWERS",
         "gold_passages": "trca.algorithms.gold:GOLD_PASSAGES",
         "hindsight_logprobs": "trca.algorithms.hcapo.hindsight:HINDSIGHT_LOGPROBS",
