@@ -145,9 +145,11 @@ def scaling(sizes: list[int], group_size: int) -> None:
 
 def what_it_reads(rule: str, batch: StepBatch) -> dict[str, Any]:
     """What a rule reads beyond the batch, made up; making it is not part of the rule's time."""
+    outcomes = np.bincount(batch.rollout, batch.reward)[batch.rollout]
     made_up = {
         "answer_logprobs": -1.0 - batch.context % 7 / 7,
-        "final_f1": np.bincount(batch.rollout, batch.reward)[batch.rollout],
+        "final_f1": outcomes,
+        "final_word_set_f1": outcomes,
         "gold_passages": [("Ada: She wrote notes.", "Lum Hill: A town in the north.")] * len(batch),
         "hindsight_logprobs": -0.5 - batch.context % 7 / 7,
         "plans": Plans(batch.context % 4 == 0, batch.context, np.full(len(batch), 3, np.int8)),

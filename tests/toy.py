@@ -135,7 +135,8 @@ class Rooms(TextEnv):
         return Outcome(self._see(), accepted=action == "go")
 
     def episode_measures(self) -> dict[str, float]:
-        return {"progress": self._progress, "f1": self._room / 2}
+        words = self._room / 2
+        return {"progress": self._progress, "f1": words, "word_set_f1": words}
 
     def _see(self) -> str:
         return f"You are in room {self._room}." + (" A key is here." if self._room else "")

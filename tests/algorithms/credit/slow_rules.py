@@ -1,6 +1,7 @@
 """The credit rules as their papers write them, one step after another."""
 
 from collections import defaultdict
+from dataclasses import replace
 from difflib import SequenceMatcher
 
 import numpy as np
@@ -136,7 +137,7 @@ def slow_anchors(batch, kind, similarity, ends=True):
     return before, after
 
 
-def slow_hgpo(batch, gamma, past_anchors, alpha, kind, similarity, penalty):
+def slow_hgpo(batch, gamma, past_anchors, alpha, kind, similarity, penalty, drop=False):
     returns = slow_returns(batch.reward, batch.rollout, gamma) - penalty * ~batch.parsed
     anchors, _ = slow_anchors(batch, kind, similarity, ends=False)
     levels = defaultdict(list)
@@ -150,7 +151,8 @@ def slow_hgpo(batch, gamma, past_anchors, alpha, kind, similarity, penalty):
             if len(rows) > 1:
                 advantages = slow_normalize(returns[rows], [0] * len(rows), ddof=0)
                 for row, advantage in zip(rows, advantages, strict=True):
-                    levels[row].append(((level + 1) ** alpha, advantage))
+                    if not drop or abs(advantage) > 1e-9:
+                        levels[row].append(((level + 1) ** alpha, advantage))
     return np.array(
         [
             sum(w * a for w, a in levels[row]) / sum(w for w, _ in levels[row])
@@ -162,8 +164,10 @@ def slow_hgpo(batch, gamma, past_anchors, alpha, kind, similarity, penalty):
 
 
 def slow_graphgpo(batch, gamma, omega, divide, kind, similarity, penalty):
-    before, after = slow_anchors(batch, kind, similarity)
+    ends = np.where(batch.won, batch.observation, batch.next_observation)
+    before, after = slow_anchors(replace(batch, next_observation=ends), kind, similarity)
     after = ["success" if won else s for won, s in zip(batch.won, after, strict=True)]
+    alike = slow_anchors(batch, "observation", 1.0, ends=False)[0] if kind == "similar" else before
     ahead = np.zeros(len(batch))
     for group in set(batch.group.tolist()):
         rows = np.flatnonzero(batch.group == group)
@@ -176,7 +180,7 @@ def slow_graphgpo(batch, gamma, omega, divide, kind, similarity, penalty):
         for row in rows:
             ahead[row] = distance.get(after[row], max(distance.values()) + 1)
     returns = 10 * gamma**ahead - 10 * penalty * ~batch.parsed
-    step = slow_normalize(returns, before, 1, divide)
+    step = slow_normalize(returns, alike, 1, divide)
     return slow_episode(batch, ddof=1, divide=divide) + omega * step
 
 

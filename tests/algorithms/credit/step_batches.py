@@ -96,6 +96,7 @@ def what_it_reads(rule, batch):
     made_up = {
         "answer_logprobs": -1.0 - batch.context,
         "final_f1": outcomes,
+        "final_word_set_f1": outcomes,
         "gold_passages": [("a blue cup",)] * len(batch),
         "hindsight_logprobs": -0.5 - batch.context,
         "plans": Plans(batch.context == 1, batch.observation, np.tile(PARTS, len(batch))),

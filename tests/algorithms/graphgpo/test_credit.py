@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.algorithms.credit.played import compared, played
+from tests.algorithms.credit.public_rules import public_episode, public_graph_credit
 from tests.algorithms.credit.slow_rules import slow_graphgpo
-from tests.algorithms.credit.step_batches import batches, step_batch
+from tests.algorithms.credit.step_batches import TEXTS, batches, step_batch
 from trca.algorithms.credit import CREDIT_RULES
 
 graphgpo = CREDIT_RULES.get("graphgpo")
@@ -61,6 +63,47 @@ def test_the_success_of_another_group_is_none_of_its_own():
 def test_a_response_without_an_action_is_penalised_on_the_scale_of_the_outcome():
     batch = step_batch([1, 1], [0, 0], [0, 0], [0, 0], parsed=[True, False])
     np.testing.assert_allclose(step_credit(batch, invalid_action_penalty=0.2), [1, -1])
+
+
+def test_similar_states_are_one_in_the_graph_and_two_groups_of_steps():
+    """Texts 0 and 1 are alike. From 3 one rollout goes to 0, one to 2; from 1 a third one wins.
+
+    State 1 is 0 in the graph: d(0) = 1, d(3) = 2, and 2 is unreachable, 3. So from 3 10 / 2 and
+    10 / 8. The steps from 0 and 1 are not compared: their texts differ.
+    """
+    batch = step_batch([2, 1, 1], [0] * 3, [0, 0, 0, 1], [3, 0, 3, 1], ends=[4, 2, 4], texts=TEXTS)
+    similar = step_credit(batch, anchor="similar")
+    np.testing.assert_allclose(similar, [1.875, 0, -1.875, 0])
+    exact = step_credit(batch, anchor="observation")
+    np.testing.assert_allclose(exact, [0, 0, 0, 0])
+
+
+def test_the_last_observation_of_a_success_joins_no_similar_states():
+    """Text 0, the end of a success, is like 1 and 2, which are not like each other.
+
+    From 3 one rollout wins and one goes to 2; a third wins from 1. So 2 stays unreachable: 10 and
+    10 / 4 from 3. If the texts 1 and 2 were one state, it would be 10 / 2.
+    """
+    batch = step_batch([1, 1, 1], [0] * 3, [1, 1, 0], [3, 1, 3], ends=[0, 0, 2], texts=TEXTS)
+    credit = step_credit(batch, anchor="similar", similarity=0.75)
+    np.testing.assert_allclose(credit, [3.75, 0, -3.75])
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+@pytest.mark.parametrize(("anchor", "threshold"), [("observation", None), ("similar", 0.95)])
+def test_the_graph_credit_is_that_of_the_public_code(share, anchor, threshold):
+    batch = played("trca/ALFWorld-v0", share, games="small", split="train").batch
+    settings = {"anchor": anchor, "similarity": threshold or 0.9, "distance_gamma": 0.1}
+    credit = graphgpo(batch, **settings) - graphgpo(batch, omega=0.0, **settings)
+    public = public_graph_credit(batch, 0.1, threshold)
+    np.testing.assert_allclose(credit, public, rtol=0, atol=1e-12)
+
+
+def test_the_outcome_is_compared_over_rollouts_and_differs_as_declared():
+    """In 8 tasks of ALFWorld, half of the actions at random; the size is that of the docstring."""
+    batch = played("trca/ALFWorld-v0", 0.5, games="small", split="train").batch
+    differing = compared(graphgpo(batch, omega=0.0), public_episode(batch))
+    assert differing == (325, 1011, pytest.approx(0.532, abs=1e-3))
 
 
 @given(

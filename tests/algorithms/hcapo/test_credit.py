@@ -1,5 +1,7 @@
 """HCAPO by hand, against the slow version, and what the policy is asked in hindsight."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from trca.algorithms import HCAPOConfig
 from trca.algorithms.credit import CREDIT_RULES
 from trca.algorithms.credit.inputs.hindsight import HINDSIGHT_LOGPROBS, note
 from trca.envs.text_env import DEFAULT_AGENT
+from trca.policies.spans import read_response
 from trca.records import StepBatch
 
 hcapo = CREDIT_RULES.get("hcapo")
@@ -117,4 +120,33 @@ def test_the_policy_is_asked_with_the_end_of_the_rollout_in_its_prompt(make_conf
             assert found[row] == pytest.approx(expected, abs=1e-5)
             row += 1
     assert "You have the key" in note(next(r for r in rollouts if r.won))
+    algorithm.stop()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_action_alone_is_scored_in_hindsight_and_not_the_thought(make_config):
+    """Each step of a success is given a response of a long thought and a short action."""
+    algorithm = make_config(HCAPOConfig, tasks_per_iteration=8, train_malformed=False).build_algo()
+    algorithm.train()
+    tokenizer = algorithm.env_runner_group.local_env_runner.loop.tokenizer
+    rollouts = [rollout for rollout in algorithm.rollouts if rollout.won]
+    assert rollouts
+    for rollout in rollouts:
+        for turn, step in enumerate(rollout.steps):
+            thought = "a key is in room 1. " * (turn + 1)
+            ids = tokenizer(f"<think>{thought}</think><action>{step.action}</action>")["input_ids"]
+            response = read_response(ids, tokenizer)
+            rollout.steps[turn] = replace(
+                step, response_ids=np.array(ids, np.int32), action_mask=response.action_mask
+            )
+    batch = StepBatch.from_rollouts(rollouts, algorithm._operators[DEFAULT_AGENT].categories)
+    found = iter(HINDSIGHT_LOGPROBS(algorithm._sources(rollouts), batch))
+    for rollout in rollouts:
+        ids = tokenizer(note(rollout))["input_ids"]
+        for step in rollout.steps:
+            prompt = np.array([*step.prompt_ids, *ids], dtype=np.int32)
+            (scores,) = algorithm.learner_group.score([prompt], [step.response_ids])
+            assert 0 < step.action_mask.sum() < len(step.action_mask) / 2
+            assert next(found) == pytest.approx(scores[step.action_mask].mean(), abs=1e-5)
+            assert abs(scores[step.action_mask].mean() - scores.mean()) > 0.1
     algorithm.stop()

@@ -120,7 +120,7 @@ def test_a_rollout_that_was_cut_off_is_worth_what_its_last_state_is():
 
 
 def test_penalties_by_hand():
-    """A first KEEP is free; a KEEP costs 1/2, with another subgoal 1/8 more; no action 1/4."""
+    """A KEEP costs 1/2, the first one too; with another subgoal 1/8 more; no action 1/4."""
     batch = replace(
         step_batch([4, 1], [0, 0], [0] * 5, [0] * 5),
         parsed=np.array([True, True, True, False, True]),
@@ -130,7 +130,31 @@ def test_penalties_by_hand():
     penalties = dict(zip(FREE, (1 / 2, 1 / 8, 1 / 4), strict=True))
     credit = hiper(batch, values=values, plans=plan, gamma=0.0, **penalties)
     paid = credit.value_targets.reshape(5, 3, 3)[:, 0, T]
-    np.testing.assert_allclose(paid, [0, -5 / 8, 0, -3 / 4, 0])
+    np.testing.assert_allclose(paid, [-1 / 2, -5 / 8, 0, -3 / 4, -1 / 2])
+
+
+def test_the_defaults_are_the_penalties_of_the_public_scripts_of_an_outcome_of_one():
+    """KEEP .3, changed subgoal .3 and no action .1, of an outcome of 10."""
+    batch = replace(step_batch([4], [0], [0] * 4, [0] * 4), parsed=np.array([True] * 3 + [False]))
+    values = critic_values(batch, [[[0, 0, 0]] * 3] * 4)
+    plan = plans([False, False, True, False], [0, 1, 2, 2])
+    paid = hiper(batch, values=values, plans=plan, gamma=0.0).value_targets.reshape(4, 3, 3)
+    np.testing.assert_allclose(paid[:, 0, T], [-0.03, -0.06, 0, -0.04])
+
+
+def test_a_normalized_penalty_is_the_share_of_keeps_in_the_rollout_by_hand():
+    """The public WebShop script takes 3.5 of 10. Of 4 turns 3 are KEEP: each costs .35 / 4.
+
+    A rollout of one turn pays nothing, in the public code too.
+    """
+    batch = step_batch([4, 1], [0, 0], [0] * 5, [0] * 5)
+    values = critic_values(batch, [[[0, 0, 0]] * 3] * 5)
+    free = {**FREE, "keep_penalty": 0.35, "keep_penalty_mode": "normalized"}
+    plan = plans([False, False, True, False, False])
+    paid = hiper(batch, values=values, plans=plan, gamma=0.0, **free).value_targets
+    np.testing.assert_allclose(
+        paid.reshape(5, 3, 3)[:, 0, T], [-0.35 / 4, -0.35 / 4, 0, -0.35 / 4, 0]
+    )
 
 
 def test_the_first_subgoal_that_can_be_read_is_no_change():
@@ -181,7 +205,7 @@ def test_a_step_without_a_token_keeps_its_turn():
     assert credit.advantages[1] == 0.0
 
 
-def slow(batch, values, plan, gamma, lam, keep, change, invalid):
+def slow(batch, values, plan, gamma, lam, keep, change, invalid, mode):
     """The equations, one turn after the other."""
     count = len(batch)
     starts = np.cumsum(values.lengths) - values.lengths
@@ -193,10 +217,13 @@ def slow(batch, values, plan, gamma, lam, keep, change, invalid):
     reward, place, low = np.zeros(count), [None] * count, np.zeros(count)
     for t in range(count):
         reward[t] = batch.reward[t] - (0 if batch.parsed[t] else invalid)
-        if not begins[t]:
-            reward[t] -= keep
-            if plan.subgoal[t - 1] >= 0 and plan.subgoal[t] != plan.subgoal[t - 1]:
-                reward[t] -= change
+        if not plan.switch[t]:
+            turns = (batch.rollout == batch.rollout[t]).sum()
+            shares = {"fixed": 1.0, "normalized": 1 / turns if turns > 1 else 0.0}
+            reward[t] -= keep * shares[mode]
+        before = plan.subgoal[t - 1]
+        if not begins[t] and before >= 0 and plan.subgoal[t] != before:
+            reward[t] -= change
         low[t] = values.state[t, L]
         if spans[t]:
             place[t] = next((j for j in spans[t] if plan.parts[j] == 3), spans[t][0])
@@ -252,8 +279,9 @@ def slow(batch, values, plan, gamma, lam, keep, change, invalid):
     st.sampled_from([0.0, 0.5, 0.95, 1.0]),
     st.sampled_from([0.0, 0.5, 1.0]),
     st.booleans(),
+    st.sampled_from(["fixed", "normalized"]),
 )
-def test_it_equals_the_slow_version(data, batch, gamma, lam, cut):
+def test_it_equals_the_slow_version(data, batch, gamma, lam, cut, mode):
     batch = cut_off(batch) if cut else batch
     values = data.draw(values_of(batch, heads=3))
     steps, tokens = len(batch), len(values.tokens)
@@ -269,9 +297,10 @@ def test_it_equals_the_slow_version(data, batch, gamma, lam, cut):
         plans=plan,
         gamma=gamma,
         gae_lambda=lam,
+        keep_penalty_mode=mode,
         **dict(zip(FREE, penalties, strict=True)),
     )
-    advantages, of_tokens, targets = slow(batch, values, plan, gamma, lam, *penalties)
+    advantages, of_tokens, targets = slow(batch, values, plan, gamma, lam, *penalties, mode)
     np.testing.assert_allclose(fast.value_targets, targets, atol=1e-9)
     np.testing.assert_allclose(fast.token_advantages, of_tokens, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(fast.advantages, advantages, rtol=1e-4, atol=1e-4)
@@ -305,6 +334,8 @@ def test_wrong_choices_are_named():
     values = critic_values(WIN, [[[0, 0, 0]] * 3] * 4)
     with pytest.raises(ValueError, match="gae_lambda is 2"):
         hiper(WIN, values=values, plans=plans([True] * 4), gae_lambda=2)
+    with pytest.raises(ValueError, match="unknown keep_penalty_mode 'share': Known: fixed"):
+        hiper(WIN, values=values, plans=plans([True] * 4), keep_penalty_mode="share")
     config = HiPERConfig().environment("trca/ALFWorld-v0")
     with pytest.raises(ValueError, match="and responses of format 'action' have no switch and no"):
         config.copy(copy_frozen=False).training(response_format="action").validate()

@@ -22,7 +22,7 @@ def advantages(lengths, groups, probabilities, f1, **changed):
     return igpo(
         batch,
         answer_logprobs=np.log(probabilities),
-        final_f1=np.repeat(f1, lengths),
+        final_word_set_f1=np.repeat(f1, lengths),
         **{"normalization": "separate", "epsilon": 0.0, **changed},
     )
 
@@ -76,7 +76,7 @@ def test_it_equals_the_slow_version(gain, normalization, batch, gamma, data):
     logprobs = data.draw(arrays(np.float64, len(batch), elements=st.sampled_from([-3, -1, -0.2])))
     f1 = data.draw(arrays(np.float64, len(batch), elements=st.sampled_from([0, 0.4, 1])))
     f1 = f1[np.searchsorted(batch.rollout, batch.rollout)]
-    read = {"answer_logprobs": logprobs, "final_f1": f1}
+    read = {"answer_logprobs": logprobs, "final_word_set_f1": f1}
     fast = igpo(batch, **read, gamma=gamma, gain=gain, normalization=normalization)
     slow = slow_igpo(batch, logprobs, f1, gamma, gain, normalization)
     np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-5)

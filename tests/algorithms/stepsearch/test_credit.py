@@ -11,10 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.algorithms.credit.critic_values import critic_values
+from tests.algorithms.credit.played import compared, played
 from tests.algorithms.credit.step_batches import batches, step_batch
+from tests.algorithms.stepsearch import public_rewards as public
 from trca.algorithms.credit import CREDIT_RULES, bind_credit
+from trca.algorithms.credit.arithmetic import rollout_spans
 from trca.algorithms.stepsearch.credit import search_rewards
 from trca.algorithms.stepsearch.similarity import cosines
+from trca.envs.searchqa.answer_scores import f1
 
 stepsearch = CREDIT_RULES.get("stepsearch")
 turn_ppo = CREDIT_RULES.get("turn_ppo")
@@ -160,3 +164,60 @@ def test_gold_and_texts_are_asked_for():
         bind_credit("stepsearch", {"gold_in_training": False})
     with pytest.raises(ValueError, match="no texts"):
         search_rewards(replace(searched([NOISE]), texts=()), [GOLD])
+
+
+def test_a_passage_twice_on_one_page_is_no_repetition_of_an_earlier_step():
+    """Twice one passage and once another: P is 0 by the paper, 1/3 in the public code."""
+    page = "[1] Ada: She wrote.\n[2] Ada: She wrote.\n[3] Lum: A town."
+    batch = replace(searched([NOISE], [NOISE]), texts=("Question: who?", "", "", page, ""))
+    gold = ("Ada: She wrote.", "Lum: A town.")
+    np.testing.assert_allclose(search_rewards(batch, [gold] * 2), [1, 1], atol=1e-12)
+    found = public.PASSAGE.findall(page)
+    assert public.public_penalties([found]) == [pytest.approx(1 / 3)]
+    assert public.public_penalties([found[1:], found[1:]]) == [0.0, pytest.approx(1.0)]
+
+
+def test_closed_answers_have_no_partial_f1_which_the_public_code_gives():
+    assert f1("yes sir", ["yes"]) == 0.0
+    assert public.public_f1("yes sir", ["yes"]) == pytest.approx(2 / 3, abs=1e-4)
+    assert public.public_f1("the red mug", ["red cup"]) == f1("the red mug", ["red cup"]) == 0.5
+
+
+@pytest.fixture(scope="module")
+def rollouts():
+    """32 questions, each played by 8 rollouts of which six tenths of the actions are random."""
+    arguments = {"questions": "small", "split": "train", "max_steps": 5, "tasks": 32}
+    return played("trca/SearchQA-v0", 0.6, **arguments)
+
+
+@pytest.fixture(scope="module")
+def both(rollouts):
+    """Each step's G - P and whole reward: here, and by the public code."""
+    batch, starts_lengths = rollouts.batch, zip(*rollout_spans(rollouts.batch.rollout), strict=True)
+    golds = [rollouts.gold[k].passages for k in batch.rollout]
+    ours = search_rewards(batch, golds)
+    paid, gains, penalties, theirs, missing = 0.6 * ours, [], [], [], 0
+    for k, (start, length) in enumerate(starts_lengths):
+        texts = [batch.texts[code] for code in batch.next_observation[start : start + length]]
+        pages = [public.PASSAGE.findall(text) for text in texts]
+        gold = [passage.partition("\n")[2] for passage in rollouts.gold[k].passages]
+        score, answered = rollouts.measures[k]["f1"], texts[-1] == "Answer submitted."
+        missing += not answered
+        paid[start + length - 1] += score
+        gains += public.public_gains(pages, gold)
+        penalties += public.public_penalties(pages)
+        theirs += public.public_rollout_rewards(pages, gold, score, answered)
+    return ours, np.array(gains), np.array(penalties), paid, np.array(theirs), missing
+
+
+def test_the_differences_from_the_public_code_are_as_large_as_declared(rollouts, both):
+    """The sizes are those of the docstring; P is the same where no page has a passage twice."""
+    ours, gains, penalties, paid, theirs, missing = both
+    assert (len(rollouts.task_ids), missing) == (256, 42)
+    assert compared(ours, gains - penalties) == (334, 718, pytest.approx(0.273, abs=1e-3))
+    assert compared(0.6 * ours, public.ALIASED * ours) == (388, 718, pytest.approx(1.0))
+    assert compared(paid, theirs) == (400, 718, pytest.approx(1.202, abs=1e-3))
+    repeated = (penalties > 0).sum()
+    assert repeated > 50
+    fresh = search_rewards(rollouts.batch, [("?",)] * len(ours))  # gold without a word: -P alone
+    np.testing.assert_allclose(-fresh, penalties, atol=1e-12)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trca.envs.retrieval.passages import Passage
-from trca.envs.searchqa.answer_scores import exact_match, f1, gold_recall, normalized
+from trca.envs.searchqa.answer_scores import exact_match, f1, gold_recall, normalized, word_set_f1
 from trca.envs.searchqa.data.datasets import read_datasets
 from trca.envs.searchqa.data.questions import Question
 
@@ -131,6 +131,27 @@ def test_exact_match_of_cases_worked_out_by_hand(answer, aliases, right):
 )
 def test_f1_of_cases_worked_out_by_hand(answer, aliases, expected):
     assert f1(answer, aliases) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("answer", "aliases", "expected"),
+    [
+        ("the cat sat", ["cat sat"], 4 / 5),
+        ("The Cat", ["the cat!"], 1.0),
+        ("a cat cat", ["cat sat"], 1 / 2),
+        ("cat cat", ["cat"], 1.0),
+        ("O'Neill", ["o neill"], 1.0),
+        ("U.S.", ["us"], 0.0),
+        ("dog", ["cat", "big dog"], 2 / 3),
+        ("yes", ["yes sir"], 2 / 3),
+        ("?", ["cat"], 0.0),
+        ("cat", ["?"], 0.0),
+        ("cat", [], 0.0),
+    ],
+)
+def test_f1_of_word_sets_of_cases_worked_out_by_hand(answer, aliases, expected):
+    """Articles count, a word counts once, and punctuation separates words."""
+    assert word_set_f1(answer, aliases) == pytest.approx(expected)
 
 
 @given(TEXTS, st.lists(TEXTS, min_size=1, max_size=3))

@@ -79,6 +79,8 @@ def test_a_one_hop_question_is_answered_by_search_open_and_answer(env):
         info["measures"]["f1"],
         info["measures"]["gold_recall"],
     ) == (True, 1.0, 1.0, 1.0)
+    words = len(set(answer.lower().split()))  # the answer has an article more
+    assert info["measures"]["word_set_f1"] == pytest.approx(2 * words / (2 * words + 1))
     assert info["admissible_actions"] == []
 
 
@@ -112,6 +114,7 @@ def test_a_wrong_answer_ends_the_episode_without_reward(env):
     _, reward, terminated, _, info = env.step(f"answer[{words[0]}]")
     assert (reward, terminated, info["won"], info["score"]) == (0.0, True, False, 0.0)
     assert info["measures"]["f1"] == pytest.approx(2 / 3)
+    assert info["measures"]["word_set_f1"] == pytest.approx(2 / 3)
     assert info["measures"]["gold_recall"] == 0.0
 
 
@@ -127,7 +130,7 @@ def test_f1_and_recall_are_told_at_the_end_alone(env):
         *_, truncated, info = env.step(f"search[{hidden(env).gold_titles[0]}]")
         assert truncated == (turn == 3)
         assert ("measures" in info) == truncated
-    assert info["measures"]["f1"] == 0.0
+    assert info["measures"]["f1"] == info["measures"]["word_set_f1"] == 0.0
     assert info["measures"]["gold_recall"] in (0.5, 1.0)
 
 

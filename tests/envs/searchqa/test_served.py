@@ -75,5 +75,5 @@ def test_it_searches_and_answers_in_the_tags(client, model):
             assert info["parsed"] == bool(command)
             verbs |= {command.partition("[")[0]} if info["accepted"] else set()
             over = terminated or truncated
-        assert set(info["measures"]) == {"f1", "gold_recall"}
+        assert set(info["measures"]) == {"f1", "word_set_f1", "gold_recall"}
     assert verbs == {"search", "answer"}

@@ -7,7 +7,8 @@
 ``similar``
     Texts that are alike: a text joins the first earlier text of its group whose ratio by difflib's
     `SequenceMatcher` is at least ``similarity``, else it founds an anchor (the public code's greedy
-    option). Quadratic in the distinct texts of a group.
+    option; its least ratio is .95). GraphGPO joins the states of its graph so, and compares steps
+    from exactly equal texts. Quadratic in the distinct texts of a group.
 """
 
 from __future__ import annotations

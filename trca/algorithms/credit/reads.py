@@ -15,6 +15,7 @@ gold_answers        The right answers of its task, a tuple of texts. Gold.
 gold_passages       The texts that support them, a tuple. Gold.
 answer_logprobs     Mean log-probability of the right answer's tokens, were it given now. Gold.
 final_f1            F1 of the answer that its rollout gave.
+final_word_set_f1   The same over sets of words with articles, IGPO's.
 hindsight_logprobs  How likely its action is to a policy that knows that its rollout succeeded.
 plans               Switches, subgoals and their tokens; see `credit.inputs.plans.Plans`.
 values              What the critic says; see `credit.inputs.values.Values`.
@@ -125,6 +126,7 @@ READS: Final[Registry[Read]] = Registry(
     {
         "answer_logprobs": "trca.algorithms.credit.inputs.answers:ANSWER_LOGPROBS",
         "final_f1": "trca.algorithms.credit.inputs.answers:FINAL_F1",
+        "final_word_set_f1": "trca.algorithms.credit.inputs.answers:FINAL_WORD_SET_F1",
         "gold_answers": "trca.algorithms.credit.inputs.gold:GOLD_ANSWERS",
         "gold_passages": "trca.algorithms.credit.inputs.gold:GOLD_PASSAGES",
         "hindsight_logprobs": "trca.algorithms.credit.inputs.hindsight:HINDSIGHT_LOGPROBS",

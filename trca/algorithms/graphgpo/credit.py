@@ -6,7 +6,7 @@
                       rollout that completed the task is the state 'success'
     d(s) = least number of transitions from s to success;  d_max + 1 where there is no way
     R_{i,t} = 10 distance_gamma^d(s_{i,t+1})
-    A^G(a_{i,t}) = (R_{i,t} - mean) / F     over the steps of the group from the same state
+    A^G(a_{i,t}) = (R_{i,t} - mean) / F     over the steps of the group from the same anchor
     A_{i,t} = A^E(tau_i) + omega A^G(a_{i,t}),    F = std + 1e-6 (ddof 1) or 1
 
 d_max is the largest distance there is in the group; without a success every distance is the same.
@@ -15,13 +15,17 @@ Where this differs from the paper or the public code:
 
 =======================  ===========================================================================
 Anchor                   The context key by default, as for all rules here; ``observation`` is the
-                         public code's exact text, ``similar`` its option.
+                         public code's exact text. ``similar`` is its option: alike texts are one
+                         state of the graph, while A^G compares steps of exactly equal texts. Least
+                         ratio .9 (``similarity``); the public code's is .95.
 distance_gamma           0.1, the paper's for ALFWorld (0.2 for WebShop); a name of its own, since
                          it discounts distances and not rewards.
 Success                  A rollout that completed its task (`won`), whatever its reward; the public
                          code adds the state the same way.
 Invalid action           ``invalid_action_penalty``, taken from that step's R / 10.
-Baseline of A^E          Over rollouts; the public code takes the statistics over step rows.
+Baseline of A^E          Over rollouts; the public code takes the statistics over step rows. In 8
+                         tasks of ALFWorld played by 8 rollouts that is another A^E in 325 of 1,011
+                         steps, by up to .53.
 Groups of one            A^E and A^G are 0; the public code leaves the raw outcome in A^E.
 Zero variance            Exactly 0; the public code divides a rounding error by 1e-6.
 Complexity               Linear: breadth-first, all groups at once; the public code runs Dijkstra's
@@ -31,11 +35,13 @@ Complexity               Linear: breadth-first, all groups at once; the public c
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from trca.algorithms.credit.anchors import AnchorKind, anchors_around
+from trca.algorithms.credit.anchors import AnchorKind, anchors_around, anchors_before
 from trca.algorithms.credit.arithmetic import joint_codes, normalize
 from trca.algorithms.credit.graph import spread_back
 from trca.algorithms.credit.registry import CREDIT_RULES
@@ -81,7 +87,7 @@ def graphgpo(
         omega: Weight of the step advantage.
         normalizer: F, the standard deviation or 1.
         anchor: What makes two states the same; see `trca.algorithms.credit.anchors`.
-        similarity: How alike two texts are that make the same anchor, for ``similar``.
+        similarity: How alike two texts are that are one state of the graph, for ``similar``.
         invalid_action_penalty: Taken from a step whose response held no action.
         epsilon: Added to the standard deviations.
 
@@ -92,7 +98,12 @@ def graphgpo(
         ValueError: For a choice that does not exist.
     """
     divide = divides(normalizer)
-    before, after = anchors_around(batch, anchor, similarity)
+    # The last observation of a success is no state of the graph: 'success' stands in its place.
+    graph = replace(
+        batch, next_observation=np.where(batch.won, batch.observation, batch.next_observation)
+    )
+    before, after = anchors_around(graph, anchor, similarity)
+    compared = anchors_before(batch, "observation", 1.0) if anchor == "similar" else before
     success = int(max(before.max(initial=-1), after.max(initial=-1))) + 1
     nearness = np.full(success + 1, -np.inf)
     nearness[success] = 0.0
@@ -103,5 +114,5 @@ def graphgpo(
     np.maximum.at(farthest, groups, np.where(np.isinf(distance), 0.0, distance)[before])
     ahead = np.minimum(distance[after], farthest[groups] + 1.0)
     returns = _SCALE * (distance_gamma**ahead - invalid_action_penalty * ~batch.parsed)
-    step = normalize(returns, before, ddof=1, epsilon=epsilon, divide=divide)
+    step = normalize(returns, compared, ddof=1, epsilon=epsilon, divide=divide)
     return trajectory_advantage(batch, ddof=1, epsilon=epsilon, divide=divide) + omega * step

@@ -18,8 +18,11 @@ Depth                    ``past_anchors``, 2 as in the paper's main table; the p
                          the number of past steps in the prompt.
 Weights                  The public code's, where k counts anchors from 1, so that its first weight
                          is 2^alpha.
-Left out                 Levels without another member. The public code also leaves out levels whose
-                         advantage is exactly 0, which depends on the last bits of a sum.
+Left out                 Levels without another member. The public code also leaves out the levels
+                         in which the step's advantage is 0, mostly those without variance: an
+                         option, ``drop_zero_levels``. In 8 tasks of ALFWorld played by 8 rollouts
+                         it changes 50 of 1,011 advantages by up to 1.00 (62 rollouts succeed), or
+                         26 of 1,900 by up to .45 (3 succeed).
 A^E                      None, as in the public code's default (``base_group`` off).
 Invalid action           ``invalid_action_penalty``, taken from the return of that step alone.
 Standard deviation       ddof 0, as in the public code.
@@ -29,6 +32,8 @@ Complexity               Linear, times the number of levels.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,9 +64,16 @@ class HGPOParameters(PenaltyParameters):
     alpha: float = Field(
         1.0, ge=0.0, description="Power alpha of a level's weight: 0 weighs all levels alike."
     )
+    drop_zero_levels: bool = Field(
+        False,
+        description="Leave out the levels in which a step's advantage is 0, as the public code "
+        "does.",
+    )
 
 
 _DEFAULTS = HGPOParameters()
+_ZERO: Final = 1e-9
+"""Advantages below are 0 on paper: rounding leaves 1e-10, and the least other one is 1e-6."""
 
 
 @CREDIT_RULES.register("hgpo")
@@ -71,6 +83,7 @@ def hgpo(
     gamma: float = _DEFAULTS.gamma,
     past_anchors: int = _DEFAULTS.past_anchors,
     alpha: float = _DEFAULTS.alpha,
+    drop_zero_levels: bool = _DEFAULTS.drop_zero_levels,
     anchor: AnchorKind = _DEFAULTS.anchor,
     similarity: float = _DEFAULTS.similarity,
     invalid_action_penalty: float = _DEFAULTS.invalid_action_penalty,
@@ -83,6 +96,7 @@ def hgpo(
         gamma: Discount of the step return.
         past_anchors: Most anchors before the current one that are compared.
         alpha: Power of a level's weight.
+        drop_zero_levels: Whether a level is left out for a step whose advantage in it is 0.
         anchor: What makes two states the same; see `trca.algorithms.credit.anchors`.
         similarity: How alike two texts are that make the same anchor, for ``similar``.
         invalid_action_penalty: Taken from a step whose response held no action.
@@ -106,8 +120,11 @@ def hgpo(
         if level > 1:
             histories[rows] = joint_codes(histories[rows], states[rows - level + 1])
         codes = histories[rows]
-        compared = np.bincount(codes)[codes] > 1
-        weight = compared * float(level + 1) ** alpha
-        total[rows] += weight * normalize(returns[rows], codes, ddof=0, epsilon=epsilon)
+        counted = np.bincount(codes)[codes] > 1
+        advantages = normalize(returns[rows], codes, ddof=0, epsilon=epsilon)
+        if drop_zero_levels:
+            counted &= np.abs(advantages) > _ZERO
+        weight = counted * float(level + 1) ** alpha
+        total[rows] += weight * advantages
         weights[rows] += weight
     return np.divide(total, weights, out=np.zeros(len(batch)), where=weights > 0)

@@ -7,7 +7,7 @@ the turn's action, which knows the subgoal. With the penalised rewards
 
 ::
 
-    r_t = reward_t - keep_penalty [KEEP, not the first turn] - invalid_action_penalty [no action]
+    r_t = reward_t - keep_penalty [KEEP] - invalid_action_penalty [no action]
           - change_penalty [KEEP, and the subgoal is another one than that of the turn before]
 
     G_t = r_t + gamma G_{t+1} inside a segment,   r_t + gamma V^H(s_{t+1}) at its end
@@ -23,11 +23,16 @@ A^L goes to the tokens of the action, A^T to those of the switch, A^H to those o
 turn that starts the segment; the subgoal of another turn has no advantage. Each is normalised over
 the batch, (A - mean) / (std + 1e-8) with ddof 0.
 
-Where this differs from the paper or the public code (``hier_gae/core_hgae.py``):
+Where this differs from the paper or the public code (``hiper_hae/core_hae.py``):
 
 =======================  ===========================================================================
-Scale of penalties       A tenth: the public code takes .3 from a KEEP and .1 from an invalid action
-                         of an outcome of 10, and .1 or .3 from a changed subgoal; here it is 1.
+Scale of penalties       A tenth: the outcome is 10 in the public code and 1 here. Both public
+                         scripts take .3 from a KEEP with a changed subgoal and .1 from an invalid
+                         action.
+KEEP                     Costs .3 of 10 in the ALFWorld script, in the first turn too. The WebShop
+                         script takes 3.5 of 10 times the share of KEEPs among the rollout's turns,
+                         spread over these turns: ``keep_penalty_mode: normalized`` and
+                         ``keep_penalty: 0.35``. A rollout of one turn then pays nothing.
 Responses                Read as a whole or not at all (`trca.envs.plans`); the public code takes
                          the first pair of each tag, an unknown switch for SWITCH, and a missing one
                          for KEEP. One that cannot be read is a KEEP without an action in both.
@@ -38,16 +43,17 @@ Place of V^L             Before the first token of the action part; where there 
                          first response token. The public code: the first token after the subgoal.
 Tokens of two parts      Count to the later part; the public code adds both advantages.
 Step limit               The segment ends there, with V^H of the state at which the rollout was cut
-                         off. The public code takes 0, or on request the value of the last turn's
-                         own state.
-gamma, gae_lambda        0.95 as for all rules here, and 1, for turns and segments alike.
+                         off. The public code takes 0 (its WebShop script), or on request the value
+                         of the last turn's own state (its ALFWorld script).
+gamma, gae_lambda        0.95 as for all rules here, and 1 for turns and segments alike. The public
+                         code: 1 and 1, and 0.95 for segments.
 Zero variance            Exactly 0.
 =======================  ===========================================================================
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +70,7 @@ from trca.algorithms.credit.inputs.values import CriticSettings, Values
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
 from trca.algorithms.settings.parameters import Credit, RatioLevel, TextParameters, own_default
 from trca.common.bounds import check_share
+from trca.common.names import unknown
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.records import StepBatch
 
@@ -71,6 +78,7 @@ HIGH, LOW, SWITCH = range(3)
 """Heads of the critic: V^H, V^L and V^T."""
 OF_SWITCH, OF_SUBGOAL, OF_ACTION = 1, 2, 3
 """Codes of the parts of a response; see `Plans`."""
+KeepPenaltyMode = Literal["fixed", "normalized"]
 _EPSILON: Final = 1e-8
 
 
@@ -89,13 +97,18 @@ class HiPERParameters(CriticSettings, TextParameters):
     keep_penalty: float = Field(
         0.03,
         ge=0.0,
-        description="Taken from a turn that keeps its subgoal, of an outcome of 1; not from the "
-        "first turn (public code: 0.3 of 10).",
+        description="Taken from a turn that says KEEP, of an outcome of 1 (public code: 0.3 of 10 "
+        "in ALFWorld; 3.5 of 10, normalized, in WebShop).",
+    )
+    keep_penalty_mode: KeepPenaltyMode = Field(
+        "fixed",
+        description="fixed takes keep_penalty from each KEEP; normalized takes its share of the "
+        "rollout's turns.",
     )
     change_penalty: float = Field(
-        0.01,
+        0.03,
         ge=0.0,
-        description="Taken from a turn that says KEEP and yet another subgoal (public code: 0.1 of "
+        description="Taken from a turn that says KEEP and yet another subgoal (public code: 0.3 of "
         "10).",
     )
     invalid_action_penalty: float = Field(
@@ -117,6 +130,7 @@ def hiper(
     gamma: float = _DEFAULTS.gamma,
     gae_lambda: float = _DEFAULTS.gae_lambda,
     keep_penalty: float = _DEFAULTS.keep_penalty,
+    keep_penalty_mode: KeepPenaltyMode = _DEFAULTS.keep_penalty_mode,
     change_penalty: float = _DEFAULTS.change_penalty,
     invalid_action_penalty: float = _DEFAULTS.invalid_action_penalty,
 ) -> Credited:
@@ -129,6 +143,8 @@ def hiper(
         gamma: Discount from turn to turn.
         gae_lambda: Weight of later temporal differences.
         keep_penalty: Taken from a KEEP.
+        keep_penalty_mode: Whether a KEEP of a rollout of T turns costs ``keep_penalty``
+            (``fixed``) or ``keep_penalty / T`` (``normalized``).
         change_penalty: Taken from a KEEP with another subgoal.
         invalid_action_penalty: Taken from a response that could not be read.
 
@@ -136,14 +152,17 @@ def hiper(
         Advantages of the tokens; a step has the mean over its trained tokens.
 
     Raises:
-        ValueError: For a critic without three heads, or a discount outside [0, 1].
+        ValueError: For a critic without three heads, a discount outside [0, 1], or an unknown mode.
     """
     check_share("gae_lambda", gae_lambda)
+    if keep_penalty_mode not in get_args(KeepPenaltyMode):
+        raise unknown("keep_penalty_mode", keep_penalty_mode, get_args(KeepPenaltyMode))
     if values.state.shape[1] != 3:
         raise ValueError(f"hiper reads 3 values of a place, not {values.state.shape[1]}")
     steps = len(batch)
     first = np.zeros(steps, dtype=bool)
-    first[rollout_spans(batch.rollout)[0]] = True
+    first_turns, lengths = rollout_spans(batch.rollout)
+    first[first_turns] = True
     starting = first | plans.switch
     segment = np.cumsum(starting) - 1
     starts, turns = rollout_spans(segment)
@@ -151,7 +170,10 @@ def hiper(
 
     before = np.where(first, -1, np.roll(plans.subgoal, 1))
     changed = ~starting & (before >= 0) & (plans.subgoal != before)
-    reward = batch.reward - keep_penalty * ~starting - change_penalty * changed
+    share: float | NDArray[np.float64] = 1.0
+    if keep_penalty_mode == "normalized":
+        share = np.repeat(np.where(lengths > 1, 1.0 / lengths, 0.0), lengths)
+    reward = batch.reward - keep_penalty * share * ~plans.switch - change_penalty * changed
     reward = reward - invalid_action_penalty * ~batch.parsed
 
     step = np.repeat(np.arange(steps), values.lengths)

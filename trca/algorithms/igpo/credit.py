@@ -3,7 +3,7 @@
 ::
 
     p_{i,t} = exp(mean_j log pi(y_j | s_{i,t}, y_<j)),   y the right answer
-    r_{i,t} = p_{i,t+1} - p_{i,t} for t < T_i,   r_{i,T_i} = F1 of the answer
+    r_{i,t} = p_{i,t+1} - p_{i,t} for t < T_i,   r_{i,T_i} = F1 of the answer's set of words
     z_{i,t} = (r_{i,t} - mean) / (std + 1e-6) over all steps of the group
     A_{i,t} = sum_{k >= t} gamma^(k-t) z_{i,k}
 
@@ -24,8 +24,12 @@ Which answer             The first alias, as in the public code.
 ``normalization``        ``joint`` as above, the public code's default, or ``separate``, gains and
                          F1 each for itself, which scripts of its forks set; which one the paper's
                          table used was not found.
+F1                       As in the public code: over sets of words in lower case, with articles,
+                         punctuation as space (``final_word_set_f1``). The measure ``f1`` is that of
+                         HotpotQA: words as often as they occur, without articles.
 A gain of exactly 0      A gain like any other. The public code finds the ends of steps by rewards
-                         that are not 0, and loses it.
+                         that are not 0: its first version loses such a gain, its later one takes
+                         1e-10.
 No answer                F1 is 0; the public code gives -2 where tags are missing.
 Standard deviation       ddof 0, as in the public code.
 Zero variance            Exactly 0; the public code divides a rounding error by 1e-4.
@@ -82,7 +86,7 @@ def igpo(
     batch: StepBatch,
     *,
     answer_logprobs: NDArray[np.float64],
-    final_f1: NDArray[np.float64],
+    final_word_set_f1: NDArray[np.float64],
     gamma: float = _DEFAULTS.gamma,
     gain: Gain = _DEFAULTS.gain,
     normalization: Normalization = _DEFAULTS.normalization,
@@ -94,7 +98,8 @@ def igpo(
         batch: S steps.
         answer_logprobs: float64 (S,), mean log-probability of the right answer's tokens after the
             prompt of each step.
-        final_f1: float64 (S,), F1 of the rollout's answer, on each of its steps.
+        final_word_set_f1: float64 (S,), F1 of the words of the rollout's answer, on each of its
+            steps.
         gamma: Discount of the sum.
         gain: What a step adds to.
         normalization: Whether gains and F1 are normalised ``separate`` or ``joint``.
@@ -114,7 +119,8 @@ def igpo(
     starts, lengths = rollout_spans(batch.rollout)
     last = np.zeros(len(batch), dtype=np.int64)
     last[starts + lengths - 1] = 1
-    rewards = np.where(last, final_f1, next_values(worth, batch.rollout, 0.0) - worth)
+    gains = next_values(worth, batch.rollout, 0.0) - worth
+    rewards = np.where(last, final_word_set_f1, gains)
     compared = joint_codes(batch.group, last) if normalization == "separate" else batch.group
     normalized = normalize(rewards, joint_codes(compared), ddof=0, epsilon=epsilon)
     return discounted_returns(normalized, batch.rollout, gamma)

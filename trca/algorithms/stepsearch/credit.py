@@ -12,17 +12,31 @@ with cosines of TF-IDF weights. The advantages are those of `turn_ppo` for these
 It reads gold, the passages that support a training task's answer (``gold_passages``), so it needs
 ``gold_in_training: true``, and results show it; and a critic.
 
-Where this differs from the paper or the public code:
+Where this differs from the paper or the public code (``verl/utils/reward_score/qa_step.py`` and
+``verl/trainer/main_ppo.py``). Sizes are of 718 steps of 256 rollouts in a generated world, six
+tenths of whose actions are random; all differences together change the reward of 400 steps, by up
+to 1.20:
 
 =======================  ===========================================================================
-The code                 Its script for training was found, its rewards were not: the equations are
-                         from notes on the paper.
 Search keys              Left out: the paper adds .618 of how well queries match the search keys of
                          its own data set, which questions here do not have.
 What a step found        The lines of the observation that begin with a number in brackets, as
-                         SearchQA shows them: with the title, and cut to ``max_passage_chars``.
+                         SearchQA shows them: with the title, and cut to ``max_passage_chars``. A
+                         passage that is opened counts too. The public code compares the texts
+                         without titles, and has nothing to open.
 Weights of words         Those of the gold passages and of all that the rollouts of the task found;
-                         the paper does not say.
+                         the paper does not say. The public code: of the one passage and the gold
+                         ones, without articles and punctuation. With the titles, another G in 334
+                         steps, by up to .27.
+Known passages           Those of earlier steps, as in the paper. The public code counts a passage
+                         that is twice on one page as known, too: 1/3 more for a page of three. No
+                         page of SearchQA has a passage twice: 0 steps.
+Weight of a search       ``search_scale``, .6. The public code adds the scaled scores to a view of
+                         the scores, which makes 1.6: 388 steps, by up to 1.00 before the final F1.
+No answer at the end     The rewards of the searches, and F1 0. The public code: -1 at the end, and
+                         no reward of a search (42 of the 256 rollouts).
+F1                       HotpotQA's: 0 where a yes or no is not the whole answer. The public code
+                         has no such rule, and rounds to four digits: .67 for "yes sir".
 Place of a reward        The turn; the paper's is the last token of a search, in token-level PPO.
 A step without passages  0, such as a search that finds none.
 =======================  ===========================================================================

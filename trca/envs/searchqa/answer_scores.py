@@ -1,7 +1,7 @@
 """How an answer is scored: strict normalised exact match, and beside it F1 and gold recall.
 
 Exact match is the reference definition of SQuAD that Search-R1 and the paper use; F1 is that of
-HotpotQA, over the tokens of the same normal form.
+HotpotQA, over the tokens of the same normal form. IGPO's F1 is over sets of words.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from trca.envs.searchqa.data.questions import Question
 
 _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
+_SPACED: Final = str.maketrans(dict.fromkeys(string.punctuation, " "))
 _CLOSED: Final = frozenset({"yes", "no", "noanswer"})
 
 
@@ -41,6 +42,25 @@ def _f1(answer: str, alias: str) -> float:
         return 0.0
     given, gold = answer.split(), alias.split()
     common = sum((Counter(given) & Counter(gold)).values())
+    return 2 * common / (len(given) + len(gold)) if common else 0.0
+
+
+def word_set_f1(answer: str, aliases: Sequence[str]) -> float:
+    """F1 of IGPO: over sets of words, in lower case; punctuation separates words, articles count.
+
+    Returns:
+        The best harmonic mean of precision and recall over the aliases, 0 to 1.
+    """
+    given = _words(answer)
+    return max((_overlap(given, _words(alias)) for alias in aliases), default=0.0)
+
+
+def _words(text: str) -> set[str]:
+    return set(text.lower().translate(_SPACED).split())
+
+
+def _overlap(given: set[str], gold: set[str]) -> float:
+    common = len(given & gold)
     return 2 * common / (len(given) + len(gold)) if common else 0.0
 
 

@@ -46,7 +46,8 @@ class SearchQAEnv(TextEnv):
     it never looks like a search that found nothing, and the same action may be tried again.
 
     When the episode is over, ``info["measures"]`` has ``f1``, that of the answer (0 when there was
-    none), and ``gold_recall``, the share of the gold passages found, where these are known.
+    none), ``word_set_f1``, the F1 of its set of words with articles (IGPO's), and ``gold_recall``,
+    the share of the gold passages found, where these are known.
     ``reset`` also takes the option ``"progress"``, the share of training that is done: a simulated
     search engine is then told of the question as in ZeroSearch.
 
@@ -215,9 +216,11 @@ class SearchQAEnv(TextEnv):
         )
 
     def episode_measures(self) -> dict[str, float]:
-        """F1 of the answer, and the share of the gold passages found where these are known."""
-        recall = self._simulator.gold_recall
-        return {"f1": self._simulator.f1} | ({} if recall is None else {"gold_recall": recall})
+        """Two kinds of F1 of the answer, and the share of the gold passages found, where known."""
+        simulator = self._simulator
+        measures = {"f1": simulator.f1, "word_set_f1": simulator.word_set_f1}
+        recall = simulator.gold_recall
+        return measures if recall is None else {**measures, "gold_recall": recall}
 
     def _playing(self) -> Simulator:
         self._check_started()

@@ -103,6 +103,13 @@ class Simulator:
         return answer_scores.f1(self.answer, self.question.answers) if self.done else 0.0
 
     @property
+    def word_set_f1(self) -> float:
+        """F1 of the answer's set of words; 0 before there is one."""
+        if not self.done:
+            return 0.0
+        return answer_scores.word_set_f1(self.answer, self.question.answers)
+
+    @property
     def gold_recall(self) -> float | None:
         """Share of the gold passages that were found; None when they are not known."""
         return answer_scores.gold_recall(self.question, self.found.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +16,8 @@ from trca.policies.spans import part_of
 from trca.records import StepBatch
 
 _THOUGHT: Final = "Now there is enough information to answer."
+_MARK: Final = "\ue000"
+"""A character for private use, which is in no tag, no thought and no action."""
 
 
 class AnswerLogprobs(Read):
@@ -42,7 +45,7 @@ class AnswerLogprobs(Read):
         known: dict[tuple[str, str], tuple[NDArray[np.int32], NDArray[np.bool_]]] = {}
         for (answer, *_), (action, *_) in zip(answers, actions, strict=True):
             if (answer, action) not in known:
-                known[answer, action] = _scored(write(_THOUGHT, action), answer, tokenizer)
+                known[answer, action] = answer_tokens(write, action, answer, tokenizer)
             ids, part = known[answer, action]
             responses.append(ids)
             parts.append(part)
@@ -90,16 +93,42 @@ class FinalMeasure(Read):
         return np.array(values, dtype=np.float64)
 
 
-def _scored(
-    response: str, answer: str, tokenizer: Any
+def answer_tokens(
+    write: Callable[[str, str], str], action: str, answer: str, tokenizer: Any
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """The ids of a response, and which of them are the answer's."""
+    """The ids of the response that gives an answer, and which of them are the answer's.
+
+    The answer is looked for in its action alone, where it may stand in the response's tags and
+    thought too. The response with a mark in place of the answer gives its place.
+
+    Args:
+        write: Writes a response with a thought and an action.
+        action: The action that gives the answer; the answer is at its last place in the action.
+        answer: The answer.
+        tokenizer: The tokenizer of the policy.
+
+    Returns:
+        int32 (R,) and bool (R,).
+
+    Raises:
+        ValueError: For an action without its answer.
+    """
+    if answer not in action:
+        raise ValueError(
+            f"action {action!r} does not hold the answer {answer!r}, which it is to give: mend"
+            " the answer_actions of the environment's gold"
+        )
+    before, _, after = action.rpartition(answer)
+    response, marked = write(_THOUGHT, action), write(_THOUGHT, f"{before}{_MARK}{after}")
+    first = marked.index(_MARK)
+    last = len(response) - (len(marked) - first - len(_MARK))
+    start, end = len(response[:first].encode()), len(response[:last].encode())
     ids = np.array(tokenizer(response, add_special_tokens=False)["input_ids"], dtype=np.int32)
-    start = len(response[: response.rindex(answer)].encode())
-    return ids, part_of(ids, tokenizer, start, start + len(answer.encode()))
+    return ids, part_of(ids, tokenizer, start, end)
 
 
 _ANSWERS: Final = GoldRead("answers")
 _ACTIONS: Final = GoldRead("answer_actions")
 ANSWER_LOGPROBS: Final = AnswerLogprobs()
 FINAL_F1: Final = FinalMeasure("f1")
+FINAL_WORD_SET_F1: Final = FinalMeasure("word_set_f1")
