@@ -27,9 +27,9 @@ Baseline's memory        The last 10,240 groups, as in the public code.
 When                     At ``replay_size`` rollouts, all of them; the public code waits for half as
                          many again and draws a power of two.
 Age                      At most ``replay_max_age`` iterations, 10 as in its README (its runs: 5).
-Ramp                     None by default (``replay_ramp: 0``). The public scripts name 100 iterations
-                         for ALFWorld and 200 for WebShop; they do not pass the number on, so that
-                         the default of the public code, 200, holds in both.
+Ramp                     None by default (``replay_ramp: 0``). The public scripts name 100
+                         iterations for ALFWorld and 200 for WebShop; they do not pass the number
+                         on, so that the default of the public code, 200, holds in both.
 What is kept             The gain counts too: under TRCA failures have advantages above 0, which
                          would take the places and be dropped at last. A rollout without a tool call
                          counts too, which the public code's search runs skip.

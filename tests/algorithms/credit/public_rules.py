@@ -34,7 +34,7 @@ def public_episode(batch):
 
 
 def public_graph_credit(batch, gamma, threshold=None):
-    """A^G of GraphGPO's recipe: states of the graph may be similar, groups of steps are exact texts.
+    """A^G of GraphGPO's recipe: alike texts are one state; steps of equal texts are compared.
 
     Args:
         batch: S steps with texts.

@@ -221,9 +221,8 @@ def slow(batch, values, plan, gamma, lam, keep, change, invalid, mode):
             turns = (batch.rollout == batch.rollout[t]).sum()
             shares = {"fixed": 1.0, "normalized": 1 / turns if turns > 1 else 0.0}
             reward[t] -= keep * shares[mode]
-        if not begins[t]:
-            if plan.subgoal[t - 1] >= 0 and plan.subgoal[t] != plan.subgoal[t - 1]:
-                reward[t] -= change
+        if not begins[t] and 0 <= plan.subgoal[t - 1] != plan.subgoal[t]:
+            reward[t] -= change
         low[t] = values.state[t, L]
         if spans[t]:
             place[t] = next((j for j in spans[t] if plan.parts[j] == 3), spans[t][0])

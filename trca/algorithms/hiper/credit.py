@@ -26,11 +26,12 @@ the batch, (A - mean) / (std + 1e-8) with ddof 0.
 Where this differs from the paper or the public code (``hiper_hae/core_hae.py``):
 
 =======================  ===========================================================================
-Scale of penalties       A tenth: the outcome is 10 in the public code and 1 here. Both of its scripts
-                         take .3 from a KEEP with a changed subgoal and .1 from an invalid action.
-KEEP                     Costs .3 of 10 in the ALFWorld script, in every turn, the first one too. The
-                         WebShop script takes 3.5 of 10 times the share of KEEPs among the rollout's
-                         turns, spread over them: ``keep_penalty_mode: normalized`` and
+Scale of penalties       A tenth: the outcome is 10 in the public code and 1 here. Both public
+                         scripts take .3 from a KEEP with a changed subgoal and .1 from an invalid
+                         action.
+KEEP                     Costs .3 of 10 in the ALFWorld script, in every turn, the first one too.
+                         The WebShop script takes 3.5 of 10 times the share of KEEPs among the
+                         rollout's turns, spread over them: ``keep_penalty_mode: normalized`` and
                          ``keep_penalty: 0.35``. A rollout of one turn then pays nothing.
 Responses                Read as a whole or not at all (`trca.envs.plans`); the public code takes
                          the first pair of each tag, an unknown switch for SWITCH, and a missing one
