@@ -28,8 +28,8 @@ F1                       As in the public code: over sets of words in lower case
                          punctuation as space (``final_word_set_f1``). The measure ``f1`` is that of
                          HotpotQA: words as often as they occur, without articles.
 A gain of exactly 0      A gain like any other. The public code finds the ends of steps by rewards
-                         that are not 0: its first version loses such a gain, its later one takes
-                         1e-10.
+                         that are not 0, and loses it; a later copy of the code (debajoycs98/IGPO)
+                         takes 1e-10 in its place.
 No answer                F1 is 0; the public code gives -2 where tags are missing.
 Standard deviation       ddof 0, as in the public code.
 Zero variance            Exactly 0; the public code divides a rounding error by 1e-4.

@@ -18,6 +18,7 @@ tenths of whose actions are random; all differences together change the reward o
 to 1.20:
 
 =======================  ===========================================================================
+The paper                Its equations are from notes on it; the paper was not at hand.
 Search keys              Left out: the paper adds .618 of how well queries match the search keys of
                          its own data set, which questions here do not have.
 What a step found        The lines of the observation that begin with a number in brackets, as
@@ -25,10 +26,10 @@ What a step found        The lines of the observation that begin with a number i
                          passage that is opened counts too. The public code compares the texts
                          without titles, and has nothing to open.
 Weights of words         Those of the gold passages and of all that the rollouts of the task found;
-                         the paper does not say. The public code: of the one passage and the gold
+                         the notes do not say. The public code: of the one passage and the gold
                          ones, without articles and punctuation. With the titles, another G in 334
                          steps, by up to .27.
-Known passages           Those of earlier steps, as in the paper. The public code counts a passage
+Known passages           Those of earlier steps, as in the notes. The public code counts a passage
                          that is twice on one page as known, too: 1/3 more for a page of three. No
                          page of SearchQA has a passage twice: 0 steps.
 Weight of a search       ``search_scale``, .6. The public code adds the scaled scores to a view of
