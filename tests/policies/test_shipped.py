@@ -138,7 +138,7 @@ def test_a_changed_file_and_a_missing_one_are_refused(copy: Path) -> None:
     with pytest.raises(ValueError, match=r"tokenizer\.json: SHA-256 is [0-9a-f]{64}, must be"):
         tiny_policy("alfworld")
     assert tiny_policy("searchqa", {"questions": "medium"}) == copy / "searchqa"
-    shutil.rmtree(copy / "searchqa")
+    (copy / "searchqa" / "model.safetensors").unlink()
     with pytest.raises(ValueError, match=r"SHA-256 is missing, must be .* Install the package"):
         tiny_policy("searchqa", {"questions": "medium"})
 

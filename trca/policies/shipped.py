@@ -28,7 +28,7 @@ class ShippedPolicy:
         env: Name of the environment.
         env_config: Keyword arguments of the environment.
         response_format: Name of the response format.
-        recipe: Digest of the recipe (see `trca.policies.tiny.recipe_of`); blank until it is built.
+        recipe: Digest of the recipe (see `trca.policies.tiny.recipe_of`); blank before a build.
         sha256: SHA-256 of each file, by file name.
     """
 
@@ -46,13 +46,13 @@ def manifest() -> dict[str, ShippedPolicy]:
 
 
 def shipped_folder(recipe: str) -> Path | None:
-    """The folder of the shipped policy with this digest of the recipe; None if there is none."""
+    """The folder of the shipped policy of a recipe's digest; `None` if the package lacks it."""
     names = (name for name, policy in manifest().items() if policy.recipe == recipe)
     return next((FOLDER / name for name in names), None)
 
 
 def damage(folder: str | Path) -> str:
-    """The missing or changed file of a shipped policy; blank if all are whole.
+    """The missing or changed file of a shipped policy; blank if every hash is right.
 
     Args:
         folder: Folder of a model. The files of a model that is not shipped are not checked.
