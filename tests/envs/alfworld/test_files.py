@@ -33,14 +33,14 @@ def test_a_game_tells_its_task_and_its_walkthrough(tmp_path):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "it is no JSON, or was cut off"),
-        (b"not json", "it is no JSON"),
-        (json.dumps(GAME).encode()[:-100], "cut off"),
-        (b"[" * 100_000, "it is no JSON"),
+        (b"", "it is not JSON or is truncated"),
+        (b"not json", "it is not JSON"),
+        (json.dumps(GAME).encode()[:-100], "truncated"),
+        (b"[" * 100_000, "it is not JSON"),
         (b"\xff\xfe\x00", "cannot be read"),
-        (b"[]", "its JSON is no object"),
-        (b"{}", "no 'pddl_domain' text"),
-        (json.dumps({"pddl_domain": 3}).encode(), "no 'pddl_domain' text"),
+        (b"[]", "its JSON is not an object"),
+        (b"{}", "no text 'pddl_domain'"),
+        (json.dumps({"pddl_domain": 3}).encode(), "no text 'pddl_domain'"),
     ],
 )
 def test_a_broken_file_is_named_with_the_mend(tmp_path, content, problem):
@@ -88,8 +88,8 @@ def test_a_missing_part_is_named(key):
             {"grammar": GAME["grammar"].replace("move {o} to {r}", "put {o} in/on {r}")},
             "the text grammar of ALFWorld before 0.4.0",
         ),
-        ({"grammar": GAME["grammar"].replace("is to: ", "is to: #help# ")}, "holds markup"),
-        ({"walkthrough": 7}, "'walkthrough' is no list"),
+        ({"grammar": GAME["grammar"].replace("is to: ", "is to: #help# ")}, "contains markup"),
+        ({"walkthrough": 7}, "'walkthrough' is not a list"),
     ],
 )
 def test_foreign_rules_and_texts_are_refused(changes, problem):
@@ -105,7 +105,7 @@ def test_layout_case_and_comments_of_the_rules_do_not_matter():
 @pytest.mark.parametrize(
     ("problem", "reason"),
     [
-        ("", "does not open with"),
+        ("", "does not begin with"),
         (PROBLEM[: len(PROBLEM) // 2], "a parenthesis is not closed"),
         (PROBLEM + ")", "closes a parenthesis"),
         (PROBLEM.replace(":init", ":start"), "no :init section"),
@@ -128,8 +128,8 @@ def test_a_broken_problem_is_refused_with_the_reason(problem, reason):
 @pytest.mark.parametrize(
     ("fact", "reason"),
     [
-        (f"holds agent1 {OBJECT}", "it speaks of 'holds'"),
-        ("burning agent1", "it speaks of 'burning'"),
+        (f"holds agent1 {OBJECT}", "unknown predicate 'holds'"),
+        ("burning agent1", "unknown predicate 'burning'"),
         (f"openable {OBJECT}", "is about object, not about receptacle"),
         (f"inReceptacle {OBJECT}", "is about object, not about object, receptacle"),
         ("openable nothing_bar_1", "is about nothing declared"),

@@ -128,7 +128,7 @@ def test_a_dead_endpoint_is_an_error(free_port):
 
 
 def test_what_is_missing_or_wrong_is_said(monkeypatch):
-    with pytest.raises(ValueError, match="two shares from 0 to 1"):
+    with pytest.raises(ValueError, match="give two probabilities from 0 to 1"):
         open_retriever("simulated", url="x", model="m", noise=(0, 2))
     monkeypatch.setattr(chat_endpoint, "find_spec", lambda name: None)
     with pytest.raises(RetrievalError, match="pip install 'trca"):

@@ -229,7 +229,7 @@ def test_random_actions_fill_their_blanks_with_words_at_hand(env):
         ({"split": "dev"}, "choose from train, validation, test"),
         ({"retriever": "google"}, f"choose {', '.join(RETRIEVERS)}"),
         ({"retriever": {"top": 1}}, "a mapping with a name"),
-        ({"retriever": {"name": "bm25", "k1": 1}}, "bm25 takes no k1"),
+        ({"retriever": {"name": "bm25", "k1": 1}}, "bm25 has no option k1"),
         ({"retriever": "lucene"}, "lucene has nothing to search: give corpus"),
         ({"max_steps": 0}, "max_steps is 0: give 1 or more"),
         ({"top_k": -1}, "top_k is -1: give 1 or more"),

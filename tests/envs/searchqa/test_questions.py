@@ -148,8 +148,8 @@ GOOD = json.dumps(NQ)
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ("{", "this is no JSON"),
-        ("", "this is no JSON"),
+        ("{", "this is not JSON"),
+        ("", "this is not JSON"),
         ("[1]", "expected an object, found list"),
         ("{}", 'no question: expected "question" or "prompt", found nothing'),
         ({"id": "1", "golden_answers": ["x"]}, "no question"),
@@ -162,7 +162,7 @@ GOOD = json.dumps(NQ)
         ({**NQ, "id": "1", "golden_answers": [None]}, "golden_answers is [None]"),
         ({**NQ, "id": "1", "gold_ids": "7"}, "gold_ids is 7: expected a list"),
         ({**NQ, "id": "1", "split": "exam"}, "unknown split 'exam': choose train, validation"),
-        (NQ, "id 'test_0' is that of row 1 too"),
+        (NQ, "row 1 has the same id 'test_0'"),
     ],
 )
 def test_a_malformed_row_is_named_by_file_and_line(tmp_path, row, problem):
@@ -182,11 +182,11 @@ def test_a_malformed_row_of_parquet_is_named_by_its_number(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("nq.parquet", b"PAR1 but not really", "this is no whole Parquet file"),
-        ("nq.jsonl.gz", gzip.compress(b"x" * 999, mtime=0)[:-9], "cannot be read on"),
-        ("nq.jsonl.xz", b"nothing of the kind", "cannot be read on"),
+        ("nq.parquet", b"PAR1 but not really", "the Parquet file is broken or truncated"),
+        ("nq.jsonl.gz", gzip.compress(b"x" * 999, mtime=0)[:-9], "the file is broken or truncated"),
+        ("nq.jsonl.xz", b"nothing of the kind", "the file is broken or truncated"),
         ("nq.csv", b"id,question", "unknown kind of file: choose .jsonl, "),
-        ("nq.jsonl", b'{"question": "\xff"}', "this is no JSON"),
+        ("nq.jsonl", b'{"question": "\xff"}', "this is not JSON"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path, name, content, problem):

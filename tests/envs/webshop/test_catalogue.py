@@ -152,7 +152,7 @@ def test_a_seed_behind_the_name_gives_other_products():
     assert [other[at].asin for at in range(5)] == asins[:5]
     assert {own[at].title for at in range(50)}.isdisjoint(other[at].title for at in range(50))
     for name in ("small-", "small-x", "small--1", "tiny-7"):
-        with pytest.raises(DataFileError, match="one of them with a seed such as small-7"):
+        with pytest.raises(DataFileError, match="a size with a seed such as small-7"):
             open_catalogue(name)
 
 

@@ -3,8 +3,8 @@
     >>> lucene_tokens("The cats' 2,500 Greek-style U.S. Mo's")
     ['cat', '2,500', 'greek', 'style', 'u.', 'mo']
 
-It is the chain that Anserini indexes with by default: `StandardTokenizer`,
-`EnglishPossessiveFilter`, `LowerCaseFilter`, `StopFilter`, `PorterStemFilter`.
+These are Anserini's default filters: `StandardTokenizer`, `EnglishPossessiveFilter`,
+`LowerCaseFilter`, `StopFilter` and `PorterStemFilter`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ STOPWORDS: Final = frozenset(
 )
 
 _LONGEST_KEPT: Final = 32
-"""Characters of the longest chunk that is cached; an agent writes longer ones."""
+"""Characters of the longest cached chunk. The limit bounds the cache, since agents may write any
+length."""
 _NARROW_SPACE: Final = "\u202f"
-"""The one space that Unicode lets words go over."""
+"""The only space that Unicode permits inside a word."""
 
 
 def lucene_tokenizer(entries: int) -> Callable[[str], list[str]]:
-    """A function that gives the terms of a text, in order, repeats included.
+    """A function from a text to its terms, in order, with repeats.
 
     Args:
-        entries: How many words it remembers the terms of: texts repeat most of their words.
+        entries: Size of the cache, in words. Texts repeat most of their words.
     """
     kept_terms = lru_cache(maxsize=entries)(_terms)
 
@@ -50,13 +51,13 @@ def lucene_tokenizer(entries: int) -> Callable[[str], list[str]]:
 
 
 def _terms(chunk: str) -> tuple[str, ...]:
-    """The terms of what stands between two spaces."""
+    """The terms of the characters between two spaces."""
     lowered = (_lower(_without_possessive(word)) for word in words(chunk))
     return tuple(stem(word) for word in lowered if word not in STOPWORDS)
 
 
 lucene_tokens: Final = lucene_tokenizer(1 << 14)
-"""The terms of a query; remembers few words, since agents write any."""
+"""The terms of a query. The cache is small, since agents may write any word."""
 
 
 def _without_possessive(word: str) -> str:
@@ -64,7 +65,7 @@ def _without_possessive(word: str) -> str:
 
 
 def _lower(word: str) -> str:
-    """Lower case letter by letter, as Java has it: no final sigma, one letter for one."""
+    """Lower case letter by letter, as in Java: no final sigma, one letter for one letter."""
     if word.isascii():
         return word.lower()
     return "".join(low if len(low := letter.lower()) == 1 else "i" for letter in word)

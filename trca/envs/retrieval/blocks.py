@@ -1,4 +1,4 @@
-"""Inverted indices of blocks of documents: the part of indexing that can be done in parallel."""
+"""Inverted indices of blocks of documents, the part of indexing that runs in parallel."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _VERSION: Final = 1
 
 
 BLOCK_SIZE: Final = 100_000
-"""Documents of a block: passages of 100 words then take about 320 MB while they are inverted."""
+"""Documents per block. Inverting this number of passages of 100 words takes about 320 MB."""
 
 
 def batched(texts: Iterable[str]) -> Iterator[Iterable[str]]:
-    """Cuts texts into blocks; each is to be used up before the next."""
+    """Cuts texts into blocks. The caller must exhaust each block before the next."""
     left = iter(texts)
     for first in left:
         yield chain([first], islice(left, BLOCK_SIZE - 1))
@@ -34,17 +34,17 @@ def batched(texts: Iterable[str]) -> Iterator[Iterable[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Which documents of a block hold a term, and how often; ``T`` terms and ``P`` postings.
+    """Documents and frequencies of each term in a block, with ``T`` terms and ``P`` postings.
 
     Attributes:
-        terms: The terms in UTF-8, in order, one after the other.
-        term_ends: Where each term ends in `terms`, shape ``(T,)``.
-        row_ends: Where each term's postings end, shape ``(T,)``.
-        documents: Document of each posting, counted within the block, ascending within a term,
+        terms: The terms in UTF-8, in order, concatenated.
+        term_ends: End of each term in `terms`, shape ``(T,)``.
+        row_ends: End of each term's postings, shape ``(T,)``.
+        documents: Document of each posting, numbered within the block, ascending within a term,
             shape ``(P,)``.
         profiles: Frequency of the term times 256 plus the code of the document's length, shape
             ``(P,)``.
-        lengths: Tokens of each document, shape ``(documents,)``.
+        lengths: Number of tokens of each document, shape ``(documents,)``.
     """
 
     terms: NDArray[np.uint8]
@@ -56,7 +56,7 @@ class Block:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Block:
-        """Inverts some documents."""
+        """Inverts documents."""
         tokens_of = lucene_tokenizer(1 << 17)
         numbers: dict[str, int] = {}
         stream, counts = array("i"), array("i")
@@ -84,21 +84,21 @@ class Block:
         )
 
     def words(self) -> Iterator[bytes]:
-        """The terms one by one; the block itself need not be kept for it."""
+        """Yields the terms. The iterator keeps no reference to the block."""
         return _split(self.terms.tobytes(), self.term_ends.copy().data)
 
     def save(self, folder: Path) -> None:
-        """Writes the block into a new folder, whole or not at all."""
+        """Writes the block into a new folder, which appears when complete."""
         with writing(folder, _KIND, _VERSION) as writer:
             for field in fields(self):
                 writer.add(field.name, getattr(self, field.name))
 
     @classmethod
     def load(cls, folder: Path) -> Block:
-        """Opens a block that was saved.
+        """Opens a saved block.
 
         Raises:
-            StoredDataError: When the folder is not whole, or of another version.
+            StoredDataError: If the folder is incomplete, damaged or of another version.
         """
         arrays: dict[str, Any] = read_arrays(folder, _KIND, _VERSION)[0]
         return cls(**arrays)

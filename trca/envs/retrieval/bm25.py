@@ -1,13 +1,12 @@
-"""BM25 in process, with the scores and the order of Lucene.
+"""BM25 in process, with Lucene's scores and order.
 
     index = BM25.build(["a red apple", "the green apple tree", "red bricks"])
     documents, scores = index.search("red apples", limit=2)  # [0, 2]
 
-A document's score is the sum over the distinct terms of the query of
-``w - w / (1 + tf / (k1 (1 - b + b L / avgdl)))`` with ``w`` the term's count in the query times
-``ln(1 + (N - df + 0.5) / (df + 0.5))``, in the precision of Lucene: single for each term, double
-for the sum. ``L`` is the document's length as Lucene stores it, in one byte; ``k1`` = 0.9 and
-``b`` = 0.4, as in Anserini.
+The score of a document is the sum over the distinct terms of the query of ``w - w / (1 + tf / (k1
+(1 - b + b L / avgdl)))``. ``w`` is the term's count in the query times ``ln(1 + (N - df + 0.5) /
+(df + 0.5))``. Terms have single precision and the sum has double precision, as in Lucene. ``L`` is
+the document's length in Lucene's one-byte code; ``k1`` = 0.9 and ``b`` = 0.4, as in Anserini.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ from trca.envs.retrieval.vocabulary import Vocabulary, encoded
 K1: Final = np.float32(0.9)
 B: Final = np.float32(0.4)
 _WORTH_PRUNING: Final = 20_000
-"""Postings that are added up sooner than it is found out whether they need to be."""
+"""Number of postings up to which adding all scores is faster than pruning."""
 _FEW: Final = 16_384
-"""The largest index, in documents, of which every score is looked through."""
+"""Largest index, in documents, for which all scores may be added."""
 _KIND: Final = "BM25 index"
 _VERSION: Final = 1
 
 
 class _Term(NamedTuple):
-    """A term of a query: its postings, its weight, and the most that it can give to a document."""
+    """A term of a query: its postings, its weight, and its largest contribution to a score."""
 
     start: int
     end: int
@@ -50,15 +49,15 @@ class _Term(NamedTuple):
 
 
 class BM25:
-    """An immutable index over numbered documents; any number of threads may search it."""
+    """An immutable index over numbered documents. All threads may search it."""
 
     def __init__(self, postings: Postings, order: NDArray[np.int32] | None = None) -> None:
-        """Makes an index out of its parts; use `build` or `load`.
+        """Makes an index from its parts; use `build` or `load`.
 
         Args:
             postings: The inverted index.
-            order: Place of each document among equals, shape ``(documents,)``; None for the
-                order of their numbers.
+            order: Rank of each document among documents of equal score, shape ``(documents,)``;
+                None for the order of their numbers.
         """
         self._postings = postings
         self._order = order
@@ -71,14 +70,14 @@ class BM25:
 
     @classmethod
     def build(cls, texts: Iterable[str], ids: Sequence[str] | None = None) -> BM25:
-        """Indexes texts, in memory.
+        """Indexes texts in memory.
 
         Args:
-            texts: One text a document.
-            ids: One unique id a document; documents of equal scores are then in their order.
+            texts: One text per document.
+            ids: One unique id per document, which orders documents of equal score.
 
         Raises:
-            ValueError: When ``texts`` and ``ids`` are not of one length.
+            ValueError: If ``texts`` and ``ids`` have different lengths.
         """
         blocks = [Block.of(batch) for batch in batched(texts)]
         postings = merged([partial(_same, block) for block in blocks])
@@ -91,26 +90,26 @@ class BM25:
         return self._postings.size
 
     def search(self, query: str, limit: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The best documents that hold any term of the query.
+        """The best documents that contain a term of the query.
 
         Args:
             query: Any text.
-            limit: How many to return at most, positive.
+            limit: Largest number of results, positive.
 
         Returns:
-            Document numbers and their scores, best first, both of shape ``(found,)`` with
-            ``found <= limit``.
+            Document numbers and their scores, best first, both of shape ``(results,)`` with
+            ``results <= limit``.
 
         Raises:
-            ValueError: When the limit is not positive.
+            ValueError: If the limit is not positive.
         """
         if limit < 1:
-            raise ValueError(f"limit is {limit}: it must be 1 or more")
+            raise ValueError(f"limit is {limit}: give 1 or more")
         counts = Counter(lucene_tokens(query)).items()
         terms = [term for token, count in counts if (term := self._term(token, count))]
         terms.sort(key=attrgetter("gain"), reverse=True)
-        found, scores = self._candidates(terms, limit)
-        return self._best(found, scores.astype(np.float32), limit)
+        candidates, scores = self._candidates(terms, limit)
+        return self._best(candidates, scores.astype(np.float32), limit)
 
     def _find(self, token: str, count: int) -> _Term | None:
         row = self._vocabulary.find(token)
@@ -118,14 +117,14 @@ class BM25:
             return None
         start = int(self._postings.row_ends[row - 1]) if row else 0
         end = int(self._postings.row_ends[row])
-        # As Lucene: a term's share of documents counts only those that have any token.
+        # As in Lucene, the number of documents excludes documents without tokens.
         idf = np.log(1 + (self._postings.filled - (end - start) + 0.5) / (end - start + 0.5))
         peak = self._saturation.take(self._postings.codes[start:end]).max()
         weight = np.float32(count) * np.float32(idf)
         return _Term(start, end, weight, float(weight - weight / peak))
 
     def _added_up(self, terms: Sequence[_Term]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """All documents with any of the terms, and their scores."""
+        """All documents with a term of the query, and their scores."""
         rows = [slice(term.start, term.end) for term in terms]
         documents = np.concatenate([self._postings.documents[row] for row in rows])
         codes = np.concatenate([self._postings.codes[row] for row in rows])
@@ -133,27 +132,27 @@ class BM25:
         weights = np.array([term.weight for term in terms]).repeat(lengths)
         scores = weights - weights / self._saturation.take(codes)
         total = cast("NDArray[np.float64]", np.bincount(documents, scores))
-        found = np.flatnonzero(total > 0)
-        return found, total[found]
+        matches = np.flatnonzero(total > 0)
+        return matches, total[matches]
 
     def _candidates(
         self, terms: Sequence[_Term], limit: int
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Documents that include the best ``limit`` and their equals, and their scores.
 
-        Terms are added in order of the most they can give. Once that is too little for a new
-        document to come among the best, the rest, which are the frequent ones, is only looked up
-        for the documents that can still be among them (MaxScore, Turtle and Flood 1995).
+        Terms are added in order of their largest contributions. When the remaining contributions
+        are too small for a new document to reach the best, the remaining (frequent) terms are only
+        looked up for the documents that still can (MaxScore, Turtle and Flood 1995).
         """
         left = sum(term.end - term.start for term in terms)
         if len(self) <= _FEW and 0 < left <= _WORTH_PRUNING:
             return self._added_up(terms)
         total = np.zeros(self._postings.size)
         parts = [np.empty(0, dtype=np.intp)]
-        found = 0
+        scored = 0
         gain = sum(term.gain for term in terms)
         for place, term in enumerate(terms):
-            if found >= limit and left > max(2 * found, _WORTH_PRUNING):
+            if scored >= limit and left > max(2 * scored, _WORTH_PRUNING):
                 documents = np.concatenate(parts)
                 scores = total[documents]
                 least = _least(scores, limit)
@@ -164,7 +163,7 @@ class BM25:
             before = total[documents]
             total[documents] = before + self._scores(term)
             parts.append(documents[before == 0])
-            found += len(parts[-1])
+            scored += len(parts[-1])
             left -= len(documents)
             gain -= term.gain
         documents = np.concatenate(parts)
@@ -177,7 +176,7 @@ class BM25:
         terms: Sequence[_Term],
         limit: int,
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """The documents that can be among the best, with all that the terms add to their scores."""
+        """The documents that can reach the best, with the remaining terms added to their scores."""
         gain = sum(term.gain for term in terms)
         for term in terms:
             row = self._postings.documents[term.start : term.end]
@@ -193,40 +192,41 @@ class BM25:
         return documents, scores
 
     def _scores(self, term: _Term) -> NDArray[np.float32]:
-        """What a term gives to each of its documents."""
+        """The contribution of a term to each of its documents."""
         by_profile: NDArray[np.float32] = term.weight - term.weight / self._saturation
         return by_profile.take(self._postings.codes[term.start : term.end])
 
     def _best(
-        self, found: NDArray[np.intp], scores: NDArray[np.float32], limit: int
+        self, candidates: NDArray[np.intp], scores: NDArray[np.float32], limit: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         if limit < len(scores):
             least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
             kept = scores >= least
-            found, scores = found[kept], scores[kept]
-        ranks = found if self._order is None else self._order[found]
+            candidates, scores = candidates[kept], scores[kept]
+        ranks = candidates if self._order is None else self._order[candidates]
         best = np.lexsort((ranks, -scores))[:limit]
-        return found[best].astype(np.int32), scores[best]
+        return candidates[best].astype(np.int32), scores[best]
 
     def save(self, folder: Path) -> None:
-        """Writes the index into a new folder, whole or not at all.
+        """Writes the index into a new folder, which appears when complete.
 
         Raises:
-            FileExistsError: When the folder holds something else.
+            FileExistsError: If the folder has other contents.
         """
         with writing(folder, _KIND, _VERSION) as writer:
             _write(self._postings, self._order, writer)
 
     @classmethod
     def load(cls, folder: Path, verify: bool = True) -> BM25:
-        """Opens an index that was saved; its memory is shared by all processes that open it.
+        """Opens a saved index. All processes that open it share its memory.
 
         Args:
             folder: The folder.
-            verify: Whether to check the content of files as well as their size; see `read_arrays`.
+            verify: Whether to check the contents of files in addition to their sizes; see
+                `read_arrays`.
 
         Raises:
-            StoredDataError: When the folder is not whole, or of another version.
+            StoredDataError: If the folder is incomplete, damaged or of another version.
         """
         arrays, facts = read_arrays(folder, _KIND, _VERSION, verify)
         order = arrays.pop("order", None)
@@ -235,15 +235,15 @@ class BM25:
 
 
 def save_merged(folder: Path, blocks: Sequence[Callable[[], Block]], ids: Iterable[str]) -> None:
-    """Writes the index over all documents of some blocks, with its postings never in memory.
+    """Writes the index over the documents of several blocks. Its postings are never in memory.
 
     Args:
-        folder: Where to; it appears only once it is complete.
-        blocks: Gives each block; called twice.
-        ids: One id a document.
+        folder: Target folder, which appears when complete.
+        blocks: Functions that return the blocks; each is called twice.
+        ids: One id per document.
 
     Raises:
-        FileExistsError: When the folder holds something else.
+        FileExistsError: If the folder has other contents.
     """
     with writing(folder, _KIND, _VERSION) as writer:
         _write(merged(blocks, writer.allocate), order_of(ids), writer)
@@ -261,7 +261,7 @@ def _write(postings: Postings, order: NDArray[np.int32] | None, writer: Writer) 
 
 
 def _least(scores: NDArray[np.float64], limit: int) -> float:
-    """A little less than the least of the best ``limit`` scores."""
+    """A value slightly below the smallest of the best ``limit`` scores."""
     return float(np.partition(scores, len(scores) - limit)[len(scores) - limit]) * (1 - 1e-6)
 
 
@@ -270,7 +270,7 @@ def _same(block: Block) -> Block:
 
 
 def order_of(ids: Iterable[str]) -> NDArray[np.int32]:
-    """The place of each id among all in order, shape ``(ids,)``."""
+    """The rank of each id among all sorted ids, shape ``(ids,)``."""
     sorter = np.argsort(np.array([encoded(each) for each in ids], dtype=np.bytes_), kind="stable")
     order = np.empty(len(sorter), dtype=np.int32)
     order[sorter] = np.arange(len(sorter), dtype=np.int32)

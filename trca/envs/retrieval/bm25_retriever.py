@@ -1,4 +1,4 @@
-"""Passages found by BM25 in this process."""
+"""A retriever with BM25 in this process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from trca.envs.retrieval.passages import Passage, StoredPassages
 
 
 class BM25Retriever:
-    """A `Retriever` with no server, no Java and no model."""
+    """A `Retriever` without server, Java or model."""
 
     def __init__(self, passages: Sequence[Passage], index: BM25) -> None:
-        """Joins passages and the index over them.
+        """Combines passages and their index.
 
         Args:
             passages: The passages.
@@ -25,7 +25,7 @@ class BM25Retriever:
 
     @classmethod
     def of(cls, passages: Sequence[Passage]) -> BM25Retriever:
-        """Indexes passages, in memory; equals are found in the order of their ids."""
+        """Indexes passages in memory. Ids order passages of equal score."""
         index = BM25.build(
             (passage.contents for passage in passages), [passage.id for passage in passages]
         )
@@ -33,13 +33,13 @@ class BM25Retriever:
 
     @staticmethod
     def open(index: str | Path) -> BM25Retriever:
-        """Opens the index in a folder, once a process; all processes share its memory.
+        """Opens the index in a folder, once per process. All processes share its memory.
 
         Args:
             index: The folder.
 
         Raises:
-            StoredDataError: When the folder is not whole, or of another version.
+            StoredDataError: If the folder is incomplete, damaged or of another version.
         """
         return _opened(Path(index).resolve())
 
@@ -52,7 +52,7 @@ class BM25Retriever:
         return [self._found(query, limit) for query in queries]
 
     def close(self) -> None:
-        """Does nothing: the memory belongs to the page cache."""
+        """Does nothing, since the memory belongs to the page cache."""
 
     def _found(self, query: str, limit: int) -> list[Passage]:
         documents, scores = self._index.search(query, limit)

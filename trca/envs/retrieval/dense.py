@@ -1,10 +1,10 @@
-"""Passages found by the nearness of their vectors to the query's, with FAISS.
+"""A retriever with FAISS, which compares vectors of passages and queries.
 
     index_dense(Path("wiki"), read_corpus(corpus), Encoding.usual("intfloat/e5-base-v2"))
     retriever = open_retriever("dense", index="wiki")
 
-Needs ``pip install 'trca[dense]'``. FAISS holds the index in memory: for ``n`` passages and a
-width of 768 that is 3 kB a passage when it is ``Flat`` (exact), and half of it with ``SQfp16``.
+Needs ``pip install 'trca[dense]'``. FAISS holds the index in memory. With a width of 768, ``Flat``
+(exact) takes 3 kB per passage and ``SQfp16`` half of that.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _VERSION: Final = 1
 _FILE: Final = "index.faiss"
 _BLOCK: Final = 50_000
 _SAMPLE: Final = 500_000
-"""Vectors that an index which has to be trained is trained with, at most."""
+"""Largest number of vectors for training an index."""
 
 
 class DenseRetriever:
-    """A `Retriever` by inner product of vectors."""
+    """A `Retriever` that ranks passages by the inner product of vectors."""
 
     def __init__(
         self, index: str | Path, model: str | None = None, device: str | None = None
@@ -44,13 +44,14 @@ class DenseRetriever:
         """Opens an index.
 
         Args:
-            index: The folder, as `index_dense` has made it.
-            model: Where the encoder is now, if not where it was.
-            device: Where the encoder runs; a GPU if there is one when None.
+            index: A folder of `index_dense`.
+            model: Current path or name of the encoder; None if unchanged since indexing.
+            device: Device of the encoder; None for a GPU if available.
 
         Raises:
-            RetrievalError: When FAISS is missing, or the encoder cannot be loaded or is another.
-            StoredDataError: When the folder is not whole, or of another version.
+            RetrievalError: If FAISS is missing, or the encoder cannot be loaded or has another
+                width.
+            StoredDataError: If the folder is incomplete, damaged or of another version.
         """
         faiss = _faiss()
         folder = Path(index)
@@ -62,8 +63,8 @@ class DenseRetriever:
         width = self._encoder.queries([""]).shape[1]
         if width != self._index.d:
             raise RetrievalError(
-                f"{folder} has vectors of width {self._index.d}, and {encoding.model} gives"
-                f" {width}: name the encoder it was made with"
+                f"{folder} has vectors of width {self._index.d}, but {encoding.model} gives"
+                f" {width}: use the encoder of the index"
             )
 
     def search(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:
@@ -94,19 +95,18 @@ def index_dense(
 ) -> None:
     """Stores passages and the index of their vectors in a folder.
 
-    What the folder has already, passages and blocks of vectors, is not made again, so that a run
-    that was stopped goes on where it was.
+    Resumes a partial build: existing passages and blocks of vectors are kept.
 
     Args:
         folder: The folder.
-        passages: The passages; not read when they are stored already.
-        encoding: How they become vectors.
-        kind: The FAISS index, in the words of its factory: ``Flat``, ``SQfp16``, ``HNSW64``, ...
-        device: Where the encoder runs; a GPU if there is one when None.
-        report: Told how far it is.
+        passages: The passages; ignored if the folder already has passages.
+        encoding: The encoding of texts as vectors.
+        kind: The FAISS index as a factory string: ``Flat``, ``SQfp16``, ``HNSW64``, ...
+        device: Device of the encoder; None for a GPU if available.
+        report: Progress callback.
 
     Raises:
-        RetrievalError: When FAISS is missing, or the encoder cannot be loaded.
+        RetrievalError: If FAISS is missing, or the encoder cannot be loaded.
     """
     faiss = _faiss()
     folder.mkdir(parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ def index_dense(
 
 
 def _vectors(folder: Path, encoder: Encoder, report: Report) -> Iterable[Path]:
-    """Encodes what is not encoded yet; gives the file of each block of vectors, in order."""
+    """Encodes the remaining passages; yields the file of each block of vectors, in order."""
     stored = StoredPassages(folder / "passages", verify=False)
     (folder / ".vectors").mkdir(exist_ok=True)
     for start in range(0, len(stored), _BLOCK):

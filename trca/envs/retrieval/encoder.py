@@ -1,7 +1,7 @@
-"""Texts as vectors, by any encoder of Hugging Face, as Search-R1 computes them.
+"""Encodes texts as vectors with an encoder of Hugging Face, as in Search-R1.
 
-A text gets its model's prefix, is cut to a number of tokens, and its hidden states are pooled and
-scaled to length 1; two texts are as near as the inner product of their vectors.
+A text gets the prefix of its model and is cut to a number of tokens. Its hidden states are pooled
+and scaled to norm 1. The similarity of two texts is the inner product of their vectors.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ _PREFIXES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How texts become vectors.
+    """Settings of an encoder.
 
     Attributes:
         model: Folder or hub name of the encoder.
-        pooling: ``mean`` of all tokens (E5), the first token's state (``cls``, BGE), or the model's
-            own ``pooler``.
-        query_prefix: Put before every query.
-        passage_prefix: Put before every passage.
-        length: Tokens of a text at most.
+        pooling: ``mean`` of all tokens (E5), ``cls`` for the state of the first token (BGE), or
+            ``pooler`` for the model's pooler.
+        query_prefix: Prefix of every query.
+        passage_prefix: Prefix of every passage.
+        length: Largest number of tokens of a text.
+
+    Raises:
+        ValueError: For an unknown pooling.
     """
 
     model: str
@@ -46,13 +49,13 @@ class Encoding:
     length: int = 256
 
     def __post_init__(self) -> None:
-        """Refuses unknown poolings."""
+        """Checks the pooling."""
         if self.pooling not in POOLINGS:
             raise ValueError(f"unknown pooling {self.pooling!r}: choose {', '.join(POOLINGS)}")
 
     @classmethod
     def usual(cls, model: str) -> Encoding:
-        """How the models of a family are meant to be used, by their name."""
+        """The recommended settings of a model, by the family in its name."""
         name = Path(model).name.lower()
         family = next((each for each in _PREFIXES if each in name), "")
         query, passage = _PREFIXES.get(family, ("", ""))
@@ -60,18 +63,18 @@ class Encoding:
 
 
 class Encoder:
-    """A model that encodes; any number of threads may use it."""
+    """A loaded encoder. All threads may use it."""
 
     def __init__(self, encoding: Encoding, device: str | None = None, batch: int = 64) -> None:
         """Loads the model.
 
         Args:
-            encoding: Which, and how it is used.
-            device: Where it runs; a GPU if there is one when None. There it computes in float16.
-            batch: Texts that are encoded at once.
+            encoding: Settings of the encoder.
+            device: Device of the model; None for a GPU if available. A GPU computes in float16.
+            batch: Number of texts per batch.
 
         Raises:
-            RetrievalError: When the model cannot be loaded.
+            RetrievalError: If the model cannot be loaded.
         """
         import torch
         from transformers import AutoModel, AutoTokenizer
@@ -90,11 +93,11 @@ class Encoder:
         self._model = model.to(self._device).eval()
 
     def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of length 1 for queries, shape ``(texts, width)``."""
+        """Vectors of queries with norm 1, shape ``(texts, width)``."""
         return self._encode([self.encoding.query_prefix + text for text in texts])
 
     def passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of length 1 for passages, shape ``(texts, width)``."""
+        """Vectors of passages with norm 1, shape ``(texts, width)``."""
         return self._encode([self.encoding.passage_prefix + text for text in texts])
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -1,7 +1,8 @@
 """HTTP client of retrieval servers, with retries, round-robin and a circuit breaker.
 
-A server that fails is tried again with growing pauses. After several failures in a row it is left
-out for a while, and then tried once. When no server is left, searches fail at once.
+A failed request is repeated with growing pauses. A server with several failures in a row is
+excluded for a while and then gets a single request. If all servers are excluded, searches fail at
+once.
 """
 
 from __future__ import annotations
@@ -30,24 +31,24 @@ from trca.envs.retrieval.wire import (
 )
 
 _BREAKING: Final = 5
-"""Failures in a row after which a server is left out."""
+"""Number of failures in a row that exclude a server."""
 
 _LONGEST_PAUSE: Final = 10.0
 
 _PORTION: Final = 256
-"""Queries of one request at most; servers have limits."""
+"""Largest number of queries in one request; servers have limits."""
 
 _AT_ONCE: Final = 32
-"""Requests of one search that are under way at once."""
+"""Largest number of simultaneous requests of one search."""
 
 
 class _PassingError(Exception):
-    """A failure that the next attempt may not meet."""
+    """A failure that a retry may solve."""
 
 
 @dataclass(slots=True)
 class _Server:
-    """A server; `closed_until` counts once it has failed `_BREAKING` times in a row."""
+    """A server. `closed_until` applies after `_BREAKING` failures in a row."""
 
     url: str
     failures: int = 0
@@ -55,10 +56,10 @@ class _Server:
 
 
 class HttpRetriever:
-    """A `Retriever` that asks retrieval servers, each in turn.
+    """A `Retriever` that sends requests to retrieval servers in turn.
 
     Attributes:
-        waits: It waits on a network.
+        waits: True, since searches wait for a network.
     """
 
     waits: Final = True
@@ -72,19 +73,18 @@ class HttpRetriever:
         pause: float = 0.5,
         cooldown: float = 10.0,
     ) -> None:
-        """Prepares a client; nothing is asked yet.
+        """Prepares a client without sending a request.
 
         Args:
-            urls: One URL or more, such as ``http://127.0.0.1:8000/retrieve``.
-            shape: What the servers understand: ``batch`` as Search-R1's, ``single`` as
-                verl-agent's.
+            urls: One or more URLs, such as ``http://127.0.0.1:8000/retrieve``.
+            shape: Format of the requests: ``batch`` (Search-R1) or ``single`` (verl-agent).
             timeout: Seconds to wait for a reply.
-            attempts: How often a request is tried in all.
-            pause: Seconds before the second attempt; each further pause is twice as long.
-            cooldown: Seconds for which a server is left out after 5 failures in a row.
+            attempts: Total number of attempts per request.
+            pause: Seconds before the second attempt. The pause doubles with each further attempt.
+            cooldown: Seconds without requests to a server after 5 failures in a row.
 
         Raises:
-            ValueError: When there is no URL, or the shape is unknown.
+            ValueError: For an empty list of URLs or an unknown shape.
         """
         addresses = [urls] if isinstance(urls, str) else list(urls)
         if not addresses:
@@ -107,8 +107,8 @@ class HttpRetriever:
         if len(portions) < 2:
             return [passages for portion in portions for passages in self._ask(portion, limit)]
         with ThreadPoolExecutor(min(len(portions), _AT_ONCE)) as pool:
-            found = list(pool.map(partial(self._ask, limit=limit), portions))
-        return [passages for portion in found for passages in portion]
+            results = list(pool.map(partial(self._ask, limit=limit), portions))
+        return [passages for portion in results for passages in portion]
 
     def close(self) -> None:
         """Closes all connections."""
@@ -116,7 +116,7 @@ class HttpRetriever:
 
     def _ask(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:
         body = request_body(queries, limit, self._shape)
-        problem = "they failed before"
+        problem = "all servers failed before"
         for attempt in range(self._attempts):
             if attempt:
                 longest = min(self._pause * 2 ** (attempt - 1), _LONGEST_PAUSE)
@@ -125,8 +125,8 @@ class HttpRetriever:
             if server is None:
                 tried = ", ".join(each.url for each in self._servers)
                 raise RetrievalError(
-                    f"no retrieval server is left ({tried}): {problem}; they are tried again"
-                    f" {self._cooldown:g} s after their last failure"
+                    f"no retrieval server is left ({tried}): {problem}; each server gets a request"
+                    f" {self._cooldown:g} s after its last failure"
                 )
             url = server.url
             try:
@@ -137,23 +137,26 @@ class HttpRetriever:
                 self._note_failure(server)
             else:
                 self._note_success(server)
-                return [found[:limit] for found in passages]
+                return [ranked[:limit] for ranked in passages]
         raise RetrievalError(f"no answer in {self._attempts} attempts: {problem}")
 
     def _post(self, url: str, body: dict[str, Any]) -> Any:
         response = self._client.post(url, json=body)
-        said = f"HTTP {response.status_code}: {short_line(response.text)}"
+        status = f"HTTP {response.status_code}: {short_line(response.text)}"
         if response.status_code >= 500 or response.status_code in (408, 425, 429):
-            raise _PassingError(said)
+            raise _PassingError(status)
         if response.status_code != 200:
-            raise RetrievalError(f"{url} refuses the request: {said}")
+            raise RetrievalError(f"{url} refuses the request: {status}")
         try:
             return response.json()
         except ValueError:
-            raise _PassingError(f"this is no JSON: {short_line(response.text)}") from None
+            raise _PassingError(f"the reply is not JSON: {short_line(response.text)}") from None
 
     def _next_server(self) -> _Server | None:
-        """The next server in turn that is not left out; after the cooldown it is tried once."""
+        """The next server in turn; None if all servers are excluded.
+
+        A server gets a single request after its cooldown.
+        """
         now = time.monotonic()
         with self._lock:
             for _ in self._servers:
@@ -178,5 +181,5 @@ class HttpRetriever:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """The usual certificates, read once: that takes longer than many searches."""
+    """The default certificates, cached because reading takes longer than many searches."""
     return httpx.create_ssl_context()

@@ -1,12 +1,12 @@
-"""Indexes a corpus of any size into a folder: in parallel, in bounded memory, and resumed.
+"""Indexes a corpus of any size into a folder: in parallel, in bounded memory, and resumable.
 
     index_corpus(Path("wiki"), read_corpus(Path("wiki-18.jsonl")), workers=8)
     retriever = open_retriever("bm25", index="wiki")
 
-The folder holds the passages and the index over them. Passages are stored first; then blocks of
-them are inverted, each into a folder of its own that stays until the index is whole, so that a
-stopped run can be resumed. A worker takes about 320 MB; the last step, which joins
-the blocks, holds the different words of every block and 80 bytes a passage.
+The folder contains the passages and their index. Passages are stored first. Then blocks of passages
+are inverted, each into a separate folder that stays until the index is complete, so a stopped run
+can resume. A worker takes about 320 MB. The last step merges the blocks; it holds the distinct
+words of every block and 80 bytes per passage in memory.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def index_corpus(
     workers: int = 1,
     report: Report = silent,
 ) -> None:
-    """Stores passages and the BM25 index over them in a folder.
+    """Stores passages and their BM25 index in a folder.
 
-    Resumes a partial build; the passages must then be the same. When several processes call it at
-    once, one works and the others wait.
+    Resumes a partial build, for which the passages must be the same. Of several processes that call
+    this function at once, one works and the remaining processes wait.
 
     Args:
         folder: The folder.
-        passages: The passages; read once, and not at all when they are stored already.
-        workers: How many processes invert blocks.
+        passages: The passages; read once, or ignored if the folder already has passages.
+        workers: Number of processes that invert blocks.
         report: Progress callback.
     """
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Document lengths as Lucene stores them: one byte, exact to 39, then four significant bits."""
+"""Document lengths in Lucene's one-byte code: exact to 39, then four significant bits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _EXACT: Final = 24
-"""Lengths below this are their own code; the others are coded by what they have above it."""
+"""Lengths below this value are their own code. For larger lengths, the code depends on the excess.
+"""
 
 
 def _decoded(code: int) -> int:
@@ -20,9 +21,9 @@ def _decoded(code: int) -> int:
 
 
 LENGTHS: Final = np.array([_decoded(code) for code in range(256)], dtype=np.int64)
-"""The length that each code stands for, increasing."""
+"""The length of each code, increasing."""
 
 
 def length_codes(lengths: NDArray[np.integer]) -> NDArray[np.uint8]:
-    """The code of each length: that of the greatest length in `LENGTHS` that is not above it."""
+    """The code of the largest length in `LENGTHS` that does not exceed each length."""
     return (np.searchsorted(LENGTHS, lengths, side="right") - 1).astype(np.uint8)

@@ -1,7 +1,7 @@
-"""Lucene itself, through the jar of Anserini that Pyserini carries, without Pyserini's imports.
+"""A retriever with Lucene, through the Anserini jar in Pyserini, without importing Pyserini.
 
 Needs Java, and ``pip install 'trca[lucene]'`` followed by ``pip install --no-deps
-pyserini==0.25.0``: with its dependencies, of which nothing is used here, Pyserini takes 1.9 GB.
+pyserini==0.25.0``. With its dependencies, none of which this module uses, Pyserini takes 1.9 GB.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ _MOST_TERMS: Final = 1 << 20
 
 
 class LuceneRetriever:
-    """A `Retriever` over a Lucene index in which the raw documents are stored.
+    """A `Retriever` over a Lucene index with stored raw documents.
 
-    Java is started once a process, by the first of them.
+    The first object of this class in a process starts Java.
     """
 
     def __init__(self, index: str | Path) -> None:
-        """Opens an index that `build_lucene`, Anserini or Pyserini has built.
+        """Opens an index of `build_lucene`, Anserini or Pyserini.
 
         Args:
             index: The folder.
 
         Raises:
-            RetrievalError: When Java, Anserini or the index is missing or broken.
+            RetrievalError: If Java, Anserini or the index is missing or broken.
         """
         folder = Path(index)
         if not folder.is_dir():
             raise RetrievalError(f"{folder}: there is no Lucene index here: build one")
         searcher = _java_class(_SEARCHER)
         try:
-            # Every word of a query is a clause of its own; Lucene refuses more than 1,024.
+            # Every word of a query is a clause; Lucene's default limit is 1,024 clauses.
             _java_class("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(_MOST_TERMS)
             self._searcher = searcher(str(folder))
             self._searcher.set_bm25(0.9, 0.4)
@@ -64,10 +64,10 @@ class LuceneRetriever:
             texts.add(query.encode("utf-8", "replace").decode())
             numbers.add(str(number))
         try:
-            found = self._searcher.batch_search(texts, numbers, limit, 1)
+            results = self._searcher.batch_search(texts, numbers, limit, 1)
         except Exception as error:
             raise RetrievalError(f"Lucene failed: {error}") from None
-        hits = (found.get(str(number)) for number in range(len(queries)))
+        hits = (results.get(str(number)) for number in range(len(queries)))
         return [[_passage(hit) for hit in each] for each in hits]
 
     def close(self) -> None:
@@ -76,20 +76,20 @@ class LuceneRetriever:
 
 
 def build_lucene(folder: Path, passages: Iterable[Passage], threads: int = 1) -> None:
-    """Indexes passages with Anserini's defaults, in a Java process of its own.
+    """Indexes passages with Anserini's defaults, in a separate Java process.
 
     Args:
-        folder: Where to; it appears only once it is complete.
+        folder: Target folder, which appears when complete.
         passages: The passages.
-        threads: How many threads Java uses.
+        threads: Number of Java threads.
 
     Raises:
-        FileExistsError: When there is something of that name.
-        RetrievalError: When Java or Anserini is missing, or fails.
+        FileExistsError: If the folder exists.
+        RetrievalError: If Java or Anserini is missing or fails.
     """
     java, jar = preflight()
     if folder.exists():
-        raise FileExistsError(f"{folder} is there already: delete it or choose another folder")
+        raise FileExistsError(f"{folder} exists: delete it or choose another folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -110,13 +110,13 @@ def build_lucene(folder: Path, passages: Iterable[Passage], threads: int = 1) ->
 
 
 def preflight() -> tuple[Path, Path]:
-    """Finds Java and Anserini.
+    """Locates Java and Anserini.
 
     Returns:
         The java program and Anserini's jar.
 
     Raises:
-        RetrievalError: When one of them is missing or does not fit; it says what to install.
+        RetrievalError: If one of them is missing or too old. The message has install commands.
     """
     jar = _anserini()
     needed = _java_of(jar)
@@ -128,12 +128,12 @@ def preflight() -> tuple[Path, Path]:
     )
     if java is None:
         where = f"in JAVA_HOME={home}" if home else "on the PATH"
-        raise RetrievalError(f"Lucene needs Java, and there is none {where}: {advice}")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(?:1\.)?(\d+)', told)
+        raise RetrievalError(f"Lucene needs Java, but Java is not {where}: {advice}")
+    output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
     if version is None or int(version[1]) < needed:
-        found = told.partition("\n")[0] or "no answer"
-        raise RetrievalError(f"{java} is too old for {jar.name} ({found}): {advice}")
+        first_line = output.partition("\n")[0] or "no answer"
+        raise RetrievalError(f"{java} is too old for {jar.name} ({first_line}): {advice}")
     return Path(java), jar
 
 
@@ -148,13 +148,13 @@ def _anserini() -> Path:
 
 @cache
 def _java_of(jar: Path) -> int:
-    """The version of Java that a jar is made for, by the number in its classes."""
+    """The version of Java that a jar requires, from the class file version."""
     with zipfile.ZipFile(jar) as archive, archive.open(_SEARCHER.replace(".", "/") + ".class") as c:
         return int.from_bytes(c.read(8)[6:]) - 44
 
 
 def _java_class(name: str) -> Any:
-    """A Java class by its name; starts Java when it is not running."""
+    """A Java class by name; starts Java if necessary."""
     java, jar = preflight() if not _running() else (None, None)
     try:
         import jnius_config

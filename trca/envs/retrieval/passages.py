@@ -1,7 +1,7 @@
-r"""Passages: what is searched and what is found.
+r"""Passages, the documents and results of a search.
 
-A passage's contents are a title in quotation marks, a line break and a text, as in the corpora of
-FlashRAG and Search-R1: ``'"Ada Lovelace"\nShe wrote the first program.'``.
+The contents of a passage are a title in quotation marks, a line break and a text, as in the corpora
+of FlashRAG and Search-R1: ``'"Ada Lovelace"\nShe wrote the first program.'``.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ _VERSION: Final = 1
 
 
 class CorpusError(Exception):
-    """A corpus file is not as it should be."""
+    """A line of a corpus file is malformed."""
 
     def __init__(self, path: Path, line: int, problem: str) -> None:
-        """Says what is wrong where.
+        """Makes the message.
 
         Args:
             path: The file.
             line: The line, from 1.
-            problem: What is wrong with it.
+            problem: The problem.
         """
         super().__init__(f"{path}:{line}: {problem}")
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A passage, as found or as stored.
+    """A passage, stored or retrieved.
 
     Attributes:
-        id: Its id in the corpus; empty where a server does not tell.
+        id: Id in the corpus; empty if a server sends no id.
         contents: Title and text.
-        score: How well it fits the query, higher is better; None where nobody has said.
+        score: Relevance for the query, higher is better; None without score.
     """
 
     id: str
@@ -54,29 +54,30 @@ class Passage:
 
     @property
     def title(self) -> str:
-        """The title without its quotation marks; empty when there is none."""
+        """The title without its quotation marks; empty without title."""
         first, line_break, _ = self.contents.partition("\n")
         return first.strip().removeprefix('"').removesuffix('"') if line_break else ""
 
     @property
     def text(self) -> str:
-        """What follows the title."""
+        """The text after the title."""
         first, line_break, rest = self.contents.partition("\n")
         return rest if line_break else first
 
 
 class StoredPassages(Sequence[Passage]):
-    """Passages in a folder, memory-mapped: nothing is read but what is asked for."""
+    """Passages in a folder, memory-mapped: only accessed passages are read."""
 
     def __init__(self, folder: Path, verify: bool = True) -> None:
-        """Opens a folder that `store_passages` has written.
+        """Opens a folder of `store_passages`.
 
         Args:
             folder: The folder.
-            verify: Whether to check the content of files as well as their size; see `read_arrays`.
+            verify: Whether to check the contents of files in addition to their sizes; see
+                `read_arrays`.
 
         Raises:
-            StoredDataError: When the folder is not whole, or of another version.
+            StoredDataError: If the folder is incomplete, damaged or of another version.
         """
         arrays, _ = read_arrays(folder, _KIND, _VERSION, verify)
         self._ids = arrays["ids"].data, arrays["id_ends"].data
@@ -99,14 +100,14 @@ class StoredPassages(Sequence[Passage]):
 
 
 def store_passages(folder: Path, passages: Iterable[Passage]) -> None:
-    """Writes passages into a new folder, in one go through them and in little memory.
+    """Writes passages into a new folder, in one pass and in little memory.
 
     Args:
-        folder: Where to; it appears only once it is complete.
+        folder: Target folder, which appears when complete.
         passages: The passages.
 
     Raises:
-        FileExistsError: When the folder holds something else.
+        FileExistsError: If the folder has other contents.
     """
     with writing(folder, _KIND, _VERSION) as writer:
         ends = {"ids": array("q"), "contents": array("q")}
@@ -128,7 +129,7 @@ def store_passages(folder: Path, passages: Iterable[Passage]) -> None:
 
 
 def read_corpus(path: Path) -> Iterator[Passage]:
-    """Reads a corpus: a line for each passage, ``{"id": ..., "contents": ...}``.
+    """Reads a corpus with one passage per line: ``{"id": ..., "contents": ...}``.
 
     Args:
         path: The file, which may be compressed as ``.gz`` or ``.xz``.
@@ -137,21 +138,21 @@ def read_corpus(path: Path) -> Iterator[Passage]:
         The passages, in order.
 
     Raises:
-        CorpusError: When a line is not such an object.
+        CorpusError: If a line is malformed.
     """
     with _opened(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 row = json.loads(line)
             except ValueError as error:
-                raise CorpusError(path, number, f"this is no JSON ({error})") from None
+                raise CorpusError(path, number, f"this is not JSON ({error})") from None
             yield _passage(row, path, number)
 
 
 def _passage(row: Any, path: Path, number: int) -> Passage:
     if not isinstance(row, dict) or "id" not in row or not isinstance(row.get("contents"), str):
-        found = ", ".join(row) if isinstance(row, dict) else type(row).__name__
-        raise CorpusError(path, number, f'expected {{"id": ..., "contents": "..."}}, found {found}')
+        keys = ", ".join(row) if isinstance(row, dict) else type(row).__name__
+        raise CorpusError(path, number, f'expected {{"id": ..., "contents": "..."}}, found {keys}')
     return Passage(str(row["id"]), row["contents"])
 
 

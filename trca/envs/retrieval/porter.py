@@ -1,8 +1,8 @@
-"""Porter's stemmer as Lucene has it.
+"""Porter's stemmer, as in Lucene.
 
-It follows Martin Porter's own Java code: the published algorithm with his two later departures
-(``-bli`` in place of ``-abli``, and ``-logi``), words of one or two letters unchanged, and every
-character that is no vowel taken for a consonant.
+This module follows Martin Porter's Java code: the published algorithm with two later changes
+(``-bli`` in place of ``-abli``, and ``-logi``). Words of one or two letters stay unchanged, and
+every character that is no vowel counts as a consonant.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STEP_3: Final = {
 
 
 def _ending(*suffixes: str) -> re.Pattern[str]:
-    """Finds the longest of the suffixes that a word ends in."""
+    """A pattern for the longest of the suffixes at the end of a word."""
     return re.compile(rf"(?:{'|'.join(suffixes)})\Z")
 
 
@@ -52,7 +52,7 @@ def stem(word: str) -> str:
 
 
 def _step_1(word: str) -> str:
-    """Plurals, ``-ed``, ``-ing`` and a final ``y``."""
+    """Removes plurals, ``-ed`` and ``-ing``, and replaces a final ``y``."""
     if word.endswith(("sses", "ies")):
         word = word[:-2]
     elif word.endswith("s") and not word.endswith("ss"):
@@ -72,7 +72,7 @@ def _step_1(word: str) -> str:
 
 
 def _tidied(word: str) -> str:
-    """A word whose ``-ed`` or ``-ing`` has just gone."""
+    """Repairs a word after the removal of ``-ed`` or ``-ing``."""
     if word.endswith(("at", "bl", "iz")):
         return word + "e"
     if _ends_doubled(word):
@@ -83,7 +83,7 @@ def _tidied(word: str) -> str:
 
 
 def _step_5(word: str) -> str:
-    """A final ``e``, and ``-ll``."""
+    """Removes a final ``e`` and shortens ``-ll``."""
     long = _measure(word)
     if word.endswith("e") and (long > 1 or (long == 1 and not _ends_short(word[:-1]))):
         word = word[:-1]
@@ -110,7 +110,7 @@ def _shape(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    """Porter's m: how often a vowel is followed by a consonant."""
+    """Porter's m: number of vowels followed by a consonant."""
     return _shape(word).count("vc")
 
 
@@ -123,5 +123,5 @@ def _ends_doubled(word: str) -> bool:
 
 
 def _ends_short(word: str) -> bool:
-    """Whether it ends in consonant, vowel, consonant, the last being none of w, x and y."""
+    """Whether a word ends in consonant, vowel, consonant, and the last letter is not w, x or y."""
     return _shape(word).endswith("cvc") and word[-1] not in "wxy"

@@ -1,4 +1,4 @@
-"""The inverted index: which documents hold a term, and how often."""
+"""The inverted index: documents and frequencies of each term."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from numpy.typing import DTypeLike, NDArray
 from trca.envs.retrieval.blocks import Block
 
 Allocate = Callable[[str, tuple[int, ...], DTypeLike], NDArray[Any]]
-"""Gives an array to fill, by name, shape and type: in memory or in a file."""
+"""Allocates an array from name, shape and type, in memory or in a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """Documents by term, in compressed rows; ``T`` terms, ``D`` documents, ``P`` postings.
+    """Documents by term, in compressed rows, with ``T`` terms, ``D`` documents, ``P`` postings.
 
-    A posting's frequency and its document's length, which together decide its score, are one
-    number: the row of `profiles` they are in. There are few different ones.
+    The frequency of a posting and the length of its document determine its score. A posting stores
+    both as one number, a row of `profiles`, since there are few different pairs.
 
     Attributes:
-        terms: The terms in UTF-8, in order, one after the other.
-        term_ends: Where each term ends in `terms`, shape ``(T,)``.
-        row_ends: Where each term's postings end, shape ``(T,)``.
+        terms: The terms in UTF-8, in order, concatenated.
+        term_ends: End of each term in `terms`, shape ``(T,)``.
+        row_ends: End of each term's postings, shape ``(T,)``.
         documents: Document of each posting, ascending within a term, shape ``(P,)``.
         codes: Row in `profiles` of each posting, shape ``(P,)``.
         profiles: Frequency and code of the length, shape ``(profiles, 2)``.
@@ -54,17 +54,17 @@ def in_memory(name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[An
 
 
 def merged(blocks: Sequence[Callable[[], Block]], allocate: Allocate = in_memory) -> Postings:
-    """The index over all documents of some blocks, in their order.
+    """The index over all documents of several blocks, in their order.
 
-    Beside the result, the terms of all blocks and one block are in memory at a time.
+    In addition to the result, the terms of all blocks and one block are in memory at a time.
 
     Args:
-        blocks: Gives each block; called twice.
-        allocate: Where the postings go.
+        blocks: Functions that return the blocks; each is called twice.
+        allocate: Allocates the postings.
 
     Raises:
-        ValueError: When there are more than 65,536 different profiles, which takes documents of
-            a very wide range of lengths.
+        ValueError: If there are more than 65,536 different profiles, because document lengths
+            differ too widely.
     """
     survey = _Survey()
     for block in blocks:
@@ -107,7 +107,7 @@ def merged(blocks: Sequence[Callable[[], Block]], allocate: Allocate = in_memory
 
 
 class _Survey:
-    """What has to be known of all blocks before the first posting is placed."""
+    """Statistics over all blocks that are required before the first posting is placed."""
 
     def __init__(self) -> None:
         self.words: list[Iterator[bytes]] = []
@@ -127,7 +127,7 @@ class _Survey:
 def _united(
     words: Sequence[Iterator[bytes]],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[NDArray[np.int32]]]:
-    """All terms in order, where each ends, and for each block the numbers of its terms."""
+    """All terms in order, the end of each term, and the numbers of the terms of each block."""
     ranks = [array("i") for _ in words]
     terms = bytearray()
     ends = array("q")

@@ -1,4 +1,4 @@
-"""The contract of every retriever, and how one is opened by its name.
+"""The contract of retrievers, and their factory.
 
 retriever = open_retriever("bm25", index="path/to/index")
 [passages] = retriever.search(["who wrote the first program?"], limit=3)
@@ -15,29 +15,29 @@ from trca.envs.retrieval.passages import Passage
 
 
 class RetrievalError(Exception):
-    """A search could not be done. It says nothing about what would have been found."""
+    """A search failed for technical reasons, so its results are unknown."""
 
 
 class Retriever(Protocol):
-    """Finds passages; any number of threads may use it."""
+    """Retrieves passages. All threads may use it."""
 
     def search(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:
         """The best passages for each query.
 
         Args:
             queries: Any texts.
-            limit: How many passages a query gets at most, positive.
+            limit: Largest number of passages per query, positive.
 
         Returns:
-            For each query its passages with their scores, best first; empty where nothing fits.
+            For each query its passages with scores, best first; empty without matches.
 
         Raises:
-            RetrievalError: When the search could not be done.
+            RetrievalError: If the search fails.
         """
         ...
 
     def close(self) -> None:
-        """Releases its resources; no search may follow."""
+        """Releases all resources; no search may follow."""
         ...
 
 
@@ -57,11 +57,11 @@ def open_retriever(name: str, **options: Any) -> Retriever:
 
     Args:
         name: One of `RETRIEVERS`.
-        options: What that retriever takes.
+        options: Arguments of this retriever.
 
     Raises:
-        ValueError: When there is no such retriever, or it does not take such options.
-        RetrievalError: When it cannot be opened.
+        ValueError: For an unknown retriever or option.
+        RetrievalError: If the retriever cannot be opened.
     """
     if name not in _OPENERS:
         raise ValueError(f"unknown retriever {name!r}: choose {', '.join(RETRIEVERS)}")

@@ -1,7 +1,7 @@
-"""A retrieval server: any retriever behind HTTP, in both shapes that are in use.
+"""A retrieval server: any retriever behind HTTP, for both common request formats.
 
-``POST /retrieve`` takes what `trca.envs.retrieval.wire` describes; ``GET /health`` is ready only
-when the index is. Requests that arrive while a search is under way are searched together next.
+``POST /retrieve`` takes the requests of `trca.envs.retrieval.wire`. ``GET /health`` succeeds when
+the index is ready. Requests that arrive during a search are batched into the next search.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError, Retriever
-from trca.envs.retrieval.wire import reply_body
+from trca.envs.retrieval.wire import Shape, reply_body
 
 MOST_QUERIES = 1024
-"""Queries of one request, and of one search."""
+"""Largest number of queries in one request, and in one search."""
 MOST_WAITING = 8 * MOST_QUERIES
-"""Queries that wait for a search; beyond them requests are sent away for a second."""
+"""Largest number of waiting queries. Further requests are refused with a retry after one second."""
 LONGEST_QUERY = 100_000
-"""Characters of a query."""
+"""Largest number of characters of a query."""
 LARGEST_BODY = 16 * 2**20
-"""Bytes of a request."""
+"""Largest size of a request, in bytes."""
 MOST_PASSAGES = 1000
-"""Passages for a query."""
+"""Largest number of passages per query."""
 
 Query = Annotated[str, StringConstraints(max_length=LONGEST_QUERY)]
 
 
 class Options(BaseModel):
-    """What either request may say beside its queries."""
+    """The options that both request formats share."""
 
     topk: Annotated[int, Field(ge=1, le=MOST_PASSAGES)] | None = None
     return_scores: bool = False
@@ -61,21 +61,21 @@ class BusyError(Exception):
 class _Waiting:
     queries: Sequence[str]
     limit: int
-    found: asyncio.Future[list[list[Passage]]]
+    passages: asyncio.Future[list[list[Passage]]]
 
 
 class Batcher:
-    """Searches for concurrent requests together, one search at a time.
+    """Batches the searches of concurrent requests, one search at a time.
 
     Attributes:
-        waiting: Queries that have no answer yet.
+        waiting: Number of queries without answer.
     """
 
     def __init__(self, retriever: Retriever) -> None:
-        """Makes a batcher; `run` does its work.
+        """Makes a batcher; `run` performs the searches.
 
         Args:
-            retriever: What to search with.
+            retriever: The retriever.
         """
         self._retriever = retriever
         self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue()
@@ -85,8 +85,8 @@ class Batcher:
         """The passages for each query.
 
         Raises:
-            BusyError: When too many queries are waiting.
-            RetrievalError: When the search could not be done.
+            BusyError: If too many queries are waiting.
+            RetrievalError: If the search fails.
         """
         if self.waiting + len(queries) > MOST_WAITING:
             raise BusyError
@@ -94,12 +94,12 @@ class Batcher:
         try:
             request = _Waiting(queries, limit, asyncio.get_running_loop().create_future())
             self._waiting.put_nowait(request)
-            return await request.found
+            return await request.passages
         finally:
             self.waiting -= len(queries)
 
     async def run(self) -> None:
-        """Searches for whoever waits, until it is cancelled."""
+        """Searches for waiting requests until cancelled."""
         while True:
             batch = [await self._waiting.get()]
             size = len(batch[0].queries)
@@ -109,35 +109,35 @@ class Batcher:
             try:
                 await self._serve(batch)
             except Exception as error:
-                # One bad request must not fail those it happened to come with.
+                # One bad request must not fail the further requests of its batch.
                 for request in batch:
                     await self._serve_alone(request, error if len(batch) == 1 else None)
 
     async def _serve(self, batch: Sequence[_Waiting]) -> None:
         queries = [query for request in batch for query in request.queries]
         limit = max(request.limit for request in batch)
-        found = iter(await asyncio.to_thread(self._retriever.search, queries, limit))
+        results = iter(await asyncio.to_thread(self._retriever.search, queries, limit))
         for request in batch:
-            passages = [next(found)[: request.limit] for _ in request.queries]
-            if not request.found.done():
-                request.found.set_result(passages)
+            passages = [next(results)[: request.limit] for _ in request.queries]
+            if not request.passages.done():
+                request.passages.set_result(passages)
 
     async def _serve_alone(self, request: _Waiting, error: Exception | None) -> None:
         if error is None:
             try:
                 await self._serve([request])
-            except Exception as again:
-                error = again
-        if error is not None and not request.found.done():
-            request.found.set_exception(error)
+            except Exception as second_error:
+                error = second_error
+        if error is not None and not request.passages.done():
+            request.passages.set_exception(error)
 
 
 def create_app(load: Callable[[], Retriever], topk: int = 3) -> FastAPI:
     """The server as an ASGI application.
 
     Args:
-        load: Opens the retriever; called in a thread once the server is up.
-        topk: How many passages a query gets when the request does not say.
+        load: Opens the retriever; called in a thread after the server starts.
+        topk: Default number of passages per query.
     """
     batcher: Batcher | None = None
     failure: Exception | None = None
@@ -184,21 +184,26 @@ def create_app(load: Callable[[], Retriever], topk: int = 3) -> FastAPI:
         if body is None:
             return problem(413, f"a request has at most {LARGEST_BODY} bytes")
         try:
-            asked = _parsed(body)
+            query_request = _parsed(body)
         except ValidationError as error:
-            wrong = error.errors(include_url=False, include_input=False, include_context=False)
-            return problem(422, wrong)
+            details = error.errors(include_url=False, include_input=False, include_context=False)
+            return problem(422, details)
         if batcher is None:
             return await health()
-        single = isinstance(asked, SingleRequest)
-        queries = [asked.query] if isinstance(asked, SingleRequest) else asked.queries
+        single = isinstance(query_request, SingleRequest)
+        queries = (
+            [query_request.query]
+            if isinstance(query_request, SingleRequest)
+            else query_request.queries
+        )
         try:
-            found = await batcher.search(queries, asked.topk or topk)
+            passages = await batcher.search(queries, query_request.topk or topk)
         except BusyError:
             return problem(503, f"more than {MOST_WAITING} queries are waiting")
         except RetrievalError as error:
             return problem(502, str(error))
-        return JSONResponse(reply_body(found, "single" if single else "batch", asked.return_scores))
+        shape: Shape = "single" if single else "batch"
+        return JSONResponse(reply_body(passages, shape, query_request.return_scores))
 
     return app
 
@@ -213,7 +218,7 @@ def _parsed(body: bytes) -> BatchRequest | SingleRequest:
 
 
 async def _limited_body(request: Request) -> bytes | None:
-    """The body; None when it is too large, of which no more than that is read."""
+    """The body of a request; None if it exceeds `LARGEST_BODY`, at which point reading stops."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

@@ -1,17 +1,17 @@
-"""ZeroSearch's search engine (Sun et al. 2025): a language model writes what is found.
+"""ZeroSearch's search engine (Sun et al. 2025): a language model writes the passages.
 
     engine = open_retriever("simulated", url="http://127.0.0.1:8000/v1", model="Qwen2.5-14B")
-    told = engine.about("Who wrote Emma?", ["Jane Austen"], progress=0.5, seed=7)
-    [passages] = told.search(["author of Emma"], limit=5)
+    retriever = engine.about("Who wrote Emma?", ["Jane Austen"], progress=0.5, seed=7)
+    [passages] = retriever.search(["author of Emma"], limit=5)
 
-The model is told the question and its answer, and is asked for useful documents or, with a
-probability that grows as training goes on, for noisy ones: at the share ``x`` of training
+The prompt contains the question and its answer. It asks for useful documents or, with a probability
+that grows during training, for noisy documents. At the share ``x`` of training,
 
 ``P(noisy) = p0 + (4^x - 1) / 3 (p1 - p0)``
 
-What differs from the paper: a draw depends only on the seed and the query, so that a rollout can
-be repeated; and without `about` the model is told nothing and writes useful documents only, as an
-evaluation needs it. Needs ``pip install 'trca[endpoint]'``.
+Differences from the paper: a draw depends on the seed and the query only, so a rollout can be
+repeated. Without `about`, the prompt contains the query only and asks for useful documents only, as
+an evaluation requires. Needs ``pip install 'trca[endpoint]'``.
 """
 
 from __future__ import annotations
@@ -34,8 +34,15 @@ _NUMBER: Final = re.compile(r"^\W*(?:doc(?:ument)?\s*\d+\W*|\[?\d+[\].):]+)\s*",
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What the model knows of the task a query belongs to."""
+class _Episode:
+    """The task of a query.
+
+    Attributes:
+        question: The question.
+        answers: Its right answers.
+        noisy: Probability of noisy documents.
+        seed: Seed of the rollout.
+    """
 
     question: str
     answers: tuple[str, ...]
@@ -44,10 +51,10 @@ class _Told:
 
 
 class SimulatedRetriever:
-    """A `Retriever` whose passages a language model invents, at an OpenAI-compatible endpoint.
+    """A `Retriever` with passages from a language model at an OpenAI-compatible endpoint.
 
     Attributes:
-        waits: It waits on a network.
+        waits: True, since searches wait for a network.
     """
 
     waits: Final = True
@@ -64,27 +71,28 @@ class SimulatedRetriever:
         timeout: float = 60.0,
         attempts: int = 4,
     ) -> None:
-        """Prepares a client; nothing is asked yet.
+        """Prepares a client without sending a request.
 
         Args:
-            url: The endpoint's base URL, ending in ``/v1``.
-            model: The model's name there.
-            api_key: Its key; ``OPENAI_API_KEY`` of the environment when None, if it is set.
-            documents: How many documents the model is asked for.
-            words: About how many words each has.
-            noise: Share of noisy answers at the start and at the end of training, p0 and p1.
-            temperature: Of sampling.
+            url: Base URL of the endpoint, ending in ``/v1``.
+            model: Name of the model at the endpoint.
+            api_key: Key of the endpoint; None for ``OPENAI_API_KEY`` if set.
+            documents: Number of documents per request.
+            words: Approximate number of words per document.
+            noise: Probability of noisy documents at the start and at the end of training, p0 and
+                p1.
+            temperature: Sampling temperature.
             timeout: Seconds to wait for a reply.
-            attempts: How often a request is tried in all, with growing pauses.
+            attempts: Total number of attempts per request, with growing pauses.
 
         Raises:
-            RetrievalError: When the client is not installed.
-            ValueError: When a share is not between 0 and 1.
+            RetrievalError: If the client is not installed.
+            ValueError: If a probability is not between 0 and 1.
         """
         if not all(0 <= share <= 1 for share in noise):
-            raise ValueError(f"noise {noise} must be two shares from 0 to 1")
-        if lack := missing_client():
-            raise RetrievalError(f"the simulated retriever asks an endpoint: {lack}")
+            raise ValueError(f"noise is {noise}: give two probabilities from 0 to 1")
+        if advice := missing_client():
+            raise RetrievalError(f"the simulated retriever needs an endpoint client: {advice}")
         self._endpoint = ChatEndpoint(
             url, model, api_key=api_key, timeout=timeout, attempts=attempts
         )
@@ -97,13 +105,13 @@ class SimulatedRetriever:
         """The same engine for one rollout, with the question and its answers in the prompt.
 
         Args:
-            question: The question the agent is answering.
+            question: The question of the agent.
             answers: Its right answers.
-            progress: Share of training that is done, from 0 to 1.
+            progress: Completed share of training, from 0 to 1.
             seed: Seed of the rollout.
         """
         noisy = noise_share(progress, *self._noise)
-        return ToldRetriever(self, _Told(question, tuple(answers), noisy, seed))
+        return ToldRetriever(self, _Episode(question, tuple(answers), noisy, seed))
 
     def search(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:
         """Useful passages for each query; see `Retriever.search`."""
@@ -113,23 +121,30 @@ class SimulatedRetriever:
         """Closes all connections."""
         self._endpoint.close()
 
-    def invent(self, queries: Sequence[str], limit: int, told: _Told | None) -> list[list[Passage]]:
-        """Asks for each query's passages, several at once.
+    def invent(
+        self, queries: Sequence[str], limit: int, episode: _Episode | None
+    ) -> list[list[Passage]]:
+        """Requests passages for each query, several queries at once.
+
+        Args:
+            queries: The queries.
+            limit: Largest number of passages per query.
+            episode: The task of the queries; None for useful documents without a question.
 
         Raises:
-            RetrievalError: When there is no answer, or one without documents.
+            RetrievalError: If there is no reply, or a reply without documents.
         """
         if not queries:
             return []
         with ThreadPoolExecutor(min(len(queries), _AT_ONCE)) as pool:
-            return list(pool.map(partial(self._ask, told=told, limit=limit), queries))
+            return list(pool.map(partial(self._ask, episode=episode, limit=limit), queries))
 
-    def _ask(self, query: str, told: _Told | None, limit: int) -> list[Passage]:
-        seed = _number(told.seed if told else 0, query)
-        noisy = told is not None and seed / 2**32 < told.noisy
+    def _ask(self, query: str, episode: _Episode | None, limit: int) -> list[Passage]:
+        seed = _number(episode.seed if episode else 0, query)
+        noisy = episode is not None and seed / 2**32 < episode.noisy
         try:
             written = self._endpoint.ask(
-                self.prompt(query, told, noisy),
+                self.prompt(query, episode, noisy),
                 temperature=self._temperature,
                 max_tokens=4 * self._documents * self._words,
                 seed=seed % 2**31,
@@ -143,71 +158,71 @@ class SimulatedRetriever:
             )
         return passages[: min(limit, self._documents)]
 
-    def prompt(self, query: str, told: _Told | None, noisy: bool) -> str:
-        """What the model is asked, in ZeroSearch's words."""
+    def prompt(self, query: str, episode: _Episode | None, noisy: bool) -> str:
+        """The prompt of a query, in ZeroSearch's words."""
         kind = "noisy" if noisy else "useful"
-        task = ""
-        if told is not None:
-            answers = " or ".join(told.answers)
-            task = (
-                f"The user is trying to answer the question: {told.question} whose answer is"
+        question_line = ""
+        if episode is not None:
+            answers = " or ".join(episode.answers)
+            question_line = (
+                f"The user is trying to answer the question: {episode.question} whose answer is"
                 f" {answers}.\n"
             )
         return (
             "You are the Google search engine.\n"
             f"Given a query, you need to generate {self._documents} {kind} documents for the query,"
-            f" one a line, each beginning with 'Doc' and its number.\n\n{task}"
+            f" one a line, each beginning with 'Doc' and its number.\n\n{question_line}"
             f"Each document should contain about {self._words} words, and these documents should"
             f" contain {kind} information.\n\nQuery: {query}\n{kind.capitalize()} Output:\n"
         )
 
 
 class ToldRetriever:
-    """A `Retriever` of one rollout; `SimulatedRetriever.about` makes it."""
+    """A `Retriever` for one rollout, made by `SimulatedRetriever.about`."""
 
-    def __init__(self, engine: SimulatedRetriever, told: _Told) -> None:
-        """Joins the engine and what its prompt says of the question."""
+    def __init__(self, engine: SimulatedRetriever, episode: _Episode) -> None:
+        """Combines the engine and the task of the rollout."""
         self._engine = engine
-        self._told = told
+        self._episode = episode
 
     def search(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:
         """Useful or noisy passages for each query; see `Retriever.search`."""
-        return self._engine.invent(queries, limit, self._told)
+        return self._engine.invent(queries, limit, self._episode)
 
     def close(self) -> None:
-        """Does nothing: the engine stays open."""
+        """Does nothing, since the engine stays open."""
 
 
 def noise_share(progress: float, start: float, end: float) -> float:
-    """ZeroSearch's curriculum: the probability of a noisy answer.
+    """ZeroSearch's curriculum: the probability of noisy documents.
 
     Args:
-        progress: Share of training that is done, from 0 to 1.
-        start: The probability at its start, p0.
-        end: The probability at its end, p1.
+        progress: Completed share of training, from 0 to 1.
+        start: The probability at the start of training, p0.
+        end: The probability at the end of training, p1.
     """
     grown: float = 4.0**progress
     return start + (grown - 1) / 3 * (end - start)
 
 
 def documents(written: str) -> list[Passage]:
-    """The documents in what a model wrote: each numbered one, or else each line."""
-    found: list[str] = []
+    """The documents in a model's reply: each numbered document, or each line without numbers."""
+    texts: list[str] = []
     numbered = False
     for line in map(str.strip, written.splitlines()):
         begins = _NUMBER.match(line)
         if begins and not numbered:
-            # What stands before the first number is talk.
-            numbered, found = True, []
+            # Text before the first number is not part of a document.
+            numbered, texts = True, []
         text = line[begins.end() :] if begins else line
         if begins or not numbered:
-            found.append(text)
-        elif found and text:
-            found[-1] = f"{found[-1]} {text}".strip()
-    return [Passage("", text) for text in found if text]
+            texts.append(text)
+        elif texts and text:
+            texts[-1] = f"{texts[-1]} {text}".strip()
+    return [Passage("", text) for text in texts if text]
 
 
 def _number(seed: int, query: str) -> int:
-    """A number from 0 to 2^32 - 1 that is the same on every machine."""
+    """A number from 0 to 2^32 - 1, equal on every machine."""
     digest = hashlib.blake2b(f"{seed}\0{query}".encode(errors="replace"), digest_size=4).digest()
     return int.from_bytes(digest)

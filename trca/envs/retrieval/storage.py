@@ -1,4 +1,4 @@
-"""Folders of arrays: written whole or not at all, checked when opened, and memory-mapped."""
+"""Folders of arrays that appear when complete, are checked when opened, and are memory-mapped."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from trca.common.files import sha256
 
 _CONTENTS: Final = "contents.json"
 _READ_AT_ONCE: Final = 256 * 2**20
-"""Larger files are checked by their size: every process would take seconds to read them."""
+"""Larger files are checked by size only, because reading takes every process seconds."""
 
 
 class StoredDataError(Exception):
-    """A folder of stored data is incomplete, of another kind or version, or was changed."""
+    """A folder of stored data is incomplete, changed, or of another kind or version."""
 
     def __init__(self, folder: Path, problem: str) -> None:
-        """Says what is wrong with which folder.
+        """Makes the message.
 
         Args:
             folder: The folder.
-            problem: What is wrong, and how to mend it.
+            problem: The problem and the fix.
         """
         super().__init__(f"{folder}: {problem}")
 
 
 class Writer:
-    """A folder of arrays that is being written; see `writing`.
+    """An unfinished folder of arrays; see `writing`.
 
     Attributes:
-        path: Where the files are until the folder is complete. Other files may be put there too.
-        facts: What else to keep, as JSON.
+        path: The folder with the files until completion. Callers may add further files.
+        facts: Further values to store, as JSON.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,12 +54,12 @@ class Writer:
         self._allocated: dict[str, NDArray[Any]] = {}
 
     def add(self, name: str, array: NDArray[Any]) -> None:
-        """Writes an array under a name; one that was allocated is there already."""
+        """Writes an array under a name; allocated arrays are already in the folder."""
         if self._allocated.get(name) is not array:
             np.save(self.path / f"{name}.npy", array)
 
     def allocate(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """An array to fill, of which only what is being touched is in memory."""
+        """A file-backed array to fill; only the pages in use are in memory."""
         if 0 in shape:
             self.add(name, np.empty(shape, dtype))
             return np.empty(shape, dtype)
@@ -70,20 +70,20 @@ class Writer:
 
 @contextmanager
 def writing(folder: Path, kind: str, version: int) -> Iterator[Writer]:
-    """Writes a new folder of arrays, which appears only once it is complete.
+    """Writes a new folder of arrays, which appears when complete.
 
-    When another process has written the same folder meanwhile, that one stays.
+    If another process has written the same folder meanwhile, that folder stays.
 
     Args:
-        folder: Where to. Its parents are made.
-        kind: What the arrays are.
+        folder: Target folder. Missing parents are created.
+        kind: Kind of the arrays.
         version: Version of their layout.
 
     Yields:
-        Takes the arrays and the facts.
+        The writer for arrays and facts.
 
     Raises:
-        FileExistsError: When there is something else of that name.
+        FileExistsError: If the folder exists with other contents.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -102,7 +102,7 @@ def writing(folder: Path, kind: str, version: int) -> Iterator[Writer]:
         except OSError:
             if not _holds(folder, contents):
                 raise FileExistsError(
-                    f"{folder} holds something else: delete it or choose another folder"
+                    f"{folder} has other contents: delete it or choose another folder"
                 ) from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -111,27 +111,27 @@ def writing(folder: Path, kind: str, version: int) -> Iterator[Writer]:
 def read_arrays(
     folder: Path, kind: str, version: int, verify: bool = True
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Opens what was written with `writing`.
+    """Opens a folder of `writing`.
 
     Args:
         folder: The folder.
-        kind: What the arrays should be.
-        version: Version of the layout that is understood.
-        verify: Whether to check the content of files up to 256 MiB, which reads them once; sizes
-            are checked in any case.
+        kind: Required kind of the arrays.
+        version: Required version of the layout.
+        verify: Whether to check the contents of files up to 256 MiB, which reads these files once.
+            Sizes are always checked.
 
     Returns:
-        The arrays, memory-mapped and read-only, and the facts. Other files are only checked.
+        The arrays, memory-mapped and read-only, and the facts. Further files are only checked.
 
     Raises:
-        StoredDataError: When the folder is not whole or not of that kind and version.
+        StoredDataError: If the folder is incomplete, changed, or of another kind or version.
     """
     contents = _contents(folder, kind, version)
     arrays = {}
     for name, expected in contents["files"].items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != expected["bytes"]:
-            raise StoredDataError(folder, f"{name} is missing or cut off: build it again")
+            raise StoredDataError(folder, f"{name} is missing or truncated: build it again")
         small = expected["bytes"] <= _READ_AT_ONCE
         if verify and small and sha256(path) != expected["sha256"]:
             raise StoredDataError(folder, f"{name} was changed since it was built: build it again")
@@ -150,15 +150,15 @@ def _holds(folder: Path, contents: dict[str, Any]) -> bool:
 def _contents(folder: Path, kind: str, version: int) -> dict[str, Any]:
     try:
         contents: dict[str, Any] = json.loads((folder / _CONTENTS).read_text())
-        found = (contents["kind"], contents["version"])
+        stored = (contents["kind"], contents["version"])
     except FileNotFoundError:
         raise StoredDataError(folder, f"there is no {kind} here: build one") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoredDataError(folder, f"{_CONTENTS} cannot be read ({error})") from None
-    if found != (kind, version):
+    if stored != (kind, version):
         raise StoredDataError(
             folder,
-            f"it holds a {found[0]} of version {found[1]}, not a {kind} of version {version}:"
+            f"it holds a {stored[0]} of version {stored[1]}, not a {kind} of version {version}:"
             " build it again",
         )
     return contents

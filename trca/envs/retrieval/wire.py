@@ -1,12 +1,12 @@
-"""What retrieval servers and their clients send each other, in both shapes that are in use.
+"""Requests and replies of retrieval servers, in both common formats.
 
 Search-R1's *batch*::
 
     {"queries": ["a", "b"], "topk": 3, "return_scores": true}
     {"result": [[{"document": {"contents": "..."}, "score": 1.5}, ...], [...]]}
 
-verl-agent's *single* takes ``"query": "a"``, and its result is one list of documents. Where no
-scores are asked for, each document stands bare.
+verl-agent's *single* has ``"query": "a"``, and its result is one list of documents. Without
+``return_scores``, a result has the documents without ``"document"`` and ``"score"``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ SHAPES: Final[tuple[str, ...]] = get_args(Shape)
 
 
 class ReplyError(ValueError):
-    """A reply is not what a retrieval server sends."""
+    """A reply does not have the format of a retrieval server."""
 
 
 def request_body(queries: Sequence[str], limit: int, shape: Shape) -> dict[str, Any]:
-    """What a client asks; the single shape takes one query."""
+    """The body of a request; the single shape takes one query."""
     rest = {"topk": limit, "return_scores": True}
     if shape == "batch":
         return {"queries": list(queries), **rest}
@@ -39,11 +39,11 @@ def read_reply(reply: Any, count: int, shape: Shape) -> list[list[Passage]]:
 
     Args:
         reply: The decoded JSON.
-        count: How many queries were asked.
-        shape: How they were asked.
+        count: Number of queries.
+        shape: Format of the request.
 
     Raises:
-        ReplyError: When the reply does not answer that many queries.
+        ReplyError: If the reply has another format or another number of results.
     """
     result = reply.get("result") if isinstance(reply, dict) else None
     if not isinstance(result, list):
@@ -56,10 +56,10 @@ def read_reply(reply: Any, count: int, shape: Shape) -> list[list[Passage]]:
 
 
 def reply_body(
-    found: Sequence[Sequence[Passage]], shape: Shape, with_scores: bool
+    results: Sequence[Sequence[Passage]], shape: Shape, with_scores: bool
 ) -> dict[str, Any]:
-    """What a server answers."""
-    result = [[_hit(passage, with_scores) for passage in passages] for passages in found]
+    """The body of a reply."""
+    result = [[_hit(passage, with_scores) for passage in passages] for passages in results]
     return {"result": result if shape == "batch" else result[0]}
 
 

@@ -1,10 +1,10 @@
-r"""Words as Lucene's `StandardTokenizer` finds them, by the rules of Unicode's annex 29.
+r"""Words of Lucene's `StandardTokenizer`, by the rules of Unicode's annex 29.
 
     >>> words("Mo’s 2,500 x_y – ★ 日本")
     ['Mo’s', '2,500', 'x_y', '★', '日', '本']
 
-Letters and digits hold together, also over an apostrophe, a point or a colon between letters and
-over a comma or a point between digits; every ideograph and every pictograph is a word of its own.
+A word consists of letters and digits. An apostrophe, a point or a colon may join letters; a comma
+or a point may join digits. Every ideograph and every pictograph is a separate word.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import regex
 
 LONGEST: Final = 255
-"""Longer words are cut into pieces of this many characters."""
+"""Length of the longest word in characters; longer words are cut into pieces of this length."""
 
 _ASCII: Final = re.compile(r"_*[a-z0-9](?:\w|(?<=[a-z])['.:](?=[a-z])|(?<=\d)[.,;'](?=\d))*", re.I)
 
@@ -34,23 +34,23 @@ _PICTOGRAPHS: Final = (
     r"\U0001F848-\U0001F84F\U0001F85A-\U0001F85F\U0001F888-\U0001F88F\U0001F8AE-\U0001F8FF"
     r"\U0001F90C-\U0001F93A\U0001F93C-\U0001F945\U0001F947-\U0001FFFD"
 )
-"""Extended pictographs of Unicode 12.1, which Lucene 9 is made with; later versions have fewer."""
+"""Extended pictographs of Unicode 12.1, the version of Lucene 9. Later versions have fewer."""
 
 _LATER_LETTERS: Final = r"\u00B8\u02E5-\u02EB\u055A\u055F\u058A"
-"""Letters for later versions of Unicode, which for Lucene separate words."""
+"""Characters that are letters in later versions of Unicode, and separate words in Lucene."""
 
 
 def words(text: str) -> list[str]:
     """The words of a text, in order."""
-    found = _ASCII.findall(text) if text.isascii() else _unicode().findall(text)
-    if len(text) <= LONGEST or max(map(len, found), default=0) <= LONGEST:
-        return found
-    return [word[i : i + LONGEST] for word in found for i in range(0, len(word), LONGEST)]
+    matches = _ASCII.findall(text) if text.isascii() else _unicode().findall(text)
+    if len(text) <= LONGEST or max(map(len, matches), default=0) <= LONGEST:
+        return matches
+    return [word[i : i + LONGEST] for word in matches for i in range(0, len(word), LONGEST)]
 
 
 @cache
 def _unicode() -> regex.Pattern[str]:
-    """The rules for any script: what ``StandardTokenizerImpl.jflex`` has."""
+    """The rules for all scripts, as in ``StandardTokenizerImpl.jflex``."""
     import regex
 
     marks = r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]*+"

@@ -1,1 +1,1 @@
-"""SearchQA: questions answered by searching, opening passages and submitting an answer."""
+"""SearchQA: answer questions by searching and opening passages."""

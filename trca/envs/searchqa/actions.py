@@ -1,4 +1,4 @@
-"""The three actions in words: ``search[query]``, ``open[n]`` and ``answer[text]``."""
+"""Parses the three actions: ``search[query]``, ``open[n]`` and ``answer[text]``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ANSWER_OFFER: Final = "answer[<your answer>]"
 
 
 class Action(NamedTuple):
-    """An action as read.
+    """A parsed action.
 
     Attributes:
-        verb: What it asks for; blank when it is none of the three.
-        argument: What stands in its brackets, with single spaces.
+        verb: The verb; blank for a text that is no action.
+        argument: The text in brackets, with single spaces.
     """
 
     verb: Verb = ""
@@ -26,16 +26,16 @@ class Action(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The number that an ``open`` names; 0 when it names none."""
+        """The number in an ``open`` action; 0 without a number."""
         argument = self.argument
         plain = argument.isascii() and argument.isdecimal() and len(argument) < 5
         return int(argument) if self.verb == "open" and plain else 0
 
 
 def read_action(text: str) -> Action:
-    """Reads an action; any string is legal, costs linear time, and may turn out to be none.
+    """Parses an action in linear time; any string is legal and may turn out to be no action.
 
-    The case of the verb and spaces around it do not matter.
+    Upper and lower case of the verb are equal. Spaces around the verb are ignored.
     """
     head, _, rest = text.strip().partition("[")
     verb = head.strip().lower()
@@ -46,6 +46,6 @@ def read_action(text: str) -> Action:
 
 
 def offered_actions(results: int) -> list[str]:
-    """What is accepted when the last search has found that many passages."""
+    """The admissible actions after a search with this number of results."""
     opens = (f"open[{number}]" for number in range(1, results + 1))
     return [SEARCH_OFFER, *opens, ANSWER_OFFER]

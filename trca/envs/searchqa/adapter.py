@@ -1,4 +1,4 @@
-"""Follows a SearchQA episode by its text alone and reports the facts of each transition."""
+"""The adapter of SearchQA: reads the text of an episode and reports facts of each transition."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from trca.envs.searchqa.reading import read_passages, says, spaced
 
 
 class SearchQAAdapter(Adapter):
-    """Knows what the agent was asked, was shown, could do and did; nothing else reaches it.
+    """Follows a SearchQA episode; reads the question, observations and actions only.
 
     Attributes:
-        binding: What the question asks for.
+        binding: The parsed question.
         facts: The facts of the last transition (the defaults after ``reset``).
         beliefs: The episode as observed so far.
     """
@@ -39,20 +39,20 @@ class SearchQAAdapter(Adapter):
 
         Args:
             instruction: The question.
-            observation: The first observation, which says no more.
-            admissible: The admissible actions that came with it.
+            observation: The first observation, which contains only the question.
+            admissible: The admissible actions in the first state.
         """
         self.binding = bind(instruction)
         self.facts = SearchQAFacts()
         self.beliefs = Beliefs(self.binding)
 
     def step(self, action: str, observation: str, admissible: Sequence[str]) -> SearchQAFacts:
-        """Takes in one transition and returns its facts.
+        """Reads one transition and returns its facts.
 
         Args:
-            action: What the agent did; blank when nothing could be read from its response.
-            observation: The text that answered it.
-            admissible: The admissible actions after it.
+            action: The agent's action; blank if its response contained no readable action.
+            observation: The observation after the action.
+            admissible: The admissible actions after the action.
         """
         read = read_action(action)
         accepted = read.verb != "" and observation != REJECTED
@@ -67,12 +67,12 @@ class SearchQAAdapter(Adapter):
 
     @property
     def context(self) -> str:
-        """Structural key s~ of the present state; see `trca.envs.searchqa.context`."""
+        """Structural key s~ of the current state; see `trca.envs.searchqa.context`."""
         return context_key(self.beliefs)
 
     @property
     def memory(self) -> str:
-        """One line of what was observed; see `trca.envs.searchqa.context`."""
+        """The memory line; see `trca.envs.searchqa.context`."""
         return memory_line(self.beliefs)
 
     def _retrieve(self, action: Action, observation: str) -> SearchQAFacts:

@@ -1,7 +1,7 @@
-"""How an answer is scored: strict normalised exact match, and beside it F1 and gold recall.
+"""Scores of an answer: strict normalised exact match, F1 and gold recall.
 
-Exact match is the reference definition of SQuAD that Search-R1 and the paper use; F1 is that of
-HotpotQA, over the tokens of the same normal form. IGPO's F1 is over sets of words.
+Exact match is the SQuAD definition, which Search-R1 and the paper use. F1 is HotpotQA's, over the
+tokens of the same normal form. IGPO's F1 is over sets of words.
 """
 
 from __future__ import annotations
@@ -27,49 +27,49 @@ def normalized(text: str) -> str:
 
 
 def exact_match(answer: str, aliases: Sequence[str]) -> float:
-    """1 when the answer is an alias, both in normal form, else 0."""
-    given = normalized(answer)
-    return float(any(given == normalized(alias) for alias in aliases))
+    """1 if the answer equals an alias in normal form, else 0."""
+    normal_form = normalized(answer)
+    return float(any(normal_form == normalized(alias) for alias in aliases))
 
 
 def f1(answer: str, aliases: Sequence[str]) -> float:
-    """The best harmonic mean of precision and recall of tokens over the aliases, 0 to 1."""
+    """The F1 score of the tokens for the best alias, 0 to 1."""
     return max((_f1(normalized(answer), normalized(alias)) for alias in aliases), default=0.0)
 
 
 def _f1(answer: str, alias: str) -> float:
     if answer != alias and (answer in _CLOSED or alias in _CLOSED):
         return 0.0
-    given, gold = answer.split(), alias.split()
-    common = sum((Counter(given) & Counter(gold)).values())
-    return 2 * common / (len(given) + len(gold)) if common else 0.0
+    tokens, gold = answer.split(), alias.split()
+    common = sum((Counter(tokens) & Counter(gold)).values())
+    return 2 * common / (len(tokens) + len(gold)) if common else 0.0
 
 
 def word_set_f1(answer: str, aliases: Sequence[str]) -> float:
-    """F1 of IGPO: over sets of words, in lower case; punctuation separates words, articles count.
+    """IGPO's F1: over sets of words in lower case. Punctuation separates words, articles count.
 
     Returns:
         The best harmonic mean of precision and recall over the aliases, 0 to 1.
     """
-    given = _words(answer)
-    return max((_overlap(given, _words(alias)) for alias in aliases), default=0.0)
+    words = _words(answer)
+    return max((_overlap(words, _words(alias)) for alias in aliases), default=0.0)
 
 
 def _words(text: str) -> set[str]:
     return set(text.lower().translate(_SPACED).split())
 
 
-def _overlap(given: set[str], gold: set[str]) -> float:
-    common = len(given & gold)
-    return 2 * common / (len(given) + len(gold)) if common else 0.0
+def _overlap(words: set[str], gold: set[str]) -> float:
+    common = len(words & gold)
+    return 2 * common / (len(words) + len(gold)) if common else 0.0
 
 
-def gold_recall(question: Question, found: Iterable[Passage]) -> float | None:
-    """The share of a question's gold passages that were found; None when they are not known.
+def gold_recall(question: Question, retrieved: Iterable[Passage]) -> float | None:
+    """The share of a question's gold passages among the found passages; None without gold passages.
 
-    Passages are compared by id, or by title where a question gives no ids.
+    Passages are compared by id, or by title for a question without ids.
     """
-    passages = list(found)
+    passages = list(retrieved)
     if question.gold_ids:
         return _share({*question.gold_ids}, {passage.id for passage in passages})
     if question.gold_titles:
@@ -77,5 +77,5 @@ def gold_recall(question: Question, found: Iterable[Passage]) -> float | None:
     return None
 
 
-def _share(wanted: set[str], found: set[str]) -> float:
-    return len(wanted & found) / len(wanted)
+def _share(gold: set[str], retrieved: set[str]) -> float:
+    return len(gold & retrieved) / len(gold)

@@ -1,4 +1,4 @@
-"""What an agent knows of a SearchQA episode, from its actions and the observations alone."""
+"""An agent's knowledge of a SearchQA episode, derived from its actions and observations."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Known:
 
     Attributes:
         shown: Its longest form so far.
-        words: The words of title and text between spaces.
-        stems: What they come from.
-        supports: Whether it supports; see `SearchQAFacts`.
-        linked: Whether it does so for a lead.
+        words: The words of title and text, with a space around each word.
+        stems: The stems of these words.
+        supports: Whether it supports the answer; see `SearchQAFacts`.
+        linked: Whether it supports the answer through a lead.
     """
 
     shown: Shown
@@ -35,7 +35,7 @@ class Known:
     linked: bool = False
 
     def __post_init__(self) -> None:
-        """Reads the text."""
+        """Computes words and stems."""
         self.words, self.stems = self.shown.words, self.shown.stems
 
 
@@ -43,22 +43,23 @@ class Beliefs:
     """The episode as observed so far.
 
     Attributes:
-        binding: What the question asks for.
-        tool: The last action that was carried out; blank before.
-        queries: What was searched for, as words between spaces, each where it came last (values: as
+        binding: The parsed question.
+        tool: The verb of the last accepted action; blank before the first.
+        queries: Past queries as words between spaces, ordered by last use (values: the query as
             written).
-        results: The passages that the last search found, by key, in order.
-        page: Keys of the passages that the observation shows.
-        known: Every passage shown so far, by key, in order of first sight.
-        read: Keys of those that were opened.
+        results: Keys of the last search's results, in order.
+        page: Keys of the passages in the current observation.
+        known: All passages shown so far, by key, in order of first sight.
+        read: Keys of the opened passages.
         names: Names of the question that a passage has shown.
         relations: Words of the relation that a relevant passage has shown.
-        leads: Names learnt, as words between spaces, in order (values: as written).
-        reply: The answer that was submitted; blank before.
+        leads: Names learned from passages, as words between spaces, in order (values: the name as
+            written).
+        reply: The submitted answer; blank before.
     """
 
     def __init__(self, binding: SearchQABinding) -> None:
-        """Starts with a question."""
+        """Starts an episode with a parsed question."""
         self.binding = binding
         self.tool = ""
         self.queries: dict[str, str] = {}
@@ -75,7 +76,12 @@ class Beliefs:
         ).union(binding.relation)
 
     def update(self, action: Action, passages: Sequence[Shown]) -> None:
-        """Takes in an accepted action and the passages that answered it."""
+        """Updates the beliefs after an accepted action.
+
+        Args:
+            action: The action.
+            passages: The passages in the observation after the action.
+        """
         self.tool = action.verb
         if action.verb == "answer":
             self.reply = action.argument
@@ -92,34 +98,34 @@ class Beliefs:
         self._understand()
 
     def match(self, passage: Known) -> int:
-        """How many telling words of the question a passage has."""
+        """Number of the question's content words in a passage."""
         return len(self._telling & passage.stems)
 
     def best_match(self) -> int:
-        """The most telling words of the question in a passage shown so far."""
+        """Largest number of the question's content words in a passage shown so far."""
         return max([self.match(passage) for passage in self.known.values()], default=0)
 
     def support(self) -> list[Known]:
-        """The passages that support, in order of first sight."""
+        """The supporting passages, in order of first sight."""
         return [passage for passage in self.known.values() if passage.supports]
 
     def has_lead(self, passage: Known) -> bool:
-        """Whether a passage is about a lead, by its title."""
+        """Whether the title of a passage contains a lead."""
         heading = passage.shown.heading
         return any(lead in heading for lead in self.leads)
 
     def relevant(self, passage: Known) -> bool:
-        """Whether a passage is about a lead, or has a name of the question."""
+        """Whether a passage has a lead in its title or contains a name of the question."""
         return self.has_lead(passage) or any(
             says(passage.words, name) for name in self.binding.entities
         )
 
     def stand_in(self, text: str, passages: Iterable[Known]) -> bool:
-        """Whether the words of a text stand side by side in one of the passages."""
+        """Whether one of the passages contains the words of a text side by side."""
         return any(says(passage.words, text) for passage in passages)
 
     def _add(self, passage: Shown) -> tuple[str, str]:
-        """Remembers the passage, in its longest form, and returns its key."""
+        """Stores the longest form of a passage and returns its key."""
         key = passage.key
         before = self.known.get(key)
         if before is None or len(before.shown.text) < len(passage.text):
@@ -130,9 +136,12 @@ class Beliefs:
         return key
 
     def _understand(self) -> None:
-        """Finds what is relevant, what supports, and what leads on; leads count at once."""
+        """Updates names, relations, supporting passages and leads.
+
+        The second pass uses the leads of the first pass.
+        """
         for leading in (True, False):
-            found: dict[str, str] = {}
+            new_leads: dict[str, str] = {}
             for passage in self.known.values():
                 if not self.relevant(passage):
                     continue
@@ -145,11 +154,11 @@ class Beliefs:
                     passage.supports = True
                     passage.linked = self.has_lead(passage)
                 if cues and leading:
-                    found.update(self._leads_of(passage))
-            self.leads.update({k: v for k, v in found.items() if k not in self.leads})
+                    new_leads.update(self._leads_of(passage))
+            self.leads.update({k: v for k, v in new_leads.items() if k not in self.leads})
 
     def _leads_of(self, passage: Known) -> Iterator[tuple[str, str]]:
-        """Names in the sentences of a passage that lead on from what the question names."""
+        """Names in the sentences of a passage that contain the bridge or the relation."""
         cues = frozenset(self.binding.bridge or self.binding.relation)
         for sentence in sentences(passage.shown):
             if cues.isdisjoint(stems_of(sentence)):
@@ -159,13 +168,14 @@ class Beliefs:
                     yield spaced(name), name
 
     def _is_lead(self, name: str) -> bool:
-        """Whether a name is one that the question has not, neither as a whole nor in part."""
+        """Whether a name is new: no part of it is in the question's names, and vice versa."""
         words = spaced(name)
         return (
             len(words) > 4
             and name[0].isalpha()
             and not any(
-                says(words, own) or says(spaced(own), name) for own in self.binding.entities
+                says(words, entity) or says(spaced(entity), name)
+                for entity in self.binding.entities
             )
             and not self._telling.issuperset(stems_of(name))
         )

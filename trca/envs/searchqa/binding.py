@@ -1,9 +1,9 @@
-"""The task binder of SearchQA: from the question to what it asks for (paper, Appendix A.2).
+"""The task binder of SearchQA: parses the question (paper, Appendix A.2).
 
     >>> bind("In what year was the director of Ran born?")
     SearchQABinding(entity='Ran', entities=('Ran',), relation=('direct', 'born'), ...)
 
-It reads the question alone: no answer, alias or gold passage can reach it.
+The binder reads the question only; answers, aliases and gold passages never reach it.
 """
 
 from __future__ import annotations
@@ -52,20 +52,21 @@ _LIMITING: Final = frozenset(_LIMITING_TEXT.split())
 
 @dataclass(frozen=True)
 class SearchQABinding:
-    """What a question asks for; the defaults ask for nothing.
+    """The requirements in a question. The defaults contain no requirement.
 
-    "Stems" are those of `trca.envs.searchqa.relations`.
+    `trca.envs.searchqa.relations` defines the stems.
 
     Attributes:
-        entity: The subject: the last name in the question, as written; blank when it has none.
-        entities: All its names in order, each once.
-        relation: What it wants to know, in order: stems of its telling words that are in no name
-            and limit nothing.
-        bridge: Of these, what leads from the subject to what it asks about: ``teacher`` in "Where
-            was the teacher of Ada born?" and in "Where was Ada's teacher born?".
-        constraints: What limits it: years, numbers, superlatives and comparatives, in lower case.
-        answer_format: What kind of answer it wants.
-        choices: The alternatives it offers.
+        entity: The subject: the last name in the question, as written; blank without names.
+        entities: All names in order, without repeats.
+        relation: The requested relation: stems of the content words outside names and constraints,
+            in order.
+        bridge: The part of the relation that leads from the subject to the requested entity:
+            ``teacher`` in "Where was the teacher of Ada born?" and in "Where was Ada's teacher
+            born?".
+        constraints: Years, numbers, superlatives and comparatives, in lower case.
+        answer_format: The format of the answer.
+        choices: The alternatives in the question.
     """
 
     entity: str = ""
@@ -78,14 +79,18 @@ class SearchQABinding:
 
 
 @lru_cache(maxsize=4096)
-def bind(task: str) -> SearchQABinding:
-    """Reads a question; any text is one."""
-    text = _tidy(task)
+def bind(question: str) -> SearchQABinding:
+    """Parses a question; any text is valid.
+
+    Args:
+        question: The question.
+    """
+    text = _tidy(question)
     choices = _choices(text)
     names = names_asked(text, bool(choices) or _is_yes_no(text)) or _longest_run(text)
-    telling = _telling(text, {word for name in names for word in words_of(name)})
-    limiting = [w for w in telling if w in _LIMITING or any(c.isdigit() for c in w)]
-    relation = _stems(w for w in telling if w not in limiting)
+    content = _telling(text, {word for name in names for word in words_of(name)})
+    limiting = [w for w in content if w in _LIMITING or any(c.isdigit() for c in w)]
+    relation = _stems(w for w in content if w not in limiting)
     entity = names[-1] if names else ""
     near = _stems(_telling(_around(text, entity), frozenset(words_of(entity))))
     bridge = tuple(s for s in near if s in relation)
@@ -101,11 +106,11 @@ def bind(task: str) -> SearchQABinding:
 
 
 def formats_of(answer: str, choices: Sequence[str]) -> tuple[AnswerFormat, ...]:
-    """The formats that an answer has; a long one, or one without letters and digits, has none.
+    """The formats that an answer fits; empty for a long answer or one without any letter or digit.
 
     Args:
-        answer: What was submitted.
-        choices: The alternatives of the question.
+        answer: The submitted answer.
+        choices: The alternatives in the question.
     """
     words = words_of(answer)
     if not words or len(words) > 12:
@@ -122,9 +127,9 @@ def formats_of(answer: str, choices: Sequence[str]) -> tuple[AnswerFormat, ...]:
     return tuple([name for name, has in fits.items() if has])
 
 
-def _tidy(task: str) -> str:
-    """The question in one line, without the quoting that tables leave around it."""
-    text = " ".join(task.split())
+def _tidy(question: str) -> str:
+    """The question on one line, without the quotation marks of CSV tables."""
+    text = " ".join(question.split())
     if text.startswith('"') and text.endswith('"') and '""' in text:
         text = text[1:-1].replace('""', '"')
     return text
@@ -146,7 +151,7 @@ def _format(text: str, choices: Sequence[str]) -> AnswerFormat:
 
 
 def _choices(text: str) -> tuple[str, ...]:
-    """The two sides of the last ``A or B`` that ends a question in names."""
+    """The two sides of the last ``A or B`` at the end of a question, if both are names."""
     body = text.rstrip("?. ")
     left, joint, right = body.rpartition(" or ")
     if not joint or not right[:1].isupper():
@@ -155,9 +160,9 @@ def _choices(text: str) -> tuple[str, ...]:
     return (left, right) if left[:1].isupper() and left != body else ()
 
 
-def _telling(text: str, leaving: Set[str]) -> list[str]:
-    """The words of a text that tell something, but for some."""
-    return [w for w in words_of(text) if w not in FILLER and w not in leaving and len(w) > 1]
+def _telling(text: str, excluded: Set[str]) -> list[str]:
+    """The content words of a text, without the words in ``leaving``."""
+    return [w for w in words_of(text) if w not in FILLER and w not in excluded and len(w) > 1]
 
 
 def _stems(words: Iterable[str]) -> tuple[str, ...]:
@@ -165,7 +170,7 @@ def _stems(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _around(text: str, entity: str) -> str:
-    """What the entity has: ``teacher`` in ``the teacher of Ada`` and in ``Ada's teacher``."""
+    """The noun of the entity: ``teacher`` in ``the teacher of Ada`` and ``Ada's teacher``."""
     if not entity:
         return ""
     name = re.escape(entity)
@@ -177,7 +182,7 @@ def _around(text: str, entity: str) -> str:
 
 
 def _longest_run(text: str) -> tuple[str, ...]:
-    """Of a question without capitals, the longest stretch of telling words; the last of equals."""
+    """The longest run of content words (the last of equals), for a question without capitals."""
     runs: list[list[str]] = [[]]
     for word in words_of(text):
         if word in FILLER or word in _LIMITING or is_relation(word):
@@ -189,5 +194,5 @@ def _longest_run(text: str) -> tuple[str, ...]:
 
 
 def _alike(words: tuple[str, ...], choice: tuple[str, ...]) -> bool:
-    """Whether one is a part of the other."""
+    """Whether the words of one text are a subset of the words of the other text."""
     return bool(words) and (set(words) <= set(choice) or set(choice) <= set(words))

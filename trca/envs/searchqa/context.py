@@ -1,8 +1,8 @@
-"""The structural context key s~ and the memory line of SearchQA, both from what was observed.
+"""The structural context key s~ and the memory line of SearchQA, both from observations.
 
 The key has the fields of the paper's table of context information: tool type, retrieval stage,
-query state, evidence stage, answer-submission stage. It is coarse on purpose: contexts are compared
-among the few rollouts of one question.
+query state, evidence stage and answer-submission stage. The key is coarse on purpose, because a
+context group has few rollouts of one question.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from trca.envs.searchqa.reading import says
 
 
 def context_key(beliefs: Beliefs) -> str:
-    """The key of the present state, such as ``search|listed|query 1/1+0|relation 1/2+0|open``.
+    """The key of the current state, such as ``search|listed|query 1/1+0|relation 1/2+0|open``.
 
     Fields:
-        tool: The last action carried out, ``none`` before one.
-        retrieval: ``start``; ``nothing`` when the last search found nothing; ``listed`` when none
-            of what it found supports; else ``support``.
-        query: How many names of the question the last query has, of how many, and whether a lead.
-        evidence: How many words of the relation were seen with what is known, of how many, and how
-            many passages support about a lead.
+        tool: Verb of the last accepted action; ``none`` before the first.
+        retrieval: ``start``; ``nothing`` after a search without results; ``support`` if a result of
+            the last search supports the answer; else ``listed``.
+        query: Number of the question's names in the last query / number of names + 1 if the query
+            contains a lead.
+        evidence: Number of the relation's words seen in relevant passages / number of words +
+            number of passages that support the answer through a lead.
         answer: ``open`` or ``submitted``.
     """
     binding = beliefs.binding
@@ -41,10 +42,10 @@ def context_key(beliefs: Beliefs) -> str:
 
 
 def memory_line(beliefs: Beliefs) -> str:
-    """What a reader without memory would need, in one line: queries, and what is shown now.
+    """One line for a reader without memory: past queries and the passages on the page.
 
-    A title is left out where the text begins with it. For example ``Searched Ada Balan; Ben Ek. [1]
-    Ben Ek was born in Lum Hill. [2] ...``.
+    A title is left out if the text begins with it. Example: ``Searched Ada Balan; Ben Ek. [1] Ben
+    Ek was born in Lum Hill. [2] ...``
     """
     if beliefs.reply:
         return f"Answered {quoted(beliefs.reply)}."

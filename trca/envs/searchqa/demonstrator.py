@@ -1,4 +1,4 @@
-"""A sensible next action from what an agent could have observed: the warm start's demonstrator."""
+"""The demonstrator of SearchQA: sensible actions for the warm start, from observations only."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from trca.envs.searchqa.relations import stems_of
 
 
 def demonstrated_action(beliefs: Beliefs) -> str:
-    """Looks the subject up, goes on to what it leads to, and answers with what is said there.
+    """Looks up the subject, follows the bridge, and answers from the last passage.
 
-    A name is looked up by a search for it; a passage that goes on where its listing ends is opened
-    when the listing does not tell. Copes with whatever was done before.
+    A lookup searches for a name. A passage that is cut in the list of results is opened if the
+    visible part has no answer. Works after any sequence of actions.
 
     Args:
         beliefs: The episode as observed so far.
@@ -30,8 +30,8 @@ def demonstrated_action(beliefs: Beliefs) -> str:
         action, subject = _find(beliefs, subject, binding.bridge, "name")
         if action:
             return action
-    action, found = _find(beliefs, subject, asked, binding.answer_format)
-    return action or f"answer[{found}]"
+    action, value = _find(beliefs, subject, asked, binding.answer_format)
+    return action or f"answer[{value}]"
 
 
 def _find(
@@ -40,47 +40,53 @@ def _find(
     cues: Sequence[str],
     form: str,
 ) -> tuple[str, str]:
-    """What is said of a subject, or an action that may bring it to light.
+    """A value of a subject in the known passages, or an action that may reveal it.
 
     Returns:
-        The action, or blank, and what was found; the subject itself where nothing is left to try.
+        The action, or blank, and the value; the subject if there is nothing left to try.
     """
     about = [p for p in beliefs.known.values() if spaced(p.shown.title) == spaced(subject)]
     if not about and spaced(subject) not in beliefs.queries:
         return f"search[{subject}]", ""
     about = about or [p for p in beliefs.known.values() if says(p.words, subject)]
     for passage in about:
-        if found := _said(beliefs, passage, subject, frozenset(cues), form):
-            return "", found
+        if value := _value_in(beliefs, passage, subject, frozenset(cues), form):
+            return "", value
     for passage in about:
         if _can_open(beliefs, passage):
             return f"open[{beliefs.results.index(passage.shown.key) + 1}]", ""
     query = f"{subject} {' '.join(cues)}"
     if spaced(query) not in beliefs.queries:
         return f"search[{query}]", ""
-    said = (_said(beliefs, passage, subject, frozenset(), form) for passage in about)
-    return "", next(filter(None, said), subject)
+    values = (_value_in(beliefs, passage, subject, frozenset(), form) for passage in about)
+    return "", next(filter(None, values), subject)
 
 
 def _can_open(beliefs: Beliefs, passage: Known) -> bool:
-    """Whether the passage is a result of the last search that goes on where its listing ends."""
+    """Whether the passage is a cut result of the last search."""
     return passage.shown.key in beliefs.results and passage.shown.text.endswith(CUT)
 
 
-def _said(beliefs: Beliefs, passage: Known, subject: str, cues: frozenset[str], form: str) -> str:
-    """What a passage says of a subject in answer to the cues, in a format; blank when nothing."""
-    told = sentences(passage.shown)
+def _value_in(
+    beliefs: Beliefs, passage: Known, subject: str, cues: frozenset[str], form: str
+) -> str:
+    """The answer to the cues in a passage about a subject, in a format; blank without answer."""
+    candidate_sentences = sentences(passage.shown)
     if form == "date":
-        told = sorted(told, key=lambda sentence: cues.isdisjoint(stems_of(sentence)))
-    else:
-        told = [sentence for sentence in told if not cues.isdisjoint(stems_of(sentence))] or (
-            [] if cues else told
+        candidate_sentences = sorted(
+            candidate_sentences, key=lambda sentence: cues.isdisjoint(stems_of(sentence))
         )
-    for sentence in told:
+    else:
+        candidate_sentences = [
+            sentence for sentence in candidate_sentences if not cues.isdisjoint(stems_of(sentence))
+        ] or ([] if cues else candidate_sentences)
+    for sentence in candidate_sentences:
         if sentence.endswith(CUT):
             continue
-        own = (subject, passage.shown.title, *beliefs.binding.entities)
-        names = [n for n in names_in(sentence) if not any(says(spaced(o), n) for o in own)]
+        excluded_names = (subject, passage.shown.title, *beliefs.binding.entities)
+        names = [
+            n for n in names_in(sentence) if not any(says(spaced(o), n) for o in excluded_names)
+        ]
         last = sentence.rstrip(". ").rpartition(" ")[2]
         for candidate in [*names[::-1], last]:
             if form in formats_of(candidate, ()):
@@ -89,7 +95,7 @@ def _said(beliefs: Beliefs, passage: Known, subject: str, cues: frozenset[str], 
 
 
 def _compare(beliefs: Beliefs) -> str:
-    """Looks up each thing that is compared, then takes the first choice."""
+    """Looks up each of the compared names, then answers with the first choice."""
     binding = beliefs.binding
     for name in (*binding.choices, *binding.entities)[:2]:
         if spaced(name) not in beliefs.queries:

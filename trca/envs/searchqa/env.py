@@ -30,20 +30,20 @@ from trca.envs.text_env import Gold, Outcome, TextEnv
 
 ENV_ID: Final = "trca/SearchQA-v0"
 PASSAGE_CHARS: Final = 500
-"""Characters of a passage in a list of results; one of a hundred words is shown nearly whole."""
+"""Characters of a passage in a list of results; a passage of a hundred words is nearly complete."""
 GENERATED_PASSAGE_CHARS: Final = 100
-"""The same in a generated world, whose passages have 145 on average."""
+"""The same limit for generated worlds, whose passages have 145 characters on average."""
 
 
 class SearchQAEnv(TextEnv):
-    """One question an episode.
+    """One question per episode.
 
-    Actions are ``search[query]``, which lists passages; ``open[n]``, which shows the n-th of them
-    in full; and ``answer[text]``, which ends the episode (``terminated``). Anything else changes
-    nothing and costs a step. After ``max_steps`` the episode is ``truncated``. The reward is 1 when
-    the answer equals an alias of the right one, both in normal form; see
-    `answer_scores.exact_match`. A search that fails for technical reasons raises RetrievalError;
-    it never looks like a search that found nothing, and the same action may be tried again.
+    ``search[query]`` lists passages, ``open[n]`` shows the n-th listed passage in full, and
+    ``answer[text]`` ends the episode (``terminated``). Any other text changes nothing and costs a
+    step. After ``max_steps`` the episode is ``truncated``. The reward is 1 if the answer equals an
+    alias of the right answer in normal form, else 0; see `answer_scores.exact_match`. A search that
+    fails for technical reasons raises RetrievalError, so it never looks like a search without
+    results; the same action may be tried again.
 
     When the episode is over, ``info["measures"]`` has ``f1``, that of the answer (0 when there was
     none), ``word_set_f1``, the F1 of its set of words with articles (IGPO's), and ``gold_recall``,
@@ -52,10 +52,11 @@ class SearchQAEnv(TextEnv):
     search engine is then told of the question as in ZeroSearch.
 
     Attributes:
-        split: Name of the split the tasks come from.
+        split: Name of the split that provides the tasks.
         max_steps: The step limit.
-        waits: Whether its retriever waits on a network.
-        generated: Whether another seed is another world: questions and passages are generated.
+        waits: Whether the retriever waits for a network.
+        generated: Whether the questions and passages are generated, so that each seed gives a
+            different world.
     """
 
     env_id = ENV_ID
@@ -85,28 +86,29 @@ class SearchQAEnv(TextEnv):
         seed: int = 0,
         render_mode: str | None = None,
     ) -> None:
-        """Chooses the tasks and what is searched.
+        """Selects the tasks and the retriever.
 
         Args:
             questions: ``small``, ``medium`` or ``large`` for a generated world; the path of a file
                 or folder of questions, or a list of files; or ``{"folder": ..., "datasets":
                 [...]}`` (see `tasks`).
-            retriever: Name of a retriever, or a mapping of ``name`` and its options.
-            corpus: An index, or a corpus to index; a generated world brings its own.
+            retriever: Name of a retriever, or a mapping of ``name`` and options.
+            corpus: An index or a corpus file; None for the passages of a generated world.
             split: A split of the questions.
             max_steps: The step limit.
-            top_k: How many passages a search lists.
-            max_passage_chars: Characters of a passage's text in such a list; None for
+            top_k: Number of passages that a search lists.
+            max_passage_chars: Characters of a passage's text in a list of results; None for
                 `GENERATED_PASSAGE_CHARS` in a generated world, else `PASSAGE_CHARS`.
             seed: Seed of a generated world.
-            render_mode: ``ansi`` lets ``render`` return the episode so far as text.
+            render_mode: With ``ansi``, ``render`` returns the transcript of the episode as text.
 
         Raises:
-            ValueError: When a name is unknown, which lists the known ones, or a number too small.
-            QuestionFileError: When questions are missing or malformed; names the file and line.
-            CorpusError: When a line of the corpus is malformed.
-            StoredDataError: When an index is not whole.
-            RetrievalError: When the retriever cannot be opened.
+            ValueError: For an unknown name or a number below 1. The message lists the known names.
+            QuestionFileError: If questions are missing or malformed. The message names the file and
+                line.
+            CorpusError: If a line of the corpus is malformed.
+            StoredDataError: If an index is incomplete or damaged.
+            RetrievalError: If the retriever cannot be opened.
         """
         super().__init__(split, max_steps, render_mode)
         count = generated_size(questions)
@@ -125,48 +127,48 @@ class SearchQAEnv(TextEnv):
 
     @classmethod
     def prefetch(cls, pairs: Sequence[tuple[TextEnv, str]]) -> None:
-        """Searches for a turn of several environments with one request to each retriever."""
+        """Performs the next searches of several environments, with one request per retriever."""
         search_together([(env._simulator, act) for env, act in pairs if isinstance(env, cls)])
 
     @property
     def task_ids(self) -> tuple[str, ...]:
-        """The tasks of the split, in panel order."""
+        """The task ids of the split, in panel order."""
         return self._tasks.ids
 
     @property
     def admissible_actions(self) -> list[str]:
-        """A search, the passages to open, and an answer; none once there is an answer."""
+        """A search, the listed passages to open, and an answer; empty after an answer."""
         simulator = self._playing()
         return [] if simulator.done else offered_actions(len(simulator.results))
 
     def gold(self, task_id: str) -> Gold:
-        """The answers; and the gold passages, which are known of a generated world alone."""
+        """The right answers and, in a generated world, the gold passages."""
         question = self._tasks.find(task_id)
         actions = tuple(f"answer[{answer}]" for answer in question.answers)
         if self._generated is None:
             return Gold(question.answers, answer_actions=actions)
-        known = generated_passages(*self._generated)
-        passages = tuple(known[i].contents for i in question.gold_ids)
+        passages_by_id = generated_passages(*self._generated)
+        passages = tuple(passages_by_id[passage_id].contents for passage_id in question.gold_ids)
         return Gold(question.answers, passages, actions)
 
     def oracle_action(self) -> str:
-        """The next action on a way to the right answer, by the hidden gold.
+        """The next action of a plan for the right answer, from the hidden gold.
 
-        For proofs, checks and demonstrations; nothing of it reaches ``info``.
+        For proofs, checks and demonstrations only; ``info`` contains no part of it.
         """
         return oracle_action(self._playing(), self.adapter.beliefs)
 
     def demonstrator_action(self) -> str:
-        """A sensible next action from what an agent could have observed so far.
+        """A sensible next action, derived from the agent's observations.
 
-        It copes with whatever was done before, so that it may be mixed with other actions.
+        Works after any sequence of actions, so callers may mix it with other actions.
         """
         return demonstrated_action(self.adapter.beliefs)
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """One of the admissible actions, drawn evenly, its blank filled with words at hand.
+        """An admissible action, drawn uniformly, with random words in its blank.
 
-        A search is for words of the question, an answer is a few words of what was shown last.
+        A search gets words of the question, an answer gets words of the last observation.
         """
         action = super().random_action(rng)
         if action == SEARCH_OFFER:
@@ -185,24 +187,26 @@ class SearchQAEnv(TextEnv):
 
     @property
     def task_type(self) -> str:
-        """The dataset of the question; of a question from elsewhere, its kind."""
+        """The dataset of the question; for an unknown dataset, the type of the question."""
         question = self._simulator.question
         return question.dataset if question.dataset in DATASETS else question.kind
 
     def start_task(self, task_id: Any, options: dict[str, Any]) -> str:
-        """Asks the question; a simulated search engine is told of it."""
+        """Asks the question. A simulated search engine reads the question too."""
         question, retriever = self._tasks.find(task_id), self._retriever
         if isinstance(retriever, SimulatedRetriever) and "progress" in options:
             draw = zlib.crc32(str(task_id).encode())
-            told = retriever.about(question.text, question.answers, options["progress"], draw)
-            return self._simulator.reset(question, told)
+            question_retriever = retriever.about(
+                question.text, question.answers, options["progress"], draw
+            )
+            return self._simulator.reset(question, question_retriever)
         return self._simulator.reset(question)
 
     def take_action(self, action: str) -> Outcome:
-        """Searches, opens or answers.
+        """Carries out a search, an opening or an answer.
 
         Raises:
-            RetrievalError: When a search could not be done; everything is then as it was.
+            RetrievalError: If a search fails. The state stays unchanged.
         """
         simulator = self._simulator
         observation = simulator.step(action)

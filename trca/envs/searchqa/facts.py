@@ -1,8 +1,7 @@
-"""The observable facts of a SearchQA transition: what the adapter g_b reports (Appendix A.4).
+"""The facts of a SearchQA transition, as reported by the adapter g_b (Appendix A.4).
 
-Everything here is read off the question, the agent's own action and the text it was shown. There is
-no field for the score, an alias of the right answer, a gold passage, what was not shown, or the
-future.
+All facts come from the question, the agent's actions and the observations. There is no field for
+score, aliases of the right answer, gold passages, unobserved text or the future.
 """
 
 from __future__ import annotations
@@ -17,36 +16,38 @@ from trca.envs.searchqa.binding import AnswerFormat
 class SearchQAFacts:
     """Facts of one transition.
 
-    "Names" are those of the question (`SearchQABinding.entities`). A passage is "relevant" when it
-    has one of them, or a lead in its title; it "supports" when it speaks of what is asked too, by a
-    word of `SearchQABinding.relation`. A "lead" is a name that the question has not, from a
-    sentence of a supporting passage that speaks of what leads on (`SearchQABinding.bridge`, else
-    the relation).
+    "Names" are the names in the question (`SearchQABinding.entities`). A passage is "relevant" if
+    it contains a name, or has a lead in its title. A relevant passage "supports" the answer if it
+    also contains a word of `SearchQABinding.relation`. A "lead" is a name outside the question,
+    from a sentence of a supporting passage about the bridge (`SearchQABinding.bridge`, else the
+    relation).
 
     Attributes:
-        parsed: Whether an action could be read from the response.
-        verb: What the action asks for.
-        accepted: Whether the action was carried out.
-        repeated: Whether a search or opening shows nothing that was not shown before.
-        new_query: Whether a search has other words than every search before.
+        parsed: Whether the response contained a readable action.
+        verb: The verb of the action.
+        accepted: Whether the environment carried out the action.
+        repeated: Whether a search or opening shows no new text.
+        new_query: Whether the words of a search differ from all earlier searches.
         query_names: Names of the question in a search.
-        query_leads: How many leads a search has.
-        found: How many passages a search lists.
-        new_passages: How many of them, or of the opened, are shown for the first time.
+        query_leads: Number of leads in a search.
+        found: Number of passages that a search lists.
+        new_passages: Number of listed or opened passages shown for the first time.
         new_names: Names of the question that appear for the first time in a passage.
-        new_relations: Words of the relation that a relevant passage has for the first time.
-        new_match: The most telling words of the question in a passage shown for the first time.
-        known_match: The same of the passages shown before.
-        new_support: How many passages come to support.
-        new_links: How many of those are about a lead.
+        new_relations: Words of the relation that appear for the first time in a relevant passage.
+        new_match: Largest number of the question's content words in a passage shown for the first
+            time.
+        known_match: Largest number of the question's content words in a passage shown before.
+        new_support: Number of passages that begin to support the answer.
+        new_links: Number of these passages that are about a lead.
         opened: Whether a passage is read in full for the first time.
-        relevant: Whether the passage opened is relevant.
-        searched: How many different searches were made before.
-        support: How many passages supported before.
-        formats: The formats that the submitted answer has.
-        shown: Whether it stands in a passage shown.
-        supported: Whether it stands in a passage that supports.
-        echo: Whether it is a name of the question, of which the question gives no choice.
+        relevant: Whether the opened passage is relevant.
+        searched: Number of different searches before the transition.
+        support: Number of supporting passages before the transition.
+        formats: The formats that the submitted answer fits.
+        shown: Whether the submitted answer occurs in a passage shown.
+        supported: Whether the submitted answer occurs in a supporting passage.
+        echo: Whether the submitted answer is a name of the question, for a question without
+            choices.
     """
 
     parsed: bool = True

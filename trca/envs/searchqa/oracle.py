@@ -1,4 +1,4 @@
-"""The omniscient player: knows the gold passages and walks a short way to the right answer."""
+"""The oracle of SearchQA: reads the gold passages and plans a short way to the right answer."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from trca.envs.searchqa.simulator import Simulator
 
 
 class OracleError(RuntimeError):
-    """The oracle knows no way to success from here."""
+    """The oracle has no plan from the current state."""
 
 
 def oracle_action(simulator: Simulator, beliefs: Beliefs) -> str:
-    """The next action towards the right answer, from anywhere, by way of what supports it.
+    """The next action towards the right answer, from any state before an answer.
 
-    It searches for the first and the last gold passage by their titles, or for the question where
-    these are not known, opens the last one when its listing ends before the answer, and submits
-    the first alias. That takes four steps at most, and wins whatever the search finds.
+    The plan searches for the titles of the first and the last gold passage, or for the question
+    without gold titles. The plan opens the last passage if the list of results cuts it before the
+    answer, and then submits the first alias. It takes at most four steps and always wins.
 
     Args:
-        simulator: The simulator; its question has the gold passages and the answers.
-        beliefs: What was shown so far.
+        simulator: The simulator, whose question has the gold passages and the answers.
+        beliefs: The episode as observed so far.
 
     Raises:
-        OracleError: When an answer was submitted already.
+        OracleError: After an answer.
     """
     if simulator.done:
-        raise OracleError("no way to success is known after an answer")
+        raise OracleError("no plan after an answer: reset the environment")
     question = simulator.question
     titles = question.gold_titles or (question.text,)
-    found = {passage.title for passage in simulator.found.values()}
+    titles_found = {passage.title for passage in simulator.found.values()}
     for title in dict.fromkeys((titles[0], titles[-1])):
-        if title not in found and spaced(title) not in beliefs.queries:
+        if title not in titles_found and spaced(title) not in beliefs.queries:
             return f"search[{title}]"
     shown = [passage.words for passage in beliefs.known.values()]
     if not any(says(words, answer) for words in shown for answer in question.answers):

@@ -1,4 +1,4 @@
-"""What the agent is shown: the question, lists of results, and opened passages."""
+"""Writes observations: the question, lists of results, and opened passages."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 from trca.envs.retrieval.passages import Passage
 
 REJECTED: Final = "Nothing happens: use search[query], open[n] of a listed result or answer[text]."
-"""What answers an action that cannot be carried out."""
+"""The observation after an action that is not carried out."""
 NOTHING_FOUND: Final = "No passages found."
-"""What answers a search without results."""
+"""The observation after a search without results."""
 ANSWERED: Final = "Answer submitted."
-"""What answers an answer; it does not say whether it was right."""
+"""The observation after an answer; it does not reveal the score."""
 CUT: Final = "…"
-"""Stands at the end of a text that goes on in the passage."""
+"""The end of a text that is cut in the list of results."""
 
 
 def question_page(question: str) -> str:
@@ -23,23 +23,28 @@ def question_page(question: str) -> str:
 
 
 def results_page(passages: Sequence[Passage], limit: int) -> str:
-    """A numbered line for each passage: ``[1] Title: first words…``.
+    """One numbered line per passage: ``[1] Title: first words…``.
 
     Args:
-        passages: What was found, best first.
-        limit: The most characters of a passage's text, its title not counted.
+        passages: The passages, best first.
+        limit: Largest number of characters of a passage's text, without its title.
     """
     lines = (_line(n, passage, shortened(passage.text, limit)) for n, passage in _counted(passages))
     return "\n".join(lines) or NOTHING_FOUND
 
 
 def passage_page(number: int, passage: Passage) -> str:
-    """A passage in full, as one line."""
+    """A complete passage on one line."""
     return _line(number, passage, one_line(passage.text))
 
 
 def shortened(text: str, limit: int) -> str:
-    """A text on one line, cut between words to that many characters, `CUT` not counted."""
+    """A text on one line, cut between words.
+
+    Args:
+        text: The text.
+        limit: Largest number of characters, without `CUT`.
+    """
     line = one_line(text[: 2 * limit + 80])
     if len(line) <= limit and len(text) <= 2 * limit + 80:
         return line

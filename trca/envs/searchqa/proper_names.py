@@ -1,4 +1,4 @@
-"""Names in English text: what is quoted, and runs of capitalised words.
+"""Finds names in English text: quoted text and runs of capitalised words.
 
 >>> names_in("In 1999 Dr. Ada Balan of the Guild met J. Ek.")
 ('1999', 'Dr Ada Balan of the Guild', 'J Ek')
@@ -24,7 +24,7 @@ their them then there these they this those though to town type under up use use
 were what when where whether which while who whom whose why will with would year years you your
 """
 FILLER: Final = frozenset(_FILLER_TEXT.split())
-"""Words that tell nothing of what is asked; one that begins a sentence begins no name."""
+"""Words without content. A filler word at the beginning of a sentence begins no name."""
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -33,24 +33,24 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def names_asked(question: str, splitting: bool) -> tuple[str, ...]:
-    """The names in a question, each once: what is quoted, then runs of capitalised words.
+    """The names in a question without repeats: quoted text, then runs of capitalised words.
 
     Args:
         question: The question.
-        splitting: Whether ``and`` parts two names.
+        splitting: Whether ``and`` separates two names.
     """
-    quoted = [found[1] or found[2] for found in _QUOTED.finditer(question)]
+    quoted = [match[1] or match[2] for match in _QUOTED.finditer(question)]
     runs = _runs(_QUOTED.sub(" , ", question), splitting, numbers=False)
     return tuple(dict.fromkeys([*quoted, *(" ".join(run) for run in runs)]))
 
 
 def _runs(text: str, splitting: bool, numbers: bool) -> Iterator[list[str]]:
-    """Runs of capitalised words and the numbers and small words between them.
+    """Yields runs of capitalised words, including the numbers and small words between them.
 
     Args:
         text: Any text.
-        splitting: Whether ``and`` parts two names.
-        numbers: Whether a number alone is a run too.
+        splitting: Whether ``and`` separates two names.
+        numbers: Whether a number without a capitalised word is a run too.
     """
     run: list[str] = []
     joints: list[str] = []
@@ -81,6 +81,6 @@ def _runs(text: str, splitting: bool, numbers: bool) -> Iterator[list[str]]:
 
 
 def _named(run: list[str], numbers: bool) -> Iterator[list[str]]:
-    """The run, unless it is numbers alone and these are not wanted."""
+    """Yields the run, unless it has numbers only and ``numbers`` is False."""
     if numbers or any(word[:1].isalpha() for word in run):
         yield run

@@ -1,4 +1,4 @@
-"""What a SearchQA observation shows, read from its text."""
+"""Parses SearchQA observations."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _LINE: Final = re.compile(r"^\[(\d+)\] (?:(.{1,200}?): )?(.*)$", re.MULTILINE)
 
 
 class Shown(NamedTuple):
-    """A passage as an observation shows it.
+    """A passage in an observation.
 
     Attributes:
-        number: Its number among the results.
-        title: What stands before the first colon, which may be a part of a title; blank where no
-            colon is.
-        text: The rest.
+        number: Number in the list of results.
+        title: The text before the first colon, possibly only a part of the title; blank without a
+            colon.
+        text: The remaining text.
     """
 
     number: int
@@ -28,40 +28,40 @@ class Shown(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from others, whether cut or in full: its title and how it begins."""
+        """Identifies a passage, cut or complete: its title and the beginning of its text."""
         return self.title, self.text.removesuffix(CUT)[:40]
 
     @property
     def words(self) -> str:
-        """The words of title and text between spaces, for `says`."""
+        """The words of title and text, with a space around each word, for `says`."""
         return spaced(f"{self.title} {self.text}")
 
     @property
     def stems(self) -> frozenset[str]:
-        """What its words come from."""
+        """The stems of the words of title and text."""
         return _stem_set(f"{self.title} {self.text}")
 
     @property
     def heading(self) -> str:
-        """The words of the title between spaces."""
+        """The words of the title, with a space around each word."""
         return spaced(self.title)
 
 
 @remembered(entries=4096, longest=20_000)
 def read_passages(observation: str) -> tuple[Shown, ...]:
-    """The passages of a list of results, or the opened one; none elsewhere."""
+    """The passages of a list of results, or the opened passage; empty for any other observation."""
     if not observation.startswith("["):
         return ()
     return tuple([Shown(int(n[:9]), title, text) for n, title, text in _LINE.findall(observation)])
 
 
 def spaced(text: str) -> str:
-    """The words of a text in lower case, each between spaces, so that ``in`` finds whole words."""
+    """The lower-case words with a space around each word, so that ``in`` finds complete words."""
     return f" {' '.join(words_of(text))} "
 
 
 def says(words: str, name: str) -> bool:
-    """Whether spaced words have those of a name side by side; a name without words is nowhere."""
+    """Whether spaced words contain a name word for word; False for a name without words."""
     spread = spaced(name)
     return len(spread) > 2 and spread in words
 

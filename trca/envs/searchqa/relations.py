@@ -1,4 +1,4 @@
-"""Which words speak of the same relation: ``who wrote``, ``the author of``, ``written by``."""
+"""Groups words of the same relation: ``who wrote``, ``the author of``, ``written by``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ published publisher
 """
 _KIND_TEXT: Final = "genre style occupation profession job living work works worked"
 _KIND: Final = "is a"
-"""What a text says of a kind: ``is a singer`` tells somebody's profession."""
+"""The cue of a type in a text: ``is a singer`` states a profession."""
 _COPULAS: Final = frozenset(("is", "was", "are", "were"))
 _ARTICLES: Final = frozenset(("a", "an"))
 _WORD: Final = re.compile(r"[^\W_]+(?:[.'’&-][^\W_]+)*")
@@ -54,15 +54,15 @@ _WORD: Final = re.compile(r"[^\W_]+(?:[.'’&-][^\W_]+)*")
 
 @remembered(entries=16384, longest=2000)
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text in lower case; a possessive ending is left out."""
-    found = _WORD.findall(text.lower())
-    return tuple([w[:-2] if w.endswith(("'s", "’s")) and len(w) > 2 else w for w in found])
+    """The words of a text in lower case, without possessive endings."""
+    words = _WORD.findall(text.lower())
+    return tuple([w[:-2] if w.endswith(("'s", "’s")) and len(w) > 2 else w for w in words])
 
 
 def stems_of(text: str) -> tuple[str, ...]:
-    """The words of a text in order, each as its stem or that of the first word of its family.
+    """The stem of each word in order. Words of one family have the stem of its first word.
 
-    Words that ask for a kind, such as ``genre``, and the ``a`` of ``is a`` have one stem too.
+    Words that ask for a type, such as ``genre``, share one stem with the ``a`` of ``is a``.
     """
     words = words_of(text)
     return tuple(
@@ -74,7 +74,7 @@ def stems_of(text: str) -> tuple[str, ...]:
 
 
 def is_relation(word: str) -> bool:
-    """Whether a word in lower case belongs to one of the families."""
+    """Whether a lower-case word belongs to a family."""
     return word in _CUES
 
 

@@ -1,19 +1,20 @@
 """The dialect of Search-R1: ``<search>query</search>`` and ``<answer>text</answer>``.
 
-Models that were trained with it, by Search-R1 or verl-agent, play SearchQA with these formats:
+Models of Search-R1 or verl-agent play SearchQA with these formats:
 
 =====================  =============================================================================
-``search_r1``          A prompt of its own for each step, as in verl-agent: past queries and what
-                       they found.
-``search_r1_growing``  The context grows as in Search-R1: question, then every whole response with
-                       what it found, thoughts included. Set ``history_length`` to the step limit.
+``search_r1``          A separate prompt per step, as in verl-agent, with past queries and results.
+``search_r1_growing``  The context grows as in Search-R1: question, then every complete response
+                       with its results, thoughts included. Set ``history_length`` to the step
+                       limit.
 ``r1_answer``          No search: think, then answer (R1 in Search-R1's tables). Set ``max_steps``
                        to 1.
 =====================  =============================================================================
 
-A response counts up to its first closing tag. One with both tags, or with one of them twice, has no
-action. What was found stands in prompts alone, so that no token of it is in a loss. The tokens of
-the action are the tags and what they hold for ``search_r1``, and thoughts too for the other two.
+A response is read up to its first closing tag. A response with both tags, or with a repeated tag,
+has no action. Search results are in prompts only, so none of their tokens enter the loss. The
+action consists of the tags and their content for ``search_r1``, and includes thoughts for the
+further formats.
 """
 
 from __future__ import annotations
@@ -48,10 +49,9 @@ Question: {task}"""
 
 
 def read_dialect(response: str) -> Reading:
-    """Reads the one tagged pair of a response, such as ``search[Ada Balan]``.
+    """Reads the single tagged pair of a response, such as ``search[Ada Balan]``.
 
-    There is no action where a pair is missing, an opening tag comes a second time, or the tags
-    differ.
+    A response without pair, with a second opening tag or with different tags has no action.
     """
     openings = list(_OPENING.finditer(response))
     if len(openings) != 1:
@@ -67,7 +67,7 @@ def read_dialect(response: str) -> Reading:
 
 
 def in_dialect(action: str) -> str:
-    """An action as the dialect writes it; what it has no tags for is left as it is."""
+    """An action in the dialect's tags; an action without such tags stays unchanged."""
     read = _ACTION.fullmatch(action)
     return f"<{read[1]}>{read[2]}</{read[1]}>" if read else action
 
@@ -78,7 +78,7 @@ def write_dialect(thought: str, action: str) -> str:
 
 
 def dialect_prompt(
-    task: str,
+    question: str,
     step: int,
     max_steps: int,
     history: Sequence[tuple[str, str]],
@@ -86,24 +86,27 @@ def dialect_prompt(
     observation: str,
     admissible: Sequence[str],
 ) -> str:
-    """The prompt of a step: the question, past queries with what they found, and how to go on.
+    """The prompt of a step: the question, past queries with their results, and the instructions.
 
     Args:
-        task: The question.
-        step: Number of actions taken before this one.
+        question: The question.
+        step: Number of actions taken before.
         max_steps: The step limit.
-        history: Pairs of an observation and the action that answered it, oldest first.
-        memory: What was observed so far; blank where it is not shown.
+        history: Pairs of an observation and the action after it, oldest first.
+        memory: The memory line; blank if not shown.
         observation: The current observation.
-        admissible: Not shown: the dialect opens no passages.
+        admissible: Unused: the dialect opens no passages.
     """
-    lines = ["You are an expert agent who answers a question step by step.", f"Question: {task}"]
+    lines = [
+        "You are an expert agent who answers a question step by step.",
+        f"Question: {question}",
+    ]
     if history:
         lines.append(
             f"You have taken {step} of {max_steps} steps. Your queries stand in <search> </search>"
             " tags, what the search engine returned in <information> </information> tags:"
         )
-    replies = [seen for seen, _ in history[1:]] + [observation]
+    replies = [past_observation for past_observation, _ in history[1:]] + [observation]
     for (_, action), reply in zip(history, replies, strict=False):
         lines += [in_dialect(action), f"<information>{reply}</information>"]
     if step and not history:
@@ -114,7 +117,7 @@ def dialect_prompt(
 
 
 def growing_prompt(
-    task: str,
+    question: str,
     step: int,
     max_steps: int,
     history: Sequence[tuple[str, str]],
@@ -122,40 +125,40 @@ def growing_prompt(
     observation: str,
     admissible: Sequence[str],
 ) -> str:
-    """The prompt of a step: the question, and all that was written and found since.
+    """The prompt of a step: the question, and all responses and results since.
 
     Args:
-        task: The question.
-        step: Number of actions taken before this one.
-        max_steps: Not shown, as in Search-R1.
-        history: Pairs of an observation and the whole response to it, oldest first.
-        memory: What was observed so far; blank where it is not shown.
+        question: The question.
+        step: Number of actions taken before.
+        max_steps: Unused, as in Search-R1.
+        history: Pairs of an observation and the complete response to it, oldest first.
+        memory: The memory line; blank if not shown.
         observation: The current observation.
-        admissible: Not shown: the dialect opens no passages.
+        admissible: Unused: the dialect opens no passages.
     """
-    lines = [_GROWING.format(task=task)]
+    lines = [_GROWING.format(task=question)]
     if memory:
         lines.append(f"What you have observed so far: {memory}")
-    replies = [seen for seen, _ in history[1:]] + [observation]
+    replies = [past_observation for past_observation, _ in history[1:]] + [observation]
     for (_, response), reply in zip(history, replies, strict=False):
         lines += [response.strip(), f"<information>{reply}</information>"]
     return "\n".join(lines)
 
 
 def read_whole(response: str) -> Reading:
-    """Reads as `read_dialect`; the action is all up to its closing tag, as Search-R1 trains it."""
+    """Reads like `read_dialect`; the span begins at the start of the response, as in Search-R1."""
     reading = read_dialect(response)
     return reading if reading.span is None else Reading(reading.action, (0, reading.span[1]))
 
 
 def read_answer(response: str) -> Reading:
-    """Reads as `read_whole` the answer of a response that may not search."""
+    """Reads the answer like `read_whole`; a search has no action."""
     reading = read_whole(response)
     return reading if reading.action.startswith("answer[") else NO_ACTION
 
 
 def answer_prompt(
-    task: str,
+    question: str,
     step: int,
     max_steps: int,
     history: Sequence[tuple[str, str]],
@@ -163,8 +166,8 @@ def answer_prompt(
     observation: str,
     admissible: Sequence[str],
 ) -> str:
-    """The prompt without a search: the question alone; arguments as in `dialect_prompt`."""
-    return _ANSWERING.format(task=task)
+    """The prompt without search: the question only; arguments as in `dialect_prompt`."""
+    return _ANSWERING.format(task=question)
 
 
 SEARCH_R1_FORMAT: Final = ResponseFormat(

@@ -1,4 +1,4 @@
-"""The simulator of SearchQA: an episode of one agent, from the question to an answer.
+"""The simulator of SearchQA: one episode, from the question to an answer.
 
 For example::
 
@@ -28,30 +28,32 @@ from trca.envs.searchqa.pages import (
 )
 
 LONGEST_QUERY: Final = 2_000
-"""Characters of a query that reach the retriever; an agent must not be able to make it fail."""
+"""Largest number of characters of a query for the retriever. The limit keeps an agent from making
+the retriever fail."""
 _MOST_RETRIEVERS: Final = 32
-"""Most retrievers that search at the same time; each simulated one may know its own question."""
+"""Largest number of retrievers that search at the same time. Each simulated retriever may have a
+question of its episode."""
 
 
 class Simulator:
-    """Searches, opens and answers by actions; holds what was found.
+    """Carries out searches, openings and answers, and stores the passages found.
 
     Attributes:
-        question: What is asked; its answers and gold passages are for scores and oracles alone.
+        question: The question. Its answers and gold passages are for scores and oracles only.
         accepted: Whether the last action was carried out.
         done: Whether an answer was submitted.
         answer: The answer; blank before.
-        results: What the last search found, best first.
-        found: Everything that was found so far, by contents, in the order of its first appearance.
+        results: Results of the last search, best first.
+        found: All passages found so far by contents, in order of first sight.
     """
 
     def __init__(self, retriever: Retriever, top_k: int = 3, max_passage_chars: int = 500) -> None:
-        """Prepares to play.
+        """Sets the retriever.
 
         Args:
-            retriever: Finds passages.
-            top_k: How many a search shows.
-            max_passage_chars: Characters of a passage's text that a list of results shows.
+            retriever: The retriever.
+            top_k: Number of passages that a search shows.
+            max_passage_chars: Characters of a passage's text in a list of results.
         """
         self._retriever = self._searching = retriever
         self._top_k = top_k
@@ -64,8 +66,8 @@ class Simulator:
         """Starts with a question and returns the first observation.
 
         Args:
-            question: What is asked.
-            retriever: What finds passages this time; None for the usual one.
+            question: The question.
+            retriever: The retriever of this episode; None for the default retriever.
         """
         self.question = question
         self._searching = retriever or self._retriever
@@ -73,10 +75,10 @@ class Simulator:
         return question_page(question.text)
 
     def step(self, action: str) -> str:
-        """Carries an action out and returns what it shows; any string is legal.
+        """Carries out an action and returns the observation; any string is legal.
 
         Raises:
-            RetrievalError: When the search could not be done; everything is then as it was.
+            RetrievalError: If the search fails. The state stays unchanged.
         """
         read = read_action(action)
         ready = self._ready
@@ -94,12 +96,12 @@ class Simulator:
 
     @property
     def score(self) -> float:
-        """Exact match of the answer; 0 before there is one."""
+        """Exact match of the answer; 0 before an answer."""
         return answer_scores.exact_match(self.answer, self.question.answers) if self.done else 0.0
 
     @property
     def f1(self) -> float:
-        """F1 of the answer; 0 before there is one."""
+        """F1 of the answer; 0 before an answer."""
         return answer_scores.f1(self.answer, self.question.answers) if self.done else 0.0
 
     @property
@@ -111,11 +113,11 @@ class Simulator:
 
     @property
     def gold_recall(self) -> float | None:
-        """Share of the gold passages that were found; None when they are not known."""
+        """Share of the gold passages found; None without gold passages."""
         return answer_scores.gold_recall(self.question, self.found.values())
 
     def search_of(self, action: str) -> str | None:
-        """The query that an action sends to the retriever; None where it sends none."""
+        """The query that an action sends to the retriever; None for an action without query."""
         read = read_action(action)
         searches = read.verb == "search" and bool(read.argument) and not self.done
         return read.argument[:LONGEST_QUERY] if searches else None
@@ -141,14 +143,13 @@ class Simulator:
 
 
 def search_together(pairs: Sequence[tuple[Simulator, str]]) -> None:
-    """Searches for the next actions of several simulators, with one search for each retriever.
+    """Performs the next searches of several simulators, with one search per retriever.
 
-    The steps that follow take the passages from here. Where a search fails, nothing is kept, and
-    the step searches by itself and raises its own error.
+    The following steps use the results. If a search fails, no result is kept; the step then
+    searches again and raises the error.
 
     Args:
-        pairs: Simulators and the actions they are about to take; other actions than searches are
-            left alone.
+        pairs: Simulators with their next actions. Actions other than searches are ignored.
     """
     batches: dict[tuple[int, int], list[tuple[Simulator, str]]] = {}
     for simulator, action in pairs:
@@ -165,13 +166,13 @@ def search_together(pairs: Sequence[tuple[Simulator, str]]) -> None:
 
 
 def _search_batch(batch: Sequence[tuple[Simulator, str]]) -> None:
-    """Searches with the retriever that all simulators of a batch have."""
+    """Searches with the shared retriever of a batch."""
     first = batch[0][0]
     queries = list(dict.fromkeys(query for _, query in batch))
     try:
-        found = first._searching.search(queries, first._top_k)
+        results = first._searching.search(queries, first._top_k)
     except RetrievalError:
         return
-    passages = dict(zip(queries, found, strict=True))
+    passages = dict(zip(queries, results, strict=True))
     for simulator, query in batch:
         simulator._ready = {query: passages[query]}

@@ -1,14 +1,14 @@
-"""Tasks: the questions of a split under ids that name what they contain, and where they come from.
+"""Tasks of SearchQA: the questions of a split, under ids that contain a hash of their content.
 
-Questions come from one of four places:
+A source of questions is one of
 
-- a size name of `generate.SIZES`: a generated world, which brings its own passages;
+- a size name of `generate.SIZES`: a generated world with its passages;
 - a file of questions, or a list of files;
-- a folder: the datasets in it, of which the split ``train`` takes those that the paper trains on;
-- ``{"folder": ..., "datasets": [...]}``: the datasets named.
+- a folder of datasets; its split ``train`` has the datasets that the paper trains on;
+- ``{"folder": ..., "datasets": [...]}``: the named datasets in a folder.
 
-The splits are ``train``, ``validation`` and ``test``. As in Search-R1, a dataset that has no test
-questions is tested on its validation questions.
+The splits are ``train``, ``validation`` and ``test``. As in Search-R1, the validation questions
+replace missing test questions of a dataset.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from trca.envs.searchqa.data.datasets import IN_DOMAIN, known_datasets, read_dat
 from trca.envs.searchqa.data.questions import SPLITS, Question, QuestionFileError, read_questions
 
 Source = str | Path | Sequence[str | Path] | Mapping[str, Any]
-"""What names questions; see the module."""
+"""A source of questions; see the module docstring."""
 
 
 @dataclass(frozen=True)
 class Tasks:
-    """The tasks of a split, shared by all environments of a process that have them.
+    """The tasks of a split, shared by all environments of a process.
 
-    An id such as ``nq-90225d4f/test/00012`` has the dataset, a hash of its questions of the split
-    with answers and gold passages (and of the passages of a generated world), the split, and the
-    number of the question among them. So equal ids are equal tasks. Datasets take turns, so that
-    any first part of the tasks mixes them.
+    An id such as ``nq-90225d4f/test/00012`` has the dataset, a hash, the split, and the number of
+    the question in the split. The hash covers the dataset's questions in the split with answers and
+    gold passages, and the passages of a generated world. Therefore equal ids mean equal tasks.
+    Datasets alternate, so the first tasks of a panel mix all datasets.
 
     Attributes:
         split: Name of the split.
-        questions: Id -> question, in order.
-        ids: The ids, in order.
+        questions: Task id -> question, in order.
+        ids: The task ids, in order.
     """
 
     split: str
@@ -54,7 +54,7 @@ class Tasks:
         """The question of a task.
 
         Raises:
-            ValueError: When the split has no such task; names the nearest one.
+            ValueError: If the split has no such task. The message names the nearest task id.
         """
         if task_id not in self.questions:
             raise no_task(task_id, self.split, self.ids)
@@ -62,22 +62,22 @@ class Tasks:
 
 
 def tasks_of(source: Source, split: str, seed: int = 0) -> Tasks:
-    """The tasks of a split; made once per process.
+    """The tasks of a split, cached per process.
 
     Args:
-        source: Where the questions come from; see the module.
+        source: Source of the questions; see the module docstring.
         split: Name of the split.
         seed: Seed of a generated world.
 
     Raises:
-        ValueError: When a size, dataset or split is unknown; lists the known ones.
-        QuestionFileError: When there is no such file or folder, or a file is malformed.
+        ValueError: For an unknown size, dataset or split. The message lists the known names.
+        QuestionFileError: If a file or folder is missing, or a file is malformed.
     """
     return _tasks_of(_key(source), split, seed)
 
 
 def generated_size(source: Source) -> int | None:
-    """The number of passages of a generated world; None when the source is none."""
+    """The number of passages of a generated world; None for any other source."""
     return generate.SIZES.get(source) if isinstance(source, str) else None
 
 
@@ -92,8 +92,10 @@ def _tasks_of(key: str, split: str, seed: int) -> Tasks:
         by_dataset = {each: by_dataset[each] for each in by_dataset if each in IN_DOMAIN}
     chosen = {dataset: _in_split(each, split) for dataset, each in by_dataset.items()}
     if not any(chosen.values()):
-        known = [each for each in SPLITS if any(q.split == each for q in questions)]
-        raise ValueError(f"{name} has nothing for split {split!r}: choose from {', '.join(known)}")
+        available = [each for each in SPLITS if any(q.split == each for q in questions)]
+        raise ValueError(
+            f"{name} has nothing for split {split!r}: choose from {', '.join(available)}"
+        )
     corpus = _own_corpus(name, seed)
     named = [_identified(dataset, split, each, corpus) for dataset, each in chosen.items() if each]
     turns = (pair for pair in chain.from_iterable(zip_longest(*named)) if pair is not None)
@@ -102,7 +104,7 @@ def _tasks_of(key: str, split: str, seed: int) -> Tasks:
 
 
 def _in_split(questions: Sequence[Question], split: str) -> list[Question]:
-    """The questions of one dataset that a split has."""
+    """The questions of one dataset in a split."""
     chosen = [q for q in questions if q.split == split]
     if split == "test" and not chosen:
         return [q for q in questions if q.split == "validation"]
@@ -120,7 +122,7 @@ def _identified(
 
 
 def _own_corpus(name: object, seed: int) -> bytes:
-    """The passages of a generated world; nothing for questions that are asked of any corpus."""
+    """The passages of a generated world as bytes; empty for any other source."""
     count = generated_size(name) if isinstance(name, str) else None
     if count is None:
         return b""
@@ -134,8 +136,8 @@ def _key(source: Source) -> str:
     if not isinstance(source, Mapping):
         return json.dumps([str(path) for path in source])
     if set(source) != {"folder", "datasets"}:
-        found = ", ".join(map(str, source)) or "nothing"
-        raise ValueError(f"questions have {found}: expected folder and datasets")
+        keys = ", ".join(map(str, source)) or "nothing"
+        raise ValueError(f"questions have {keys}: expected folder and datasets")
     folder, names = source["folder"], known_datasets(source["datasets"])
     return json.dumps({"folder": str(folder), "datasets": names})
 

@@ -1,4 +1,4 @@
-"""The two actions in words: ``search[query]`` and ``click[x]``; which of them a page admits."""
+"""Parses the two actions, ``search[query]`` and ``click[x]``, and reads admissible actions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SEARCH_OFFER: Final = "search[<your query>]"
 
 
 class Action(NamedTuple):
-    """An action taken apart.
+    """A parsed action.
 
     Attributes:
-        verb: What it asks for; blank when it has the form of no action.
+        verb: The verb; blank for a text that is no action.
         argument: The text in brackets, in lower case.
     """
 
@@ -24,7 +24,7 @@ class Action(NamedTuple):
 
 
 def read_action(text: str) -> Action:
-    """Takes an action apart; blanks around its parts and text after the last ``]`` are ignored."""
+    """Parses an action. Blanks around its parts and text after the last ``]`` are ignored."""
     name, _, argument = text[: text.rfind("]") + 1].partition("[")
     argument = argument[:-1].strip().lower()
     match name.strip() if argument else "":
@@ -36,7 +36,7 @@ def read_action(text: str) -> Action:
 
 
 def clickable(admissible: Sequence[str]) -> frozenset[str]:
-    """What can be clicked, by the admissible actions."""
+    """The names of all clicks among the admissible actions."""
     return frozenset([a[6:-1] for a in admissible if a.startswith("click[")])
 
 

@@ -1,4 +1,4 @@
-"""Follows a WebShop episode by its text alone and reports the facts of each transition."""
+"""The adapter of WebShop: reads the text of an episode and reports facts of each transition."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _BUTTONS: Final[dict[str, Target]] = {
 
 
 class WebShopAdapter(Adapter):
-    """Knows what the agent was shown, could do and did; nothing else reaches it.
+    """Follows a WebShop episode; reads observations, actions and admissible actions only.
 
     Attributes:
-        binding: What the instruction asks for.
+        binding: The parsed instruction.
         facts: The facts of the last transition (the defaults after ``reset``).
         beliefs: The episode as observed so far.
     """
@@ -53,7 +53,7 @@ class WebShopAdapter(Adapter):
         Args:
             instruction: The instruction.
             observation: The first page.
-            admissible: The admissible actions that came with it.
+            admissible: The admissible actions on the first page.
         """
         self.binding = bind(instruction)
         self.facts = WebShopFacts()
@@ -62,12 +62,12 @@ class WebShopAdapter(Adapter):
         self._past = {self.beliefs.snapshot()}
 
     def step(self, action: str, observation: str, admissible: Sequence[str]) -> WebShopFacts:
-        """Takes in one transition and returns its facts.
+        """Reads one transition and returns its facts.
 
         Args:
-            action: What the agent did; blank when nothing could be read from its response.
-            observation: The page that answered it.
-            admissible: The admissible actions after it.
+            action: The agent's action; blank if its response contained no readable action.
+            observation: The page after the action.
+            admissible: The admissible actions after the action.
         """
         beliefs = self.beliefs
         read = read_action(action)
@@ -117,12 +117,12 @@ class WebShopAdapter(Adapter):
 
     @property
     def context(self) -> str:
-        """Structural key s~ of the present state; see `trca.envs.webshop.context`."""
+        """Structural key s~ of the current state; see `trca.envs.webshop.context`."""
         return context_key(self.beliefs)
 
     @property
     def memory(self) -> str:
-        """One line of what was observed; see `trca.envs.webshop.context`."""
+        """The memory line; see `trca.envs.webshop.context`."""
         return memory_line(self.beliefs)
 
     def _target(self, action: Action) -> Target:
@@ -139,7 +139,7 @@ class WebShopAdapter(Adapter):
         return "unknown"
 
     def _option(self, action: Action) -> str:
-        """The value that a click chooses, or blank."""
+        """The option value that a click chooses, or blank."""
         options = self.beliefs.view.options if action.verb == "click" else ()
         return next((o.value for o in options if o.name == action.argument), "")
 

@@ -1,4 +1,4 @@
-"""What an agent knows of a WebShop episode, from its actions and the pages alone."""
+"""An agent's knowledge of a WebShop episode, derived from its actions and the pages."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Opened:
     """A product whose page was shown.
 
     Attributes:
-        listing: Its key, title and price.
-        wanted: Of each group that has any, the values asked for.
-        words: Words of the instruction that its pages have shown.
+        listing: Key, title and price.
+        wanted: Requested values by option group; groups without requested values are absent.
+        words: Words of the instruction that the product's pages have shown.
     """
 
     listing: Listing
@@ -33,21 +33,21 @@ class Beliefs:
     """The episode as observed so far.
 
     Attributes:
-        binding: What the instruction asks for.
-        view: The page shown.
-        queries: What was searched for, in order (values unused).
-        listed: Every product listed so far by key, in order of first sight.
-        matches: Words of the instruction in the title of each, by key.
-        affordable_matches: The same, of the affordable ones alone.
-        opened: Every product whose page was shown, by key.
-        product: Key of the product whose page or details are shown; blank elsewhere.
-        now: That product; an empty one elsewhere.
-        chosen: Options chosen for it: value of each group.
-        missing: Groups of it that offer a value asked for, with none of these chosen.
-        words: The telling words of the instruction.
-        words_seen: Those of them that the pages of opened products have shown.
-        best_match: The most of them in the title of an affordable product listed.
-        new_match: The same of the products listed first by the last action carried out.
+        binding: The parsed instruction.
+        view: The current page.
+        queries: Past queries, in order (values unused).
+        listed: All listed products by key, in order of first sight.
+        matches: Number of the instruction's words in each product's title, by key.
+        affordable_matches: `matches` of the affordable products.
+        opened: All products whose page was shown, by key.
+        product: Key of the product on an item or detail page; blank on further pages.
+        now: The product with the key `product`; an empty product on further pages.
+        chosen: Chosen option values of this product, by group.
+        missing: Groups of this product with a requested value, none of which is chosen.
+        words: The content words of the instruction.
+        words_seen: Content words that the pages of opened products have shown.
+        best_match: Largest number of content words in the title of an affordable listed product.
+        new_match: `best_match` among the products that the last accepted action listed first.
     """
 
     __slots__ = (
@@ -88,7 +88,7 @@ class Beliefs:
         self._details: set[tuple[str, str]] = set()
 
     def update(self, action: Action, view: View) -> None:
-        """Takes in an accepted action and the page it led to."""
+        """Updates the beliefs after an accepted action and its page."""
         before, self.view = self.view, view
         self.new_match = 0
         if action.verb == "search":
@@ -111,10 +111,10 @@ class Beliefs:
 
     @property
     def ready(self) -> bool:
-        """Whether nothing seen speaks against buying that product as it stands.
+        """Whether the observations support buying the current product with its current options.
 
-        It is affordable, has shown as many words of the instruction as it lacks, and nothing is
-        `missing`.
+        The product is affordable, has shown at least half of the instruction's words, and has no
+        `missing` option group.
         """
         product = self.now
         return (
@@ -130,16 +130,16 @@ class Beliefs:
         return not limit or listing.lowest <= limit
 
     def rivals(self, asin: str) -> int:
-        """How many affordable products listed have more of the words in their titles."""
-        own = self.matches.get(asin, 0)
-        return sum([matches > own for matches in self.affordable_matches.values()])
+        """Number of affordable listed products with more of the words in their titles."""
+        product_matches = self.matches.get(asin, 0)
+        return sum([matches > product_matches for matches in self.affordable_matches.values()])
 
     def words_in(self, text: str) -> int:
-        """How many words of the instruction are in a text that the agent wrote."""
+        """Number of the instruction's words in a text of the agent."""
         return len(stems(text) & self.words)
 
     def snapshot(self) -> object:
-        """A hashable value, equal at two times exactly when all that is observed is the same."""
+        """A hashable value. Two snapshots are equal if and only if the known states are equal."""
         return (
             self.view,
             self.product,

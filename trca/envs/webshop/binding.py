@@ -1,4 +1,4 @@
-"""The task binder of WebShop: from the instruction to what it asks for (paper, Appendix A.2)."""
+"""The task binder of WebShop: parses the instruction (paper, Appendix A.2)."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ _FILLER: Final = frozenset(_FILLER_TEXT.split())
 
 @dataclass(frozen=True)
 class WebShopBinding:
-    """What an instruction asks for; the defaults ask for nothing.
+    """The requirements in an instruction. The defaults contain no requirement.
 
-    An instruction is free text, so which of its words name the product, an attribute or an option
-    is left to what the pages show.
+    An instruction is free text. Only the pages show which of its words name the product, an
+    attribute or an option.
 
     Attributes:
-        words: Its telling words in order, each once: lowercased, singular, without filler.
-        phrasing: All its words in order, lowercased, without the price; option values are looked
-            for in it.
-        price_limit: The price that must not be exceeded, in dollars; 0 for none.
+        words: The content words in order, without repeats: lowercased, singular, without filler
+            words.
+        phrasing: All words in order, lowercased, without the price. The search for option values
+            uses this field.
+        price_limit: Largest permitted price in dollars; 0 for no limit.
     """
 
     words: tuple[str, ...] = ()
@@ -46,32 +47,33 @@ class WebShopBinding:
 
 
 @lru_cache(maxsize=4096)
-def bind(task: str) -> WebShopBinding:
-    """Reads an instruction; any text is one.
+def bind(instruction: str) -> WebShopBinding:
+    """Parses an instruction; any text is valid.
 
     Args:
-        task: The instruction, such as ``i need enamel mugs that is stainless steel, 2 m please,
-            and price lower than 70.00 dollars``.
+        instruction: The instruction, such as ``i need enamel mugs that is stainless steel, 2 m
+            please, and price lower than 70.00 dollars``.
     """
-    text, *priced = _PRICE.split(task.lower())
+    text, *priced = _PRICE.split(instruction.lower())
     phrasing = words_of(" ".join([text, *priced[1::2]]))
-    telling = dict.fromkeys(singular(w) for w in phrasing if w not in _FILLER)
+    content = dict.fromkeys(singular(w) for w in phrasing if w not in _FILLER)
     return WebShopBinding(
-        words=tuple(telling),
+        words=tuple(content),
         phrasing=phrasing,
         price_limit=float(priced[0]) if priced else 0.0,
     )
 
 
 def wanted(binding: WebShopBinding, values: Sequence[str], group: str = "") -> tuple[str, ...]:
-    """The values of one option group that the instruction names, in their order.
+    """The values of one option group that the instruction requests, in the order of the group.
 
-    A value is named when its words stand in the instruction side by side; of ``12 fl oz | 355ml``
-    either side will do where no value fits as a whole. Of ``black walnut`` and ``black`` only the
-    longer counts. Where the instruction says ``color: black``, no other colour is named.
+    A value is requested if its words are adjacent in the instruction. If no complete value matches,
+    either side of ``12 fl oz | 355ml`` may match. Of two matches such as ``black walnut`` and
+    ``black``, only the longer counts. With ``color: black`` in the instruction, no further colour
+    is requested.
 
     Args:
-        binding: What is asked for.
+        binding: The parsed instruction.
         values: The values of the group.
         group: Name of the group.
     """
@@ -84,23 +86,23 @@ def _wanted(phrasing: tuple[str, ...], values: tuple[str, ...], group: str) -> t
     whole = {value: run for value in values if (run := _words(value))}
     named = {v: run for v, run in whole.items() if _spaced(run) in text}
     labelled = {v: run for v, run in named.items() if label and _spaced(label + run) in text}
-    found = labelled or named
-    if not found:
-        found = {v: side for v in values for side in _sides(v) if _spaced(side) in text}
+    matches = labelled or named
+    if not matches:
+        matches = {v: side for v in values for side in _sides(v) if _spaced(side) in text}
     return tuple(
         value
-        for value, run in found.items()
-        if not any(set(run) < set(other) for other in found.values())
+        for value, run in matches.items()
+        if not any(set(run) < set(other_run) for other_run in matches.values())
     )
 
 
 def query_words(binding: WebShopBinding) -> tuple[str, ...]:
-    """The telling words as the instruction has them, in order, each once."""
+    """The content words in the form of the instruction, in order, without repeats."""
     return tuple(dict.fromkeys(w for w in binding.phrasing if singular(w) in binding.words))
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text, lowercased; ``1.5`` and ``women's`` are one word, ``x-large`` is two."""
+    """The lower-case words; ``1.5`` and ``women's`` are one word, ``x-large`` is two."""
     return tuple(_WORD.findall(text.lower()))
 
 
@@ -123,15 +125,15 @@ def stems(text: str) -> frozenset[str]:
 _words = remembered(entries=16384, longest=200)(words_of)
 
 catalogue_stems = remembered(entries=8192, longest=2000)(stems)
-"""`stems` with a cache, for texts of the catalogue. What an agent writes is not cached."""
+"""`stems` with a cache, for texts of the catalogue. Texts of an agent are not cached."""
 
 
 def _sides(value: str) -> list[tuple[str, ...]]:
-    """The words of each side of a ``|``, where they are more than a number."""
+    """The words of each side of a ``|``; sides without letters are left out."""
     parts = [words_of(part) for part in value.split("|")] if "|" in value else []
     return [part for part in parts if any(word[0].isalpha() for word in part)]
 
 
 def _spaced(words: tuple[str, ...]) -> str:
-    """Words between blanks, so that one run of words is in another as a text is in a text."""
+    """The words between blanks, so that ``in`` finds runs of complete words only."""
     return f" {' '.join(words)} "

@@ -1,18 +1,19 @@
-"""The quirks of the original WebShop, each a named decision: kept or mended.
+"""The quirks of the original WebShop; a setting keeps or removes each of them.
 
-``original`` keeps every quirk of `Quirks`, and ``benchmarks/webshop_parity.py`` compares it with
-recordings of the original; ``clean`` mends them all.
+``original`` keeps every quirk of `Quirks`; ``benchmarks/webshop_parity.py`` compares this mode with
+recordings of the original. ``clean`` removes all of them.
 
-Changed by ``clean`` (see `Quirks`): blanks around an action, its name and its argument are ignored,
-a blank search does nothing, and prices and price bounds depend on the seed and the product alone.
+Among the changes of ``clean`` (see `Quirks`): blanks around an action, its name and its
+argument are ignored; a blank search does nothing; prices and price bounds depend on the seed and
+the product only.
 
-Mended in both: hidden queries (``<r>``, ``<a>``, ``<c>``, ``<q>``) are words like others, prices
-come from a seed, and tasks are drawn evenly (the original's sampler is off by one).
+Both modes fix: hidden queries (``<r>``, ``<a>``, ``<c>``, ``<q>``) are ordinary words, prices come
+from a seed, and tasks are drawn uniformly (the sampler of the original is off by one).
 
-Kept in both, because transcripts or published scores depend on it: mode ``text`` does not mark
-chosen options; clicking an option again leaves it chosen; going back to the results drops the
-options; buying with none is allowed; the score goes by the drawn price where a range is shown, and
-reduces colours by substring.
+Both modes keep, because transcripts or published scores depend on it: mode ``text`` does not mark
+chosen options; a second click leaves an option chosen; going back to the results clears the
+options; a purchase without options is permitted; the score uses the drawn price if the page shows a
+price range, and reduces colours by substring.
 """
 
 from __future__ import annotations
@@ -23,31 +24,31 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Quirks:
-    """Which quirks a simulator has.
+    """The quirks of a simulator.
 
     Attributes:
         searches_anywhere: ``search[...]`` works without a search bar, even after a purchase.
-        acts_after_done: An episode goes on after a purchase, which can be made again.
-        endless_pages: ``next >`` leads on past the last result.
-        pages_from_url: ``< prev`` and ``next >`` act by the page that the URL, which holds the
-            query and the options, seems to name.
+        acts_after_done: An episode continues after a purchase, and a further purchase is possible.
+        endless_pages: ``next >`` continues past the last result.
+        pages_from_url: ``< prev`` and ``next >`` depend on the first page name in the URL, which
+            also contains the query and the options.
         blank_searches: ``search[ ]`` shows an empty list of results.
-        loose_actions: Text after the last ``]`` is ignored; an argument with ``[`` or a line break
-            in it cannot be read; blanks around the name and around the argument count, so that
-            `` search[mug]`` and ``click[ red ]`` do nothing. Otherwise nothing may follow the last
-            ``]``, and these blanks are ignored.
-        shared_names: An option named like a button acts as that button, and one value of two groups
-            chooses in the later; otherwise each is offered as ``group: value``.
-        marks_from_url: ``text_rich`` marks an option when the URL has its value in quotes;
-            otherwise exactly the chosen ones.
-        score_shown: The page after a purchase is the one for crowd-workers: it shows the score, and
-            the options as JSON with escapes.
-        options_as_pairs: Goal options with a group name are compared as the text of a Python pair;
-            otherwise by their values, as those without.
-        prices_in_order: The prices of products with a price range, and after them the price bounds
-            of the goals, are draws of one random stream in the order of the catalogue; otherwise
-            each depends on the seed, the product and the number of its instruction alone, so that
-            a product costs the same in a catalogue of another order or size.
+        loose_actions: Text after the last ``]`` is ignored. An argument with ``[`` or a line break
+            is unreadable. Blanks around the name and the argument count, so `` search[mug]`` and
+            ``click[ red ]`` do nothing. Without this quirk, no text may follow the last ``]``, and
+            these blanks are ignored.
+        shared_names: An option with the name of a button acts as this button. A value in two groups
+            selects the later group. Without this quirk, such values are shown as ``group: value``.
+        marks_from_url: ``text_rich`` marks an option if the URL contains its value in quotes.
+            Without this quirk, exactly the chosen options are marked.
+        score_shown: The page after a purchase is the crowd-worker page. The page shows the score,
+            and the options as JSON with escapes.
+        options_as_pairs: Goal options with a group name are compared as the text of a Python pair.
+            Without this quirk, only the values are compared.
+        prices_in_order: One random stream draws the prices of products with a price range, in
+            catalogue order, and then the price bounds of the goals. Without this quirk, each draw
+            depends on the seed, the product and the number of its instruction only, so that a
+            product has the same price in a catalogue of any order or size.
     """
 
     searches_anywhere: bool

@@ -1,9 +1,9 @@
-"""The structural context key s~ and the memory line of WebShop, both from what was observed.
+"""The structural context key s~ and the memory line of WebShop, both from observations.
 
 The key has the fields of the paper's table of context information: page type, product identity,
-selected options, product attributes, navigation stage. It is coarse on purpose: contexts are
-compared among the few rollouts of one task. So a results page counts by the product on it that fits
-the instruction best, not by its query.
+selected options, product attributes and navigation stage. The key is coarse on purpose, because a
+context group has few rollouts of one task. Therefore a results page enters by its best match for
+the instruction, not by its query.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from trca.envs.webshop.reading import Listing, amounts_in
 
 
 def context_key(beliefs: Beliefs) -> str:
-    """The key of the present state, such as ``item|ka-tomi-03|options 1/2+0|words 5|opened``.
+    """The key of the current state, such as ``item|ka-tomi-03|options 1/2+0|words 5|opened``.
 
     Fields:
         page: ``search``, ``results``, ``item``, ``detail`` or ``done``.
-        product: The product shown; of a results page, the affordable product on it whose title has
-            the most words of the instruction; else ``none``.
-        options: How many groups have an option chosen that was asked for, of how many that offer
-            one, and how many options were chosen beside these.
-        words: How many words of the instruction that product has shown.
+        product: The product on the page. On a results page, the affordable product with the most
+            words of the instruction in its title. Else ``none``.
+        options: Number of groups with a requested value chosen / number of groups with a requested
+            value + number of further chosen options.
+        words: Number of the instruction's words that this product has shown.
         stage: ``start`` before a search, ``listed`` before a product is opened, then ``opened``.
     """
     view = beliefs.view
@@ -41,12 +41,12 @@ def context_key(beliefs: Beliefs) -> str:
 
 
 def memory_line(beliefs: Beliefs) -> str:
-    """What a reader without memory would need, in one line: the page, and what led to it.
+    """One line for a reader without memory: the current page and the way to it.
 
-    Of a title it has the words that the instruction has too, of a page of results the affordable
-    products. What can be clicked stands in brackets, and prices are in whole dollars, rounded up:
-    ``Page 1 for wool hat: wool hat [mun94per59], hat [val18lon24] seen.`` or ``At wool hat $84-104.
-    size: [small] [large]. Chosen small.``
+    A title is shortened to the words that it shares with the instruction. A results page is
+    shortened to its affordable products. Brackets mark clickable names. Prices are whole dollars,
+    rounded up. Examples: ``Page 1 for wool hat: wool hat [mun94per59], hat [val18lon24] seen.`` and
+    ``At wool hat $84-104. size: [small] [large]. Chosen small.``
     """
     view, asked = beliefs.view, beliefs.words
     query = quoted(next(reversed(beliefs.queries), ""))
@@ -74,7 +74,7 @@ def memory_line(beliefs: Beliefs) -> str:
 
 
 def _best(beliefs: Beliefs) -> tuple[str, int]:
-    """The affordable product on the page with the most words in its title, and how many."""
+    """The affordable product on the page with the most words in its title, and this number."""
     fits = beliefs.affordable_matches
     listed = [listing.asin for listing in beliefs.view.listings if listing.asin in fits]
     best = max(listed, key=fits.__getitem__, default="")
@@ -82,7 +82,7 @@ def _best(beliefs: Beliefs) -> tuple[str, int]:
 
 
 def _relevant(title: str, asked: frozenset[str]) -> str:
-    """The words of a title that the instruction has."""
+    """The words that a title shares with the instruction."""
     return " ".join([word for word, stem in _stemmed(title) if stem in asked]) or "other"
 
 

@@ -1,4 +1,4 @@
-"""A sensible next action from what an agent could have observed: the warm start's demonstrator."""
+"""The demonstrator of WebShop: sensible actions for the warm start, from observations only."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _BACK, _NEXT, _PREVIOUS = "back to search", "next >", "< prev"
 
 
 def demonstrated_action(beliefs: Beliefs, admissible: Sequence[str]) -> str:
-    """Searches by the instruction, goes to what fits it best, chooses its options and buys it.
+    """Searches for the instruction, opens the best match, chooses its options and buys it.
 
-    A product is worth the words of the instruction that it has shown; its title may be all that
-    was seen of it. Copes with whatever was done before.
+    The value of a product is the number of the instruction's words that it has shown, if only in
+    its title. Works after any sequence of actions.
 
     Args:
         beliefs: The episode as observed so far.
-        admissible: The actions that would be accepted now; the answer is one of them, with a query
-            in place of the search's blank.
+        admissible: The admissible actions. The result is one of them, with a query in place of the
+            blank in a search.
     """
     match beliefs.view.page:
         case "search":
@@ -40,7 +40,7 @@ def demonstrated_action(beliefs: Beliefs, admissible: Sequence[str]) -> str:
 
 
 def _query(beliefs: Beliefs) -> str:
-    """The words of the instruction; where that was searched for, ever fewer of them."""
+    """The words of the instruction; after each search, one word fewer."""
     words = query_words(beliefs.binding) or ("gift",)
     lengths = range(len(words), 0, -1)
     queries = [" ".join(words[:length]) for length in lengths]
@@ -48,7 +48,7 @@ def _query(beliefs: Beliefs) -> str:
 
 
 def _results(beliefs: Beliefs) -> str:
-    """The product to look at, or where to look for one."""
+    """The product to open, or a button that leads to further products."""
     here = [listing.asin for listing in beliefs.view.listings]
     worth = [(_worth(beliefs, asin), -place) for place, asin in enumerate(here)]
     if not worth or max(worth)[0] <= 0:
@@ -57,10 +57,10 @@ def _results(beliefs: Beliefs) -> str:
 
 
 def _item(beliefs: Beliefs) -> str:
-    """Back to something better that is known, else the next option to choose, else the purchase."""
+    """Leaves for a better known product, or chooses the next option, or buys."""
     asin = beliefs.product
     worth = _worth(beliefs, asin)
-    if worth < 0 or any(_worth(beliefs, other) > worth for other in beliefs.listed):
+    if worth < 0 or any(_worth(beliefs, rival) > worth for rival in beliefs.listed):
         return _PREVIOUS
     for group in beliefs.missing:
         values = beliefs.now.wanted[group]
@@ -69,7 +69,7 @@ def _item(beliefs: Beliefs) -> str:
 
 
 def _worth(beliefs: Beliefs, asin: str) -> int:
-    """Words of the instruction that a product has shown; -1 where it is too dear."""
+    """Number of the instruction's words that a product has shown; -1 if too expensive."""
     opened = beliefs.opened.get(asin)
     listing = opened.listing if opened else beliefs.listed[asin]
     if not beliefs.affordable(listing):

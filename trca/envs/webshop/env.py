@@ -29,16 +29,16 @@ REWARDS: Final = ("success", "score")
 
 
 class WebShopEnv(TextEnv):
-    """One purchase an episode, in our own implementation of WebShop's text environment.
+    """One purchase per episode, in an independent implementation of WebShop's text environment.
 
-    Actions are ``search[query]`` and ``click[x]``; anything else leaves the page as it is and costs
-    a step. An episode ends with a purchase (``terminated``) or after ``max_steps``
-    (``truncated``). The reward is 1 for a purchase of score 1, else 0; ``info["score"]`` has the
-    score. ``info["admissible_actions"]`` has a search as ``search[<your query>]``.
+    Actions are ``search[query]`` and ``click[x]``. Any other text leaves the page unchanged and
+    costs a step. An episode ends with a purchase (``terminated``) or after ``max_steps``
+    (``truncated``). The reward is 1 for a purchase with score 1, else 0; ``info["score"]`` has the
+    score. In ``info["admissible_actions"]``, a search is ``search[<your query>]``.
 
     Attributes:
-        catalogue: The products, one object for all environments of a process.
-        split: Name of the split the tasks come from.
+        catalogue: The products, shared by all environments of a process.
+        split: Name of the split that provides the tasks.
         max_steps: The step limit.
     """
 
@@ -63,7 +63,7 @@ class WebShopEnv(TextEnv):
         seed: int = 0,
         render_mode: str | None = None,
     ) -> None:
-        """Chooses the tasks.
+        """Selects the tasks.
 
         Args:
             catalogue: The name of a generated catalogue, the path of official files (see
@@ -75,14 +75,15 @@ class WebShopEnv(TextEnv):
             observation_mode: ``text`` or ``text_rich``.
             compat: ``clean``, or ``original`` with all its quirks; see `compat.Quirks`.
             max_steps: The step limit.
-            reward: ``success``, or ``score`` for the score itself.
+            reward: ``success`` for 1 or 0, ``score`` for the score.
             nouns: ``simple``, ``recorded``, ``spacy`` or ``spacy:<model>``; see `nouns`.
-            seed: Seed of prices and price bounds; order and splits do not depend on it.
-            render_mode: ``ansi`` lets ``render`` return the episode so far as text.
+            seed: Seed of prices and price bounds; the order of tasks and the splits do not depend
+                on it.
+            render_mode: With ``ansi``, ``render`` returns the transcript of the episode as text.
 
         Raises:
-            ValueError: When one of the names is unknown; lists the known ones.
-            DataFileError: When there is no such catalogue, or a file of it is broken.
+            ValueError: For an unknown name. The message lists the known names.
+            DataFileError: If there is no such catalogue, or one of its files is broken.
         """
         super().__init__(split, max_steps, render_mode)
         if reward not in REWARDS:
@@ -96,37 +97,37 @@ class WebShopEnv(TextEnv):
 
     @property
     def task_ids(self) -> tuple[str, ...]:
-        """The tasks of the split, in panel order."""
+        """The task ids of the split, in panel order."""
         return self._tasks.ids
 
     @property
     def goals(self) -> tuple[Goal, ...]:
-        """All goals of the catalogue, of all splits."""
+        """All goals of the catalogue, in all splits."""
         return self._tasks.goals
 
     @property
     def admissible_actions(self) -> list[str]:
-        """The actions the page offers, a search first, then clicks in page order."""
+        """The admissible actions on the page: a search first, then clicks in page order."""
         simulator = self._playing()
         clicks = [f"click[{name}]" for name in simulator.clickables if name != "search"]
         return [SEARCH_OFFER, *clicks] if simulator.has_search_bar else clicks
 
     def oracle_action(self) -> str:
-        """The next action on a way to a perfect purchase, by the hidden goal.
+        """The next action of a plan for a purchase with score 1, from the hidden goal.
 
-        For proofs, checks and demonstrations; nothing of it reaches ``info``.
+        For proofs, checks and demonstrations only; ``info`` contains no part of it.
         """
         return oracle_action(self._playing())
 
     def demonstrator_action(self) -> str:
-        """A sensible next action from what an agent could have observed so far.
+        """A sensible next action, derived from the agent's observations.
 
-        It copes with whatever was done before, so that it may be mixed with other actions.
+        Works after any sequence of actions, so callers may mix it with other actions.
         """
         return demonstrated_action(self.adapter.beliefs, self._transcript[-1][2])
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """One of the admissible actions, drawn evenly; a search is for words of the instruction."""
+        """An admissible action, drawn uniformly. A search gets random words of the instruction."""
         action = super().random_action(rng)
         if action != SEARCH_OFFER:
             return action
@@ -136,7 +137,7 @@ class WebShopEnv(TextEnv):
 
     @property
     def instruction(self) -> str:
-        """What to buy, in words."""
+        """The instruction: the product to buy, in words."""
         return self._simulator.goal.instruction
 
     @property
@@ -145,11 +146,11 @@ class WebShopEnv(TextEnv):
         return self._simulator.goal.category
 
     def start_task(self, task_id: Any, options: dict[str, Any]) -> str:
-        """Starts on the search page."""
+        """Opens the search page of a task."""
         return self._simulator.reset(self._tasks.find(task_id))
 
     def take_action(self, action: str) -> Outcome:
-        """Searches or clicks."""
+        """Carries out a search or a click."""
         simulator = self._simulator
         observation, score, done = simulator.step(action)
         won = score == 1.0

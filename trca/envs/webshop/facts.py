@@ -1,7 +1,7 @@
-"""The observable facts of a WebShop transition: what the adapter g_b reports (Appendix A.4).
+"""The facts of a WebShop transition, as reported by the adapter g_b (Appendix A.4).
 
-Everything here is read off the agent's action, the pages it was shown and the admissible actions.
-There is no field for the score, the wanted product's key, what was not shown, or the future.
+All facts come from the agent's action, the pages and the admissible actions. There is no field for
+score, key of the goal's product, unobserved state or the future.
 """
 
 from __future__ import annotations
@@ -13,42 +13,45 @@ from trca.envs.webshop.actions import Verb
 from trca.envs.webshop.reading import PageType
 
 Target = Literal["", "back", "previous", "next", "product", "option", "detail", "buy", "unknown"]
-"""What a click names; blank when the action is no click."""
+"""The target of a click; blank for an action that is no click."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebShopFacts:
     """Facts of one transition.
 
-    "Words" are telling words of the instruction (`WebShopBinding.words`). A product is affordable
-    when the lowest price shown for it is within the limit of the instruction, or there is none.
-    "The product" is the one bought, else the one whose page is shown after the transition.
+    "Words" are content words of the instruction (`WebShopBinding.words`). A product is affordable
+    if its lowest price is within the limit of the instruction, or the instruction has no limit.
+    "The product" is the bought product, or else the product on the page after the transition.
 
     Attributes:
-        parsed: Whether an action could be read from the response.
-        verb: What the action asks for.
-        target: What a click names.
-        available: Whether the search bar or the button was there to use.
-        accepted: Whether the action was carried out.
-        repeated: Whether what can be observed (page, product, options chosen, all that is known) is
-            now as it was at an earlier time of the episode.
-        page: The page shown afterwards.
-        query_words: How many of the words a search asks for.
-        query_lacking: How many it leaves out.
-        new_match: The most words in the title of an affordable product listed for the first time.
-        known_match: The same of the products listed before the transition.
+        parsed: Whether the response contained a readable action.
+        verb: The verb of the action.
+        target: The target of a click.
+        available: Whether the page before the action had the search bar or the button.
+        accepted: Whether the environment carried out the action.
+        repeated: Whether the agent's knowledge (page, product, chosen options and everything seen)
+            now equals its knowledge at an earlier time of the episode.
+        page: The page after the transition.
+        query_words: Number of words in a search.
+        query_lacking: Number of words that a search leaves out.
+        new_match: Largest number of words in the title of an affordable product listed for the
+            first time.
+        known_match: Largest number of words in the title of an affordable product listed before the
+            transition.
         opened: Whether the product's page is shown for the first time.
-        rivals: Affordable products listed so far whose titles have more of the words than the
-            product's has.
-        affordable: Whether the product is.
-        shown: How many of the words the product's pages have shown: its title, options, details.
-        lacking: How many they have not.
-        new_words: How many they show that the pages of no product opened before did.
-        new_options: Values asked for that its page offers, when it is shown for the first time.
-        chosen: The option value chosen by the action, if it is one asked for; else blank.
-        missing: Its groups that offer a value asked for, with none of these chosen.
-        was_ready: Whether, before the transition, a product was shown that is affordable, had shown
-            as many of the words as it lacked, and had nothing missing.
+        rivals: Number of affordable listed products with more words in their titles than the
+            product.
+        affordable: Whether the product is affordable.
+        shown: Number of words that the product's pages have shown in title, options and details.
+        lacking: Number of words that the product's pages have not shown.
+        new_words: Number of words on the product's pages that no product opened before has shown.
+        new_options: Requested option values of the product, if its page is shown for the first
+            time.
+        chosen: The option value that the action chose, if requested; else blank.
+        missing: Option groups of the product with a requested value, none of which is chosen.
+        was_ready: Whether the product before the transition was affordable, had shown at least half
+            of the words, and had no missing option group.
     """
 
     parsed: bool = True

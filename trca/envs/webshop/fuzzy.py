@@ -1,8 +1,8 @@
-"""When two phrases say the same: thefuzz 0.19's ``token_set_ratio`` above 85, and colours.
+"""Fuzzy equality of phrases: thefuzz 0.19's ``token_set_ratio`` above 85, and colours.
 
-thefuzz measures with `difflib`, which is slow and differs in places from faster libraries. Here the
-answer is the same for every pair of strings, and `difflib` runs only where cheaper bounds leave the
-answer open.
+thefuzz uses `difflib`, which is slow and differs from faster libraries in some cases. This module
+gives the same answer for every pair of strings and runs `difflib` only if cheaper bounds do not
+decide.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ seashell silver skull slate steel stone stonewash sunflower tan taupe teal tiger
 walnut wheat white wine yellow
 """
 COLOURS: Final = tuple(_COLOURS.split())
-"""The names that option values are reduced to, in the order they are tried (``COLOR_SET`` of
+"""Colour names that replace option values, in the order of the search (``COLOR_SET`` of
 princeton-nlp/WebShop, MIT)."""
 
 
 @lru_cache(_PAIRS)
 def colour_or_self(value: str) -> str:
-    """The first of `COLOURS` that is a part of the value, be it within a word; else the value."""
+    """The first of `COLOURS` that is a substring of the value, else the value."""
     return next((colour for colour in COLOURS if colour in value), value)
 
 
@@ -60,7 +60,7 @@ def _tokens(phrase: str) -> frozenset[str]:
 
 
 def _close(first: str, second: str) -> bool:
-    """Whether difflib's ratio in percent, rounded to the even, is above 85."""
+    """Whether difflib's ratio in percent, rounded half to even, is above 85."""
     matcher = SequenceMatcher(None, first, second)
     return all(
         round(100 * ratio()) > 85

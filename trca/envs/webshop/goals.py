@@ -1,4 +1,4 @@
-"""Goals: what a shopper is asked to buy, how high the price may be, and which split a goal is in.
+"""Goals of a shopper: requested product, price bound and split.
 
 For example::
 
@@ -24,27 +24,27 @@ from trca.envs.webshop.data.products import Product
 
 KINDS: Final = ("human", "synthetic")
 SHUFFLE_SEED: Final = 233
-"""The order of the goals is the original's for every seed, so that no seed mixes the splits."""
+"""The order of the goals is the original's for every seed, so that seeds never mix the splits."""
 NO_BOUND: Final = 1_000_000.0
 _BOUNDS: Final = tuple(10.0 * step for step in range(1, 100))
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is asked for.
+    """The goal of a task.
 
     Attributes:
-        asin: The product the goal was made from.
-        category: Its category.
-        query: Its search phrase.
-        title: Its title.
-        product_category: Its path of categories.
+        asin: The product that the goal was made from.
+        category: Category of this product.
+        query: Search phrase of this product.
+        title: Title of this product.
+        product_category: Path of categories of this product.
         instruction: The task in words, with the price bound.
-        attributes: The attributes asked for; at least one.
-        price_upper: The most it may cost, in dollars.
-        option_names: The groups of the options, of synthetic goals only.
-        options: The option values asked for.
-        weight: The original's sampling weight.
+        attributes: The requested attributes; at least one.
+        price_upper: The price bound, in dollars.
+        option_names: Groups of the options; for synthetic goals only.
+        options: The requested option values.
+        weight: Sampling weight of the original.
     """
 
     asin: str
@@ -64,19 +64,19 @@ class Goal:
 def make_goals(
     catalogue: Catalogue, kind: str = "human", seed: int = 0, compat: Compat = "clean"
 ) -> tuple[Goal, ...]:
-    """All goals of a catalogue in their shuffled order; made once per process.
+    """All goals of a catalogue in shuffled order, cached per process.
 
     Args:
         catalogue: The products.
-        kind: ``human`` for the instructions that people wrote, ``synthetic`` for one goal for every
-            choice of options.
-        seed: Seed of the price bounds. With ``compat="original"`` they continue the stream of draws
-            that the catalogue's prices began; otherwise each depends on the seed, the product and
-            the number of its instruction alone.
+        kind: ``human`` for the instructions of people, ``synthetic`` for one goal per choice of
+            options.
+        seed: Seed of the price bounds. With ``compat="original"``, the bounds continue the random
+            stream of the catalogue's prices. With ``clean``, each bound depends on the seed, the
+            product and the number of its instruction only.
         compat: ``clean`` or ``original``.
 
     Raises:
-        ValueError: When a name is unknown, or the catalogue has no such goal.
+        ValueError: For an unknown name, or a catalogue without such goals.
     """
     quirks = quirks_of(compat)
     if kind not in KINDS:
@@ -84,15 +84,15 @@ def make_goals(
     draw = _one_stream(catalogue, seed) if quirks.prices_in_order else _by_product(seed)
     goals = list(_human(catalogue, draw) if kind == "human" else _synthetic(catalogue, draw))
     if not goals:
-        other = KINDS[kind == "human"]
-        raise ValueError(f"the catalogue has no {kind} goals: choose goals={other!r}")
+        available_kind = KINDS[kind == "human"]
+        raise ValueError(f"the catalogue has no {kind} goals: choose goals={available_kind!r}")
     random.Random(SHUFFLE_SEED).shuffle(goals)
     return tuple(goals)
 
 
 @lru_cache(8)
 def goals_hash(goals: tuple[Goal, ...]) -> str:
-    """Sixteen hex digits; equal for equal goals, price bounds and order."""
+    """Sixteen hex digits, equal for equal goals, price bounds and order."""
     digest = hashlib.sha256()
     for goal in goals:
         digest.update(json.dumps(astuple(goal), ensure_ascii=False).encode() + b"\n")
@@ -104,7 +104,7 @@ _Draw = Callable[[Product, int], float]
 
 
 def _one_stream(catalogue: Catalogue, seed: int) -> _Draw:
-    """The original's: one stream, of which the prices of the catalogue took the first draws."""
+    """The original's draw: one stream, which starts with the prices of the catalogue."""
     rng = random.Random(seed)
     for _ in range(catalogue.ranged):
         rng.random()
@@ -118,7 +118,7 @@ def _by_product(seed: int) -> _Draw:
 
 
 def _price_upper(price: float, rng: random.Random) -> float:
-    """The larger of two of the four next round prices; `NO_BOUND` where there are not two."""
+    """The larger of two draws from the next four round prices; `NO_BOUND` for fewer than two."""
     above = [bound for bound in _BOUNDS if bound > price][:4]
     return max(rng.sample(above, 2)) if len(above) >= 2 else NO_BOUND
 
@@ -202,17 +202,18 @@ SPLIT_RULES: Final = {
     },
     "verl-agent": {"train": _by_index(500, None), "validation": _by_index(0, 500)},
 }
-"""Split rule -> split -> whether the goal at an index is in it.
+"""Split rule -> split -> whether the goal at an index is in the split.
 
-``by-product`` puts all goals of a product into one split, by its ASIN alone: a tenth each for
-validation and test. The others go by the index after the shuffle."""
+``by-product`` puts all goals of a product into one split, which depends on its ASIN only.
+Validation and test get a tenth each. The further rules use the index after the shuffle.
+"""
 
 
 def split_of(goals: Sequence[Goal], rule: str, split: str) -> tuple[int, ...]:
     """The indices of a split's goals, ascending.
 
     Raises:
-        ValueError: When a name is unknown or the split is empty; says which would not be.
+        ValueError: For an unknown name or an empty split. The message names alternatives.
     """
     if rule not in SPLIT_RULES:
         raise ValueError(f"unknown split rule {rule!r}: choose {', '.join(SPLIT_RULES)}")
@@ -223,9 +224,9 @@ def split_of(goals: Sequence[Goal], rule: str, split: str) -> tuple[int, ...]:
         )
     indices = tuple(index for index, goal in enumerate(goals) if splits[split](index, goal))
     if not indices:
-        mend = "a larger catalogue" if rule == "by-product" else "split_rule 'by-product'"
+        alternative = "a larger catalogue" if rule == "by-product" else "split_rule 'by-product'"
         raise ValueError(
             f"split {split!r} of split rule {rule!r} is empty: there are {len(goals)} goals; "
-            f"choose {mend}"
+            f"choose {alternative}"
         )
     return indices

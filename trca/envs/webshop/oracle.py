@@ -1,4 +1,4 @@
-"""The oracle of WebShop: reads the hidden goal and walks a short way to score 1."""
+"""The oracle of WebShop: reads the hidden goal and plans a short way to score 1."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _BACK, _NEXT, _PREVIOUS, _BUY = (
 
 
 class OracleError(RuntimeError):
-    """The oracle knows no way to success from here."""
+    """The oracle has no plan from the current state."""
 
 
 def oracle_action(simulator: Simulator) -> str:
-    """The next action on a short way to a score of 1, from any page.
+    """The next action of a short plan for score 1, from any page.
 
-    The way leads to the product that the goal was made from.
+    The plan buys the product that the goal was made from.
 
     Args:
         simulator: The simulator.
 
     Raises:
-        OracleError: When there is no way: after a purchase, when no query finds the product, or
-            when it cannot be bought as asked.
+        OracleError: If there is no plan: after a purchase, if no query finds the product, or if its
+            options do not permit score 1.
     """
     if simulator.page == DONE:
-        raise OracleError("no way to success is known after a purchase")
+        raise OracleError("no plan after a purchase: reset the environment")
     if simulator.product is not None and simulator.product.asin == simulator.goal.asin:
         return _finish(simulator) if simulator.page == ITEM else _PREVIOUS
     query, page = best_query(simulator.catalogue, simulator.goal)
@@ -52,13 +52,14 @@ def oracle_action(simulator: Simulator) -> str:
 
 @lru_cache(maxsize=4096)
 def best_query(catalogue: Catalogue, goal: Goal) -> tuple[str, int]:
-    """A query that brings the goal's product to the fore, and the page of results it is on.
+    """A query that finds the goal's product, and the number of the results page with this product.
 
-    Tried are the words of the instruction, then the product's title, then all that is indexed of
-    it; the first that has it on page 1 is taken, else the best.
+    Candidates are the words of the instruction, these words with the product's title, the title,
+    and the indexed text. The first candidate with the product on page 1 is returned, else the
+    candidate with the lowest page.
 
     Raises:
-        OracleError: When none finds it.
+        OracleError: If no candidate finds the product.
     """
     position = catalogue.position(goal.asin)
     product = catalogue[position]
@@ -68,7 +69,7 @@ def best_query(catalogue: Catalogue, goal: Goal) -> tuple[str, int]:
         hits = catalogue.search(query.lower(), HITS)
         if position in hits:
             page = hits.index(position) // PAGE_SIZE + 1
-            best = min(best, (query.lower(), page), key=lambda found: found[1])
+            best = min(best, (query.lower(), page), key=lambda candidate: candidate[1])
         if best[1] == 1:
             break
     if not best[0]:
@@ -77,7 +78,7 @@ def best_query(catalogue: Catalogue, goal: Goal) -> tuple[str, int]:
 
 
 def _turns(simulator: Simulator) -> int:
-    """Pages to turn from this page of results to the product's; `HITS` when it is on none."""
+    """Number of pages from this results page to the product's; `HITS` if it is on no page."""
     position = simulator.catalogue.position(simulator.goal.asin)
     if position not in simulator.hits:
         return HITS
@@ -85,7 +86,7 @@ def _turns(simulator: Simulator) -> int:
 
 
 def _finish(simulator: Simulator) -> str:
-    """On the product's own page: the next option to choose, else the purchase."""
+    """On the product's page: the next option to choose, else the purchase."""
     chosen = dict(simulator.options)
     score = simulator.worth(chosen)
     if score.total == 1.0:
@@ -94,4 +95,4 @@ def _finish(simulator: Simulator) -> str:
         better = simulator.worth({**chosen, group: value})
         if (better.r_option or 0.0) > (score.r_option or 0.0):
             return f"click[{name}]"
-    raise OracleError(f"product {simulator.goal.asin!r} cannot be bought as asked")
+    raise OracleError(f"product {simulator.goal.asin!r} has no options with score 1")

@@ -1,7 +1,7 @@
-"""Pages as text: every page is a list of nodes, written in one of two modes.
+"""Writes pages: every page is a list of nodes, written in one of two modes.
 
-``text`` joins what is visible with `` [SEP] ``; ``text_rich`` has a node a line, buttons bracketed,
-and says what was clicked.
+``text`` joins the visible texts with `` [SEP] ``. ``text_rich`` writes one node per line, marks
+buttons with brackets and names the clicked options.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ NEXT: Final = "Next >"
 PREVIOUS: Final = "< Prev"
 BUY: Final = "Buy Now"
 SUB_PAGES: Final = ("Description", "Features", "Reviews", "Attributes")
-"""Names of the pages below a product's; no page offers the last one."""
+"""Names of the sub-pages of a product; no page links to the last of them."""
 PAGE_SIZE: Final = 10
-"""Products on a page of results."""
+"""Products on a results page."""
 
 
 class Kind(IntEnum):
-    """What a node is."""
+    """The kind of a node."""
 
     PLAIN = 0
     BUTTON = 1
@@ -58,14 +58,14 @@ def plain(nodes: Iterable[Node]) -> str:
 
 
 def rich(nodes: Sequence[Node]) -> str:
-    """The page in mode ``text_rich``; the option clicked lowest on the page is told of first."""
-    told = [f"You have clicked {text}.\n" for kind, text in nodes if kind is Kind.CHOSEN]
+    """The page in mode ``text_rich``; clicked options come first, in reverse page order."""
+    clicked = [f"You have clicked {text}.\n" for kind, text in nodes if kind is Kind.CHOSEN]
     lines = [_RICH[kind].format(text) for kind, text in nodes if text not in ("", "\n")]
-    return "".join([*reversed(told), *lines])
+    return "".join([*reversed(clicked), *lines])
 
 
 WRITERS: Final[Mapping[str, Callable[[list[Node]], str]]] = {"text": plain, "text_rich": rich}
-"""Observation mode -> what writes a page."""
+"""Observation mode -> function that writes a page."""
 
 
 def search_page(instruction: str) -> list[Node]:
@@ -88,15 +88,15 @@ def results_page(
     more: bool,
     visited: frozenset[str] | set[str],
 ) -> list[Node]:
-    """A page of results.
+    """A results page.
 
     Args:
-        instruction: The task.
-        products: What the page shows.
-        number: Of the page, from 1.
+        instruction: The instruction.
+        products: The products on the page.
+        number: Number of the page, from 1.
         total: Number of results.
-        more: Whether it offers a next page.
-        visited: ASINs of products looked at.
+        more: Whether there is a next page.
+        visited: ASINs of the products that were opened.
     """
     nodes = _header(instruction)
     nodes.append((Kind.PLAIN, f"Page {number} (Total results: {total})"))
@@ -120,13 +120,13 @@ def item_page(
     chosen: Callable[[str, str], bool],
     names: Mapping[tuple[str, str], str],
 ) -> list[Node]:
-    """A product's page.
+    """The page of a product.
 
     Args:
-        instruction: The task.
+        instruction: The instruction.
         product: The product.
         chosen: Whether the page marks a value of a group as chosen.
-        names: Group and value -> what the page calls the option, where not by its value.
+        names: (group, value) -> name of the option on the page; by default the value.
     """
     nodes = _header(instruction)
     nodes.append(_PREVIOUS)
@@ -142,7 +142,7 @@ def item_page(
 
 
 def sub_page(instruction: str, product: Product, name: str) -> list[Node]:
-    """One of `SUB_PAGES`; nobody has reviewed anything."""
+    """One of `SUB_PAGES`; the page of reviews is empty."""
     nodes = _header(instruction)
     nodes.append(_PREVIOUS)
     if name == "Description":
@@ -151,20 +151,20 @@ def sub_page(instruction: str, product: Product, name: str) -> list[Node]:
         nodes += [(Kind.PLAIN, f" {bullet}") for bullet in product.bullets]
     elif name == "Attributes":
         nodes += [(Kind.PLAIN, f" {attribute}") for attribute in product.attributes]
-        known = (product.category, product.query, product.product_category)
-        nodes += [(Kind.PLAIN, text) for text in known]
+        texts = (product.category, product.query, product.product_category)
+        nodes += [(Kind.PLAIN, text) for text in texts]
     return nodes
 
 
 def done_page(product: Product, options: Mapping[str, str]) -> list[Node]:
-    """The page after a purchase: what was bought."""
+    """The page after a purchase, with the bought product."""
     chosen = (f"{group}: {value}" for group, value in options.items())
     texts = ("Thank you for shopping with us!", "Purchased", product.asin, *chosen)
     return [(Kind.PLAIN, text) for text in texts]
 
 
 def original_done_page(product: Product, options: Mapping[str, str], score: float) -> list[Node]:
-    """The original's page after a purchase, made for crowd-workers, which shows the score."""
+    """The original's page after a purchase: the crowd-worker page, which shows the score."""
     texts = ["Thank you for shopping with us!", "Your code: ", "None"]
     texts += [" (Paste it in your MTurk interface.)", "Purchased", "asin", product.asin]
     texts += ["options", _as_script(options)]
@@ -177,7 +177,7 @@ def original_done_page(product: Product, options: Mapping[str, str], score: floa
 
 
 def _as_script(options: Mapping[str, str]) -> str:
-    """JSON with sorted keys that is safe within a script."""
+    """JSON with sorted keys, escaped for use inside a script."""
     text = json.dumps(dict(options), sort_keys=True)
     for sign in "<>&'":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

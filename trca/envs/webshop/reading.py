@@ -1,7 +1,7 @@
-"""What a WebShop page shows, read from the text and the admissible actions that came with it.
+"""Parses WebShop pages from their text and the admissible actions.
 
-Both observation modes give the same `View`. The page after a purchase is never read: it may state
-the score.
+Both observation modes give the same `View`. The page after a purchase is never parsed, since it may
+contain the score.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _BACK: Final = "Back to Search"
 _PAGING: Final = ("< Prev", "Next >")
 _PRICE: Final = "Price: "
 _LONGEST_KEPT: Final = 20_000
-"""Characters of the longest page that is cached."""
+"""Length of the longest cached page, in characters."""
 
 
 class Listing(NamedTuple):
-    """A product as a page shows it.
+    """A product on a page.
 
     Attributes:
-        asin: Its key in lower case, as clicks name it; blank on the product's own page.
-        title: Its name.
-        price: Its price or its range of prices, as written; blank when none is shown.
+        asin: Key in lower case, as in clicks; blank on an item page.
+        title: Title.
+        price: Price or price range, as written; blank without a price.
     """
 
     asin: str
@@ -41,7 +41,7 @@ class Listing(NamedTuple):
 
     @property
     def lowest(self) -> float:
-        """The lowest price shown, in dollars; 0 when none is."""
+        """The lowest price in dollars; 0 without a price."""
         return _lowest(self.price)
 
 
@@ -49,9 +49,9 @@ class Option(NamedTuple):
     """An option of a product, in lower case.
 
     Attributes:
-        group: Its group, such as ``color``.
-        value: Its value.
-        name: How a click names it: by its value, or as ``group: value`` where that is not enough.
+        group: Group, such as ``color``.
+        value: Value.
+        name: Name in a click: the value, or ``group: value`` if the value is ambiguous.
     """
 
     group: str
@@ -60,12 +60,12 @@ class Option(NamedTuple):
 
 
 class View(NamedTuple):
-    """A page.
+    """A parsed page.
 
     Attributes:
-        page: What kind of page it is; ``detail`` is a description, feature list or reviews.
+        page: Type of the page; ``detail`` is a description, feature list or reviews.
         number: Number of a results page.
-        listings: The products of a results page; of an item page, its product.
+        listings: The products of a results page, or the product of an item page.
         options: The options of an item page.
         text: The text of a detail page.
     """
@@ -86,7 +86,7 @@ class View(NamedTuple):
 
 
 def amounts_in(price: str) -> list[str]:
-    """The numbers of a price as written: one, or the lowest and the highest."""
+    """The numbers in a price: the price, or the lowest and the highest."""
     return _AMOUNT.findall(price)
 
 
@@ -96,11 +96,11 @@ def _lowest(price: str) -> float:
 
 
 def read_page(observation: str, admissible: Sequence[str]) -> View:
-    """Reads a page.
+    """Parses a page.
 
     Args:
-        observation: Its text, in mode ``text`` or ``text_rich``.
-        admissible: The admissible actions that came with it.
+        observation: Text of the page, in mode ``text`` or ``text_rich``.
+        admissible: The admissible actions on the page.
     """
     if len(observation) > _LONGEST_KEPT:
         return _read_page(observation, tuple(admissible))
@@ -128,7 +128,7 @@ _page_read = lru_cache(maxsize=4096)(_read_page)
 
 
 def _parts(observation: str) -> list[str]:
-    """The pieces of text of a page in order, without button marks."""
+    """The texts of a page in order, without button marks."""
     if f"[button] {_BACK} [button_]" not in observation:
         return [part.strip() for part in observation.split(_SEPARATOR)]
     lines = (line.strip() for line in observation.split("\n"))

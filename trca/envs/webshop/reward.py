@@ -4,12 +4,12 @@ For a product P bought at its price with options C, and a goal G:
 
     score = r_type (n_att + n_opt + [price <= price_upper]) / (|attributes| + |options| + 1)
 
-- r_type is 1; 0.5 unless the queries are equal, two categories are shared, or the title score is
-  above 0.2; 0.1 when the title score is below 0.1; 0 when it is 0.
-- title score: |N(P) & N(G)| / len(N(G)), N the nouns of the title (`nouns`), where the divisor
-  counts repeats; 0.2 when the goal's title has none.
-- n_att: goal attributes that say the same (`fuzzy`) as one of P's, or that occur in P's text.
-- n_opt: goal options that say the same as a chosen value, colours reduced to their names.
+- r_type is 1 if the queries are equal, two categories are shared, or the title score is above 0.2;
+  else 0.5. r_type is 0.1 if the title score is below 0.1, and 0 if it is 0.
+- title score: |N(P) & N(G)| / len(N(G)). N are the nouns of the title (`nouns`); the divisor counts
+  repeats. 0.2 if the goal's title has no nouns.
+- n_att: number of goal attributes that match (`fuzzy`) an attribute of P or occur in P's text.
+- n_opt: number of goal options that match a chosen value, with colours reduced to their names.
 
 Source: ``web_agent_site/engine/goal.py`` of princeton-nlp/WebShop.
 """
@@ -29,17 +29,17 @@ from trca.envs.webshop.goals import Goal
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What a purchase is worth.
+    """The score of a purchase.
 
     Attributes:
         total: The score, from 0 to 1; 1 is success.
-        r_type: Factor for the kind of product.
+        r_type: Factor for the type of the product.
         r_att: Share of the goal's attributes that the product has.
-        r_option: Share of the goal's options that were chosen; None when it asks for none.
+        r_option: Share of the goal's options that are chosen; None for a goal without options.
         r_price: Whether the price is within the goal's bound.
         title_score: Share of the goal's title nouns in the product's title.
-        query_match: Whether both products belong to the same search phrase.
-        category_match: Whether they share two categories.
+        query_match: Whether both products have the same search phrase.
+        category_match: Whether both products share two categories.
     """
 
     total: float
@@ -58,11 +58,11 @@ def score_purchase(
     """Scores a purchase.
 
     Args:
-        product: What was bought.
-        options: Group -> the chosen value.
-        goal: What was asked for.
+        product: The bought product.
+        options: Group -> chosen value.
+        goal: The goal.
         nouns: The noun extractor.
-        quirks: How goal options with a group name are compared.
+        quirks: Whether goal options with a group name are compared as pairs.
     """
     query_match = product.query == goal.query
     category_match = len(_parts(product.product_category) & _parts(goal.product_category)) >= 2
@@ -93,16 +93,16 @@ def _parts(product_category: str) -> frozenset[str]:
     return frozenset(part.strip() for part in product_category.split("›"))
 
 
-def _title_score(title: str, wanted: str, nouns: Nouns) -> float:
-    wanted_nouns = nouns(wanted)
-    if not wanted_nouns:
+def _title_score(title: str, goal_title: str, nouns: Nouns) -> float:
+    goal_nouns = nouns(goal_title)
+    if not goal_nouns:
         return 0.2
-    return len({*nouns(title)} & {*wanted_nouns}) / len(wanted_nouns)
+    return len({*nouns(title)} & {*goal_nouns}) / len(goal_nouns)
 
 
 def _has(product: Product, attribute: str) -> bool:
     return (
-        any(says_the_same(own, attribute) for own in product.attributes)
+        any(says_the_same(product_attribute, attribute) for product_attribute in product.attributes)
         or attribute in product.title.lower()
         or attribute in " ".join(product.bullets).lower()
         or attribute in product.description.lower()
@@ -110,11 +110,11 @@ def _has(product: Product, attribute: str) -> bool:
 
 
 def _chosen(options: Mapping[str, str], goal: Goal, quirks: Quirks) -> int:
-    """How many of the goal's options a chosen value matches, whatever its group."""
+    """Number of the goal's options that match a chosen value of any group."""
     values = [colour_or_self(value) for value in options.values()]
     if quirks.options_as_pairs and goal.option_names:
         pairs = zip(goal.option_names, goal.options, strict=True)
-        wanted = [next((c for c in COLOURS if c in pair), str(pair)) for pair in pairs]
+        goal_options = [next((c for c in COLOURS if c in pair), str(pair)) for pair in pairs]
     else:
-        wanted = [colour_or_self(option) for option in goal.options]
-    return sum(any(says_the_same(value, option) for value in values) for option in wanted)
+        goal_options = [colour_or_self(option) for option in goal.options]
+    return sum(any(says_the_same(value, option) for value in values) for option in goal_options)

@@ -1,4 +1,4 @@
-"""The simulator of WebShop: an episode of one agent, from the search bar to a purchase.
+"""The simulator of WebShop: one episode, from the search bar to a purchase.
 
 For example::
 
@@ -25,7 +25,7 @@ from trca.envs.webshop.pages import PAGE_SIZE, WRITERS, Node
 from trca.envs.webshop.reward import Score, score_purchase
 
 HITS: Final = 50
-"""Most results of a search."""
+"""Largest number of results of a search."""
 SEARCH, RESULTS, ITEM, SUB, DONE = "search", "results", "item", "sub", "done"
 
 _BACK, _NEXT, _PREVIOUS, _BUY = (
@@ -37,30 +37,30 @@ _RESERVED: Final = frozenset(("search", _NEXT, *_ITEM_BUTTONS, *_SUB_PAGES))
 _NAMES_IN_URL: Final = {RESULTS: "search_results", ITEM: "item_page", SUB: "item_sub_page"}
 
 Target = int | tuple[str, str] | None
-"""What a clickable leads to: a product's position, a group and its value, or what a button says."""
+"""The target of a click: a product's position, a pair (group, value), or None for a button."""
 
 
 class Simulator:
-    """Walks the pages by actions; holds where it is and what was chosen.
+    """Moves between pages by actions, and stores the current page and the chosen options.
 
-    An action is ``search[query]`` where there is a search bar, or ``click[x]`` for x in
-    `clickables`. Case does not matter within the brackets, and blanks do not matter around the
-    action, its name and its argument. Any other string, a blank search too, leaves everything as it
-    is. With ``compat="original"`` these rules and others are those of the original: see
-    `compat.Quirks` for every difference.
+    An action is ``search[query]`` on a page with a search bar, or ``click[x]`` for x in
+    `clickables`. Upper and lower case are equal inside the brackets. Blanks around the action, its
+    name and its argument are ignored. All other strings and blank searches change nothing. With
+    ``compat="original"``, the rules are those of the original: see `compat.Quirks` for every
+    difference.
 
     Attributes:
-        goal: What is to be bought; for scores and oracles alone.
+        goal: The goal; for scores and oracles only.
         observation: The page as text.
         accepted: Whether the last action was carried out.
-        done: Whether something was bought.
-        score: Of the last purchase.
+        done: Whether a purchase was made.
+        score: Score of the last purchase.
         page: ``search``, ``results``, ``item``, ``sub`` or ``done``.
-        sub_page: Name of the page below the product's, on page ``sub``.
-        number: Number of the page of results, from 1.
+        sub_page: Name of the product's sub-page, on page ``sub``.
+        number: Number of the results page, from 1.
         query: The last query.
         hits: Positions of its results in the catalogue, best first.
-        product: The product that is looked at.
+        product: The product on the page; None on search and results pages.
         has_search_bar: Whether the page has a search bar.
     """
 
@@ -94,17 +94,17 @@ class Simulator:
         compat: Compat = "clean",
         nouns: str = "simple",
     ) -> None:
-        """Opens the shop with the first goal; `reset` chooses another.
+        """Opens the shop with the first goal; `reset` selects a goal.
 
         Args:
-            catalogue: The products, shared and never changed.
-            goals: What may be asked for.
+            catalogue: The products, shared and immutable.
+            goals: The goals to choose from.
             observation_mode: ``text`` or ``text_rich``.
             compat: ``clean`` or ``original``.
             nouns: The noun extractor of the score (see `nouns`).
 
         Raises:
-            ValueError: When a name is unknown; lists the known ones.
+            ValueError: For an unknown name. The message lists the known names.
         """
         if observation_mode not in WRITERS:
             raise ValueError(
@@ -128,10 +128,10 @@ class Simulator:
         """Starts an episode with a goal and returns the first page.
 
         Raises:
-            IndexError: When there is no such goal.
+            IndexError: If there is no such goal.
         """
         if not 0 <= goal_index < len(self._goals):
-            raise IndexError(f"no goal {goal_index}: there are {len(self._goals)}, from 0 on")
+            raise IndexError(f"no goal {goal_index}: choose 0 to {len(self._goals) - 1}")
         self.goal = self._goals[goal_index]
         self.done = self.accepted = False
         self.score = None
@@ -140,7 +140,7 @@ class Simulator:
 
     @property
     def clickables(self) -> tuple[str, ...]:
-        """What can be clicked, in page order, lower case; ``search`` is the search bar's button."""
+        """Clickable names in page order, in lower case; ``search`` is the search bar's button."""
         return tuple(self._targets)
 
     @property
@@ -150,12 +150,12 @@ class Simulator:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """Group -> the chosen value."""
+        """Group -> chosen value."""
         return MappingProxyType(self._options)
 
     @property
     def choices(self) -> Mapping[str, tuple[str, str]]:
-        """What to click for each option of the product's page -> its group and value."""
+        """Clickable name of each option on the product's page -> (group, value)."""
         return {name: t for name, t in self._targets.items() if isinstance(t, tuple)}
 
     @property
@@ -164,15 +164,16 @@ class Simulator:
         return self._catalogue
 
     def worth(self, options: Mapping[str, str]) -> Score:
-        """What buying the product with these options would score; for oracles alone."""
+        """The score of buying the product with these options; for oracles only."""
         product = self._looked_at()
         return score_purchase(product, options, self.goal, self._nouns, self._quirks)
 
     def step(self, action: str) -> tuple[str, float, bool]:
-        """Carries out an action, if it can be.
+        """Carries out an action if possible.
 
         Returns:
-            The page, the score of a purchase made by this action (else 0), and whether it is over.
+            The page, the score of a purchase by this action (else 0), and whether the episode is
+            over.
         """
         read = _read_loosely if self._quirks.loose_actions else _read
         name, argument = read(action)
@@ -188,15 +189,15 @@ class Simulator:
 
     def _search(self, query: str) -> None:
         quirks = self._quirks
-        here = self.has_search_bar or quirks.searches_anywhere
-        if query and here and (quirks.blank_searches or query.strip()):
+        permitted = self.has_search_bar or quirks.searches_anywhere
+        if query and permitted and (quirks.blank_searches or query.strip()):
             self.accepted = True
             self.query = query
             self.hits = self._catalogue.search(query, HITS)
             self._show_results(1)
 
     def _click(self, name: str) -> float:
-        """Follows a clickable; returns the score if it was a purchase."""
+        """Follows a click; returns the score of a purchase, else 0."""
         target = self._targets[name]
         page = self._page_named_by_url() if self._quirks.pages_from_url else self.page
         if name == _BUY:
@@ -250,7 +251,7 @@ class Simulator:
 
     def _show_item(self) -> None:
         if self.page == ITEM and self._write is pages.plain:
-            return  # An option was chosen, which this mode does not show.
+            return  # This mode does not show chosen options.
         product = self._looked_at()
         names = {} if self._quirks.shared_names else _group_names(product)
         targets: dict[str, Target] = dict.fromkeys(_ITEM_BUTTONS)
@@ -286,11 +287,11 @@ class Simulator:
         self.observation = self._write(nodes)
 
     def _looked_at(self) -> Product:
-        assert self.product is not None, f"no product is looked at on page {self.page!r}"
+        assert self.product is not None, f"page {self.page!r} has no product"
         return self.product
 
     def _page_named_by_url(self) -> str:
-        """The first page name that occurs in the URL, the query and the options included."""
+        """The first page name in the URL, which also contains the query and the options."""
         if self.page not in _NAMES_IN_URL:
             return self.page
         url = self._url(self.page)
@@ -307,7 +308,7 @@ class Simulator:
 
 
 def _group_names(product: Product) -> dict[tuple[str, str], str]:
-    """Group and value -> ``group: value``, for options whose value has another meaning too."""
+    """(group, value) -> ``group: value``, for options with an ambiguous value."""
     groups: dict[str, str] = {}
     shared = {
         value
@@ -323,7 +324,7 @@ def _group_names(product: Product) -> dict[tuple[str, str], str]:
 
 
 def _read(action: str) -> tuple[str, str]:
-    """Name and argument of ``name[argument]`` with blanks dropped, else two empty strings."""
+    """Name and argument of ``name[argument]`` without blanks; two empty strings for other texts."""
     name, bracket, rest = action.strip().partition("[")
     if not bracket or not rest.endswith("]"):
         return "", ""
@@ -331,7 +332,7 @@ def _read(action: str) -> tuple[str, str]:
 
 
 def _read_loosely(action: str) -> tuple[str, str]:
-    r"""What ``(.+)\[(.+)\]`` matches at the start of the action, in linear time."""
+    r"""The match of ``(.+)\[(.+)\]`` at the start of the action, in linear time."""
     line = action.partition("\n")[0]
     end = line.rfind("]")
     start = line.rfind("[", 1, max(end - 1, 1))

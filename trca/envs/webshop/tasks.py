@@ -1,4 +1,4 @@
-"""Tasks: the goals of a split under ids that name what they contain."""
+"""Tasks of WebShop: the goals of a split, under ids that contain a hash of their content."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from trca.envs.webshop.goals import Goal, goals_hash, make_goals, split_of
 
 @dataclass(frozen=True)
 class Tasks:
-    """The tasks of a split, shared by all environments of a process that have them.
+    """The tasks of a split, shared by all environments of a process.
 
-    An id such as ``human-90225d4f/train/00012`` has the kind of goals, a hash of the catalogue, its
-    prices and its goals, the split, and the index of the goal. So equal ids are equal tasks, and
-    the hash of a panel covers all that its tasks depend on.
+    An id such as ``human-90225d4f/train/00012`` has the kind of goals, a hash of the catalogue with
+    its prices and goals, the split, and the index of the goal. Therefore equal ids mean equal
+    tasks, and the hash of a panel covers everything that its tasks depend on.
 
     Attributes:
         goals: All goals of the catalogue.
         split: Name of the split.
-        ids: The tasks, in order.
-        index: Id -> index of the goal.
+        ids: The task ids, in order.
+        index: Task id -> index of the goal.
     """
 
     goals: tuple[Goal, ...]
@@ -36,7 +36,7 @@ class Tasks:
         """The index of a task's goal.
 
         Raises:
-            ValueError: When the split has no such task; names the nearest one.
+            ValueError: If the split has no such task. The message names the nearest task id.
         """
         if task_id not in self.index:
             raise no_task(task_id, self.split, self.ids)
@@ -47,7 +47,7 @@ class Tasks:
 def tasks_of(
     catalogue: Catalogue, kind: str, seed: int, compat: Compat, rule: str, split: str
 ) -> Tasks:
-    """The tasks of a split; made once per process.
+    """The tasks of a split, cached per process.
 
     Args:
         catalogue: The products.
@@ -58,7 +58,7 @@ def tasks_of(
         split: A split of the rule.
 
     Raises:
-        ValueError: When a name is unknown or the split is empty; lists the known ones.
+        ValueError: For an unknown name or an empty split. The message lists the known names.
     """
     goals = make_goals(catalogue, kind, seed, compat)
     indices = split_of(goals, rule, split)

@@ -1,1 +1,1 @@
-"""Where SearchQA questions and passages come from: generated content and official datasets."""
+"""Sources of SearchQA questions and passages: generated content and official datasets."""

@@ -1,4 +1,4 @@
-"""Opens the retriever over a corpus, once a process."""
+"""Opens the retriever over a corpus, once per process."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ def open_search(
     count: int | None = None,
     seed: int = 0,
 ) -> Retriever:
-    """Opens a retriever; equal arguments give the same one.
+    """Opens a retriever. Equal arguments return the same object.
 
     Args:
-        retriever: Its name, or a mapping of ``name`` and its options.
-        corpus: A folder with an index, or a corpus that ``bm25`` indexes into the cache the first
-            time; None where the retriever knows its corpus, as a server does.
-        count: Number of passages of the generated world, which ``bm25`` then searches when no
-            corpus is given.
+        retriever: Name of the retriever, or a mapping of ``name`` and options.
+        corpus: A folder with an index, or a corpus file, which ``bm25`` indexes into the cache on
+            first use. None for a retriever with a corpus, such as a server.
+        count: Number of passages of the generated world. ``bm25`` searches this world if ``corpus``
+            is None.
         seed: Seed of the generated world.
 
     Raises:
-        ValueError: When the retriever or an option is unknown, or it has no corpus.
-        CorpusError: When a line of the corpus is malformed.
-        StoredDataError: When an index is not whole.
-        RetrievalError: When the retriever cannot be opened.
+        ValueError: If the retriever or an option is unknown, or the retriever has no corpus.
+        CorpusError: If a line of the corpus is malformed.
+        StoredDataError: If an index is incomplete or damaged.
+        RetrievalError: If the retriever cannot be opened.
     """
     options = {"name": retriever} if isinstance(retriever, str) else dict(retriever)
     name = options.pop("name", None)
     if not isinstance(name, str):
-        raise ValueError(f"retriever is {retriever}: give its name, or a mapping with a name")
+        raise ValueError(f"retriever is {retriever}: give a name or a mapping with a name")
     if name == "bm25" and corpus is None and count is not None and "index" not in options:
         if options:
-            raise ValueError(f"bm25 takes no {', '.join(options)}: give index or nothing")
+            raise ValueError(f"bm25 has no option {', '.join(options)}: the only option is index")
         return _over_generated(count, seed)
     if corpus is not None and "index" not in options:
         place = Path(corpus).expanduser().resolve()
@@ -59,10 +59,10 @@ def open_search(
 
 
 def indexed(corpus: Path) -> Path:
-    """The folder of the BM25 index of a corpus file in the cache; it is built when it is missing.
+    """The cached folder of the BM25 index of a corpus file; builds a missing index.
 
     Raises:
-        CorpusError: When a line of the corpus is malformed.
+        CorpusError: If a line of the corpus is malformed.
     """
     stat = corpus.stat()
     name = digest(str(corpus), stat.st_size, stat.st_mtime_ns)

@@ -1,10 +1,10 @@
-"""The seven datasets of the paper, and how their files are found in a folder.
+"""The seven datasets of the paper, and their files in a folder.
 
     questions = read_datasets("~/searchqa", ["nq", "hotpotqa"])
 
-A dataset's files are ``<folder>/<name>.<suffix>``, ``<folder>/<name>_<split>.<suffix>`` and
-``<folder>/<name>/<split>.<suffix>`` (FlashRAG's); files of several datasets are
-``<folder>/<split>.<suffix>`` (Search-R1's), whose rows say which they are of.
+The files of a dataset are ``<folder>/<name>.<suffix>``, ``<folder>/<name>_<split>.<suffix>`` and
+``<folder>/<name>/<split>.<suffix>`` (FlashRAG). A file ``<folder>/<split>.<suffix>`` (Search-R1)
+holds several datasets; each row names its dataset.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Dataset:
     """A dataset.
 
     Attributes:
-        name: Its name, as in FlashRAG.
-        in_domain: Whether the paper trains on it; the others measure generalisation.
-        multi_hop: Whether an answer takes more than one passage.
-        licence: Under which it was published.
+        name: Name, as in FlashRAG.
+        in_domain: Whether the paper trains on it. Further datasets measure generalisation.
+        multi_hop: Whether an answer needs more than one passage.
+        licence: Licence of the publication.
     """
 
     name: str
@@ -55,56 +55,57 @@ DATASETS: Final = {
 }
 """Name -> dataset, in the order of the paper's table."""
 IN_DOMAIN: Final = tuple(name for name, dataset in DATASETS.items() if dataset.in_domain)
-"""What training mixes."""
+"""Names of the datasets in the training mix."""
 OUT_OF_DOMAIN: Final = tuple(name for name in DATASETS if name not in IN_DOMAIN)
 
 
 def known_datasets(names: str | Iterable[str]) -> tuple[str, ...]:
-    """The names, each once.
+    """The names without repeats, after a check.
 
     Raises:
-        ValueError: When a name is unknown or no name is given; lists the known ones.
+        ValueError: For an unknown name or an empty list. The message lists the known names.
     """
     names = [names] if isinstance(names, str) else list(names)
     for name in names:
         if name not in DATASETS:
-            known = ", ".join(DATASETS)
-            raise ValueError(f"unknown dataset {str(name)[:200]!r}: choose from {known}")
+            choices = ", ".join(DATASETS)
+            raise ValueError(f"unknown dataset {str(name)[:200]!r}: choose from {choices}")
     if not names:
-        raise ValueError(f"no dataset is named: choose from {', '.join(DATASETS)}")
+        raise ValueError(f"datasets is empty: choose from {', '.join(DATASETS)}")
     return tuple(dict.fromkeys(names))
 
 
 def read_datasets(folder: str | Path, names: Sequence[str] | None = None) -> list[Question]:
-    """The questions of datasets, of all splits.
+    """The questions of datasets, in all splits.
 
     Args:
-        folder: Where the files are.
-        names: The datasets; None for those that are there.
+        folder: Folder of the files.
+        names: Names of the datasets; None for all datasets in the folder.
 
     Raises:
-        ValueError: When a name is unknown; lists the known ones.
-        QuestionFileError: When a dataset has no file there or a file is malformed.
+        ValueError: For an unknown name. The message lists the known names.
+        QuestionFileError: If a dataset has no file in the folder or a file is malformed.
     """
     folder = Path(folder).expanduser()
-    wanted = known_datasets(names) if names is not None else tuple(DATASETS)
+    dataset_names = known_datasets(names) if names is not None else tuple(DATASETS)
     if not folder.is_dir():
         raise QuestionsMissingError(
-            folder, "there is no such folder: name the one of the questions"
+            folder, "there is no such folder: give the folder of the questions"
         )
     mixed = [q for path in _named(folder, SPLIT_NAMES) for q in read_questions(path)]
     questions: list[Question] = []
-    for name in wanted:
+    for name in dataset_names:
         files = dataset_files(folder, name)
-        found = [q for path in files for q in read_questions(path, name)]
-        found = found or [q for q in mixed if q.dataset == name]
-        if not found and names is not None:
+        dataset_questions = [q for path in files for q in read_questions(path, name)]
+        dataset_questions = dataset_questions or [q for q in mixed if q.dataset == name]
+        if not dataset_questions and names is not None:
+            contents = ", ".join(sorted(p.name for p in folder.iterdir())[:12]) or "nothing"
             raise QuestionFileError(
                 folder,
-                f"no questions of {name}: expected {name}.jsonl, {name}/test.jsonl or the like;"
-                f" it has {', '.join(sorted(p.name for p in folder.iterdir())[:12]) or 'nothing'}",
+                f"no questions of {name}: expected a file such as {name}.jsonl or"
+                f" {name}/test.jsonl; the folder has {contents}",
             )
-        questions += found
+        questions += dataset_questions
     if not questions:
         raise QuestionFileError(
             folder,
@@ -116,8 +117,8 @@ def read_datasets(folder: str | Path, names: Sequence[str] | None = None) -> lis
 
 def dataset_files(folder: Path, name: str) -> list[Path]:
     """The files of a dataset in a folder."""
-    own = _named(folder, (name, *(f"{name}_{split}" for split in SPLIT_NAMES)))
-    return own + _named(folder / name, SPLIT_NAMES)
+    files = _named(folder, (name, *(f"{name}_{split}" for split in SPLIT_NAMES)))
+    return files + _named(folder / name, SPLIT_NAMES)
 
 
 def _named(folder: Path, stems: Iterable[str]) -> list[Path]:

@@ -1,4 +1,4 @@
-r"""Draws a world of people, places, works and organisations: its passages and its questions.
+r"""Generates a world of people, places, works and organisations: its passages and questions.
 
 For example::
 
@@ -6,11 +6,11 @@ For example::
     world.passages[0].contents  # '"Ada Balan"\nAda Balan was born in ...'
     world.questions[0].text     # 'Where was the founder of Kerosk Guild born?'
 
-Entities come in circles of twenty, and all relations stay within a circle, so that the questions of
-two circles have no entity in common: splits are made of whole circles. A circle depends on the seed
-and its number alone, so a small world is the beginning of a larger one. Each entity has a passage
-of short sentences; the first one leads on to another entity of the circle, and two-hop questions
-follow it. A two-hop question cannot be answered from its subject's passage.
+Entities form circles of twenty, and all relations stay within a circle. Therefore the questions of
+two circles share no entity, and splits consist of complete circles. A circle depends on the seed
+and its number only, so a small world is the beginning of a larger one. Each entity has a passage of
+short sentences. The first sentence leads to another entity of the circle, and two-hop questions
+follow this relation. The passage of the subject does not answer a two-hop question.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SIZES: Final = {"small": 200, "medium": 2_000, "large": 20_000}
 """Name of a generated world -> its number of passages."""
 TWO_HOP: Final = "two-hop"
 TASK_TYPES: Final = ("who", "where", "which", "what", "when", TWO_HOP)
-"""Kinds of questions: those of one hop by what they ask for."""
+"""Types of questions: one-hop questions by question word, and two-hop questions."""
 
 _CIRCLE: Final[tuple[tuple[Kind, int], ...]] = (
     ("person", 8),
@@ -41,23 +41,23 @@ _CIRCLE: Final[tuple[tuple[Kind, int], ...]] = (
     ("organisation", 4),
 )
 CIRCLE: Final = sum(count for _, count in _CIRCLE)
-"""Entities of a circle."""
+"""Number of entities in a circle."""
 _OF_A_HOP: Final = 15
-"""Questions of one hop that a circle has, and of two."""
+"""Number of one-hop questions per circle; also the number of two-hop questions."""
 _SPLIT_OF_TEN: Final = (0, 0, 1, 0, 2, 0, 0, 1, 0, 2)
 _ALIASED: Final = 0.4
 _COMMON: Final = 64
-"""Made-up words in use until there are too many entities for them."""
+"""Number of made-up words in use, until the number of entities requires more words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is said of an entity.
+    """A statement about an entity.
 
     Attributes:
-        relation: How it is related.
-        value: To what.
-        target: The place of that entity in the circle; None for a mere value.
+        relation: The relation.
+        value: Name of the related entity, or a plain value.
+        target: Index of the related entity in the circle; None for a plain value.
     """
 
     relation: Relation
@@ -71,11 +71,11 @@ class Entity:
 
     Attributes:
         id: Id of its passage.
-        kind: What it is.
-        name: Its name; no other entity has it.
-        alias: Its second name, or blank.
-        pronoun: What stands for its name.
-        facts: What its passage says, in that order.
+        kind: Kind of the entity.
+        name: Unique name.
+        alias: Second name, or blank.
+        pronoun: Word that replaces the name after the first sentence.
+        facts: The facts in its passage, in order.
     """
 
     id: str
@@ -87,18 +87,18 @@ class Entity:
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """What it may be called."""
+        """The name and, if present, the alias."""
         return (self.name, self.alias) if self.alias else (self.name,)
 
     @property
     def passage(self) -> Passage:
-        """Its passage."""
-        told = [(fact.relation.told, fact.value) for fact in self.facts]
+        """The passage about this entity."""
+        statements = [(fact.relation.told, fact.value) for fact in self.facts]
         if self.alias:
-            told.insert(1, (words.ALIASES[self.kind], self.alias))
+            statements.insert(1, (words.ALIASES[self.kind], self.alias))
         sentences = (
             template.format(s=self.pronoun if number else self.name, o=value)
-            for number, (template, value) in enumerate(told)
+            for number, (template, value) in enumerate(statements)
         )
         return Passage(self.id, f'"{self.name}"\n{" ".join(sentences)}')
 
@@ -108,8 +108,8 @@ class World:
     """A generated world.
 
     Attributes:
-        passages: One for each entity.
-        questions: Of all splits; the circles take turns.
+        passages: One passage per entity.
+        questions: Questions of all splits, alternating between the circles.
     """
 
     passages: tuple[Passage, ...]
@@ -118,11 +118,14 @@ class World:
 
 @lru_cache(maxsize=4)
 def generated(count: int, seed: int = 0) -> World:
-    """The world of a number of passages.
+    """The generated world with this number of passages.
 
     Args:
         count: Number of passages, a multiple of `CIRCLE`.
-        seed: Another seed gives another world throughout.
+        seed: Each seed gives a different world.
+
+    Raises:
+        ValueError: If the count is not a positive multiple of `CIRCLE`.
     """
     if count < 1 or count % CIRCLE:
         raise ValueError(f"count is {count}: a generated world has a multiple of {CIRCLE} passages")
@@ -137,7 +140,7 @@ def generated(count: int, seed: int = 0) -> World:
 
 @lru_cache(maxsize=4)
 def generated_passages(count: int, seed: int = 0) -> dict[str, Passage]:
-    """The passages of `generated` by their ids."""
+    """The passages of `generated` by id."""
     return {passage.id: passage for passage in generated(count, seed).passages}
 
 
@@ -160,8 +163,10 @@ def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
         facts = []
         for relation in words.RELATIONS[kind]:
             if relation.target:
-                others = [p for p in range(CIRCLE) if kinds[p] == relation.target and p != place]
-                target = rng.choice(others)
+                candidates = [
+                    p for p in range(CIRCLE) if kinds[p] == relation.target and p != place
+                ]
+                target = rng.choice(candidates)
                 facts.append(Fact(relation, names[target], target))
             else:
                 facts.append(Fact(relation, rng.choice(relation.values), None))
@@ -183,11 +188,11 @@ def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
 
 
 def questions_about(circle: tuple[Entity, ...], number: int, seed: int) -> list[Question]:
-    """The questions about a circle, half of them of two hops, in an order drawn from the seed.
+    """The questions about a circle, half of them with two hops, in random order.
 
     Args:
-        circle: Its entities.
-        number: Its number, which says its split.
+        circle: The entities.
+        number: Number of the circle, which sets the split.
         seed: Seed of the world.
     """
     rng = random.Random(f"searchqa/{seed}/{number}/questions")
@@ -226,16 +231,16 @@ def _one_hop(circle: tuple[Entity, ...]) -> Iterator[tuple[Entity, tuple[Fact, .
 
 
 def _two_hop(circle: tuple[Entity, ...]) -> Iterator[tuple[Entity, tuple[Fact, ...]]]:
-    """Those whose answer, and whose way to it, stand in the second passage alone."""
+    """The questions whose answer and connection are only in the second passage."""
     for entity in circle:
         first = entity.facts[0]
         via = circle[first.target or 0]
         if entity.name in via.passage.contents:
             continue
-        known = f" {normalized(entity.passage.contents)} "
+        first_text = f" {normalized(entity.passage.contents)} "
         for fact in via.facts:
             answers = (f" {normalized(answer)} " for answer in _answers(circle, fact))
-            if not any(answer in known for answer in answers):
+            if not any(answer in first_text for answer in answers):
                 yield entity, (first, fact)
 
 
@@ -285,15 +290,17 @@ def _pair(
     common: int = _COMMON,
     wide: int = len(words.ONSETS) * len(words.CODAS),
 ) -> tuple[int, int]:
-    """Two numbers below ``narrow`` and ``wide``, another pair for each number.
+    """Two numbers below ``narrow`` and ``wide``, with a different pair for each number.
 
-    The second is below ``common`` as long as there are pairs, so that a small world, and an agent
-    that reads it, makes do with few words. ``stride`` is a prime that divides neither number of
-    pairs; it scatters them.
+    The second number stays below ``common`` as long as possible, so that a small world needs few
+    words. ``stride`` is a prime that divides neither number of pairs; it scatters the pairs.
+
+    Raises:
+        ValueError: If there are not enough pairs.
     """
     few = narrow * common
     if number >= narrow * wide:
-        raise ValueError(f"there are no more than {narrow * wide:,} names of a kind")
+        raise ValueError(f"a kind has at most {narrow * wide:,} names: choose a smaller world")
     first, base, capacity = (0, 0, few) if number < few else (few, common, narrow * wide - few)
     code = (number - first + 1009 * seed) * stride % capacity
     return code % narrow, base + code // narrow

@@ -1,4 +1,4 @@
-"""Prepares what SearchQA reads: indices over corpora of any size, and checked question files.
+"""Prepares the data of SearchQA: indices over corpora of any size, and checked question files.
 
 For example::
 
@@ -30,36 +30,36 @@ from trca.envs.searchqa.data.datasets import DATASETS, read_datasets
 from trca.envs.searchqa.data.questions import Question, read_questions, write_questions
 
 _SAMPLE: Final = 2_000
-"""Lines of a corpus that its size is estimated from."""
+"""Number of lines for estimating the size of a corpus."""
 _WORKER_BYTES: Final = 300 * 2**20
 _JOINING_BYTES: Final = 80
-"""Of memory for each passage, while blocks are joined."""
+"""Bytes of memory per passage while blocks are merged."""
 _DISK_PER_TEXT: Final = 2.0
-"""Bytes on disk for a byte of the uncompressed corpus, with the blocks that go away at the end."""
+"""Bytes on disk per byte of the uncompressed corpus, including the temporary blocks."""
 _SOURCE: Final = "corpus.json"
 
 SOURCES: Final = {
     "questions": "https://huggingface.co/datasets/RUC-NLPIR/FlashRAG_datasets",
     "corpus": "https://huggingface.co/datasets/PeterJinGo/wiki-18-corpus",
 }
-"""Where the questions of all seven datasets, and the 21 million passages of 2018, are published."""
+"""Publications of the questions of all seven datasets, and of the 21 million passages of 2018."""
 
 
 class CapacityError(Exception):
-    """There is no room for what is asked for."""
+    """There is too little space on the disk."""
 
 
 @dataclass(frozen=True)
 class IndexPlan:
-    """What indexing a corpus takes.
+    """The estimated cost of indexing a corpus.
 
     Attributes:
         corpus: The corpus.
-        folder: Where the index goes.
-        passages: About how many passages it has.
-        disk: About how many bytes the index takes while it is built.
-        memory: About how many bytes of memory that takes.
-        workers: Processes that share the work.
+        folder: Folder of the index.
+        passages: Estimated number of passages.
+        disk: Estimated bytes on disk during the build.
+        memory: Estimated bytes of memory during the build.
+        workers: Number of processes.
     """
 
     corpus: Path
@@ -71,16 +71,17 @@ class IndexPlan:
 
 
 def plan_index(corpus: Path, folder: Path, workers: int = 1) -> IndexPlan:
-    """Estimates what indexing takes, from the beginning of the corpus.
+    """Estimates the cost of indexing from the beginning of the corpus.
 
     Args:
         corpus: A corpus, compressed or not.
-        folder: Where the index goes.
-        workers: Processes to share the work, at least 1.
+        folder: Folder of the index.
+        workers: Number of processes, at least 1.
 
     Raises:
-        OSError: When the corpus cannot be read.
-        CapacityError: When the disk has too little room.
+        ValueError: For fewer than 1 worker.
+        OSError: If the corpus cannot be read.
+        CapacityError: If the disk has too little space.
     """
     if workers < 1:
         raise ValueError(f"workers is {workers}: give 1 or more")
@@ -94,8 +95,8 @@ def plan_index(corpus: Path, folder: Path, workers: int = 1) -> IndexPlan:
         workers=workers,
     )
     place = folder.absolute()
-    there = next(each for each in (place, *place.parents) if each.exists())
-    free = shutil.disk_usage(there).free + _size(folder)
+    existing = next(each for each in (place, *place.parents) if each.exists())
+    free = shutil.disk_usage(existing).free + _size(folder)
     if free < plan.disk:
         raise CapacityError(
             f"{folder}: an index of {corpus} takes about {plan.disk / 2**30:,.1f} GiB, and"
@@ -105,48 +106,48 @@ def plan_index(corpus: Path, folder: Path, workers: int = 1) -> IndexPlan:
 
 
 def build_index(plan: IndexPlan, report: Report = silent) -> int:
-    """Builds the index. Resumes a partial build; does nothing where the index is complete.
+    """Builds the index. Resumes a partial build; does nothing if the index is complete.
 
     Args:
-        plan: What to build and where.
+        plan: The plan of the index.
         report: Progress callback.
 
     Returns:
         The number of passages.
 
     Raises:
-        CorpusError: When a line of the corpus is malformed; names the file and line.
-        FileExistsError: When the folder has the index of another corpus.
+        CorpusError: If a line of the corpus is malformed. The message names the file and line.
+        FileExistsError: If the folder has the index of another corpus.
     """
     plan.folder.mkdir(parents=True, exist_ok=True)
     stat = plan.corpus.stat()
-    told = {"name": plan.corpus.name, "bytes": stat.st_size, "changed_ns": stat.st_mtime_ns}
+    identity = {"name": plan.corpus.name, "bytes": stat.st_size, "changed_ns": stat.st_mtime_ns}
     source = plan.folder / _SOURCE
     with FileLock(plan.folder / ".source.lock"):
         stored = (plan.folder / "passages").exists() and source.exists()
-        if stored and json.loads(source.read_text()) != told:
+        if stored and json.loads(source.read_text()) != identity:
             raise FileExistsError(
                 f"{plan.folder} has the index of another corpus, or of an earlier"
                 f" {plan.corpus.name}: delete it or choose another folder"
             )
-        source.write_text(json.dumps(told))
+        source.write_text(json.dumps(identity))
     index_corpus(plan.folder, read_corpus(plan.corpus), plan.workers, report)
     return len(StoredPassages(plan.folder / "passages", verify=False))
 
 
 def prepare_questions(sources: Iterable[Path], folder: Path) -> dict[str, Counter[str]]:
-    """Reads questions, checks every row, and writes a file for each dataset.
+    """Reads questions, checks every row, and writes one file per dataset.
 
     Args:
         sources: Files of questions, and folders of datasets.
-        folder: Where to; its files ``<dataset>.jsonl`` are replaced.
+        folder: Target folder; its files ``<dataset>.jsonl`` are replaced.
 
     Returns:
         Dataset -> split -> number of questions, in the order of the paper's table.
 
     Raises:
-        QuestionFileError: When a file is missing or malformed; names the file and line. Nothing is
-            written then.
+        QuestionFileError: If a file is missing or malformed. The message names the file and line.
+            In this case, no file is written.
     """
     by_dataset: dict[str, list[Question]] = {}
     for path in sources:
@@ -161,7 +162,7 @@ def prepare_questions(sources: Iterable[Path], folder: Path) -> dict[str, Counte
 
 
 def _estimate(corpus: Path) -> tuple[int, int]:
-    """About how many lines a corpus has, and how many bytes when it is not compressed."""
+    """Estimated number of lines of a corpus, and of bytes without compression."""
     size = corpus.stat().st_size
     with corpus.open("rb") as raw:
         lines = list(islice(_uncompressed(corpus, raw), _SAMPLE))
@@ -180,7 +181,7 @@ def _uncompressed(corpus: Path, raw: BinaryIO) -> Iterable[bytes]:
 
 
 def _size(folder: Path) -> int:
-    """The bytes that a folder has already."""
+    """Size of the files in a folder, in bytes."""
     return sum(
         os.path.getsize(os.path.join(place, name))
         for place, _, names in os.walk(folder)

@@ -1,11 +1,11 @@
-"""Questions and the files they are read from.
+"""Questions and their files.
 
-Three forms are understood, by the name of the file and the fields of its rows:
+The name of the file and the fields of its rows determine one of three formats:
 
 - FlashRAG's JSONL: ``{"id", "question", "golden_answers", "metadata"}``;
 - the Parquet of Search-R1, verl and verl-agent: ``data_source``, ``prompt`` or ``question``,
   ``reward_model.ground_truth.target``, ``extra_info``;
-- JSONL of our own, which says more: ``dataset``, ``split``, ``type``, ``gold_ids``,
+- this project's JSONL, with further fields: ``dataset``, ``split``, ``type``, ``gold_ids``,
   ``gold_titles``.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".parquet")
-"""How the names of question files end."""
+"""Endings of the names of question files."""
 SPLITS: Final = ("train", "validation", "test")
 SPLIT_NAMES: Final = {
     "train": "train",
@@ -29,42 +29,42 @@ SPLIT_NAMES: Final = {
     "dev": "validation",
     "test": "test",
 }
-"""What rows and the names of files say of a split -> the split."""
+"""Name of a split in rows and file names -> split."""
 _TAG: Final = "searchR1_"
-"""What verl puts before the names of datasets."""
+"""Prefix of verl before the names of datasets."""
 
 
 class QuestionFileError(ValueError):
-    """A question file is not as it should be."""
+    """A question file is missing or malformed."""
 
     def __init__(self, path: Path, problem: str, row: int | None = None) -> None:
-        """Says what is wrong where.
+        """Makes the message.
 
         Args:
             path: The file or folder.
-            problem: What is wrong with it, and how to mend it.
-            row: The line of the file, or the row of a Parquet file, from 1.
+            problem: The problem and the fix.
+            row: Line of the file, or row of a Parquet file, from 1.
         """
         super().__init__(f"{path}: {problem}" if row is None else f"{path}:{row}: {problem}")
 
 
 class QuestionsMissingError(QuestionFileError, FileNotFoundError):
-    """There is nothing at the path of questions."""
+    """The path of the questions does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with what only the judge of its answer may know.
+    """A question with its hidden answers and gold passages.
 
     Attributes:
-        id: Its id within the dataset.
-        dataset: Where it comes from.
-        split: The split it is in, one of `SPLITS`.
-        text: The question itself.
+        id: Id within the dataset.
+        dataset: Name of the dataset.
+        split: One of `SPLITS`.
+        text: The text of the question.
         answers: The aliases of the right answer, at least one. Hidden from the agent.
-        kind: What sort of question it is; the dataset's name where the dataset does not say.
-        gold_ids: Ids of the passages that support the answer, in the order to read them. Hidden.
-        gold_titles: Their titles. Hidden.
+        kind: Type of the question; by default the name of the dataset.
+        gold_ids: Ids of the passages that support the answer, in reading order. Hidden.
+        gold_titles: Titles of these passages. Hidden.
     """
 
     id: str
@@ -77,51 +77,52 @@ class Question:
     gold_titles: tuple[str, ...] = ()
 
     def row(self) -> dict[str, Any]:
-        """The question as a row of our own JSONL."""
+        """The question as a row of this project's JSONL."""
         fields = asdict(self)
-        named = {"text": "question", "answers": "golden_answers", "kind": "type"}
-        return {named.get(key, key): value for key, value in fields.items() if value != ()}
+        names = {"text": "question", "answers": "golden_answers", "kind": "type"}
+        return {names.get(key, key): value for key, value in fields.items() if value != ()}
 
 
 def read_questions(path: Path, dataset: str = "") -> Iterator[Question]:
     """Reads a file of questions.
 
-    A row that tells no split is in the one that the file's name tells, else in ``test``.
+    A row without split is in the split of the file's name, or else in ``test``.
 
     Args:
         path: The file; its name ends in one of `SUFFIXES`.
-        dataset: The dataset of rows that name none; blank for the name of the file, without the
-            split, or of its folder when the file is named after a split alone.
+        dataset: The dataset of rows without dataset. If blank, the name of the file without the
+            split, or the name of its folder if the file is named after a split.
 
     Yields:
         The questions, in order.
 
     Raises:
-        QuestionFileError: When it cannot be read or a row is malformed; names the file and line.
+        QuestionFileError: If the file cannot be read or a row is malformed. The message names the
+            file and line.
     """
     if not path.is_file():
         raise QuestionsMissingError(path, "there is no such file of questions")
-    named, split = _told_by_name(path)
+    file_dataset, split = _dataset_and_split(path)
     rows = _parquet(path) if path.name.endswith(".parquet") else _lines(path)
     seen: dict[tuple[str, str, str], int] = {}
     for number, row in rows:
         try:
-            question = _question(row, dataset or named, split, number)
+            question = _question(row, dataset or file_dataset, split, number)
         except ValueError as error:
             raise QuestionFileError(path, str(error), number) from None
         key = (question.dataset, question.split, question.id)
         if key in seen:
-            problem = f"id {question.id!r} is that of row {seen[key]} too"
+            problem = f"row {seen[key]} has the same id {question.id!r}"
             raise QuestionFileError(path, problem, number)
         seen[key] = number
         yield question
 
 
 def write_questions(path: Path, questions: Iterator[Question]) -> int:
-    """Writes questions as our own JSONL; the file appears only once it is whole.
+    """Writes questions as this project's JSONL. The file appears when complete.
 
     Returns:
-        How many they were.
+        The number of questions.
     """
     count = 0
     part = path.with_name(f".{path.name}.part")
@@ -133,8 +134,8 @@ def write_questions(path: Path, questions: Iterator[Question]) -> int:
     return count
 
 
-def _told_by_name(path: Path) -> tuple[str, str]:
-    """Dataset and split that ``nq/train.jsonl``, ``nq_train.jsonl`` or ``nq.jsonl`` tell."""
+def _dataset_and_split(path: Path) -> tuple[str, str]:
+    """Dataset and split in ``nq/train.jsonl``, ``nq_train.jsonl`` or ``nq.jsonl``."""
     stem = path.name.partition(".")[0]
     if stem in SPLIT_NAMES:
         return path.absolute().parent.name, stem
@@ -152,10 +153,10 @@ def _lines(path: Path) -> Iterator[tuple[int, Any]]:
                 try:
                     row = json.loads(line)
                 except ValueError as error:
-                    raise QuestionFileError(path, f"this is no JSON ({error})", number) from None
+                    raise QuestionFileError(path, f"this is not JSON ({error})", number) from None
                 yield number, row
     except (OSError, EOFError, lzma.LZMAError) as error:
-        problem = f"cannot be read on ({error}): fetch it again"
+        problem = f"the file is broken or truncated ({error}): fetch it again"
         raise QuestionFileError(path, problem, number + 1) from None
 
 
@@ -175,11 +176,17 @@ def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
                 number += 1
                 yield number, row
     except (OSError, ArrowException) as error:
-        raise QuestionFileError(path, f"this is no whole Parquet file ({error})") from None
+        raise QuestionFileError(
+            path, f"the Parquet file is broken or truncated ({error})"
+        ) from None
 
 
 def _question(row: Any, dataset: str, split: str, number: int) -> Question:
-    """The question of a row; raises ValueError where the row is malformed."""
+    """Parses a row.
+
+    Raises:
+        ValueError: If the row is malformed.
+    """
     if not isinstance(row, dict):
         raise ValueError(f"expected an object, found {type(row).__name__}")
     extra, metadata = _mapping(row, "extra_info"), _mapping(row, "metadata")
@@ -204,7 +211,7 @@ def _question(row: Any, dataset: str, split: str, number: int) -> Question:
 
 
 def _text(row: Mapping[str, Any]) -> str:
-    """The question: as such, of verl-agent's ``env_kwargs``, or the end of Search-R1's prompt."""
+    """The question in ``question``, verl-agent's ``env_kwargs`` or Search-R1's prompt."""
     text = row.get("question") or _mapping(row, "env_kwargs").get("question")
     prompt = row.get("prompt")
     if text is None and isinstance(prompt, list) and prompt and isinstance(prompt[-1], dict):
@@ -223,13 +230,13 @@ def _answers(row: Mapping[str, Any]) -> tuple[str, ...]:
         answers = truth.get("target")
     if isinstance(answers, str):
         answers = [answers]
-    found = _strings(answers, "golden_answers")
-    if not found or not all(answer.strip() for answer in found):
+    aliases = _strings(answers, "golden_answers")
+    if not aliases or not all(answer.strip() for answer in aliases):
         raise ValueError(
             'no answers: expected "golden_answers" or "reward_model.ground_truth.target" with one'
             f" text or more, found {_names(row)}"
         )
-    return found
+    return aliases
 
 
 def _strings(value: Any, name: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""The words of the generated content: parts of names, and sentences that state or ask a relation.
+"""The vocabulary of the generated world: parts of names, and templates of passages and questions.
 
-No two words of a list have a stem in common, so that a search tells them apart.
+No two words of a list share a stem, so a search tells them apart.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ Kind = Literal["person", "place", "work", "organisation"]
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What may be said of an entity.
+    """A relation of an entity to another entity or to a value.
 
     Attributes:
-        name: What it is called.
-        target: Kind of the entity that it leads to; blank when it leads to a mere value.
-        values: The values, where it leads to one.
-        told: The sentence of a passage that states it of ``{s}`` and ``{o}``.
-        asked: How a question asks for it.
-        phrase: What stands for its value in a longer question; blank where there is no next hop.
+        name: Name of the relation.
+        target: Kind of the related entity; blank for a plain value.
+        values: The possible plain values.
+        told: Template of the sentence in a passage, with ``{s}`` and ``{o}``.
+        asked: Templates of the question.
+        phrase: Template of the phrase for the related entity in a two-hop question; blank for a
+            plain value.
     """
 
     name: str
@@ -34,7 +35,7 @@ class Relation:
 
     @property
     def question_kind(self) -> str:
-        """The kind of a question for it, by what an answer is."""
+        """The type of a question for this relation, by the kind of its answer."""
         kinds = {"person": "who", "place": "where", "organisation": "which"}
         return kinds.get(self.target, "when" if self.values == YEARS else "what")
 
@@ -47,21 +48,21 @@ FIRST_NAMES: Final = _list(
     "Ada Ben Cora Dov Elsa Finn Gail Hans Ines Jack Kate Lars Mina Nils Olga Paul"
     " Rosa Sven Tess Ugo Vera Wim Yara Zeno Anna Bert Cleo Dirk Edda Fred Gina Hugo"
 )
-"""Given names: of women at even places, of men at odd ones."""
+"""Given names: names of women at even indices, names of men at odd indices."""
 ONSETS: Final = _list(
     "Bal Ber Bor Dal Dor Fen Gal Gor Hal Jor Kal Ker Lan Lor Mal Mer"
     " Nal Nor Pal Per Ral Ros Sal Ser Tal Tor Val Ver Wal Wil Yar Zan"
 )
-"""How made-up words begin."""
+"""Beginnings of made-up words."""
 CODAS: Final = _list(
     "an ek in or um ath ild osk av eph ir ond uk arn elm ost"
     " ub ix ag erd olf imp ung esh ark ob enk urt ilm ev ock isp"
 )
-"""How made-up words end."""
+"""Endings of made-up words."""
 PLACES: Final = _list("Bay, Hill, Ford, Mill, Port, Dale, Moor, Gate")
-"""Second words of places."""
+"""Second words of the names of places."""
 ORGANISATIONS: Final = _list("Guild, Bank, Press, Club, Works, League, Trust, Union")
-"""Second words of organisations."""
+"""Second words of the names of organisations."""
 ADJECTIVES: Final = _list(
     "Silent Red Broken Golden Lost Frozen Hidden Blue Empty Burning Little Last Iron Distant"
     " Secret White Bitter Quiet Second Narrow Green Hollow Wild Sleeping Black Endless Painted"
@@ -240,11 +241,11 @@ RELATIONS: Final[Mapping[Kind, tuple[Relation, ...]]] = {
         ),
     ),
 }
-"""Kind of an entity -> what may be said of it; what leads to an entity comes first."""
+"""Kind of an entity -> its relations; relations to entities come first."""
 
 ALIASES: Final[Mapping[Kind, str]] = {
     "person": "{s} is also known as {o}.",
     "place": "{s} was once called {o}.",
     "organisation": "{s} is called {o} for short.",
 }
-"""Kind of an entity -> how a passage tells its second name."""
+"""Kind of an entity -> template of the sentence with its second name."""

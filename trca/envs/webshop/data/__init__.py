@@ -1,1 +1,1 @@
-"""Where WebShop catalogues come from: generated products and official files."""
+"""Sources of WebShop catalogues: generated products and official files."""

@@ -32,21 +32,21 @@ _DECODED: Final = 8192
 
 
 class Catalogue:
-    """An immutable sequence of products with a search engine and one price for each product.
+    """An immutable sequence of products with a search engine and one price per product.
 
-    Any number of environments and threads may share one. Where a product shows a price range, its
-    price is drawn uniformly from it: in ``compat="clean"`` as a function of the seed and the ASIN
-    alone, so that a product costs the same in a catalogue of any size or order; in
-    ``compat="original"`` from one stream over the products in order, as the original draws it
-    after ``random.seed(seed)``.
+    Environments and threads may share a catalogue. If a product has a price range, its price is
+    drawn uniformly from this range. With ``compat="clean"``, the price depends on the seed and the
+    ASIN only, so a product has the same price in a catalogue of any size or order. With
+    ``compat="original"``, one stream draws the prices in catalogue order, like the original after
+    ``random.seed(seed)``.
 
     Attributes:
-        seed: Seed of the price draws.
-        compat: How prices are drawn.
+        seed: Seed of the prices.
+        compat: ``clean`` or ``original``: how prices are drawn.
     """
 
     def __init__(self, shelf: Shelf, seed: int = 0, compat: Compat = "clean") -> None:
-        """Prices the products of a shelf; see `Catalogue.from_products` and `open_catalogue`."""
+        """Adds prices to a shelf; see `Catalogue.from_products` and `open_catalogue`."""
         self._shelf = shelf
         self.seed = seed
         self.compat = compat
@@ -60,16 +60,17 @@ class Catalogue:
         seed: int = 0,
         compat: Compat = "clean",
     ) -> Catalogue:
-        """A catalogue held in memory.
+        """A catalogue in memory.
 
         Args:
-            products: Its products, in order.
-            human_instructions: ASIN -> instructions; those for other products are left out.
-            seed: Seed of the price draws.
-            compat: How prices are drawn.
+            products: The products, in order.
+            human_instructions: ASIN -> instructions. Instructions for missing products are left
+                out.
+            seed: Seed of the prices.
+            compat: ``clean`` or ``original``: how prices are drawn.
 
         Raises:
-            ValueError: When an ASIN comes twice.
+            ValueError: If two products have the same ASIN.
         """
         return cls(MemoryShelf(products, human_instructions or {}), seed, compat)
 
@@ -80,17 +81,17 @@ class Catalogue:
         """The product at a position from 0.
 
         Raises:
-            IndexError: When there is no such position.
+            IndexError: If there is no such position.
         """
         if not 0 <= position < len(self._shelf):
             raise IndexError(f"no product {position}: the catalogue has {len(self._shelf)}")
         return self._product(position)
 
     def position(self, asin: str) -> int:
-        """Where the product with an ASIN stands.
+        """The position of the product with an ASIN.
 
         Raises:
-            KeyError: When the catalogue does not have it.
+            KeyError: If the catalogue has no such product.
         """
         return self._shelf.position(asin)
 
@@ -102,17 +103,17 @@ class Catalogue:
 
     @property
     def human_instructions(self) -> Mapping[str, tuple[HumanInstruction, ...]]:
-        """ASIN -> instructions by people, in the order of the products; do not change it."""
+        """ASIN -> instructions by people, in the order of the products; read-only."""
         return self._shelf.human_instructions
 
     @property
     def instructed(self) -> Sequence[int]:
-        """The positions of the products that carry an instruction of their own, ascending."""
+        """The positions of the products with a synthetic instruction, ascending."""
         return self._shelf.instructed
 
     @property
     def ranged(self) -> int:
-        """How many products show a price range, each of which took one draw."""
+        """Number of products with a price range; each of them takes one random draw."""
         return self._shelf.ranged
 
     @cached_property
@@ -140,19 +141,19 @@ class Catalogue:
 def open_catalogue(
     name: str | Path = "small", seed: int = 0, compat: Compat = "clean"
 ) -> Catalogue:
-    """The catalogue of a name; all who ask for it in this process share one object.
+    """The catalogue with this name. All callers in a process share one object.
 
-    A large one is built once on this machine and memory-mapped by every process (`store`).
+    A large catalogue is built once per machine, and every process memory-maps it (`store`).
 
     Args:
-        name: One of `generate.SIZES`, with a seed behind it for other products (``small-7``); a
-            folder of official files, or a products file.
-        seed: Seed of the price draws.
-        compat: How prices are drawn.
+        name: One of `generate.SIZES`, or a size with a seed (``small-7``). Else the path of a
+            folder of official files, or of a products file.
+        seed: Seed of the prices.
+        compat: ``clean`` or ``original``: how prices are drawn.
 
     Raises:
-        DataFileError: When there is no such catalogue, or a file of it is broken.
-        ValueError: When the compat is unknown.
+        DataFileError: If there is no such catalogue, or one of its files is broken.
+        ValueError: For an unknown ``compat``.
     """
     quirks_of(compat)
     source = source_of(name)
@@ -187,4 +188,4 @@ _LOCK: Final = threading.Lock()
 _OPEN: Final[WeakValueDictionary[tuple[str, int, str], Catalogue]] = WeakValueDictionary()
 _SHELVES: Final[WeakValueDictionary[str, Shelf]] = WeakValueDictionary()
 _RECENT: Final[deque[Catalogue]] = deque(maxlen=4)
-"""Kept open for the next environment that asks, though nobody may use them now."""
+"""Keeps recent catalogues open for later environments."""

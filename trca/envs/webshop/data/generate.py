@@ -1,14 +1,14 @@
-"""Draws products: from a seed and a number to one product and its instructions, always the same.
+"""Generates products. Seed and number determine a product and its instructions.
 
 For example::
 
     product, instructions = draw(12)
     catalogue = Catalogue.from_products(*generated(1000))
 
-A product depends on the seed and its number alone, so a small catalogue is the beginning of a
-larger one. Products come in lines of four: of one brand and kind, with most attributes in common,
-but not the same options and prices, so that a search brings up near misses beside what was asked
-for. Titles name all but one of a product's attributes.
+Since a product depends on the seed and its number only, a small catalogue is the beginning of a
+larger one. Products come in lines of four. A line has one brand and one kind of product, and most
+of its attributes are shared; options and prices differ. A search therefore returns near misses
+together with the requested product. Titles name all attributes of a product except one.
 """
 
 from __future__ import annotations
@@ -26,28 +26,29 @@ SIZES: Final = {"small": 1_000, "medium": 10_000, "large": 100_000}
 """Name of a generated catalogue -> its number of products."""
 
 INSTRUCTED: Final = 5_000
-"""Only the first products have instructions, as only some of the official ones have."""
+"""Number of products with instructions. As in the official data, only a part of the products has
+instructions."""
 
 LINE: Final = 4
 """Number of products in a line."""
 
 _PER_PRODUCT: Final = 2
 _GROUPS: Final = (1, 3, 6, 4)
-"""Weights of having no, one, two or three option groups."""
+"""Weights of zero, one, two and three option groups."""
 _RANGED: Final = 0.25
 _ASIN_LEVELS: Final = ((16, 0, 1 << 14), (32, 1 << 14, 1 << 18), (64, 1 << 18, 1 << 23))
-"""Syllables in use, first number and number after the last."""
+"""Per level: number of syllables, first product number, and first number of the next level."""
 _CONSONANTS: Final = "BDKLMNPRSTVZ"
 
 
 def generated(
     count: int, seed: int = 0
 ) -> tuple[list[Product], dict[str, tuple[HumanInstruction, ...]]]:
-    """The first products and the instructions by "people" for them, as a catalogue takes them.
+    """The first products and their instructions by "people", as arguments of a catalogue.
 
     Args:
         count: Number of products, at least 1.
-        seed: Another seed gives other products throughout.
+        seed: Each seed gives different products.
     """
     products, human = [], {}
     for number in range(count):
@@ -59,7 +60,7 @@ def generated(
 
 
 def draw(number: int, seed: int = 0) -> tuple[Product, tuple[HumanInstruction, ...]]:
-    """One product and the instructions for it.
+    """One product and its instructions.
 
     Args:
         number: Number of the product, from 0.
@@ -69,7 +70,7 @@ def draw(number: int, seed: int = 0) -> tuple[Product, tuple[HumanInstruction, .
     rng = random.Random(f"webshop/{seed}/{number}")
     family, noun = line.family, f"{line.kind} {line.family.noun}"
     attributes = tuple(rng.sample(line.attributes, rng.randint(2, 3)))
-    named, told = attributes[:-1], attributes[-1]
+    named, unnamed = attributes[:-1], attributes[-1]
     filled = {
         "brand": line.brand,
         "product": noun,
@@ -77,7 +78,7 @@ def draw(number: int, seed: int = 0) -> tuple[Product, tuple[HumanInstruction, .
         "use": rng.choice(family.uses),
         "first": named[0],
         "second": named[-1],
-        "told": told,
+        "told": unnamed,
     }
     titles = words.TITLES_WITH_ONE if len(named) == 1 else words.TITLES_WITH_TWO
     title = rng.choice(titles).format(**filled)
@@ -107,7 +108,7 @@ def draw(number: int, seed: int = 0) -> tuple[Product, tuple[HumanInstruction, .
 
 @dataclass(frozen=True)
 class _Line:
-    """What the products of one line have in common."""
+    """The common properties of the products of a line."""
 
     family: Family
     kind: str
@@ -135,8 +136,8 @@ def _line(number: int, seed: int) -> _Line:
 def asin(number: int) -> str:
     """The key of a product: two syllables and two numbers, such as ``KAN42RUL17``.
 
-    Keys are unique over all numbers below 8 million. The first 16,384 use 16 syllables and 16
-    numbers, so that an agent which reads them a syllable at a time has little to learn.
+    Keys are unique for all numbers below 8 million. The first 16,384 keys use 16 syllables and 16
+    numbers, so an agent that reads keys syllable by syllable has few symbols to learn.
     """
     base, below = next((base, below) for base, below, above in _ASIN_LEVELS if number < above)
     lead = base // 2 if below else base
@@ -152,7 +153,7 @@ def asin(number: int) -> str:
 
 
 def _syllable(digit: int) -> str:
-    """One of 64 syllables of three letters."""
+    """A syllable of three letters for one of 64 digits."""
     return (
         _CONSONANTS[digit % 12]
         + "AEIOU"[(digit + digit // 12) % 5]
@@ -161,7 +162,7 @@ def _syllable(digit: int) -> str:
 
 
 def _pair(digit: int) -> int:
-    """One of 64 numbers of two digits."""
+    """A number of two digits for one of 64 digits."""
     return 10 + digit * 7 % 90
 
 
@@ -173,10 +174,10 @@ def _headline(title: str) -> str:
 
 
 def _texts(rng: random.Random, filled: dict[str, str]) -> tuple[str, tuple[str, ...]]:
-    """Description and bullets: one of them names the attribute that the title does not.
+    """Description and bullets. One of them names the attribute that the title omits.
 
-    The search engine reads the description and the first bullet alone, so that one in three of
-    these attributes is found only by opening the product's features.
+    The search engine reads the description and the first bullet only. Therefore one in three of
+    these attributes is visible only on the product's features page.
     """
     bullets = rng.sample(words.BULLETS, 2)
     place = rng.randrange(3)
@@ -202,7 +203,7 @@ def _price(rng: random.Random, family: Family) -> tuple[str, tuple[float, ...]]:
 
 
 def _instructions(rng: random.Random, product: Product, noun: str) -> tuple[HumanInstruction, ...]:
-    """Sentences that ask for the product, no two for the same attributes and options."""
+    """Instructions for a product; no two request the same attributes and options."""
     drawn: dict[tuple[tuple[str, ...], tuple[str, ...]], HumanInstruction] = {}
     while len(drawn) < _PER_PRODUCT:
         attributes = tuple(rng.sample(product.attributes, rng.randint(1, 2)))
@@ -225,7 +226,7 @@ def _instructions(rng: random.Random, product: Product, noun: str) -> tuple[Huma
 
 
 def _tidy(text: str) -> str:
-    """Sets the article and closes the gaps that missing options leave."""
+    """Sets the article and removes the gaps of missing options."""
     text = " ".join(text.split()).replace(" ,", ",").replace(" ?", "?").rstrip(", ")
     before, _, after = text.partition("{a} ")
     article = "an" if after[0] in "aeiou" else "a"

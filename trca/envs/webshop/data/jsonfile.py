@@ -1,9 +1,9 @@
-"""Reads large JSON files a value at a time and says where they are broken.
+"""Reads large JSON files value by value, and reports the place of an error.
 
 For example::
 
     for place, row in values(Path("items_shuffle.json")):
-        ...  # place reads "item 1", "item 2", ... or "line 1", ... of a .jsonl file
+        ...  # place is "item 1", "item 2", ... or, in a .jsonl file, "line 1", ...
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _LONGEST_VALUE: Final = 64 << 20
 _decode = json.JSONDecoder().raw_decode
 
 Progress = Callable[[int], object]
-"""Receives the number of bytes read so far, as they are in the file."""
+"""Receives the number of bytes read so far. In a compressed file, compressed bytes count."""
 
 
 class DataFileError(ValueError):
-    """A data file cannot be used; the message names the file, the place and what to do.
+    """A data file is unusable. The message names the file, the place and the fix.
 
     Attributes:
         path: The file.
@@ -37,15 +37,19 @@ class DataFileError(ValueError):
 
 
 def values(path: Path, progress: Progress | None = None) -> Iterator[tuple[str, Any]]:
-    """The values of a JSON array, or of a file with one value a line (``.jsonl``), in order.
+    """Yields the values of a JSON array or of a file with one value per line (``.jsonl``).
 
-    Either may be compressed (``.gz``). Memory is that of one value.
+    Files may be compressed (``.gz``). Only one value is in memory at a time.
+
+    Args:
+        path: The file.
+        progress: Receives the number of bytes read so far.
 
     Yields:
-        The value's place in words, counted from 1, and the value.
+        The place of the value, counted from 1, and the value.
 
     Raises:
-        DataFileError: When the file is missing, is no such file, is broken or ends too soon.
+        DataFileError: If the file is missing, not JSON, broken or truncated.
     """
     lines = path.name.removesuffix(".gz").endswith(".jsonl")
     with _reporting(path), path.open("rb") as raw:
@@ -59,13 +63,13 @@ def values(path: Path, progress: Progress | None = None) -> Iterator[tuple[str, 
 
 
 def members(path: Path, progress: Progress | None = None) -> Iterator[tuple[str, Any]]:
-    """The members of a JSON object, in order, as `values` reads an array.
+    """Yields the members of a JSON object in order; see `values`.
 
     Yields:
         The key and the value.
 
     Raises:
-        DataFileError: As `values`.
+        DataFileError: If the file is missing, not JSON, broken or truncated.
     """
     with _reporting(path), path.open("rb") as raw:
         reader = _Reader(path, raw, _text(path, raw), progress)
@@ -80,7 +84,7 @@ def members(path: Path, progress: Progress | None = None) -> Iterator[tuple[str,
 
 
 class _reporting:  # noqa: N801
-    """Turns what decompression, decoding and the file system raise into a `DataFileError`."""
+    """Turns errors of decompression, decoding and the file system into a `DataFileError`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -124,7 +128,7 @@ def _lines(
 
 
 class _Reader:
-    """A cursor over the text of one JSON value that is too large to hold."""
+    """A cursor over the text of one JSON value that does not fit into memory."""
 
     def __init__(
         self, path: Path, raw: BinaryIO, text: io.TextIOWrapper, progress: Progress | None
@@ -133,31 +137,31 @@ class _Reader:
         self.buffer, self.at, self.passed = "", 0, 0
 
     def members(self, opening: str, closing: str) -> Iterator[int]:
-        """Stands before each member of the array or object in turn; yields its number from 1."""
-        if (found := self.next()) != opening:
+        """Moves to each member of the array or object in turn; yields its number from 1."""
+        if (sign := self.next()) != opening:
             kind = "array" if opening == "[" else "object"
-            web = "; it is a web page, which hosts send in place of a file" if found == "<" else ""
+            hint = "; it is a web page, which hosts send in place of a file" if sign == "<" else ""
             raise DataFileError(
-                self.path, f"it is not a JSON {kind}: it starts with {found!r}{web}; fetch it again"
+                self.path, f"it is not a JSON {kind}: it starts with {sign!r}{hint}; fetch it again"
             )
         self.skip()
         number = 0
-        found = self.next()
-        while found != closing:
+        sign = self.next()
+        while sign != closing:
             number += 1
             yield number
-            found = self.next()
-            if found == ",":
+            sign = self.next()
+            if sign == ",":
                 self.skip()
                 self.next()
-            elif found != closing:
+            elif sign != closing:
                 raise self.broken(f"the end of item {number}", "no comma follows")
         self.skip()
         if rest := self.next():
             raise self.broken("the end", f"{rest!r} follows the closing {closing!r}")
 
     def next(self) -> str:
-        """The next character that is not white space, without passing it; "" at the end."""
+        """The next character that is not white space, without consuming it; "" at the end."""
         while True:
             while self.at < len(self.buffer):
                 if not self.buffer[self.at].isspace():
@@ -167,14 +171,14 @@ class _Reader:
                 return ""
 
     def skip(self) -> None:
-        """Passes one character."""
+        """Consumes one character."""
         self.at += 1
 
     def value(self, place: str) -> Any:
-        """Reads one value and passes it.
+        """Reads and consumes one value.
 
         Raises:
-            DataFileError: When there is none; it names the place.
+            DataFileError: If there is no valid value. The message names the place.
         """
         self.next()
         while True:
@@ -191,7 +195,7 @@ class _Reader:
                     return value
 
     def broken(self, place: str, problem: str, at: int | None = None) -> DataFileError:
-        """The error for a broken place; None for where the cursor stands."""
+        """The error for a broken place; None for the position of the cursor."""
         at = self.passed + self.at if at is None else at
         return _broken(self.path, place, problem, at)
 
@@ -205,7 +209,7 @@ class _Reader:
 
 
 def _cause(error: ValueError | RecursionError, start: int) -> tuple[str, int]:
-    """What decoding complains of, and at which character, from 0."""
+    """The decoder's message and the position of the error, from 0."""
     if isinstance(error, json.JSONDecodeError):
         return error.msg, error.pos
     return str(error), start

@@ -1,12 +1,12 @@
-"""What counts as a noun in a product's title: the one part of the score that can be chosen.
+"""Extracts the nouns of a product's title, the configurable part of the score.
 
-The original asks a spaCy model. Here:
+The original uses a spaCy model. Extractors here:
 
-- ``simple`` (default): word lists and suffixes, made for product titles; needs nothing;
+- ``simple`` (default): word lists and suffixes for product titles; no dependencies;
 - ``recorded``: every token that starts with a letter, as in the reference recordings;
-- ``spacy`` or ``spacy:<model>``: the original's, ``en_core_web_lg`` unless another is named.
+- ``spacy`` or ``spacy:<model>``: the original's extractor; default model ``en_core_web_lg``.
 
-Scores under different extractors are not comparable: results name the one they used.
+Scores with different extractors are not comparable, so results record the extractor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from typing import Any, Final
 
 Nouns = Callable[[str], tuple[str, ...]]
-"""From a title to its nouns, lower case, in order, with repeats."""
+"""From a title to its nouns, in lower case, in order, with repeats."""
 
 NOUNS: Final = ("simple", "recorded", "spacy")
 SPACY_MODEL: Final = "en_core_web_lg"
@@ -62,7 +62,7 @@ flatbed handful holly jelly jellyfish lily polish radish reed relish seabed seaw
 speed starfish steed supply swordfish syllable table trolley turntable vegetable watershed weed
 wish
 """
-"""Nouns that end as if they were none."""
+"""Nouns with an ending from `_ENDINGS`."""
 _ENDINGS: Final = ("able", "ed", "ful", "ible", "ish", "less", "ly", "like", "most", "ous", "proof")
 """Endings of adjectives, participles and adverbs."""
 _FUNCTION_WORDS: Final = frozenset(_FUNCTION.split())
@@ -76,9 +76,9 @@ def recorded_nouns(title: str) -> tuple[str, ...]:
 
 
 def simple_nouns(title: str) -> tuple[str, ...]:
-    """The words that are left without function words, adjectives, adverbs and participles.
+    """The words of a title without function words, adjectives, adverbs and participles.
 
-    Where nothing is left, the last word that is no function word, as the head of an English phrase.
+    If no word remains, the last content word, since an English phrase ends with its head.
     """
     words = [word.lower() for word in _WORD.findall(title)]
     content = [word for word in words if word not in _FUNCTION_WORDS and len(word) > 1]
@@ -93,11 +93,11 @@ def _modifier(word: str) -> bool:
 
 @cache
 def noun_extractor(name: str = "simple") -> Nouns:
-    """The extractor of that name; it remembers the titles it saw last.
+    """The extractor with this name. An extractor caches recent titles.
 
     Raises:
-        ValueError: When the name is unknown; lists the known ones.
-        ModuleNotFoundError: When spaCy or its model is not installed; says how to install it.
+        ValueError: For an unknown name. The message lists the known names.
+        ModuleNotFoundError: If spaCy or its model is missing. The message has the install command.
     """
     kind, _, model = name.partition(":")
     if name in ("simple", "recorded"):
@@ -108,7 +108,7 @@ def noun_extractor(name: str = "simple") -> Nouns:
 
 
 class _SpacyNouns:
-    """The nouns of a spaCy model, as the original takes them."""
+    """The nouns of a spaCy model, with the tags of the original."""
 
     def __init__(self, model: str) -> None:
         try:

@@ -1,8 +1,8 @@
-"""The official files of WebShop: their names, what each must hold, and reading them.
+"""Reads the official files of WebShop.
 
-A folder holds products (``items_shuffle*.json``), their attributes (``items_ins_v2*.json``) and,
-for human goals, instructions (``items_human_ins.json``). All may be compressed (``.gz``), and the
-products may be one a line (``.jsonl``).
+A folder contains products (``items_shuffle*.json``), their attributes (``items_ins_v2*.json``) and,
+for human goals, instructions (``items_human_ins.json``). All files may be compressed (``.gz``). The
+products file may have one product per line (``.jsonl``).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Published:
     """A file of the release.
 
     Attributes:
-        holds: What is in it.
-        url: Where it is.
-        size: Its bytes.
-        sha256: Its checksum, in hex.
+        holds: Contents in words.
+        url: Address.
+        size: Size in bytes.
+        sha256: Checksum in hex.
     """
 
     holds: str
@@ -78,17 +78,17 @@ RELEASE: Final = {
         "cf78667548a71786e1d9049c24b802e48e1084ad4bb021cae56ce1f6d96954a3",
     ),
 }
-"""Name -> file, as the setup script of princeton-nlp/WebShop fetches it.
+"""Name -> file, as in the setup script of princeton-nlp/WebShop.
 
-Sizes and checksums are those that public projects state for their copies.
+Sizes and checksums are those that public projects publish for their copies.
 """
 
 
 def differs(path: Path) -> str | None:
-    """How a file differs from the release's of that name; None where it does not, or has no such.
+    """The difference between a file and the release's file of this name; None if equal or unknown.
 
     Raises:
-        OSError: When it cannot be read.
+        OSError: If the file cannot be read.
     """
     published = RELEASE.get(path.name)
     if published is None:
@@ -96,9 +96,9 @@ def differs(path: Path) -> str | None:
     size = path.stat().st_size
     if size != published.size:
         return f"it has {size:,} bytes, the release's {published.size:,}"
-    found = sha256(path)
-    if found != published.sha256:
-        return f"its SHA-256 is {found}, the release's {published.sha256}"
+    checksum = sha256(path)
+    if checksum != published.sha256:
+        return f"its SHA-256 is {checksum}, the release's {published.sha256}"
     return None
 
 
@@ -107,9 +107,9 @@ class CatalogueFiles:
     """The files of one catalogue.
 
     Attributes:
-        products: One row a product.
+        products: One row per product.
         attributes: ASIN -> attributes and instruction.
-        human: ASIN -> instructions by people; None where there is no such file.
+        human: ASIN -> instructions by people; None without this file.
     """
 
     products: Path
@@ -118,48 +118,52 @@ class CatalogueFiles:
 
     @classmethod
     def find(cls, path: str | Path) -> CatalogueFiles:
-        """The files in a folder, or those that belong to a products file.
+        """The files in a folder, or the files that belong to a products file.
 
         Raises:
-            DataFileError: When a file is missing, or the folder holds two catalogues.
+            DataFileError: If a file is missing, or the folder contains two catalogues.
         """
         path = Path(path).expanduser().resolve()
         if path.is_dir():
-            found = [file for name in _ATTRIBUTES if (file := _first(path, (name,))) is not None]
-            if not found:
+            candidates = [
+                file for name in _ATTRIBUTES if (file := _first(path, (name,))) is not None
+            ]
+            if not candidates:
                 raise DataFileError(
-                    path, f"it holds no {' or '.join(_ATTRIBUTES)}, nor one of them with .gz"
+                    path, f"the folder holds no {' or '.join(_ATTRIBUTES)}, plain or .gz"
                 )
-            if len(found) > 1:
-                names = " and ".join(file.name for file in found)
+            if len(candidates) > 1:
+                names = " and ".join(file.name for file in candidates)
                 raise DataFileError(path, f"there are {names} here: give the path of one of them")
-            path = found[0]
+            path = candidates[0]
         elif not path.is_file():
             raise DataFileError(path, "there is no such file or folder")
-        beside = _ATTRIBUTES.get(path.name.removesuffix(".gz"), _ANY_ATTRIBUTES)
-        attributes = _first(path.parent, beside)
+        attribute_names = _ATTRIBUTES.get(path.name.removesuffix(".gz"), _ANY_ATTRIBUTES)
+        attributes = _first(path.parent, attribute_names)
         if attributes is None:
-            raise DataFileError(path, f"there is no {' or '.join(beside)} (or .gz) beside it")
+            raise DataFileError(
+                path, f"its folder has no {' or '.join(attribute_names)}, plain or .gz"
+            )
         return cls(path, attributes, _first(path.parent, _HUMAN))
 
     @property
     def all(self) -> tuple[Path, ...]:
-        """The files there are."""
+        """The existing files."""
         return tuple(f for f in (self.products, self.attributes, self.human) if f is not None)
 
 
 def read_products(files: CatalogueFiles, progress: Progress | None = None) -> Iterator[Product]:
-    """The products in order, priced at the lowest of their range.
+    """Yields the products in order, with the lowest price of each range.
 
-    As in the original, rows whose ASIN is ``nan``, longer than 10 characters or was seen before
-    are left out. In files other than the release's an unknown column is an error.
+    As in the original, rows are left out if the ASIN is ``nan``, repeated or longer than 10
+    characters. In files that differ from the release, an unknown column is an error.
 
     Args:
-        files: Where to read.
+        files: The files.
         progress: Receives the number of bytes read of the products file.
 
     Raises:
-        DataFileError: When a file is broken or a row has not the form it must have.
+        DataFileError: If a file is broken or a row is invalid.
     """
     listed = dict(_entries(files.attributes, rows.listed))
     published = RELEASE.get(files.products.name)
@@ -177,16 +181,16 @@ def read_products(files: CatalogueFiles, progress: Progress | None = None) -> It
 
 
 def read_human_instructions(files: CatalogueFiles) -> dict[str, tuple[HumanInstruction, ...]]:
-    """ASIN -> instructions by people; empty where there is no such file.
+    """ASIN -> instructions by people; empty without this file.
 
     Raises:
-        DataFileError: When the file is broken or an entry has not the form it must have.
+        DataFileError: If the file is broken or an entry is invalid.
     """
     return {} if files.human is None else dict(_entries(files.human, rows.human_instructions))
 
 
 def _entries(path: Path, read: Callable[[Any], T]) -> Iterator[tuple[str, T]]:
-    """ASIN and entry of a file of entries."""
+    """Yields ASIN and parsed entry of a file."""
     for asin, entry in members(path):
         try:
             yield asin, read(entry)
@@ -195,7 +199,7 @@ def _entries(path: Path, read: Callable[[Any], T]) -> Iterator[tuple[str, T]]:
 
 
 def _first(folder: Path, names: Iterable[str]) -> Path | None:
-    """The first of these files that a folder has, compressed or not."""
+    """The first of these files in a folder, compressed or not."""
     for name in names:
         for file in (folder / name, folder / f"{name}.gz"):
             if file.is_file():

@@ -1,4 +1,4 @@
-"""Rows of the official files -> products and instructions, normalised as the original does it."""
+"""Parses rows of the official files into products and instructions, as the original does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trca.envs.webshop.data.products import NO_ATTRIBUTES, HumanInstruction, Pro
 
 LONGEST_ASIN: Final = 10
 UNPRICED: Final = 100.0
-"""What a product without a price costs, in dollars."""
+"""Price of a product without a price, in dollars."""
 
 _USED: Final = (
     "asin",
@@ -46,16 +46,16 @@ _OTHERS: Final = (
     "small_description_old",
 )
 COLUMNS: Final = frozenset((*_USED, *_OTHERS))
-"""The columns a row may have: those a product is made of, and those that are left out."""
+"""The permitted columns of a row: the columns of a product, and the ignored columns."""
 
 
 class Listed(NamedTuple):
-    """What ``items_ins_v2.json`` adds to a product.
+    """The entry of a product in ``items_ins_v2.json``.
 
     Attributes:
-        attributes: What it is.
-        instruction: The sentence that synthetic goals start with, if it has one.
-        instruction_attributes: The attributes which that sentence asks for.
+        attributes: Attributes of the product.
+        instruction: The first sentence of synthetic goals, or None.
+        instruction_attributes: Attributes that this sentence requests.
     """
 
     attributes: tuple[str, ...] = NO_ATTRIBUTES
@@ -67,22 +67,23 @@ _UNLISTED: Final = Listed()
 
 
 class RowError(ValueError):
-    """A row has not the form it must have; the message names the column and the value."""
+    """A row is invalid. The message names the column and the value."""
 
 
 def product(row: Any, listed: Mapping[str, Listed], strict: bool = True) -> Product | None:
-    """The product of a row.
+    """Parses a row.
 
     Args:
         row: An entry of ``items_shuffle.json``.
-        listed: ASIN -> what ``items_ins_v2.json`` adds.
-        strict: Whether a column that is not one of `COLUMNS` is an error.
+        listed: ASIN -> entry of ``items_ins_v2.json``.
+        strict: Whether a column outside `COLUMNS` is an error.
 
     Returns:
-        None where the original skips the row: an ASIN ``nan`` or longer than 10 characters.
+        The product. None for a row that the original skips: the ASIN is ``nan`` or longer than 10
+            characters.
 
     Raises:
-        RowError: When a column is missing, unknown or of another type.
+        RowError: If a column is missing, unknown or of a wrong type.
     """
     if not isinstance(row, dict):
         raise RowError(f"it is {_shown(row)}, expected an object with the columns {_USED}")
@@ -99,7 +100,7 @@ def product(row: Any, listed: Mapping[str, Listed], strict: bool = True) -> Prod
     if not asin or not asin.isprintable():
         raise RowError(f"column 'asin' is {asin!r}, expected up to 10 printable characters")
     label, price_range = _price(row.get("pricing"))
-    known = listed.get(asin, _UNLISTED)
+    entry = listed.get(asin, _UNLISTED)
     return Product(
         asin=asin,
         title=_text(row, "name"),
@@ -112,17 +113,17 @@ def product(row: Any, listed: Mapping[str, Listed], strict: bool = True) -> Prod
         product_category=_text(row, "product_category"),
         query=_text(row, "query").lower().strip(),
         options=_options(row["customization_options"]),
-        attributes=known.attributes,
-        instruction=known.instruction,
-        instruction_attributes=known.instruction_attributes,
+        attributes=entry.attributes,
+        instruction=entry.instruction,
+        instruction_attributes=entry.instruction_attributes,
     )
 
 
 def listed(entry: Any) -> Listed:
-    """What an entry of ``items_ins_v2.json`` says.
+    """Parses an entry of ``items_ins_v2.json``.
 
     Raises:
-        RowError: When it has another form.
+        RowError: If the entry is invalid.
     """
     if not isinstance(entry, dict):
         raise RowError(f"it is {_shown(entry)}, expected an object with 'attributes'")
@@ -134,25 +135,25 @@ def listed(entry: Any) -> Listed:
 
 
 def human_instructions(entry: Any) -> tuple[HumanInstruction, ...]:
-    """The instructions in an entry of ``items_human_ins.json``.
+    """Parses an entry of ``items_human_ins.json``.
 
     Raises:
-        RowError: When it has another form.
+        RowError: If the entry is invalid.
     """
     if not isinstance(entry, list):
         raise RowError(f"it is {_shown(entry)}, expected a list of instructions")
-    found = []
+    instructions = []
     for row in entry:
         if not isinstance(row, dict) or "instruction" not in row:
             raise RowError(f"it holds {_shown(row)}, expected an object with an 'instruction'")
-        found.append(
+        instructions.append(
             HumanInstruction(
                 instruction=_text(row, "instruction"),
                 attributes=_texts(row, "instruction_attributes"),
                 options=_texts(row, "instruction_options"),
             )
         )
-    return tuple(found)
+    return tuple(instructions)
 
 
 def _price(pricing: Any) -> tuple[str, tuple[float, ...]]:
@@ -183,7 +184,7 @@ def _bullets(value: Any) -> tuple[str, ...]:
 
 
 def _options(value: Any) -> dict[str, tuple[str, ...]]:
-    """Group -> values, all lower case; groups without a list of values are left out."""
+    """Group -> values, all in lower case. Groups without a list of values are left out."""
     if not value:
         return {}
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A product as pages, goals and rewards see it, its search document and its bytes on disk."""
+"""A product, its search document, and its bytes on disk."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from operator import attrgetter
 from typing import Any, Final
 
 NO_ATTRIBUTES: Final = ("DUMMY_ATTR",)
-"""The attributes of a product that has none listed, as in the original."""
+"""The attributes of a product without listed attributes, as in the original."""
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One product, normalised as the original WebShop does at load.
+    """One product, normalised like the original WebShop.
 
     Attributes:
-        asin: Its key, at most 10 characters.
-        title: Its name, as written.
-        description: Its long description; may be empty.
-        bullets: Its feature lines.
-        price_label: The price its page shows: ``$26.0`` or ``$26.0 to $29.4``.
-        price_range: The shown price, or the lowest and the highest, in dollars.
-        price: What it costs, in dollars: drawn once per catalogue where a range is shown (until
-            then the lowest).
-        category: Its top category, one word.
-        product_category: Its path of categories, joined by ``›``.
-        query: The search phrase it was found by, lower case.
-        options: Name of each group -> its values, in page order, all lower case.
-        attributes: What it is, such as ``water resistant``.
-        instruction: The sentence that synthetic goals start with, if it has one.
-        instruction_attributes: The attributes which that sentence asks for.
+        asin: Key of the product, at most 10 characters.
+        title: Title, as written.
+        description: Long description; may be empty.
+        bullets: Feature lines.
+        price_label: Price on the product's page: ``$26.0`` or ``$26.0 to $29.4``.
+        price_range: The price, or the lowest and the highest price, in dollars.
+        price: Price for purchases, in dollars. For a range: drawn once per catalogue (before the
+            draw, the lowest price).
+        category: Top category, one word.
+        product_category: Path of categories, joined by ``›``.
+        query: Search phrase of the product, in lower case.
+        options: Group -> values in page order, all in lower case.
+        attributes: Attributes such as ``water resistant``.
+        instruction: The first sentence of synthetic goals, or None.
+        instruction_attributes: Attributes that this sentence requests.
     """
 
     asin: str
@@ -56,8 +56,8 @@ class HumanInstruction:
 
     Attributes:
         instruction: The sentence, without a price.
-        attributes: The attributes it asks for; those without any make no goal.
-        options: The option values it asks for.
+        attributes: The requested attributes. An instruction without attributes makes no goal.
+        options: The requested option values.
     """
 
     instruction: str
@@ -66,7 +66,7 @@ class HumanInstruction:
 
 
 def document(product: Product) -> str:
-    """What the search engine indexes: title, description, first bullet and options."""
+    """The text in the search index: title, description, first bullet and options."""
     options = ", and ".join(
         f"{name}: {', '.join(values)}" for name, values in product.options.items()
     )
@@ -78,18 +78,18 @@ _stored = attrgetter(*(name for name in Product.__slots__ if name != "price"))
 
 
 def as_bytes(value: Any) -> bytes:
-    """A value as JSON; half surrogate pairs, which files may hold, are kept."""
+    """A value as JSON bytes. Unpaired surrogates, which files may contain, are kept."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass")
 
 
 def encode(product: Product) -> bytes:
-    """The product without its drawn price; equal products have equal bytes."""
+    """The product without its drawn price as bytes; equal products have equal bytes."""
     return as_bytes(_stored(product))
 
 
 def decode(data: bytes) -> Product:
-    """The product of these bytes, its price being the lowest."""
+    """The product of these bytes, with its lowest price."""
     (
         asin,
         title,

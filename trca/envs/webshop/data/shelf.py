@@ -1,6 +1,6 @@
-"""Products as they are kept, unpriced, with their search index: what catalogues of all seeds share.
+"""Unpriced products with their search index, shared by the catalogues of all price seeds.
 
-A shelf is in memory here, or on disk (`store`).
+`MemoryShelf` is a shelf in memory; `store` has a shelf on disk.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ Instructions = Mapping[str, Sequence[HumanInstruction]]
 
 
 class Shelf(Protocol):
-    """The products of a catalogue in order, without their prices; it never changes."""
+    """The products of a catalogue in order, without prices; immutable."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, position: int) -> Product: ...
 
     def position(self, asin: str) -> int:
-        """Where the product with an ASIN stands; raises KeyError when there is none."""
+        """The position of the product with an ASIN; raises KeyError for an unknown ASIN."""
 
     def ranges(self) -> Iterable[tuple[int, float, float]]:
-        """Position, lowest and highest price of the products that show a range, in order."""
+        """Position, lowest and highest price of the products with a price range, in order."""
 
     @property
     def ranged(self) -> int:
-        """How many products show a range."""
+        """Number of products with a price range."""
 
     @property
     def instructed(self) -> Sequence[int]:
-        """The positions of the products with an instruction of their own, ascending."""
+        """The positions of the products with a synthetic instruction, ascending."""
 
     @property
     def human_instructions(self) -> Mapping[str, tuple[HumanInstruction, ...]]:
@@ -56,10 +56,10 @@ class MemoryShelf:
     """A shelf in memory."""
 
     def __init__(self, products: Iterable[Product], human_instructions: Instructions) -> None:
-        """Keeps the products and those of the instructions that are for one of them.
+        """Stores the products and their instructions; drops instructions for missing products.
 
         Raises:
-            ValueError: When two products have the same ASIN.
+            ValueError: If two products have the same ASIN.
         """
         self._products = tuple(products)
         self._positions: dict[str, int] = {}
@@ -82,18 +82,18 @@ class MemoryShelf:
         return self._products[position]
 
     def position(self, asin: str) -> int:
-        """Where the product with an ASIN stands; raises KeyError when there is none."""
+        """The position of the product with an ASIN; raises KeyError for an unknown ASIN."""
         return self._positions[asin]
 
     def ranges(self) -> Iterator[tuple[int, float, float]]:
-        """Position, lowest and highest price of the products that show a range, in order."""
+        """Position, lowest and highest price of the products with a price range, in order."""
         for position, product in enumerate(self._products):
             if len(product.price_range) == 2:
                 yield position, *product.price_range
 
     @cached_property
     def ranged(self) -> int:
-        """How many products show a range."""
+        """Number of products with a price range."""
         return sum(1 for _ in self.ranges())
 
     @cached_property
@@ -112,8 +112,8 @@ class MemoryShelf:
 
 
 def encode_instructions(instructions: Instructions) -> bytes:
-    """Instructions by people as bytes; equal ones in the same order have equal bytes."""
-    return as_bytes({asin: [*map(astuple, found)] for asin, found in instructions.items()})
+    """Instructions by people as bytes. Equal instructions in equal order have equal bytes."""
+    return as_bytes({asin: [*map(astuple, entries)] for asin, entries in instructions.items()})
 
 
 def decode_instructions(data: bytes) -> dict[str, tuple[HumanInstruction, ...]]:
@@ -121,7 +121,7 @@ def decode_instructions(data: bytes) -> dict[str, tuple[HumanInstruction, ...]]:
     return {
         asin: tuple(
             HumanInstruction(text, tuple(attributes), tuple(options))
-            for text, attributes, options in found
+            for text, attributes, options in entries
         )
-        for asin, found in json.loads(data).items()
+        for asin, entries in json.loads(data).items()
     }

@@ -1,4 +1,4 @@
-"""Where the products of a catalogue come from: drawn by the generator, or read from files."""
+"""Sources of products: the generator or files."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Entry = tuple[Product, tuple[HumanInstruction, ...]]
 
 
 class Source(ABC):
-    """A supply of products, each with the instructions by people for it.
+    """A source of products and their instructions by people.
 
     Attributes:
-        name: What it is called.
-        total: How far `read` counts.
-        in_memory: Whether each process makes its catalogue, because it is small.
+        name: Name of the source.
+        total: Final value of the progress of `read`.
+        in_memory: Whether the catalogue is small enough for each process to build its own copy.
     """
 
     name: str
@@ -34,29 +34,32 @@ class Source(ABC):
     @property
     @abstractmethod
     def key(self) -> str:
-        """Sixteen hex digits; other ones when its products, or the code that makes them, change."""
+        """Sixteen hex digits that change with the products and with the code that makes them."""
 
     @abstractmethod
     def read(self, progress: Progress | None = None) -> Iterator[Entry]:
-        """The products in order, priced at the lowest of their range.
+        """Yields the products in order, with the lowest price of each range.
 
         Args:
-            progress: Receives how much is read so far, up to `total`.
+            progress: Receives the progress, up to `total`.
 
         Raises:
-            DataFileError: When a file is broken.
+            DataFileError: If a file is broken.
         """
 
 
 class GeneratedSource(Source):
-    """Products drawn by `generate`."""
+    """Products of `generate`."""
 
     def __init__(self, count: int, seed: int = 0) -> None:
-        """Takes the first products of a seed.
+        """Selects the first products of a seed.
 
         Args:
             count: Number of products, at least 1.
-            seed: Another seed gives other products.
+            seed: Each seed gives different products.
+
+        Raises:
+            ValueError: For a count below 1.
         """
         if count < 1:
             raise ValueError(f"count is {count}: a catalogue has at least 1 product")
@@ -67,11 +70,11 @@ class GeneratedSource(Source):
 
     @cached_property
     def key(self) -> str:
-        """Sixteen hex digits."""
+        """Sixteen hex digits, from the arguments and the code."""
         return _key("generated", self.total, self._seed, code_hash(generate, words, products))
 
     def read(self, progress: Progress | None = None) -> Iterator[Entry]:
-        """The products in order."""
+        """Yields the products in order."""
         for number in range(self.total):
             yield generate.draw(number, self._seed)
             if progress is not None:
@@ -79,16 +82,16 @@ class GeneratedSource(Source):
 
 
 class FileSource(Source):
-    """Products read from the official files, or from others in their form."""
+    """Products in the official files or in files of the same format."""
 
     def __init__(self, path: str | Path) -> None:
-        """Finds the files.
+        """Locates the files.
 
         Args:
             path: Their folder, or the path of the products file.
 
         Raises:
-            DataFileError: When there are none.
+            DataFileError: If files are missing.
         """
         self.files = official.CatalogueFiles.find(path)
         self.name = str(self.files.products)
@@ -96,7 +99,7 @@ class FileSource(Source):
 
     @cached_property
     def key(self) -> str:
-        """Sixteen hex digits, of the files' places, sizes and times of change."""
+        """Sixteen hex digits, from the files' paths, sizes and modification times, and the code."""
         stats = [(str(file), file.stat()) for file in self.files.all]
         return _key(
             [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats],
@@ -104,25 +107,25 @@ class FileSource(Source):
         )
 
     def read(self, progress: Progress | None = None) -> Iterator[Entry]:
-        """The products in order."""
+        """Yields the products in order."""
         human = official.read_human_instructions(self.files)
         for product in official.read_products(self.files, progress):
             yield product, human.get(product.asin, ())
 
 
 class CatalogueMissingError(DataFileError, FileNotFoundError):
-    """There is nothing at the path of a catalogue."""
+    """The path of a catalogue does not exist."""
 
 
 def source_of(name: str | Path) -> Source:
-    """The source of a name.
+    """The source with this name.
 
     Args:
-        name: One of `generate.SIZES`, with a seed behind it for other products (``small-7``); a
-            folder of files, or a products file.
+        name: One of `generate.SIZES`, or a size with a seed (``small-7``). Else the path of a
+            folder of files, or of a products file.
 
     Raises:
-        DataFileError: When it is none of them.
+        DataFileError: For an unknown name or a missing path.
     """
     size, _, seed = str(name).partition("-")
     if size in generate.SIZES and (seed.isdecimal() or str(name) == size):
@@ -131,15 +134,15 @@ def source_of(name: str | Path) -> Source:
         given_path = "/" in str(name) or isinstance(name, Path)
         raise (CatalogueMissingError if given_path else DataFileError)(
             Path(name),
-            f"there is no such catalogue: choose {', '.join(generate.SIZES)}, one of them with a"
+            f"there is no such catalogue: choose {', '.join(generate.SIZES)}, a size with a"
             " seed such as small-7, or the path of a folder or products file; `trca data webshop`"
-            " says where the official ones come from",
+            " lists the official files",
         )
     return FileSource(name)
 
 
 def code_hash(*modules: ModuleType) -> str:
-    """Sixteen hex digits of the code of modules."""
+    """Sixteen hex digits: the hash of the modules' source code."""
     return _key([Path(str(module.__file__)).read_bytes() for module in modules])
 
 

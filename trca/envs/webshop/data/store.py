@@ -1,12 +1,12 @@
-"""A catalogue on disk: built once, checked when opened, and memory-mapped by all who open it.
+"""A catalogue on disk: built once, checked on opening, and memory-mapped by every process.
 
 For example::
 
-    shelf = open_store(GeneratedSource(100_000))  # the first time builds it
+    shelf = open_store(GeneratedSource(100_000))  # the first call builds the store
 
-The folder holds ``products`` (encoded products and what finds them) and ``index`` (BM25); both are
-checksummed. It lies in ``$TRCA_CACHE/webshop``, else in the user's cache folder, and appears whole
-or not at all; a damaged one is built again.
+The folder contains ``products`` (encoded products and their lookup tables) and ``index`` (BM25),
+both with checksums. Stores are in ``$TRCA_CACHE/webshop``, or else in the user's cache folder. A
+store appears in one step when complete. A damaged store is built again.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _MADE_BY: Final = (analysis, blocks, bm25, lengths, porter, postings, words)
 
 
 class StoredShelf:
-    """A shelf on disk. Products are decoded as they are asked for; none are kept."""
+    """A shelf on disk. Products are decoded on access and not cached."""
 
     def __init__(self, folder: Path) -> None:
-        """Opens the products of a store; the index is opened when it is first searched.
+        """Opens the products of a store; the index is opened at the first search.
 
         Raises:
-            StoredDataError: When they are not whole.
+            StoredDataError: If the products are incomplete or damaged.
         """
         arrays, _ = read_arrays(folder / "products", _KIND, _VERSION)
         self._folder = folder
@@ -79,21 +79,21 @@ class StoredShelf:
         return [name.decode() for name in names.tolist()]
 
     def position(self, asin: str) -> int:
-        """Where the product with an ASIN stands; raises KeyError when there is none."""
-        wanted = asin.encode("utf-8", "surrogatepass")
-        place = int(np.searchsorted(self._asins, np.bytes_(wanted)))
-        if place == len(self._asins) or self._asins[place] != wanted:
+        """The position of the product with an ASIN; raises KeyError for an unknown ASIN."""
+        key = asin.encode("utf-8", "surrogatepass")
+        place = int(np.searchsorted(self._asins, np.bytes_(key)))
+        if place == len(self._asins) or self._asins[place] != key:
             raise KeyError(asin)
         return int(self._places[place])
 
     def ranges(self) -> Iterator[tuple[int, float, float]]:
-        """Position, lowest and highest price of the products that show a range, in order."""
+        """Position, lowest and highest price of the products with a price range, in order."""
         for position, (low, high) in zip(self._ranged.tolist(), self._prices.tolist(), strict=True):
             yield position, low, high
 
     @property
     def ranged(self) -> int:
-        """How many products show a range."""
+        """Number of products with a price range."""
         return len(self._ranged)
 
     @cached_property
@@ -108,15 +108,15 @@ class StoredShelf:
 
 
 def open_store(source: Source, folder: Path | None = None) -> StoredShelf:
-    """Opens the store of a source; builds it where it is missing or damaged.
+    """Opens the store of a source; builds a missing or damaged store.
 
     Args:
-        source: Where the products come from.
-        folder: Where stores lie; None for ``webshop`` in the cache folder.
+        source: Source of the products.
+        folder: Folder of all stores; None for ``webshop`` in the cache folder.
 
     Raises:
-        DataFileError: When a file of the source is broken.
-        OSError: When the folder cannot be written to, or is full.
+        DataFileError: If a file of the source is broken.
+        OSError: If the folder is read-only or full.
     """
     folder = (folder or cache_folder() / "webshop") / f"{source.key}-{_code()}"
     build_once(folder, partial(_build, source))
@@ -130,12 +130,12 @@ def open_store(source: Source, folder: Path | None = None) -> StoredShelf:
 
 @cache
 def _code() -> str:
-    """Another word when the code changes that encodes or indexes: older stores do not fit it."""
+    """A hash of the code that encodes and indexes; part of the name of a store's folder."""
     return code_hash(*_MADE_BY, shelf, sys.modules[__name__])[:8]
 
 
 def _whole(folder: Path) -> StoredShelf:
-    """The store of a folder, products and index checked."""
+    """Opens a store and checks products and index."""
     stored = StoredShelf(folder)
     if len(stored.index) != len(stored):
         raise StoredDataError(
@@ -171,7 +171,7 @@ def _documents(stored: StoredShelf, name: str, report: Report) -> Iterator[str]:
 
 
 def _write_products(source: Source, draft: Path, report: Report) -> None:
-    """Writes the products, one after the other, and what finds them."""
+    """Writes the products in order, and their lookup tables."""
     ends, ranged, prices, instructed = array("q"), array("i"), array("d"), array("i")
     asins: list[bytes] = []
     human: dict[str, tuple[HumanInstruction, ...]] = {}
@@ -196,8 +196,8 @@ def _write_products(source: Source, draft: Path, report: Report) -> None:
                 instructed.append(position)
     if not asins:
         raise DataFileError(Path(source.name), "it holds no products")
-    told = encode_instructions(human)
-    digest.update(told)
+    encoded = encode_instructions(human)
+    digest.update(encoded)
     order = np.argsort(np.array(asins))
     with writing(draft / "products", _KIND, _VERSION) as writer:
         writer.facts["source"] = source.name
@@ -209,5 +209,5 @@ def _write_products(source: Source, draft: Path, report: Report) -> None:
         writer.add("ranged", np.array(ranged))
         writer.add("prices", np.array(prices).reshape(-1, 2))
         writer.add("instructed", np.array(instructed))
-        writer.add("human", np.frombuffer(told, np.uint8))
+        writer.add("human", np.frombuffer(encoded, np.uint8))
     records.unlink()

@@ -1,7 +1,7 @@
-"""The words that generated products are made of: categories, kinds of products, options, wording.
+"""The vocabulary of generated products: categories, kinds of products, options and templates.
 
-No two values of an option group and no two attributes of a family are alike to the fuzzy matching
-of the reward, so that a wrong choice never counts as a right one.
+The values of an option group, and the attributes of a family, are all dissimilar under the fuzzy
+matching of the reward, so a wrong choice never counts as correct.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Family:
-    """Products that one search finds together: one noun in several kinds.
+    """Products that one search query returns together: one noun in several kinds.
 
     Attributes:
-        category: The category it belongs to.
-        noun: What it is, in the singular.
-        query: The search phrase for it, in the plural.
+        category: Category.
+        noun: The noun, in the singular.
+        query: Search phrase, in the plural.
         kinds: Words before the noun.
-        attributes: What its products may be, beside what the category adds.
-        groups: Names of its option groups, of `OPTIONS`.
+        attributes: Possible attributes of the products, in addition to those of the category.
+        groups: Names of the option groups, from `OPTIONS`.
         price: Lowest and highest price, in dollars.
-        uses: What it is good for.
+        uses: Purposes of the products.
     """
 
     category: str
@@ -58,7 +58,7 @@ COMMON_ATTRIBUTES: Final[Mapping[str, tuple[str, ...]]] = {
     "grocery": _list("gluten free, low sodium, certified organic"),
     "electronics": _list("energy saving, ultra light, plug play"),
 }
-"""Category -> what products of any of its families may be."""
+"""Category -> possible attributes of the products in all its families."""
 
 OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "color": _list("red, blue, green, black, white, grey, pink, yellow, orange, purple"),
@@ -82,7 +82,7 @@ OPTION_WORDINGS: Final[Mapping[str, str]] = {
     "pack": "as {}",
     "style": "in {} style",
 }
-"""Name of an option group -> how an instruction asks for a value of it."""
+"""Name of an option group -> template of the phrase that requests a value."""
 
 INSTRUCTIONS: Final = (
     "i need {a} {product} that is {attributes} {options}",
@@ -92,30 +92,30 @@ INSTRUCTIONS: Final = (
     "can you get me {a} {product} {options} which is {attributes}?",
     "please order {a} {product}, {attributes}, {options}",
 )
-"""Wordings of an instruction by a person."""
+"""Templates of an instruction by a person."""
 
 TITLES_WITH_ONE: Final = ("{brand} {first} {product}", "{brand} {product}, {first}")
-"""Wordings of a title that names one attribute."""
+"""Templates of a title with one attribute."""
 
 TITLES_WITH_TWO: Final = (
     "{brand} {first} {product}, {second}",
     "{brand} {first} and {second} {product}",
 )
-"""Wordings of a title that names two attributes."""
+"""Templates of a title with two attributes."""
 
 DESCRIPTIONS: Final = (
     "This {first} {noun} is a good choice for {use}.",
     "Made for {use}, this {first} {noun} lasts for years.",
     "A {first} {noun} for {use} and for every other day.",
 )
-"""Wordings of a description that says no more than the title."""
+"""Templates of a description without further attributes."""
 
 TELLING_DESCRIPTIONS: Final = (
     "This {product} is {told}, a good choice for {use}.",
     "Made for {use}, this {product} is {told}.",
     "It is {told}: a {noun} for {use}.",
 )
-"""Wordings of a description that names an attribute."""
+"""Templates of a description with an attribute that the title omits."""
 
 BULLETS: Final = (
     "Comes with a two year guarantee.",
@@ -127,7 +127,7 @@ BULLETS: Final = (
 """Feature lines."""
 
 TELLING_BULLET: Final = "It is {told} too."
-"""The feature line that names an attribute."""
+"""Template of the feature line with an attribute that the title omits."""
 
 BRANDS: Final = _list(
     "Varnel, Ostrik, Mirdal, Kelbon, Tunvar, Brelik, Solmar, Dunrel, Norvik, Palbor, Jestin,"
@@ -376,4 +376,4 @@ FAMILIES: Final = (
         _list("garden parties, kitchens, beach trips"),
     ),
 )
-"""All families; each category has four."""
+"""All families, four per category."""
