@@ -17,7 +17,8 @@ from trca.common.cache import digest
 from trca.envs import make
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies import shipped
-from trca.policies.models import load_model, load_tokenizer, resolve_model
+from trca.policies.model_names import resolve_model
+from trca.policies.models import load_model, load_tokenizer
 from trca.policies.shipped import damage, manifest
 from trca.policies.tiny import recipe_of, respond, spec_of, tiny_folder, tiny_policy
 from trca.policies.warmstart import Stage, demonstrate

@@ -33,7 +33,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from trca.common.extras import missing_extra
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, assign, read
-from trca.tune_configs.settings import Count, RunSettings, config_class, switch
+from trca.tune_configs.run_parameters import Count
+from trca.tune_configs.settings import RunSettings, config_class, switch
 
 METRICS: Final = ("success_rate", "score", "evaluation/success_rate", "evaluation/score")
 """What a search and a scheduler may read; of all of them more is better."""

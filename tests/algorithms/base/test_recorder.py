@@ -8,7 +8,7 @@ from ray import tune
 
 from tests import toy
 from trca.algorithms import ALGORITHMS, TRCA, TRCAConfig
-from trca.algorithms.base.recorder import flatten, is_best
+from trca.algorithms.base.recorder import flatten
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import ConfigError, read, shipped
 from trca.tune_configs.settings import RunSettings
@@ -69,14 +69,6 @@ def test_a_result_becomes_one_row_of_numbers():
         "timing/world": 1.0,
         "evaluation/task_types/Heat/n": 3.0,
     }
-
-
-def test_the_best_is_held_out_where_that_is_measured():
-    rows = [{"success_rate": 0.9, "evaluation/success_rate": 0.2}, {"success_rate": 0.1}]
-    assert is_best(rows[:1])
-    assert not is_best(rows)
-    assert is_best([*rows, {"success_rate": 0.0, "evaluation/success_rate": 0.2}])
-    assert is_best([{"success_rate": 0.1}, {"success_rate": 0.2}])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from tests.algorithms.learner.test_start_weights import change
 from tests.cli.commands.test_train import SMALL, environment, run, trca
 from trca.cli import app
-from trca.policies.models import resolve_model
+from trca.policies.model_names import resolve_model
 
 
 @pytest.fixture(scope="module")
