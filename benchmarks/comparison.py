@@ -96,15 +96,27 @@ def _budgets(scale: float) -> dict[str, float]:
 
 _RATES: Final = (2e-4, 4e-4, 8e-4, 1e-4)
 """The fourth is beyond the edge at which most algorithms are best with three."""
-VARIANTS: Final[Mapping[str, tuple[str, Trial]]] = {
-    f"{name}-plan": (name, {"response_format": "plan"}) for name in ("TRCA", "GRPO", "GiGPO")
+SCHEDULED: Final = "TRCA-scheduled"
+"""TRCA with this project's extension: budgets shrink to the share of the group that failed."""
+VARIANTS: Final[Mapping[str, tuple[str, str, Trial]]] = {
+    SCHEDULED: ("TRCA", SCHEDULED, {}),
+    "TRCA-plan": ("TRCA", SCHEDULED, {"response_format": "plan"}),
+    "GRPO-plan": ("GRPO", "GRPO", {"response_format": "plan"}),
+    "GiGPO-plan": ("GiGPO", "GiGPO", {"response_format": "plan"}),
 }
-"""Rows of their own: an algorithm, and what is set beside the settings chosen for it.
+"""Rows beside the algorithms: the algorithm, the row whose tuned settings it takes, more settings.
 
-With plans an algorithm begins from HiPER's warm start, and differs from HiPER in credit alone.
+With plans an algorithm begins from HiPER's warm start and differs from HiPER in the credit rule.
 """
 OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
     "TRCA": [
+        {"lr": 4e-4, **_budgets(0.1)},
+        {"lr": 8e-4, **_budgets(0.1)},
+        {"lr": 2e-4, **_budgets(0.1)},
+        {"lr": 4e-4, **_budgets(0.5)},
+    ],
+    # The two with constant budgets are trials of TRCA too. One of the scheduled two was chosen.
+    SCHEDULED: [
         {"lr": 4e-4, **_budgets(0.1)},
         {"lr": 8e-4, **_budgets(0.1)},
         {"lr": 4e-4, **_budgets(0.5), "budget_schedule": "group_success"},
@@ -118,9 +130,14 @@ OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
 """Trials of algorithms with more to choose than a learning rate."""
 
 
-def trials(algorithm: str) -> Sequence[Trial]:
-    """What ``--tune`` tries on the quickstart: four settings of each algorithm."""
-    return OWN_TRIALS.get(algorithm, [{"lr": lr} for lr in _RATES])
+def trials(row: str) -> Sequence[Trial]:
+    """The four settings of a row that ``--tune`` tries on the quickstart."""
+    return OWN_TRIALS.get(row, [{"lr": lr} for lr in _RATES])
+
+
+def _variant(row: str) -> tuple[str, str, Trial]:
+    """The algorithm of a row, the row whose tuned settings it takes, and further settings."""
+    return VARIANTS.get(row, (row, row, {}))
 
 
 @dataclass(frozen=True)
@@ -415,12 +432,19 @@ def tune(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     """Runs every trial on the tuning panels and writes down the best of each algorithm."""
     config, curves = arguments.config, Curves(results / "runs.jsonl")
     jobs = {
-        (algorithm, number): [
-            Job(config, algorithm, tuple(trial.items()), panel, folder / "tuning", arguments.set)
+        (row, number): [
+            Job(
+                config,
+                _variant(row)[0],
+                tuple(trial.items()),
+                panel,
+                folder / "tuning",
+                arguments.set,
+            )
             for panel in arguments.panels
         ]
-        for algorithm in arguments.algorithms
-        for number, trial in enumerate(trials(algorithm))
+        for row in arguments.algorithms
+        for number, trial in enumerate(trials(row))
     }
     every = [job for each in jobs.values() for job in each]
     run_all(every, arguments.side_by_side, curves)
@@ -445,7 +469,8 @@ def tune(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     print(text)
     write_text(path, json.dumps(tuned, indent=1) + "\n")
     if arguments.docs:
-        into_docs(f"{config}: tuning", text)
+        section = "tuning" if arguments.section == "comparison" else arguments.section
+        into_docs(f"{config}: {section}", text)
 
 
 def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
@@ -456,14 +481,14 @@ def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     tuned: dict[str, Any] = next(known, {})
     jobs = {}
     for name in arguments.algorithms:
-        algorithm, more = VARIANTS.get(name, (name, {}))
-        if algorithm not in tuned:
+        algorithm, source, more = _variant(name)
+        if source not in tuned:
             raise SystemExit(
-                f"no settings of {algorithm} are chosen: --tune them on other panels first"
+                f"{source} has no tuned settings: --tune {source} on other panels first"
             )
-        chosen = tuned[algorithm]
+        chosen = tuned[source]
         if both := set(chosen["panels"]) & set(arguments.panels):
-            raise SystemExit(f"{algorithm} was tuned on panels {sorted(both)}: report on others")
+            raise SystemExit(f"{source} was tuned on panels {sorted(both)}: report on others")
         settings = tuple({**chosen["settings"], **more}.items())
         jobs[name] = [
             Job(config, algorithm, settings, panel, folder / "runs", arguments.set)
@@ -524,7 +549,7 @@ def main() -> None:
         "--algorithms",
         nargs="+",
         choices=[*ALGORITHMS, *VARIANTS],
-        help="all but variants and those for searches, unless named",
+        help="default: all rules but those for searches, and TRCA-scheduled",
     )
     parser.add_argument(
         "--tuned-on",
@@ -545,8 +570,11 @@ def main() -> None:
     arguments.tuned_on = arguments.tuned_on or arguments.config
     if not arguments.algorithms:
         arguments.algorithms = [name for name in ALGORITHMS if name not in OF_SEARCHES]
-    if arguments.tune and (variants := VARIANTS.keys() & set(arguments.algorithms)):
-        parser.error(f"{', '.join(variants)}: a variant takes the settings of its algorithm")
+        arguments.algorithms.insert(1, SCHEDULED)
+    if arguments.tune:
+        for row in arguments.algorithms:
+            if (source := _variant(row)[1]) != row:
+                parser.error(f"{row} takes the settings of {source}: --tune {source}")
     folder = arguments.output.resolve() / arguments.config
     results = RESULTS / arguments.config if arguments.docs else folder
     for each in (folder, results):
