@@ -17,7 +17,7 @@ from trca.runs.folder import RunFolder
 from trca.runs.names import STOPPED
 from trca.runs.reports import read_evaluation
 from trca.tune_configs.files import map_texts, parse
-from trca.tune_configs.settings import RunParameters
+from trca.tune_configs.run_parameters import RunParameters
 
 COLUMNS: Final = {
     "ALFWorld": ("Pick", "Look", "Clean", "Heat", "Cool", "Pick2", "All"),

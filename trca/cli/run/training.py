@@ -23,7 +23,8 @@ from trca.tune_configs.files import ConfigError
 if TYPE_CHECKING:
     from trca.algorithms.base.text_algorithm import TextAlgorithm
     from trca.runs.folder import RunFolder
-    from trca.tune_configs.settings import RunParameters, RunSettings
+    from trca.tune_configs.run_parameters import RunParameters
+    from trca.tune_configs.settings import RunSettings
 
 _PATIENCE_S: Final = 600.0
 """Seconds from the first start of Ray after which a late start ends the run."""
