@@ -19,7 +19,7 @@ from trca.cli import app
 from trca.envs import make
 from trca.envs.registration import PACKAGED, env_class
 from trca.rubric import Budgets
-from trca.tune_configs.settings import RunParameters
+from trca.tune_configs.run_parameters import RunParameters
 
 HEAD = """# Settings
 

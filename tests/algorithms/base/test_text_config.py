@@ -19,7 +19,7 @@ from trca.algorithms import (
 from trca.algorithms.base import text_config
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.setting_names import IGNORED
-from trca.tune_configs.settings import RunParameters
+from trca.tune_configs.run_parameters import RunParameters
 
 
 def test_defaults_are_the_papers_and_stand_as_attributes():
