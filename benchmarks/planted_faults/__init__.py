@@ -13,8 +13,8 @@ To add a fault, write a paragraph into one of the lists ``*.txt`` of this folder
 
     [tests/envs/webshop/test_reward.py]
 
-    # WebShop accepts a title score equal to the limit
-    trca.envs.webshop.reward:type_reward
+    # WebShop accepts a title score equal to its lower bound
+    trca.envs.webshop.reward:score_purchase
     - $title_score > 0.2
     + $title_score >= 0.2
 

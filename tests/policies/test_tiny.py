@@ -183,7 +183,7 @@ def test_demonstrations_are_of_the_training_split(
 ) -> None:
     HeldOut.started.clear()
     quick = replace(SPEC, worlds=worlds, stages=(Stage(0.5, 10), Stage(0.9, 10)))
-    tiny_policy(HeldOut, {"split": "valid"}, quick)
+    tiny_policy(HeldOut, {"split": "test"}, quick)
     assert HeldOut.started == {(seed, f"train {n}") for seed in seeds for n in range(4)}
 
 
