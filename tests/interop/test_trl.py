@@ -192,7 +192,7 @@ def test_rows_play_every_task_of_a_split_and_a_row_without_task_is_refused():
     assert tuple(row["task"] for row in data) == make("alfworld", **GAMES).unwrapped.task_ids
     assert [message["role"] for message in data[0]["prompt"]] == ["system", "user"]
     environment = environment_factory("alfworld", **GAMES)()
-    with pytest.raises(ValueError, match="columns prompt, and neither task nor seed"):
+    with pytest.raises(ValueError, match="columns prompt, but neither task nor seed"):
         environment.reset(prompt=data[0]["prompt"])
     with pytest.raises(ValueError, match="unknown task of split 'train' 'small/train/pick-9999'"):
         environment.reset(**rows("alfworld", tasks=["small/train/pick-9999"])[0])

@@ -125,7 +125,7 @@ def test_the_tasks_are_those_of_the_split_and_an_environment_must_be_named():
     arguments = {"split": "valid_seen", "games": "small"}
     ids = [task.data.id for task in taskset(env="alfworld", arguments=arguments)]
     assert ids == list(make("alfworld", **arguments).unwrapped.task_ids)
-    with pytest.raises(ValueError, match="no environment is named"):
+    with pytest.raises(ValueError, match="env is blank"):
         list(taskset())
 
 
@@ -260,5 +260,5 @@ def test_what_fails_on_the_other_side_is_an_error_and_no_zero(verifiers_env):
 
 
 def test_an_environment_of_several_agents_is_refused_by_their_names(verifiers_env):
-    with pytest.raises(ValueError, match=r"played by assistant, user: one agent"):
+    with pytest.raises(ValueError, match=r"agents assistant, user: only one agent"):
         verifiers_env("sums", id="user-sim")
