@@ -1,4 +1,4 @@
-"""`Episode` shows an environment unchanged, and a failure is no reward."""
+"""`Episode` shows an environment unchanged, and a failure gives no reward."""
 
 import pytest
 

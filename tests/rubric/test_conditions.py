@@ -1,4 +1,4 @@
-"""The language of conditions: what it takes, what it refuses, and that refusing is quick."""
+"""The language of conditions: valid and invalid expressions, and the speed of refusals."""
 
 import contextlib
 from dataclasses import dataclass

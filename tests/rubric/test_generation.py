@@ -1,4 +1,4 @@
-"""Replies of a model that should write a library: what is taken, what is refused and why."""
+"""A model's replies with a library: valid replies, invalid replies and their errors."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Loading a library: what one must be, and errors that say where and what would be right."""
+"""Loading a library: its rules, and errors that name the place and the fix."""
 
 import copy
 import json
