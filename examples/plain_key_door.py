@@ -1,6 +1,6 @@
-"""A plain Gymnasium environment of text, on which GRPO and GiGPO train.
+"""A plain Gymnasium environment with text spaces, on which GRPO and GiGPO train.
 
-Imports nothing of TRCA; `tiny_policy` and `demonstrator_action` are for the tiny policy alone.
+The file does not import TRCA. Only the tiny policy uses `tiny_policy` and `demonstrator_action`.
 
 trca train quickstart --algorithm GiGPO --env examples/plain_key_door.py:KeyDoor
 """
@@ -15,7 +15,7 @@ PLACES = ("hall", "kitchen", "cellar", "study", "garden")
 
 
 class KeyDoor(gymnasium.Env[str, str]):
-    """Find the key, and open the door with it; ``reset(seed=...)`` draws where they are."""
+    """Find the key and open the door with it. ``reset(seed=...)`` draws the places of both."""
 
     max_steps = 12
     tiny_policy = {"hidden_size": 64, "layers": 2, "stages": ((0.5, 300),)}  # noqa: RUF012
@@ -57,7 +57,7 @@ class KeyDoor(gymnasium.Env[str, str]):
         return actions
 
     def demonstrator_action(self) -> str:
-        """For the tiny policy alone: walks round, takes the key, opens the door."""
+        """For the tiny policy: walks round, takes the key, opens the door."""
         here = PLACES.index(self.place)
         useful = [action for action in self.actions() if not action.startswith("go to ")]
         return useful[0] if useful else f"go to {PLACES[(here + 1) % len(PLACES)]}"

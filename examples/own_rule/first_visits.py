@@ -1,4 +1,4 @@
-"""A credit rule of your own: a bonus for states that a rollout sees for the first time.
+"""A user's credit rule: a bonus for states that a rollout sees for the first time.
 
     cd examples/own_rule; trca train --algorithm GRPO \
         --set credit=first_visits.py:first_visits --set credit_config.bonus=0.3
@@ -9,9 +9,9 @@ A_{i,t} = Norm over the group of R(tau_i)
 
 R_{i,t} = sum_{k >= t} gamma^(k-t) (r_{i,k} + bonus [s_{i,k+1} was not seen before])
 
-A rule is a pure function of the columns of a batch (`trca.records.StepBatch`) and gives
-one advantage a step. It gets each setting that it names, here ``gamma``; a parameter of its own,
-here ``bonus``, has a default and is set in ``credit_config``.
+A rule is a pure function from the columns of a batch (`trca.records.StepBatch`) to one
+advantage per step. A rule gets each setting in its signature, such as ``gamma``. A parameter that
+is no setting, such as ``bonus``, has a default and is set in ``credit_config``.
 """
 
 import numpy as np
@@ -31,10 +31,13 @@ def first_visits(batch, *, gamma, bonus=0.1):
     Args:
         batch: S steps.
         gamma: Discount of returns, a setting of every algorithm.
-        bonus: Reward of a state that the rollout has not been in, a parameter of this rule alone.
+        bonus: Reward for a state that is new in the rollout; a parameter of this rule.
 
     Returns:
         float64 (S,).
+
+    Raises:
+        ValueError: For a negative bonus.
     """
     if bonus < 0:
         raise ValueError(f"bonus is {bonus}: give 0 or more")

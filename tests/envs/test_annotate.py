@@ -1,4 +1,4 @@
-"""The annotation wrapper on the real environment: what it adds to info, and that rewards agree."""
+"""The annotation wrapper on the real environment: its keys in info, and equal rewards."""
 
 import random
 from itertools import pairwise
@@ -26,7 +26,7 @@ BUDGETS = Budgets(evidence=0.5, invalidity=2.5, execution=1.5)
 
 
 def wandering(env, episodes, rng):
-    """Infos of random episodes, half of whose actions are nonsense or stale."""
+    """Infos of random episodes; half of the actions are nonsense or stale."""
     for number in range(episodes):
         _, info = env.reset(options={"task": env.unwrapped.task_ids[number]})
         infos, over = [info], False

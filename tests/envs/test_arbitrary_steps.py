@@ -1,4 +1,4 @@
-"""A short run of ``benchmarks/arbitrary_steps.py``: whatever is tried, environments answer it."""
+"""A short run of ``benchmarks/arbitrary_steps.py``: environments answer any action."""
 
 import sys
 from pathlib import Path
@@ -31,7 +31,11 @@ def act_arbitrarily():
     ],
 )
 def test_arbitrary_steps_raise_nothing_and_keep_no_memory(act_arbitrarily, env_id, settings, steps):
-    found = act_arbitrarily(gymnasium.make(env_id, **settings), steps)
-    assert not found.exceptions, found.exceptions[0]
-    assert (found.steps, found.episodes > 10, found.accepted > steps // 3) == (steps, True, True)
-    assert found.memory[-1] - found.memory[1] < 40
+    outcome = act_arbitrarily(gymnasium.make(env_id, **settings), steps)
+    assert not outcome.exceptions, outcome.exceptions[0]
+    assert (outcome.steps, outcome.episodes > 10, outcome.accepted > steps // 3) == (
+        steps,
+        True,
+        True,
+    )
+    assert outcome.memory[-1] - outcome.memory[1] < 40

@@ -1,4 +1,4 @@
-"""Canonical panels: the same tasks everywhere, or an error."""
+"""Canonical panels have the same tasks everywhere, or raise an error."""
 
 from dataclasses import replace
 
@@ -12,9 +12,9 @@ EMBEDDED = [name for name in canonical_panels() if name.startswith("embedded-")]
 
 @pytest.mark.parametrize("name", EMBEDDED)
 def test_embedded_panels_are_what_their_names_and_hashes_say(name):
-    found = canonical_panel(name)
-    panel = found.draw()
-    assert panel.hash == found.hash
+    canonical = canonical_panel(name)
+    panel = canonical.draw()
+    assert panel.hash == canonical.hash
     assert len(panel.task_ids) == int(name.rpartition("-")[2])
 
 
@@ -26,9 +26,9 @@ def test_a_shuffled_panel_is_not_the_head_and_repeats_nothing():
 
 
 def test_other_data_are_refused():
-    found = canonical_panel("embedded-alfworld-64")
+    canonical = canonical_panel("embedded-alfworld-64")
     with pytest.raises(ValueError, match="use the data of the original panel"):
-        replace(found, env_config={"games": "small-7"}).draw()
+        replace(canonical, env_config={"games": "small-7"}).draw()
     with pytest.raises(ValueError, match="needs 500 tasks, the data have 218"):
         replace(canonical_panel("webshop-500"), env_config={}).draw()
     with pytest.raises(ValueError, match="did you mean 'official-134'"):

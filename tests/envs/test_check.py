@@ -1,4 +1,4 @@
-"""The self-check passes the environment as it is and names what is wrong with a spoiled one."""
+"""The self-check passes a sound environment and names the faults of a spoiled environment."""
 
 import gymnasium
 import pytest
@@ -32,7 +32,7 @@ def test_a_world_without_judgments_has_no_firing():
 
 
 class Spoiled(gymnasium.Wrapper):
-    """Never wins, and its text depends on how often it was played."""
+    """Never won, and its text depends on the number of past episodes."""
 
     plays = 0
 

@@ -1,4 +1,4 @@
-"""Vectors and numbered actions, and stock RLlib PPO on them."""
+"""Vectors and numbered actions, and RLlib's PPO on them."""
 
 from __future__ import annotations
 

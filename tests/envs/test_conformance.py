@@ -1,4 +1,4 @@
-"""Gymnasium's and RLlib's own checks, on what a user gets by the default calls."""
+"""Gymnasium's and RLlib's environment checks, on environments with default settings."""
 
 import warnings
 from pathlib import Path
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.parametrize("name", IDS)
 
 
 def draws(name, seed):
-    """A generator of actions that depend on nothing but what was shown."""
+    """A generator of actions that depend on observations only."""
     rng = np.random.default_rng(seed)
 
     def act(admissible):
@@ -33,7 +33,7 @@ def draws(name, seed):
 
 
 def restarted(env):
-    """What a vector shows of an environment in the step after an episode's last."""
+    """The observation and info of a vector in the step after an episode's last step."""
     observation, info = env.reset()
     return observation, 0.0, False, False, info
 
@@ -61,21 +61,21 @@ def test_an_episode_under_gymnasiums_passive_checks_warns_of_nothing(name):
 def test_a_seed_repeats_tasks_and_episodes_in_another_copy(name):
     def played():
         env = gymnasium.make(name)
-        act, told = draws(name, 2), []
+        act, results = draws(name, 2), []
         for seed in (5, None, None):
-            told.append(env.reset(seed=seed))
+            results.append(env.reset(seed=seed))
             over = False
             while not over:
-                told.append(env.step(act(told[-1][-1]["admissible_actions"])))
-                over = told[-1][2] or told[-1][3]
-        return told
+                results.append(env.step(act(results[-1][-1]["admissible_actions"])))
+                over = results[-1][2] or results[-1][3]
+        return results
 
     assert data_equivalence(played(), played(), exact=True)
 
 
 @pytest.mark.parametrize("options", [{}, {"vectorization_mode": "async"}])
 def test_a_vector_plays_what_its_environments_play_alone(name, options):
-    """Two episodes and more, since a vector resets an environment at the end of an episode."""
+    """Plays at least two episodes, since a vector resets an environment after an episode."""
     vector = gymnasium.make_vec(name, num_envs=2, **options)
     alone = [gymnasium.make(name) for _ in range(2)]
     observations, info = vector.reset(seed=[3, 4])
@@ -101,9 +101,10 @@ def test_a_vector_plays_what_its_environments_play_alone(name, options):
 
 
 def test_rllib_finds_nothing_wrong(name):
-    """RLlib checks multi-agent environments alone; its own wrapper makes this one of two agents.
+    """RLlib checks multi-agent environments only; its wrapper makes two agents of this one.
 
-    Its runner for single agents takes a batch of texts, a tuple, for a tuple of observations.
+    RLlib's runner for single agents mistakes a batch of texts, a tuple, for a tuple of
+    observations.
     """
     from ray.rllib.env.multi_agent_env import make_multi_agent
     from ray.rllib.utils.pre_checks.env import check_multiagent_environments

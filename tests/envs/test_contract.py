@@ -1,4 +1,4 @@
-"""What every environment promises, checked on all registered ones and on one defined here."""
+"""The contract of text environments, on all registered environments and on a local one."""
 
 from __future__ import annotations
 

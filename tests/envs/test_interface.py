@@ -1,4 +1,4 @@
-"""What a model is told of an environment: what an agent could observe."""
+"""The interface for a model that writes a rubric: an agent's view only."""
 
 import pytest
 

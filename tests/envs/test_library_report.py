@@ -1,4 +1,4 @@
-"""What a library says of agents that win, that cope and that guess."""
+"""Reports on a library with oracle, demonstrator and random agent."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def report_of(env, **arguments):
 
 
 def changed(path, **changes):
-    """The library of the example with other conditions, by operator id."""
+    """The library of the example with different conditions, by operator id."""
     data = yaml.safe_load((FOLDER / "rubric.yaml").read_text())
     for operator in data["operators"]:
         operator.update(changes.get(operator["id"], {}))

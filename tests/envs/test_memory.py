@@ -1,4 +1,4 @@
-"""The memory line is one short line, and memory is not kept for what an agent wrote."""
+"""The memory line is short, and an agent's texts use no lasting process memory."""
 
 import gc
 import tracemalloc
@@ -27,7 +27,7 @@ def test_memory_is_one_short_line_whatever_is_written(env, words, form):
 
 
 def test_what_an_agent_writes_is_not_kept(env):
-    """Twenty-five episodes of 120 kB each leave less than one of their texts behind."""
+    """After twenty-five episodes of 120 kB each, memory grows by less than one of their texts."""
 
     def write(numbers):
         for number in numbers:

@@ -1,4 +1,4 @@
-"""PettingZoo's own tests, for every packaged environment, as a rollout group and as a team."""
+"""PettingZoo's tests, for every packaged environment, as a rollout group and as a team."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ every_setting = pytest.mark.parametrize(
 
 @pytest.fixture(autouse=True)
 def no_advice() -> Iterator[None]:
-    """PettingZoo warns of every space but boxes, of names of agents and of observations of text."""
+    """Ignores PettingZoo's warnings about spaces, agent names and text observations."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield

@@ -1,4 +1,4 @@
-"""Panels: which tasks an iteration takes, and what a hash stands for."""
+"""Panels: the tasks of an iteration, and the content of a hash."""
 
 import pytest
 

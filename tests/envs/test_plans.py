@@ -1,4 +1,4 @@
-"""Reading plans: a response is read as a whole or not at all, whatever a model writes."""
+"""Reading plans: any response is read completely or not at all."""
 
 import re
 
@@ -30,9 +30,9 @@ def test_a_plan_is_read_with_its_parts():
     reading = read_plan(f"I need a mug. {GOOD}")
     assert (reading.action, reading.plan.switch) == ("go to desk 1", True)
     assert reading.plan.subgoal == "find a mug"
-    said = f"I need a mug. {GOOD}"
-    assert said[slice(*reading.span)] == GOOD
-    assert [said[slice(*part)] for part in reading.plan.parts] == [
+    response = f"I need a mug. {GOOD}"
+    assert response[slice(*reading.span)] == GOOD
+    assert [response[slice(*part)] for part in reading.plan.parts] == [
         "<switch>SWITCH</switch>",
         "<subgoal>find a mug</subgoal>",
         "<action>go to desk 1</action>",
@@ -90,17 +90,17 @@ def test_what_breaks_a_rule_has_no_action(response):
 
 
 def by_definition(response):
-    """The one place where the three parts stand in a row, if no tag stands anywhere else."""
+    """The only place with the three parts in a row, if no further tag is present."""
     tags = "</?(?:switch|subgoal|action)>"
-    found = re.fullmatch(
+    match = re.fullmatch(
         rf"((?:(?!{tags}).)*)<switch>\s*(keep|switch)\s*</switch>\s*<subgoal>([^<>]*)</subgoal>\s*"
         rf"<action>((?:(?!{tags}).)*)</action>(?:(?!{tags}).)*",
         response,
         re.DOTALL | re.IGNORECASE,
     )
-    if found is None or not found[3].strip() or not found[4].strip():
+    if match is None or not match[3].strip() or not match[4].strip():
         return None
-    return found[2].upper() == "SWITCH", " ".join(found[3].split()), found[4].strip()
+    return match[2].upper() == "SWITCH", " ".join(match[3].split()), match[4].strip()
 
 
 @given(texts)

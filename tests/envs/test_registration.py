@@ -19,7 +19,7 @@ for env in (maker(split="train"), make("test/Mine-v0", split="train")):
 
 
 def test_a_relative_file_is_found_from_the_folder_of_a_trial(tmp_path, monkeypatch):
-    """Ray Tune starts a trial in a folder of its own."""
+    """Ray Tune starts a trial in a separate folder."""
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "trial").mkdir()
     monkeypatch.setenv("TUNE_ORIG_WORKING_DIR", str(tmp_path))

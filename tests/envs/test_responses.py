@@ -1,4 +1,4 @@
-"""Reading actions out of responses: any string is legal and costs linear time."""
+"""Reading actions from responses: any string is legal and costs linear time."""
 
 import gymnasium
 import pytest
@@ -48,7 +48,7 @@ def test_the_action_is_the_last_complete_pair(response, action):
 
 
 def by_definition(response):
-    """Every opening tag with the first closing tag after it; the last such pair."""
+    """Every opening tag with the first closing tag after it; the last such pair counts."""
     pairs, start = [], response.find("<action>")
     while start >= 0:
         end = response.find("</action>", start)

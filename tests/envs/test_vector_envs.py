@@ -1,4 +1,4 @@
-"""Gymnasium's vector environments take every environment as it is, without a setting."""
+"""Gymnasium's vector environments accept every environment without settings."""
 
 import os
 import tempfile
@@ -14,7 +14,7 @@ ACTIONS = ("look", "search[mug]", "search[Ada Balan]", "", "\ud800 é\n")
 
 
 def play(vector):
-    """The observations, rewards, ends and memories of a few steps."""
+    """The observations, rewards, ends and memory lines of several steps."""
     observations, info = vector.reset(seed=7)
     seen = [(observations, tuple(info["memory"]))]
     for action in ACTIONS:

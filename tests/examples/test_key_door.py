@@ -1,4 +1,4 @@
-"""A stranger's environments train by their file's name alone, and say what they lack."""
+"""Environments in a user's file train by file name, and errors name their missing parts."""
 
 from pathlib import Path
 

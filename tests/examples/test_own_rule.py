@@ -1,4 +1,4 @@
-"""A stranger's credit rule with a parameter of its own: by hand, in training, in sweeps."""
+"""A user's credit rule with a parameter: by hand, in training, in sweeps."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ RULE = f"{FOLDER}/first_visits.py:first_visits"
 
 
 def test_it_by_hand() -> None:
-    """Rollout 0 goes 0, 1, 0 and rollout 1 stays in 0: only the first step sees something new."""
+    """Rollout 0 visits 0, 1, 0 and rollout 1 stays in 0: only the first step finds a new state."""
     batch = step_batch([2, 2], [0, 0], np.zeros(4), [0, 1, 0, 0], ends=[0, 0])
     rule = bind_credit(RULE, {"gamma": 0.5, "credit_config": {"bonus": 3.0}})
     # R = 3, 0, 0, 0; context 0 holds 3, 0, 0 with mean 1 and deviation sqrt 2.

@@ -1,4 +1,4 @@
-"""An environment as TRL's users write one: nothing of TRCA is in it."""
+"""An environment in TRL's format, without any import of TRCA."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A game of many turns as verifiers' users write one: nothing of TRCA is in it."""
+"""A game of many turns in verifiers' format, without any import of TRCA."""
 
 import asyncio
 
@@ -30,17 +30,17 @@ class HigherEnv(vf.Env[HigherConfig]):
     async def run(self, task, agents):
         if self.config.silent:
             await asyncio.Event().wait()
-        found = False
+        solved = False
         async with agents.player.interaction(task) as interaction:
             segment = await interaction.turn()
-            while not segment.terminated and not found:
+            while not segment.terminated and not solved:
                 guess = int(segment.last_reply)
-                found = guess == task.data.goal
-                if not found:
+                solved = guess == task.data.goal
+                if not solved:
                     way = "higher" if guess < task.data.goal else "lower"
                     segment = await interaction.turn(way)
         if self.config.paid:
-            interaction.trace.record_reward("found", float(found))
+            interaction.trace.record_reward("found", float(solved))
 
 
 class Higher(vf.Taskset[HigherTask]):

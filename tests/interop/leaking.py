@@ -6,7 +6,7 @@ from tests.toy import Rooms
 
 
 class Leaking(Rooms):
-    open: ClassVar = set()  # those that are not closed
+    open: ClassVar = set()  # open environments
 
     def __init__(self, **kwargs):
         super().__init__(leaking=("train-1",), **kwargs)

@@ -1,4 +1,4 @@
-"""One episode played directly, to compare with what comes through an adapter."""
+"""One episode played directly, for comparison with an episode through an adapter."""
 
 from trca.envs import make
 
@@ -6,7 +6,7 @@ ALFWORLD = {"games": "small", "split": "train"}
 
 
 def played(task, policy="demonstrator", env="alfworld", **kwargs):
-    """The transitions of an episode: action, observation, reward and what the rubric says."""
+    """The transitions of an episode: action, observation, reward and judgments."""
     made = make(env, **(kwargs or ALFWORLD))
     observation, info = made.reset(options={"task": task})
     transitions, over = [("", observation, 0.0, None)], False

@@ -1,4 +1,4 @@
-"""Tasksets as verifiers' users write them: nothing of TRCA is in them."""
+"""Tasksets in verifiers' format, without any import of TRCA."""
 
 import verifiers.v1 as vf
 
@@ -22,7 +22,7 @@ class SumsConfig(vf.TasksetConfig):
 
 
 class Sums(vf.Taskset[SumTask, SumsConfig]):
-    """One question a task, and one answer."""
+    """One question and one answer per task."""
 
     def load(self):
         for n in range(self.config.count):

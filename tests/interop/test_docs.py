@@ -1,4 +1,4 @@
-"""The blocks of docs/interop.md run to their end, each with the library that it needs."""
+"""The code blocks of docs/interop.md run completely, each with its library."""
 
 import json
 import shlex
@@ -17,7 +17,7 @@ BLOCKS = [block for block in blocks("docs/interop.md") if block.library]
 
 @pytest.fixture
 def names(tmp_path, monkeypatch):
-    """A folder with what the blocks name, and the names that stand for models."""
+    """A folder with the files of the blocks, and the names that stand for models."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(HERE))
     shutil.copy(HERE / "guess.py", tmp_path)

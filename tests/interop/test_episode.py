@@ -1,4 +1,4 @@
-"""`Episode` shows an environment unchanged, and a failure is no reward."""
+"""`Episode` shows an environment unchanged, and a failure gives no reward."""
 
 import pytest
 
@@ -107,7 +107,7 @@ def test_rows_are_split_without_overlap(tmp_path):
     train, test = (part_of_split(range(25), split, "it") for split in ("train", "test"))
     assert list(test.values()) == [0, 10, 20]
     assert sorted([*train.values(), *test.values()]) == list(range(25))
-    with pytest.raises(ValueError, match="no tasks of the split train"):
+    with pytest.raises(ValueError, match="no tasks in split 'train'"):
         part_of_split([1], "train", "it")
     with pytest.raises(ValueError, match="unknown split 'dev'"):
         part_of_split([1], "dev", "it")

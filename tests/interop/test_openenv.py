@@ -1,4 +1,4 @@
-"""Our environments on a real OpenEnv server, and servers of OpenEnv as environments here."""
+"""This package's environments on a real OpenEnv server, and OpenEnv servers as environments."""
 
 import json
 import subprocess
@@ -108,17 +108,17 @@ def test_out_and_in_again_an_environment_is_the_same(alfworld, seed):
     direct = make("alfworld", **ALFWORLD)
     remote = make("trca.interop.openenv_env:RemoteEnv", url=alfworld, max_steps=50)
     observation, info = direct.reset(seed=seed)
-    there, told = remote.reset(options={"task": f"seed-{seed}"})
-    assert (there, told["task"]) == (observation, info["task"])
+    there, remote_info = remote.reset(options={"task": f"seed-{seed}"})
+    assert (there, remote_info["task"]) == (observation, info["task"])
     over = False
     while not over:
-        assert told["admissible_actions"] == info["admissible_actions"]
+        assert remote_info["admissible_actions"] == info["admissible_actions"]
         action = direct.unwrapped.oracle_action()
         observation, reward, over, _, info = direct.step(action)
-        there, paid, ended, _, told = remote.step(action)
+        there, paid, ended, _, remote_info = remote.step(action)
         assert (there, paid, ended) == (observation, reward, over)
-    assert told["won"]
-    assert "rubric" not in told
+    assert remote_info["won"]
+    assert "rubric" not in remote_info
     remote.close()
 
 
@@ -136,7 +136,7 @@ class Heard(Observation):
 
 
 class Echo(Environment):
-    """An environment as OpenEnv's users write one: fields of its own."""
+    """An environment in OpenEnv's format with custom fields."""
 
     def reset(self, seed=None, episode_id=None, **_):
         self.left = 2
@@ -229,7 +229,7 @@ def text(value, **others):
 
 
 @pytest.mark.parametrize(
-    ("said", "complaint"),
+    ("data", "complaint"),
     [
         (text(5), "text: "),
         (text("x" * (LONGEST + 1)), "text: "),
@@ -250,10 +250,10 @@ def text(value, **others):
         (text("x" * 5_000_000), "Error"),
     ],
 )
-def test_what_a_server_should_not_say_is_refused(said, complaint):
+def test_what_a_server_should_not_say_is_refused(data, complaint):
     def speak(socket):
         for _ in socket:
-            socket.send(json.dumps({"type": "observation", "data": said}))
+            socket.send(json.dumps({"type": "observation", "data": data}))
 
     with serve(speak, "127.0.0.1", 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

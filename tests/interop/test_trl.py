@@ -1,4 +1,4 @@
-"""Our environments under TRL's own trainer: pools, tool calls, rewards and losses are its own."""
+"""This package's environments under TRL's trainer: pools, tool calls, rewards and losses."""
 
 import itertools
 import json
@@ -27,10 +27,11 @@ USER = [{"role": "user", "content": "Act."}]
 
 
 class Player(trl.GRPOTrainer):
-    """TRL's trainer with the words of its model written by the test.
+    """TRL's trainer with scripted replies in place of the model.
 
     Attributes:
-        players: What each rollout of a batch says, by its environment; a text ends its rollout.
+        players: Functions from the environment of each rollout to its next reply; a reply without a
+            call ends the rollout.
     """
 
     players = ()
@@ -38,10 +39,12 @@ class Player(trl.GRPOTrainer):
     def _generate_single_turn(self, prompt_ids, *_, **__):
         if len(prompt_ids) == len(self.environments):
             self._playing = list(range(len(prompt_ids)))
-        said = [self.players[i](self.environments[i]) for i in self._playing]
-        self._playing = [i for i, text in zip(self._playing, said, strict=True) if "_call" in text]
+        replies = [self.players[i](self.environments[i]) for i in self._playing]
+        self._playing = [
+            i for i, text in zip(self._playing, replies, strict=True) if "_call" in text
+        ]
         tokenizer = self.processing_class
-        return [tokenizer(text + "<|im_end|>")["input_ids"] for text in said], None
+        return [tokenizer(text + "<|im_end|>")["input_ids"] for text in replies], None
 
 
 def call(name, **arguments):
@@ -60,7 +63,7 @@ def silent(environment):
 
 
 def tiny_qwen():
-    """A small random model, and its tokenizer with a template that has tool calls."""
+    """A small random model, and its tokenizer with a template for tool calls."""
     folder = shrunk_model("Qwen/Qwen2.5-1.5B-Instruct")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.chat_template = qwen2_5_chat_template
@@ -127,12 +130,12 @@ def test_a_rollout_whose_environment_fails_is_left_out_and_no_zero(train):
     assert [e.episode.reward for e in made.environments] == [None, 0.0]
     logged = made.state.log_history[0]
     assert logged["rewards/Rooms/mean"] == 0.0
-    assert made._logs["rewards"]["Rooms"][0] != 0.0  # NaN, as TRL marks what is left out
+    assert made._logs["rewards"]["Rooms"][0] != 0.0  # NaN, TRL's mark of a missing reward
     assert made._logs["advantages"][0] == 0.0
 
 
 class StuckAtFirst(Rooms):
-    """The toy environment; of all its starts the first raises."""
+    """The toy environment whose first start raises."""
 
     starts = itertools.count()
 
@@ -143,10 +146,10 @@ class StuckAtFirst(Rooms):
 
 
 def test_a_rollout_whose_environment_cannot_be_started_is_left_out_and_the_run_goes_on(train):
-    said = iter([call("act", action="go"), "Done."])
+    replies = iter([call("act", action="go"), "Done."])
     row = {"task": "train-1", "prompt": USER}
 
-    made = train([lambda _: next(said), silent], environment_factory(StuckAtFirst), [row])
+    made = train([lambda _: next(replies), silent], environment_factory(StuckAtFirst), [row])
 
     assert [e.episode.reward for e in made.environments] == [None, 0.0]
     assert "the door is stuck" in str(made._logs["prompt"][0])
@@ -157,7 +160,7 @@ def test_a_rollout_whose_environment_cannot_be_started_is_left_out_and_the_run_g
 
 def test_a_call_that_cannot_be_read_takes_no_step_and_the_model_is_told(train):
     factory = environment_factory(Rooms)
-    said = iter(
+    replies = iter(
         [
             call("act", action=5),
             call("act", deed="go"),
@@ -167,12 +170,12 @@ def test_a_call_that_cannot_be_read_takes_no_step_and_the_model_is_told(train):
         ]
     )
 
-    made = train([lambda _: next(said), silent], factory, [{"task": "train-0", "prompt": USER}])
+    made = train([lambda _: next(replies), silent], factory, [{"task": "train-0", "prompt": USER}])
 
     assert [step["action"] for step in made.environments[0].episode.steps] == ["go"]
     assert made.state.log_history[0]["tools/failure_frequency"] == 0.75
-    told = str(made._logs["completion"][0])
-    assert "the action is 5: give text" in told
+    completion = str(made._logs["completion"][0])
+    assert "the action is 5: give text" in completion
 
 
 def test_a_model_speaks_for_itself(train):
@@ -192,7 +195,7 @@ def test_rows_play_every_task_of_a_split_and_a_row_without_task_is_refused():
     assert tuple(row["task"] for row in data) == make("alfworld", **GAMES).unwrapped.task_ids
     assert [message["role"] for message in data[0]["prompt"]] == ["system", "user"]
     environment = environment_factory("alfworld", **GAMES)()
-    with pytest.raises(ValueError, match="columns prompt, and neither task nor seed"):
+    with pytest.raises(ValueError, match="columns prompt, but neither task nor seed"):
         environment.reset(prompt=data[0]["prompt"])
     with pytest.raises(ValueError, match="unknown task of split 'train' 'small/train/pick-9999'"):
         environment.reset(**rows("alfworld", tasks=["small/train/pick-9999"])[0])
@@ -206,8 +209,8 @@ GUESSES = [("guess", {"number": 9}), ("guess", {"number": 4}), *HINTS, ("guess",
 
 def test_an_environment_of_trl_answers_and_pays_here_as_under_trl(train, tmp_path):
     row = {"prompt": [{"role": "user", "content": "Guess. "}], "goal": 6}
-    said = iter([*(call(name, **arguments) for name, arguments in GUESSES), "It is 6."])
-    made = train([lambda _: next(said), silent], Guess, [row])
+    replies = iter([*(call(name, **arguments) for name, arguments in GUESSES), "It is 6."])
+    made = train([lambda _: next(replies), silent], Guess, [row])
     there = [m["content"] for m in made._logs["completion"][0] if m["role"] == "tool"]
 
     env = guess_env(tmp_path, [{**row, "goal": 1}, row])

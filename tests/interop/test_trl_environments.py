@@ -1,4 +1,4 @@
-"""TRL's environment classes as text environments; they need nothing of TRL."""
+"""TRL's environment classes as text environments, without TRL installed."""
 
 import json
 from pathlib import Path
@@ -11,8 +11,8 @@ HERE = Path(__file__).parent
 
 
 def guess_env(folder, rows, name="Guess", **kwargs):
-    """The environment of ``guess.py`` with some rows, all of them of the split ``train``."""
-    lines = [{}, *rows]  # the first is of the split ``test``
+    """The environment of ``guess.py`` with several rows, all in split ``train``."""
+    lines = [{}, *rows]  # the first row is in split ``test``
     path = folder / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in lines))
     environment = f"{HERE / 'guess.py'}:{name}"

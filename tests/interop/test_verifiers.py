@@ -1,4 +1,4 @@
-"""Our environments as a taskset of the real verifiers, and its environments here."""
+"""This package's environments as a verifiers taskset, and verifiers' environments here."""
 
 import asyncio
 import inspect
@@ -28,15 +28,15 @@ TASK = "small/train/heat-0012"
 
 @contextmanager
 def model(answers):
-    """An OpenAI-compatible server that gives the answers in turn; yields requests and client."""
+    """An OpenAI-compatible server that sends the replies in turn; yields requests and client."""
     requests = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             requests.append(body["messages"])
-            said = sum(message["role"] == "assistant" for message in body["messages"])
-            message = {"role": "assistant", "content": answers[said]}
+            turns = sum(message["role"] == "assistant" for message in body["messages"])
+            message = {"role": "assistant", "content": answers[turns]}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
             about = {"id": "1", "object": "chat.completion", "created": 0, "model": "scripted"}
             answer = json.dumps(about | {"choices": [choice]}).encode()
@@ -58,7 +58,7 @@ def model(answers):
 
 
 def episode_of(env, task_id, answers, **settings):
-    """One episode of verifiers with a scripted model, and what the model was sent."""
+    """One episode of verifiers with a scripted model, and the requests to the model."""
     taskset = {"id": "trca-verifiers", "env": env, "arguments": {"split": "train"}}
     loaded = load_environment(resolve_env_config({"taskset": taskset, **settings}))
     task = next(task for task in loaded.taskset if task.data.id == task_id)
@@ -125,13 +125,13 @@ def test_the_tasks_are_those_of_the_split_and_an_environment_must_be_named():
     arguments = {"split": "valid_seen", "games": "small"}
     ids = [task.data.id for task in taskset(env="alfworld", arguments=arguments)]
     assert ids == list(make("alfworld", **arguments).unwrapped.task_ids)
-    with pytest.raises(ValueError, match="no environment is named"):
+    with pytest.raises(ValueError, match="env is blank"):
         list(taskset())
 
 
 @pytest.fixture
 def verifiers_env(monkeypatch):
-    """Makes environments of verifiers' tasksets in this folder, and closes them."""
+    """Makes environments of the tasksets in this folder and closes them."""
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     made = []
 
@@ -156,19 +156,19 @@ def test_out_and_in_again_an_environment_is_the_same(verifiers_env):
     env = verifiers_env("trca-verifiers", 50, taskset={"env": "alfworld", "arguments": arguments})
     direct = make("alfworld", **arguments)
     for task in ("task-1", "task-12"):
-        there, told = env.reset(options={"task": task})
+        there, remote_info = env.reset(options={"task": task})
         ids = direct.unwrapped.task_ids
         observation, info = direct.reset(options={"task": ids[int(task.removeprefix("task-"))]})
         assert observation in there
-        assert info["task"] in told["task"]
+        assert info["task"] in remote_info["task"]
         over = False
         while not over:
             action = direct.unwrapped.oracle_action()
             observation, reward, over, _, info = direct.step(action)
-            there, paid, ended, _, told = env.step(write_action("so", action))
+            there, paid, ended, _, remote_info = env.step(write_action("so", action))
             assert ended or there.startswith(observation)
             assert (paid, ended) == (reward, over)
-        assert told["won"]
+        assert remote_info["won"]
 
 
 def test_a_question_of_somebody_else_is_asked_and_paid(verifiers_env):
@@ -260,5 +260,5 @@ def test_what_fails_on_the_other_side_is_an_error_and_no_zero(verifiers_env):
 
 
 def test_an_environment_of_several_agents_is_refused_by_their_names(verifiers_env):
-    with pytest.raises(ValueError, match=r"played by assistant, user: one agent"):
+    with pytest.raises(ValueError, match=r"agents assistant, user: only one agent"):
         verifiers_env("sums", id="user-sim")

@@ -1,4 +1,4 @@
-"""The language of conditions: what it takes, what it refuses, and that refusing is quick."""
+"""The language of conditions: valid and invalid expressions, and the speed of refusals."""
 
 import contextlib
 from dataclasses import dataclass
@@ -67,11 +67,11 @@ def test_a_name_inside_a_string_is_not_a_name():
         ("facts.kinds == facts.kinds", "use 'in' or size"),
         ("task.target in facts.verb", "the right side of 'in' is a string"),
         ("facts.count && facts.accepted", "the left side of && is a whole number"),
-        ("!facts.count", "what ! negates"),
-        ("size(facts.verb) > 1", "what size\\(\\) counts"),
+        ("!facts.count", "the operand of !"),
+        ("size(facts.verb) > 1", "the argument of size\\(\\)"),
         ("facts.verb == 'tak'", "did you mean 'take'"),
-        ("'warm' in facts.states", "can never be there"),
-        ("facts.verb in ['take', 'drop']", "'drop' can never be there"),
+        ("'warm' in facts.states", "never has the value 'warm'"),
+        ("facts.verb in ['take', 'drop']", "never has the value 'drop'"),
     ],
 )
 def test_names_and_types_are_checked_against_the_records(text, message):

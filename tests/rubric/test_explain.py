@@ -1,4 +1,4 @@
-"""Why an operator fired: the true clauses of its condition, and the values they read."""
+"""Explanations: the true clauses of a condition and their values."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Replies of a model that should write a library: what is taken, what is refused and why."""
+"""A model's replies with a library: valid replies, invalid replies and their errors."""
 
 import json
 from pathlib import Path
@@ -54,14 +54,14 @@ def test_a_library_may_come_in_a_fence_and_in_any_order(shown):
     [
         ("Here is your library!", "the reply is no JSON"),
         ("[" * 100_000, "the reply is no JSON"),
-        ("[]", 'no object with a list "operators"'),
-        ('{"operators": 3}', 'no object with a list "operators"'),
+        ("[]", 'not an object with a list "operators"'),
+        ('{"operators": 3}', 'not an object with a list "operators"'),
         ('{"operators": [3]}', "operator 3: operator: Input should be"),
         (json.dumps({"operators": OPERATORS[1:]}), "4 evidence operators: write 5"),
         (reply(_0={"category": ["evidence"]}), "category: Input should be 'evidence'"),
         (reply(_0={"condition": "facts.gold"}), "there is no 'facts.gold'"),
         (reply(_0={"condition": "facts.new"}), "the condition is a list of strings, not a truth"),
-        (reply(_0={"condition": "__import__('os')"}), "is not expected there"),
+        (reply(_0={"condition": "__import__('os')"}), "unexpected '__import__'"),
         (reply(_0={"reads": []}), "the condition uses 'new': add it to reads"),
         (reply(_0={"id": "key_seen"}), "2 operators have the id 'key_seen'"),
         (reply(_0={"weight": 3}), "weight: Extra inputs are not permitted"),

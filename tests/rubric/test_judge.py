@@ -1,4 +1,4 @@
-"""The judge: every operator, every transition, deterministic, and inactive on errors."""
+"""The judge: every operator on every transition, deterministic, and 0 on errors."""
 
 import json
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Loading a library: what one must be, and errors that say where and what would be right."""
+"""Loading a library: its rules, and errors that name the place and the fix."""
 
 import copy
 import json
@@ -61,7 +61,7 @@ def without(field):
         (changed(category="invalidity"), "4 evidence operators: a library has 5 in each of"),
         (changed(id="evidence_1"), "2 operators have the id 'evidence_1'"),
         (changed(id="no spaces"), "id is 'no spaces'"),
-        (changed(condition="facts.accepted && "), "'evidence_2': the condition ends too early"),
+        (changed(condition="facts.accepted && "), "'evidence_2': the condition is incomplete"),
         (changed(condition="facts.verb == ''"), "uses 'verb': add it to reads"),
         (changed(reads=["accepted", "verb"]), "reads lists 'verb', which the condition does not"),
         (changed(reads=["accepted", "accepted"]), "reads repeats a name"),
@@ -100,7 +100,7 @@ def test_every_operator_that_is_wrong_is_named_at_once(tmp_path):
     with pytest.raises(RubricError) as refusal:
         load(tmp_path, data)
     first, second = str(refusal.value).splitlines()
-    assert "'evidence_2': the condition ends too early" in first
+    assert "'evidence_2': the condition is incomplete" in first
     assert "'invalidity_4': the condition uses 'accepted': add it to reads" in second
     data = plain()
     data["operators"][2] |= {"condition": "facts.acepted", "reads": ["acepted"]}

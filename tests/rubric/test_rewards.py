@@ -33,7 +33,7 @@ def batches(draw):
 
 
 def by_the_book(judgments, rollout, categories, budgets):
-    """r^F and r^B as Appendix C writes them, one item at a time."""
+    """r^F and r^B as Appendix C writes them, one operator at a time."""
     totals = {
         EVIDENCE: budgets.evidence,
         INVALIDITY: -budgets.invalidity,
@@ -55,7 +55,7 @@ def by_the_book(judgments, rollout, categories, budgets):
 
 
 def test_the_worked_example():
-    """Table app_worked_example: see the apple, take it, see it again, a malformed command."""
+    """Table app_worked_example: see the apple, take it, see it again, a malformed action."""
     location, malformed, take = 1, 5, 12
     judgments = np.zeros((4, 15), dtype=np.uint8)
     for step, item in enumerate((location, take, location, malformed)):

@@ -1,4 +1,4 @@
-"""Adapters to other people's libraries: TRL, OpenEnv and verifiers, out and in (docs/interop.md).
+"""Adapters between this package and TRL, OpenEnv and verifiers, in both directions.
 
-Each module is for one library and imports it; this package imports none of them.
+See docs/interop.md. Each module imports its library; this package imports no library.
 """

@@ -1,4 +1,4 @@
-"""`Episode`: an environment as other libraries' trainers play it, one episode after another.
+"""`Episode`: plays an environment for the trainers of external libraries.
 
 ::
 
@@ -18,13 +18,13 @@ from trca.envs.registration import EnvClass
 from trca.envs.text_env import TextEnv
 
 ASKED = "Act in the environment until the task is done, one action at a time."
-"""What an agent is asked in the first message of an episode."""
+"""The request in the first message of an episode."""
 OVER = "The episode is over."
-"""What the last answer of an episode ends with."""
+"""The end of the last observation of an episode."""
 
 
 class Judged(TypedDict):
-    """What the rubric says of a transition, as plain data."""
+    """Rubric judgments and rewards of a transition, as plain data."""
 
     judgments: list[int]
     foundational: float
@@ -34,7 +34,7 @@ class Judged(TypedDict):
 
 
 class Step(TypedDict):
-    """A transition of an episode, as plain data; ``rubric`` is absent where nothing judges."""
+    """A transition of an episode, as plain data; ``rubric`` is absent without a rubric."""
 
     action: str
     observation: str
@@ -44,34 +44,34 @@ class Step(TypedDict):
 
 
 class Episode:
-    """An environment and the episode that is played in it.
+    """An environment and its current episode.
 
-    An exception of the environment leaves the episode without a reward: `reward` is None from then
-    on, and so is `rubric_return`, until the next `start`.
+    After an exception of the environment, `reward` and `rubric_return` are None until the next
+    `start`.
 
     Attributes:
-        env: The environment, as `trca.envs.make` makes it.
-        task_id: Id of the present task; blank before the first `start`.
-        observation: What was observed last.
-        admissible_actions: What the environment would accept now.
+        env: The environment of `trca.envs.make`.
+        task_id: Id of the current task; blank before the first `start`.
+        observation: The last observation.
+        admissible_actions: The admissible actions now.
         steps: The transitions so far.
         over: Whether the episode has ended.
-        won: Whether the task is completed.
-        failure: What the environment raised, in one line; blank where it did not.
+        won: Whether the agent completed the task.
+        failure: The environment's exception on one line; blank without exception.
     """
 
     def __init__(self, env: EnvClass, **kwargs: Any) -> None:
         """Makes the environment.
 
         Args:
-            env: Its name or class, as `trca.envs.make` takes it.
-            kwargs: What `trca.envs.make` takes.
+            env: Name or class of the environment, as in `trca.envs.make`.
+            kwargs: Arguments of `trca.envs.make`.
 
         Raises:
-            ValueError: For a team, which several agents play.
+            ValueError: For a team, which needs several agents.
         """
         if kwargs.get("team") is not None:
-            raise ValueError(f"team {kwargs['team']!r}: adapters play with one agent; leave it out")
+            raise ValueError(f"team is {kwargs['team']!r}: adapters play one agent; remove team")
         self.env = make(env, **kwargs)
         self.task_id = ""
         self.observation = ""
@@ -99,11 +99,14 @@ class Episode:
         return sum(step["rubric"]["reward"] for step in self.steps)
 
     def start(self, task: str | None = None, seed: int | None = None) -> str:
-        """Starts a task; returns the instruction, the first observation and what may be done.
+        """Starts a task; returns instruction, first observation and admissible actions as text.
 
         Args:
-            task: Id of the task; None draws one.
-            seed: Seeds the drawing.
+            task: Id of the task; None for a random task.
+            seed: Seed of the random task.
+
+        Raises:
+            Exception: The exception of the environment, such as for an unknown task.
         """
         self.task_id, self.steps, self.over, self.won, self.failure = "", [], True, False, ""
         options = None if task is None else {"task": task}
@@ -117,12 +120,12 @@ class Episode:
         return f"Your task: {info['task']}\n\n{self._shown()}"
 
     def act(self, action: str) -> str:
-        """Takes an action; returns the observation and what may be done next.
+        """Takes an action; returns the observation and the admissible actions as text.
 
         Raises:
-            ValueError: When the episode is over.
-            TypeError: When the action is no text.
-            RuntimeError: When the environment fails, or has failed in this episode.
+            ValueError: After the end of the episode.
+            TypeError: If the action is not a string.
+            RuntimeError: If the environment fails, or has failed in this episode.
         """
         if self.failure:
             raise RuntimeError(self.failure)

@@ -1,4 +1,4 @@
-"""Our environments on an OpenEnv server.
+"""Serves this package's environments as an OpenEnv server.
 
 ``uvicorn serve:app``, with a file ``serve.py``::
 
@@ -27,10 +27,10 @@ class TextAction(_server.Action):  # type: ignore[misc]
 
 
 class TextObservation(_server.Observation):  # type: ignore[misc]
-    """What a text environment answers.
+    """An observation of a text environment.
 
     ``reward`` is the sparse reward of the step. ``metadata`` has ``task_id``, ``accepted``, ``won``
-    and, where the environment has a rubric, ``rubric``: `trca.interop.episode.Judged`.
+    and, with a rubric, ``rubric`` (`trca.interop.episode.Judged`).
     """
 
     text: str
@@ -39,11 +39,10 @@ class TextObservation(_server.Observation):  # type: ignore[misc]
 
 
 class TextEnvironment(_server.Environment):  # type: ignore[misc]
-    """One of our environments behind OpenEnv's interface.
+    """A text environment with OpenEnv's interface.
 
-    ``reset`` takes a ``seed``, the id of a ``task``, or ``split`` and ``index`` as OpenEnv's task
-    API has them. A step after the end is an error of the server, and so is any failure of the
-    environment.
+    ``reset`` takes a ``seed``, the id of a ``task``, or ``split`` and ``index`` of OpenEnv's task
+    API. A step after the end and a failure of the environment are errors of the server.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
@@ -52,8 +51,8 @@ class TextEnvironment(_server.Environment):  # type: ignore[misc]
         """Makes the environment.
 
         Args:
-            env: Its name or class, as `trca.envs.make` takes it.
-            kwargs: What `trca.envs.make` takes.
+            env: Name or class of the environment, as in `trca.envs.make`.
+            kwargs: Arguments of `trca.envs.make`.
         """
         super().__init__()
         self.episode = Episode(env, **kwargs)
@@ -66,12 +65,25 @@ class TextEnvironment(_server.Environment):  # type: ignore[misc]
         task: str | None = None,
         split: str | None = None,
         index: int | None = None,
-        **others: Any,
+        **unknown_arguments: Any,
     ) -> TextObservation:
-        """Starts a task."""
-        if others:
-            known = ("seed", "episode_id", "task", "split", "index")
-            raise unknown("argument of reset", next(iter(others)), known)
+        """Starts a task.
+
+        Args:
+            seed: Seed of a random task.
+            episode_id: OpenEnv's id of the episode.
+            task: Id of the task.
+            split: The served split; checked.
+            index: Index of the task in the split, in place of `task`.
+            unknown_arguments: Refused.
+
+        Raises:
+            ValueError: For an unknown argument or a split that is not served.
+            IndexError: For an index outside the split.
+        """
+        if unknown_arguments:
+            argument_names = ("seed", "episode_id", "task", "split", "index")
+            raise unknown("argument of reset", next(iter(unknown_arguments)), argument_names)
         if split is not None:
             self._check_split(split)
         if index is not None:
@@ -85,12 +97,12 @@ class TextEnvironment(_server.Environment):  # type: ignore[misc]
         self.episode.act(action.action)
         step = self.episode.steps[-1]
         rubric = {"rubric": step["rubric"]} if "rubric" in step else {}
-        said = {"accepted": step["accepted"], **rubric}
-        return self._observed(step["observation"], step["reward"], said)
+        metadata = {"accepted": step["accepted"], **rubric}
+        return self._observed(step["observation"], step["reward"], metadata)
 
     @property
     def state(self) -> Any:
-        """Episode, task and number of steps."""
+        """Episode id, task id and number of steps."""
         return _server.State(
             episode_id=self._episode_id,
             step_count=len(self.episode.steps),
@@ -98,29 +110,35 @@ class TextEnvironment(_server.Environment):  # type: ignore[misc]
         )
 
     def list_splits(self) -> list[str]:
-        """The split that is served."""
+        """The served split, as a list."""
         return [self.episode.text_env.split]
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        """The tasks of the split, by id."""
+        """Id and index of each task of the split."""
         self._check_split(split)
-        return [{"id": task, "index": n} for n, task in enumerate(self.episode.text_env.task_ids)]
+        return [
+            {"id": task_id, "index": n} for n, task_id in enumerate(self.episode.text_env.task_ids)
+        ]
 
     def num_tasks(self, split: str) -> int:
-        """The number of tasks of the split."""
+        """Number of tasks of the split."""
         return len(self.list_tasks(split))
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
-        """One task of the split."""
+        """Id and index of one task of the split.
+
+        Raises:
+            IndexError: For an index outside the split.
+        """
         tasks = self.list_tasks(split)
         if not 0 <= index < len(tasks):
-            raise IndexError(f"no task {index} in split {split!r}: it has {len(tasks)}")
+            raise IndexError(f"no task {index} in split {split!r}: choose 0 to {len(tasks) - 1}")
         return tasks[index]
 
     def get_task_range(
         self, split: str, start: int | None = None, stop: int | None = None
     ) -> list[dict[str, Any]]:
-        """Some tasks of the split, as a slice."""
+        """Id and index of the tasks of a slice of the split."""
         return self.list_tasks(split)[start:stop]
 
     def close(self) -> None:
@@ -132,24 +150,24 @@ class TextEnvironment(_server.Environment):  # type: ignore[misc]
         if split != served:
             raise unknown("split", split, (served,))
 
-    def _observed(self, text: str, reward: float, said: dict[str, Any]) -> TextObservation:
+    def _observed(self, text: str, reward: float, metadata: dict[str, Any]) -> TextObservation:
         return TextObservation(
             text=text,
             task=self.episode.text_env.instruction,
             admissible_actions=self.episode.admissible_actions,
             reward=reward,
             done=self.episode.over,
-            metadata={"task_id": self.episode.task_id, "won": self.episode.won, **said},
+            metadata={"task_id": self.episode.task_id, "won": self.episode.won, **metadata},
         )
 
 
 def make_app(env: EnvClass, sessions: int = 64, **kwargs: Any) -> Any:
-    """The FastAPI application of an OpenEnv server of one of our environments.
+    """The FastAPI application of an OpenEnv server.
 
     Args:
-        env: The environment, as `trca.envs.make` takes it; the name of its class is OpenEnv's.
-        sessions: Episodes that may be played at once.
-        kwargs: What `trca.envs.make` takes.
+        env: The environment, as in `trca.envs.make`. The name of its class is the name in OpenEnv.
+        sessions: Largest number of simultaneous episodes.
+        kwargs: Arguments of `trca.envs.make`.
     """
     return _server.create_app(
         partial(TextEnvironment, env, **kwargs),

@@ -1,7 +1,7 @@
-"""`RemoteEnv`: environments of OpenEnv servers as environments here.
+"""`RemoteEnv`: environments of OpenEnv servers as environments of this package.
 
-What a server says is input from outside: its form and its size are checked, and whatever is wrong
-with it is a `PeerError`, which leaves the rollout out.
+Messages of a server are untrusted input: their form and size are checked. Any fault is a
+`PeerError`, which makes the rollout missing.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from trca.common.short_line import short_line
 from trca.envs.text_space import AnyText
 
 LONGEST: Final = 100_000
-"""Characters of a text of a server at most."""
+"""Largest number of characters of a server's text."""
 MOST: Final = 1_000
-"""Admissible actions at most."""
+"""Largest number of admissible actions."""
 _MEGABYTES: Final = 4
-"""Size of a message at most."""
+"""Largest size of a message, in megabytes."""
 _OPTIONAL: Final = ("task", "admissible_actions")
-"""Fields of an observation that are read where it has them."""
+"""Optional fields of an observation."""
 
 
 class PeerError(RuntimeError):
-    """A server cannot be reached, reports an error, or says what it should not."""
+    """A server is unreachable, reports an error, or sends an invalid message."""
 
 
 class _Reply(BaseModel):
-    """What a server says, checked."""
+    """A checked message of a server."""
 
     model_config = ConfigDict(strict=True)
 
@@ -53,9 +53,9 @@ class RemoteEnv(gymnasium.Env[str, str]):
 
         env = make("trca.interop.openenv_env:RemoteEnv", url="http://127.0.0.1:8000")
 
-    A task is a seed, which the server gets with ``reset``. Where the server ignores it, a group
-    compares rollouts of different tasks. Instruction and admissible actions are the fields ``task``
-    and ``admissible_actions`` of the observation, where it has them.
+    A task is a seed, which ``reset`` sends to the server. If the server ignores the seed, a rollout
+    group compares different tasks. Instruction and admissible actions are the optional fields
+    ``task`` and ``admissible_actions`` of the observation.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own convention)
@@ -69,20 +69,20 @@ class RemoteEnv(gymnasium.Env[str, str]):
         timeout_s: float = 60.0,
         won_above: float = 0.0,
     ) -> None:
-        """Prepares to play; connects with the first ``reset``.
+        """Stores the settings; the first ``reset`` connects.
 
         Args:
             url: The server, ``http://`` or ``ws://``.
-            action_field: The field of the server's action that takes our text.
-            observation_field: The field of its observation that is the text.
-            timeout_s: Seconds that an answer may take.
-            won_above: An end with a reward above this counts as success.
+            action_field: Field of the server's action for the action text.
+            observation_field: Field of the server's observation with the observation text.
+            timeout_s: Seconds to wait for a reply.
+            won_above: The episode is won if it ends with a reward above this value.
 
         Raises:
-            ImportError: Where OpenEnv is not installed; says how to get it.
+            ImportError: If OpenEnv is not installed. The message has the install command.
         """
-        if lack := missing_extra("openenv", type(self).__name__, "openenv"):
-            raise ImportError(lack)
+        if advice := missing_extra("openenv", type(self).__name__, "openenv"):
+            raise ImportError(advice)
         self.observation_space = AnyText()
         self.action_space = AnyText()
         self._url, self._timeout_s, self._won_above = url, timeout_s, won_above
@@ -95,7 +95,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
         """Starts the episode of a seed.
 
         Raises:
-            PeerError: When the server cannot be reached, or says what it should not.
+            PeerError: If the server is unreachable or sends an invalid message.
         """
         super().reset(seed=seed)
         if self._connected is None:
@@ -111,23 +111,23 @@ class RemoteEnv(gymnasium.Env[str, str]):
         )
         if reply.done:
             raise self._failed("the episode is over at its start")
-        return reply.text, self._told(reply)
+        return reply.text, self._info(reply)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Sends an action.
 
         Raises:
-            PeerError: When the server cannot be reached, reports an error, says what it should not,
-                or ends the episode without a reward.
+            PeerError: If the server is unreachable, reports an error, sends an invalid message, or
+                ends the episode without a reward.
         """
         if self._connected is None:
-            raise PeerError(f"{self._url}: no episode is played: call reset() first")
+            raise PeerError(f"{self._url}: no episode was started: call reset() first")
         reply = self._asked(partial(self._connected.step, {self._action_field: action}))
         if reply.done and reply.reward is None:
             raise self._failed("the episode ended without a reward")
         reward = float(reply.reward or 0.0)
         won = reply.done and reward > self._won_above
-        return reply.text, reward, reply.done, False, {**self._told(reply), "won": won}
+        return reply.text, reward, reply.done, False, {**self._info(reply), "won": won}
 
     def close(self) -> None:
         """Closes the connection."""
@@ -144,22 +144,24 @@ class RemoteEnv(gymnasium.Env[str, str]):
             raise self._failed(f"{type(error).__name__}: {error}") from error
         field = self._observation_field
         if field not in observation:
-            known = ", ".join(map(str, observation))
+            names = ", ".join(map(str, observation))
             raise self._failed(
-                f"no field {field!r} in an observation of {known}: observation_field"
+                f"no field {field!r} in an observation of {names}: set observation_field"
             )
-        said = {name: observation[name] for name in _OPTIONAL if name in observation}
+        optional = {name: observation[name] for name in _OPTIONAL if name in observation}
         try:
-            return _Reply(text=observation[field], reward=result.reward, done=result.done, **said)
+            return _Reply(
+                text=observation[field], reward=result.reward, done=result.done, **optional
+            )
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             raise self._failed(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
-    def _told(self, reply: _Reply) -> dict[str, Any]:
-        task = {} if reply.task is None else {"task": reply.task}
-        return {"admissible_actions": reply.admissible_actions, **task}
+    def _info(self, reply: _Reply) -> dict[str, Any]:
+        instruction = {} if reply.task is None else {"task": reply.task}
+        return {"admissible_actions": reply.admissible_actions, **instruction}
 
-    def _failed(self, why: str) -> PeerError:
-        """The error; the next episode begins on a connection of its own."""
+    def _failed(self, reason: str) -> PeerError:
+        """The error for a fault. Closes the connection, so the next episode opens a new one."""
         self.close()
-        return PeerError(f"{self._url}: {short_line(why, 300)!r}")
+        return PeerError(f"{self._url}: {short_line(reason, 300)!r}")

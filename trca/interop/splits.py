@@ -1,4 +1,4 @@
-"""Tasks out of other libraries' data, which know no splits: every tenth is one of ``test``."""
+"""Splits for data of external libraries without splits: every tenth task belongs to ``test``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _T = TypeVar("_T")
 
 
 def read_rows(path: str | Path) -> list[dict[str, Any]]:
-    """The objects of a file of JSON lines.
+    """The objects in a JSON-lines file.
 
     Raises:
-        ValueError: Names the line that is no object.
+        ValueError: If a line is not a JSON object. The message names the line.
     """
-    found = []
+    rows = []
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").split("\n"), 1):
         if not line.strip():
             continue
@@ -25,27 +25,27 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
         if not isinstance(row, dict):
-            raise ValueError(f"{path}, line {number}: {line[:80]!r} is no object")
-        found.append(row)
-    return found
+            raise ValueError(f"{path}, line {number}: {line[:80]!r} is not an object")
+        rows.append(row)
+    return rows
 
 
 def part_of_split(items: Iterable[_T], split: str, source: str) -> dict[str, _T]:
-    """The items of a split by their task ids, ``task-0`` and so on.
+    """The items of a split by task id, ``task-0`` and so on.
 
     Args:
-        items: All of them.
-        split: ``test`` for every tenth, ``train`` for the others.
-        source: What they are of, for the error.
+        items: All items.
+        split: ``test`` for every tenth item, ``train`` for the remaining items.
+        source: Name of the source, for error messages.
 
     Raises:
-        ValueError: For another split, or one without items.
+        ValueError: For an unknown split or a split without items.
     """
     if split not in ("train", "test"):
         raise ValueError(f"unknown split {split!r} of {source}: choose train or test")
-    found = {
+    items_by_id = {
         f"task-{n}": item for n, item in enumerate(items) if (n % 10 == 0) == (split == "test")
     }
-    if not found:
-        raise ValueError(f"{source} has no tasks of the split {split}: every tenth is of test")
-    return found
+    if not items_by_id:
+        raise ValueError(f"{source} has no tasks in split {split!r}: every tenth task is in test")
+    return items_by_id

@@ -1,4 +1,4 @@
-"""Our environments in TRL's ``environment_factory``.
+"""This package's environments for TRL's ``environment_factory``.
 
 ::
 
@@ -9,13 +9,13 @@
     GRPOTrainer(
         model="Qwen/Qwen3-0.6B",
         environment_factory=environment_factory("alfworld"),
-        reward_funcs=[rubric_return],  # the outcome is a reward in any case
+        reward_funcs=[rubric_return],  # TRL always adds the outcome as a reward
         train_dataset=Dataset.from_list(rows("alfworld")),
         args=GRPOConfig(...),
     )
 
-What differs from our own GRPO: an action is a call of the tool ``act``; a call that cannot be read
-takes no step; TRL sees one reward a rollout, so that the rubric's judgments enter as their sum.
+Differences from this package's GRPO: an action is a call of the tool ``act``; an unreadable call
+takes no step; TRL has one reward per rollout, so rubric judgments enter as their sum.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from trca.interop.episode import ASKED, Episode
 
 
 class ToolEnvironment:
-    """One of our environments as TRL plays it; `environment_factory` makes classes of it.
+    """A text environment as TRL plays it; `environment_factory` makes subclasses.
 
-    TRL calls `reset` with a row of the data set, lets the model call `act`, and asks `get_reward`
+    TRL calls `reset` with a row of the data set, lets the model call `act`, and calls `get_reward`
     at the end.
 
     Attributes:
-        episode: The episode that is played, with its transitions and their judgments.
+        episode: The current episode, with its transitions and judgments.
     """
 
     _play: ClassVar[Any]
@@ -48,21 +48,21 @@ class ToolEnvironment:
 
         Args:
             task: Id of the task.
-            seed: Draws the task, where the row names none.
-            row: The row's other columns.
+            seed: Seed of a random task, for a row without task.
+            row: The further columns of the row.
 
         Returns:
-            The instruction and the first observation. Where the environment fails, what it raised:
-            TRL goes on, and the rollout has no reward.
+            The instruction and the first observation. If the environment fails: its error. In this
+            case TRL continues, and the rollout has no reward.
 
         Raises:
-            ValueError: When the row says neither, and a group would mix tasks.
-            Exception: What the environment raises where the split has no such task.
+            ValueError: If the row has neither task nor seed, because a group would mix tasks.
+            Exception: The environment's exception for an unknown task.
         """
         if task is None and seed is None:
             raise ValueError(
-                f"a row has the columns {', '.join(row) or 'none'}, and neither task nor seed: the"
-                " rollouts of a group would play different tasks; see trca.interop.trl.rows"
+                f"a row has the columns {', '.join(row) or 'none'}, but neither task nor seed: the"
+                " rollouts of a group would play different tasks; use trca.interop.trl.rows"
             )
         try:
             return self.episode.start(task, seed)
@@ -83,16 +83,17 @@ class ToolEnvironment:
         return self.episode.act(action)
 
     def get_reward(self) -> float | None:
-        """The outcome: 1 for success, else 0; None, which TRL leaves out, after a failure."""
+        """The outcome: 1 for success, else 0. None after a failure; TRL ignores such rollouts."""
         return self.episode.reward
 
 
 def environment_factory(env: EnvClass, **kwargs: Any) -> type[ToolEnvironment]:
-    """The class to give to TRL's ``GRPOTrainer(environment_factory=...)``.
+    """The class for TRL's ``GRPOTrainer(environment_factory=...)``.
 
     Args:
-        env: The environment, as `trca.envs.make` takes it. TRL logs the outcome under its class.
-        kwargs: What `trca.envs.make` takes, such as ``split`` and ``library``.
+        env: The environment, as in `trca.envs.make`. TRL logs the outcome under the name of its
+            class.
+        kwargs: Arguments of `trca.envs.make`, such as ``split`` and ``library``.
     """
     name = str(env_class(env).__name__)
     return type(name, (ToolEnvironment,), {"_play": staticmethod(partial(Episode, env, **kwargs))})
@@ -101,13 +102,13 @@ def environment_factory(env: EnvClass, **kwargs: Any) -> type[ToolEnvironment]:
 def rows(
     env: EnvClass, tasks: Sequence[str] | None = None, system: str = "", **kwargs: Any
 ) -> list[dict[str, Any]]:
-    """The rows of a data set for TRL, one a task: ``Dataset.from_list(rows("alfworld"))``.
+    """The rows of a TRL data set, one per task: ``Dataset.from_list(rows("alfworld"))``.
 
     Args:
-        env: The environment, as `trca.envs.make` takes it.
-        tasks: Ids of the tasks; None for all of the split.
+        env: The environment, as in `trca.envs.make`.
+        tasks: Task ids; None for the complete split.
         system: A system prompt.
-        kwargs: What `trca.envs.make` takes, such as ``split``.
+        kwargs: Arguments of `trca.envs.make`, such as ``split``.
     """
     if tasks is None:
         episode = Episode(env, **kwargs)
@@ -121,7 +122,7 @@ def rows(
 def rubric_return(environments: Sequence[Any], **_: Any) -> list[float | None]:
     """A reward function for TRL: the sum of r^TRCA over each rollout's transitions.
 
-    None, which TRL leaves out, where the environment failed or has no rubric.
+    None after a failure of the environment or without a rubric; TRL ignores such rollouts.
     """
     return [
         e.episode.rubric_return if isinstance(e, ToolEnvironment) else None for e in environments

@@ -1,4 +1,4 @@
-"""`TRLEnv`: TRL's environment classes as environments here."""
+"""`TRLEnv`: TRL's environment classes as environments of this package."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class TRLEnv(TextEnv):
         env = make("trca.interop.trl_env:TRLEnv", environment="guess.py:Guess", rows="rows.jsonl")
         env.step('{"name": "guess", "arguments": {"number": 4}}')
 
-    Any text that is no call is an answer, which ends the episode as it ends a rollout in TRL. The
-    reward is ``get_reward()`` at the end. A tool that raises `ValueError` tells the model
-    something, as in TRL's documentation; any other exception leaves the rollout out, where TRL
-    tells the model and goes on. Asynchronous methods share one event loop, which runs during calls
-    alone; TRL's runs all the time.
+    Any text without a call is an answer, which ends the episode, as in TRL. The reward is
+    ``get_reward()`` at the end. The message of a `ValueError` in a tool is an observation, as in
+    TRL's documentation. Any other exception makes the rollout missing; TRL would show its message
+    to the model. Asynchronous methods share one event loop, which runs during calls only; TRL's
+    loop runs all the time.
 
-    The rows are those of TRL's data set: ``prompt``, and what ``reset`` takes. Every tenth is of
-    the split ``test``, the others of ``train``.
+    The rows are those of TRL's data set: ``prompt`` and the arguments of ``reset``. Every tenth row
+    is in split ``test``, the remaining rows are in ``train``.
     """
 
     default_split = "test"
@@ -47,16 +47,16 @@ class TRLEnv(TextEnv):
         """Loads the class and the rows.
 
         Args:
-            environment: The class, as ``path/to/file.py:Class`` or ``package.module:Class``. It is
-                code, and runs.
-            rows: Path of a file of JSON lines.
+            environment: The class, as ``path/to/file.py:Class`` or ``package.module:Class``.
+                Loading runs its code.
+            rows: Path of a JSON-lines file.
             split: ``train`` or ``test``.
             max_steps: The step limit.
             render_mode: See `TextEnv`.
-            won_above: A reward above this counts as success.
+            won_above: The episode is won with a reward above this value.
 
         Raises:
-            ValueError: When the class lacks ``reset`` or ``get_reward``, or a row is no object.
+            ValueError: If the class lacks ``reset`` or ``get_reward``, or a row is not an object.
         """
         super().__init__(split, max_steps, render_mode)
         self.plain = Registry[Any]("TRL environment").get(environment)()
@@ -64,7 +64,7 @@ class TRLEnv(TextEnv):
         functions = dict(inspect.getmembers(type(self.plain), inspect.isfunction))
         for name in ("reset", "get_reward"):
             if name not in functions:
-                raise ValueError(f"{environment} has no method {name}: TRL's environments here do")
+                raise ValueError(f"{environment} has no method {name}: add reset and get_reward")
         self._tools = {
             name: getattr(self.plain, name)
             for name in functions
@@ -76,31 +76,33 @@ class TRLEnv(TextEnv):
 
     @property
     def task_ids(self) -> tuple[str, ...]:
-        """The rows of the split, by their place in the file."""
+        """The rows of the split, by index in the file."""
         return tuple(self._rows)
 
     @property
     def instruction(self) -> str:
-        """The row's prompt, and what the tools are."""
+        """The prompt of the row, and the descriptions of the tools."""
         tools = [
             f"{name}{inspect.signature(tool)}: {inspect.getdoc(tool) or ''}".rstrip(": ")
             for name, tool in self._tools.items()
         ]
-        called = 'An action is a call: {"name": ..., "arguments": {...}}. The tools are:'
-        return "\n\n".join([self._prompt, called, *tools]).strip()
+        call_format = 'An action is a call: {"name": ..., "arguments": {...}}. The tools are:'
+        return "\n\n".join([self._prompt, call_format, *tools]).strip()
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:
-        """Resets the environment with the row."""
+        """Resets the environment with the row of the task."""
         if task_id not in self._rows:
             raise no_task(task_id, self.split, self.task_ids)
         row = self._rows[task_id]
         prompt = row.get("prompt", "")
-        said = [prompt] if isinstance(prompt, str) else [message["content"] for message in prompt]
-        self._prompt = "\n\n".join(map(str, said)).strip()
+        messages = (
+            [prompt] if isinstance(prompt, str) else [message["content"] for message in prompt]
+        )
+        self._prompt = "\n\n".join(map(str, messages)).strip()
         return str(self._run(self.plain.reset(**row)) or "")
 
     def take_action(self, action: str) -> Outcome:
-        """Calls the tool that the action names; text without a call ends the episode."""
+        """Calls the tool in the action; text without a call ends the episode."""
         call = _read_call(action)
         if call is None and action.strip():
             return self._ended("", accepted=True, terminated=True)
@@ -110,11 +112,11 @@ class TRLEnv(TextEnv):
         return Outcome(answer, accepted=accepted)
 
     def close(self) -> None:
-        """Closes the event loop of the environment."""
+        """Closes the event loop."""
         self._runner.close()
 
     def _run(self, result: Any) -> Any:
-        """What a method of the environment returns; asynchronous ones share one event loop."""
+        """The result of a method of the environment; waits for asynchronous results."""
         if not inspect.isawaitable(result):
             return result
 

@@ -1,12 +1,12 @@
-"""Our environments as a verifiers taskset (the interface of verifiers 0.4, ``verifiers.v1``).
+"""This package's environments as a verifiers taskset (verifiers 0.4, ``verifiers.v1``).
 
-verifiers finds it by the name of a module, ``trca-verifiers``::
+verifiers locates the taskset by the name of its module, ``trca-verifiers``::
 
     vf-eval trca-verifiers --env.taskset.env alfworld --model ...
 
-and what trains on verifiers' environments trains on it. What differs from our own rollouts: the
-whole conversation is the prompt, and verifiers sees one reward a rollout; what the rubric says of
-each transition is in ``trace.info["transitions"]``.
+Trainers for verifiers' environments accept this taskset. Differences from this package's rollouts:
+the prompt is the complete conversation, and verifiers has one reward per rollout.
+``trace.info["transitions"]`` has the rubric judgments of each transition.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ SYSTEM_PROMPT = (
 
 
 class TextData(vf.TaskData):  # type: ignore[misc]
-    """A task: its id is the task's."""
+    """The data of a task. Its id is the task id."""
 
     env: str
     arguments: dict[str, Any]
 
 
 class TextTask(vf.Task[TextData]):  # type: ignore[misc]
-    """A task of one of our environments."""
+    """A task of a text environment."""
 
 
 class TextTasksetConfig(vf.TasksetConfig):  # type: ignore[misc]
-    """Which environment is played.
+    """The environment of the taskset.
 
     Attributes:
-        env: Its name, as `trca.envs.make` takes it.
-        arguments: What `trca.envs.make` takes, such as ``split``.
+        env: Name of the environment, as in `trca.envs.make`.
+        arguments: Arguments of `trca.envs.make`, such as ``split``.
     """
 
     env: str = ""
@@ -63,18 +63,18 @@ class TextTaskset(vf.Taskset[TextTask, TextTasksetConfig]):  # type: ignore[misc
         """Yields the tasks.
 
         Raises:
-            ValueError: When no environment is named.
+            ValueError: If ``env`` is blank.
         """
         config = self.config
         if not config.env:
-            raise ValueError("no environment is named: --env.taskset.env alfworld")
+            raise ValueError("env is blank: add --env.taskset.env alfworld")
         episode = Episode(config.env, **config.arguments)
-        tasks = episode.text_env.task_ids
+        task_ids = episode.text_env.task_ids
         episode.env.close()
-        for task in tasks:
+        for task_id in task_ids:
             data = TextData(
-                id=task,
-                name=task,
+                id=task_id,
+                name=task_id,
                 system_prompt=SYSTEM_PROMPT,
                 env=config.env,
                 arguments=config.arguments,
@@ -83,11 +83,12 @@ class TextTaskset(vf.Taskset[TextTask, TextTasksetConfig]):  # type: ignore[misc
 
 
 class TextEnvironmentConfig(vf.EnvConfig):  # type: ignore[misc]
-    """Who plays.
+    """The agent and the rewards.
 
     Attributes:
         player: The agent.
-        rubric_weight: Weight of the rollout's sum of r^TRCA in its reward, beside the outcome.
+        rubric_weight: Weight of the rollout's sum of r^TRCA in the reward; the outcome has weight
+            1.
     """
 
     player: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
@@ -95,14 +96,14 @@ class TextEnvironmentConfig(vf.EnvConfig):  # type: ignore[misc]
 
 
 class TextEnvironment(vf.Env[TextEnvironmentConfig]):  # type: ignore[misc]
-    """Plays a task: observations are the user's turns, and actions are read out of the answers.
+    """Plays a task: observations are user turns, and actions are parsed from the model's replies.
 
     The reward ``outcome`` is 1 for success, else 0; ``rubric_return`` is the sum of r^TRCA. A
-    failure of the environment or of the model ends the episode with an error and without a reward.
+    failure of the environment or the model ends the episode with an error and without a reward.
     """
 
     def __init__(self, config: Any) -> None:
-        """Prepares to play."""
+        """Stores the configuration."""
         super().__init__(config)
         self._idle: dict[str, list[Episode]] = {}
 
@@ -114,15 +115,15 @@ class TextEnvironment(vf.Env[TextEnvironmentConfig]):  # type: ignore[misc]
         episode = idle.pop() if idle else await asyncio.to_thread(_make, data)
         try:
             async with agents.player.interaction(task) as interaction:
-                shown = await asyncio.to_thread(episode.start, data.id)
-                segment = await interaction.turn(shown)
+                observation = await asyncio.to_thread(episode.start, data.id)
+                segment = await interaction.turn(observation)
                 while not segment.terminated:
                     action = ACTION_FORMAT.read(segment.last_reply).action
-                    shown = await asyncio.to_thread(episode.act, action)
+                    observation = await asyncio.to_thread(episode.act, action)
                     if episode.over:
                         break
-                    segment = await interaction.turn(shown)
-        except Exception:  # not when it is cancelled: a thread may still be in a step
+                    segment = await interaction.turn(observation)
+        except Exception:  # excludes cancellation, during which a thread may still run a step
             await asyncio.to_thread(episode.env.close)
             raise
         trace = interaction.trace
@@ -143,7 +144,7 @@ class TextEnvironment(vf.Env[TextEnvironmentConfig]):  # type: ignore[misc]
 
 
 class InProcessHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
-    """One call of the model a turn, from verifiers' own process: nothing else is started."""
+    """Calls the model once per turn, in verifiers' process and without a subprocess."""
 
     APPENDS_SYSTEM_PROMPT = True
     SUPPORTS_RESUME = True
@@ -160,7 +161,7 @@ class InProcessHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
         mcp_urls: dict[str, str],
         data: Any,
     ) -> Any:
-        """Sends the conversation, and leaves the answer in the trace."""
+        """Sends the conversation to the endpoint, which adds the reply to the trace."""
         system, prompt = self.resolve_prompt(data)
         messages = [] if system is None else [{"role": "system", "content": system}]
         if isinstance(prompt, str):

@@ -1,7 +1,7 @@
-"""`VerifiersEnv`: verifiers' environments as environments here.
+"""`VerifiersEnv`: verifiers' environments as environments of this package.
 
-verifiers drives its environments itself and asks a model at an endpoint. Here the endpoint is ours:
-what verifiers sends to its model is the observation, and our action is the model's answer.
+verifiers drives its environments and sends requests to a model at an endpoint. This module is the
+endpoint: a request of verifiers becomes an observation, and an action becomes the model's reply.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from trca.envs.text_env import Outcome, TextEnv
 from trca.interop.splits import part_of_split
 
 MOST_TASKS: Final = 1_000
-"""Tasks that are taken of an infinite taskset."""
+"""Largest number of tasks from an infinite taskset."""
 _MODEL: Final = "trca"
 _T = TypeVar("_T")
 
 
 class EpisodeError(RuntimeError):
-    """An episode of verifiers failed, or was not scored."""
+    """An episode of verifiers failed or has no score."""
 
 
 class VerifiersEnv(TextEnv):
-    """An environment of verifiers as a text environment: an action is an answer of the model.
+    """An environment of verifiers as a text environment: an action is a reply of the model.
 
     ::
 
@@ -38,13 +38,14 @@ class VerifiersEnv(TextEnv):
             "trca.interop.verifiers_env:VerifiersEnv", config={"taskset": {"id": "my-tasks"}}
         )
 
-    The first observation has all messages of the first request to the model, a later one those
-    after our answer. The reward is that of the trace, which verifiers scores at the end. The step
-    limit is the agent's ``max_turns``, unless the configuration has a smaller one, so that what it
-    cuts off is scored too. Every tenth task is of the split ``test``, the others of ``train``.
+    The first observation has all messages of the first request to the model. A later observation
+    has the messages after the last reply. The reward is the score of the trace at the end. The step
+    limit is also the agent's ``max_turns``, unless the configuration has a smaller value, so
+    verifiers also scores episodes at the limit. Every tenth task is in split ``test``, the
+    remaining tasks are in ``train``.
 
-    One agent plays, by text alone: requests with tools or images are refused. Where the
-    configuration names no harness, the agent has `trca.interop.verifiers.InProcessHarness`.
+    The environment has one agent and text only: requests with tools or images are refused. The
+    default harness of the agent is `trca.interop.verifiers.InProcessHarness`.
     """
 
     default_split = "test"
@@ -62,18 +63,18 @@ class VerifiersEnv(TextEnv):
         """Loads the environment and its tasks.
 
         Args:
-            config: Verifiers' ``[env]`` block: ``taskset``, and what else it has. The packages that
-                it names are code, and run.
+            config: The ``[env]`` block of verifiers: ``taskset`` and further keys. Loading runs the
+                code of the packages in the block.
             split: ``train`` or ``test``.
             max_steps: The step limit.
             render_mode: See `TextEnv`.
-            timeout_s: Seconds that verifiers may take from an action to its next request. Keep it
-                below the ``env_step_timeout_s`` of a run (300), which takes the environment for
-                stuck, and cannot close it.
-            won_above: A reward above this counts as success.
+            timeout_s: Seconds from an action to the next request of verifiers. Choose a value below
+                ``env_step_timeout_s`` of a run (300): above it, the run abandons the environment
+                without closing it.
+            won_above: The episode is won with a reward above this value.
 
         Raises:
-            ValueError: When several agents play.
+            ValueError: If the environment has several agents.
         """
         super().__init__(split, max_steps, render_mode)
         self._vf = required("verifiers.v1", "verifiers")
@@ -81,7 +82,9 @@ class VerifiersEnv(TextEnv):
         block = loaders.resolve_env_config(dict(config))
         agents = [name for name, value in block if isinstance(value, self._vf.AgentConfig)]
         if len(agents) != 1:
-            raise ValueError(f"{block.env_id} is played by {', '.join(agents)}: one agent can play")
+            raise ValueError(
+                f"{block.env_id} has the agents {', '.join(agents)}: only one agent can play"
+            )
         block = block.model_copy(update={agents[0]: self._player(getattr(block, agents[0]))})
         self._env = loaders.load_environment(block)
         taskset = self._env.taskset
@@ -96,7 +99,7 @@ class VerifiersEnv(TextEnv):
 
     @property
     def task_ids(self) -> tuple[str, ...]:
-        """The tasks of the split, by their place in the taskset."""
+        """The tasks of the split, by index in the taskset."""
         return tuple(self._tasks)
 
     @property
@@ -105,10 +108,10 @@ class VerifiersEnv(TextEnv):
         return self._first
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:
-        """Starts an episode of verifiers, and waits for its first request.
+        """Starts an episode of verifiers and waits for its first request.
 
         Raises:
-            EpisodeError: When the episode ends before.
+            EpisodeError: If the episode ends before its first request.
         """
         if task_id not in self._tasks:
             raise no_task(task_id, self.split, self.task_ids)
@@ -116,10 +119,10 @@ class VerifiersEnv(TextEnv):
         return self._first
 
     def take_action(self, action: str) -> Outcome:
-        """Answers the request, and waits for the next one or for the end.
+        """Sends the reply and waits for the next request or the end.
 
         Raises:
-            EpisodeError: When the episode fails, or ends without a reward.
+            EpisodeError: If the episode fails or ends without a reward.
         """
         observation, reward = self._await(self._answer(action))
         if reward is None:
@@ -127,7 +130,7 @@ class VerifiersEnv(TextEnv):
         return Outcome(observation, reward, terminated=True, won=reward > self._won_above)
 
     def close(self) -> None:
-        """Ends the episode, and stops serving."""
+        """Ends the episode and stops the endpoint."""
         loop, self._loop = self._loop, None
         if loop is not None:
             asyncio.run_coroutine_threadsafe(self._end(), loop).result()
@@ -136,7 +139,7 @@ class VerifiersEnv(TextEnv):
             loop.close()
 
     def _player(self, agent: Any) -> Any:
-        """The agent's configuration, with what it leaves open."""
+        """The configuration of the agent, with defaults for missing settings."""
         limits = (self.max_steps, agent.max_turns)
         settings: dict[str, Any] = {"max_turns": min(n for n in limits if n is not None)}
         if agent.harness is None:
@@ -146,7 +149,7 @@ class VerifiersEnv(TextEnv):
         return agent.model_copy(update=settings)
 
     def _await(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Runs a coroutine on the loop of this environment, in a thread of its own."""
+        """Runs a coroutine on this environment's event loop, in a separate thread."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -156,7 +159,9 @@ class VerifiersEnv(TextEnv):
             return future.result(self._timeout_s)
         except TimeoutError:
             future.cancel()
-            raise EpisodeError(f"verifiers took more than {self._timeout_s:g} s") from None
+            raise EpisodeError(
+                f"verifiers took more than {self._timeout_s:g} s: raise timeout_s"
+            ) from None
 
     async def _begin(self, task_id: str) -> str:
         await self._abandon()
@@ -178,7 +183,7 @@ class VerifiersEnv(TextEnv):
         return await self._next()
 
     async def _next(self) -> tuple[str, float | None]:
-        """The next observation, and the reward where the episode has ended."""
+        """The next observation, and the reward if the episode has ended."""
         assert self._episode is not None
         request = asyncio.create_task(self._requests.get())
         await asyncio.wait({request, self._episode}, return_when=asyncio.FIRST_COMPLETED)
@@ -190,14 +195,14 @@ class VerifiersEnv(TextEnv):
         traces = episode.traces
         errors = [*episode.errors, *(error for trace in traces for error in trace.errors)]
         if not episode.ok or len(traces) != 1:
-            why = "; ".join(f"{error.type}: {error.message}" for error in errors) or "no trace"
-            raise EpisodeError(short_line(f"the episode failed: {why}", 500))
+            reason = "; ".join(f"{error.type}: {error.message}" for error in errors) or "no trace"
+            raise EpisodeError(short_line(f"the episode failed: {reason}", 500))
         if not any(reward is not None for reward in traces[0].rewards.values()):
             raise EpisodeError("the episode was not scored")
         return "", float(traces[0].reward)
 
     async def _serve(self) -> None:
-        """Starts what verifiers shares between episodes, and the endpoint that it asks."""
+        """Starts the shared parts of verifiers and the endpoint."""
         web = required("aiohttp.web", "verifiers")
 
         async def complete(request: Any) -> Any:
@@ -210,8 +215,8 @@ class VerifiersEnv(TextEnv):
             await self._requests.put((observation, answer))
             message = {"role": "assistant", "content": await answer}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            said = {"id": _MODEL, "object": "chat.completion", "created": 0, "model": _MODEL}
-            return web.json_response({**said, "choices": [choice]})
+            header = {"id": _MODEL, "object": "chat.completion", "created": 0, "model": _MODEL}
+            return web.json_response({**header, "choices": [choice]})
 
         app = web.Application(client_max_size=64 << 20)
         app.router.add_post("/v1/chat/completions", complete)
@@ -225,7 +230,7 @@ class VerifiersEnv(TextEnv):
             self._serving = stack.pop_all()
 
     async def _abandon(self) -> None:
-        """Cancels an episode that has not ended."""
+        """Cancels an unfinished episode."""
         episode, self._episode = self._episode, None
         if self._asked is not None:
             self._asked.cancel()
@@ -246,15 +251,19 @@ class VerifiersEnv(TextEnv):
 
 
 def _observation(body: Mapping[str, Any]) -> str:
-    """The messages of a request after the model's last answer, as text."""
+    """The messages of a request after the model's last reply, as text.
+
+    Raises:
+        ValueError: For a request with tools, streaming or images.
+    """
     if body.get("tools") or body.get("stream"):
-        raise ValueError("an action here is text: tools and streams are refused")
+        raise ValueError("actions are text: tools and streams are refused")
     new: list[str] = []
     for message in body["messages"]:
         content = message.get("content") or ""
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         if any(part.get("type") != "text" for part in parts):
-            raise ValueError("an observation here is text: images are refused")
+            raise ValueError("observations are text: images are refused")
         if message["role"] == "assistant":
             new.clear()
         else:

@@ -1,11 +1,12 @@
-"""The conditions of rubric operators: a small, typed, total part of CEL.
+"""The conditions of rubric operators: a small, typed, total subset of CEL.
 
 A condition is a truth value built from ``facts.<name>``, ``task.<name>``, strings, numbers, lists
-of strings, ``&& || ! == != < <= > >= in size()`` and parentheses. There are no macros, no
-arithmetic, no indexing and no other functions, so an expression costs time linear in its length and
-in the facts it reads, and it can neither loop nor raise on well-typed facts. CEL evaluates it; this
-module parses it once, when a library is loaded, to list the names it uses, to refuse what is not in
-the language, and to say later which of its clauses were true.
+of strings, ``&& || ! == != < <= > >= in size()`` and parentheses. The subset has no macros, no
+arithmetic, no indexing and no further functions. Therefore evaluation takes time linear in the
+length of the condition and of the facts, and it neither loops nor raises on well-typed facts. CEL
+evaluates conditions. This module parses a condition once, when a library is loaded: it lists the
+names in the condition, refuses expressions outside the subset, and later explains which clauses
+were true.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 from trca.common.names import nearest
 
 MAX_LENGTH: Final = 600
-"""Longest condition, in characters."""
+"""Largest length of a condition, in characters."""
 MAX_DEPTH: Final = 16
-"""Deepest nesting of parentheses, brackets and negations."""
+"""Largest nesting depth of parentheses, brackets and negations."""
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -44,17 +45,17 @@ Kind = Literal["truth value", "whole number", "number", "string", "list of strin
 
 
 class RubricError(ValueError):
-    """An invalid library; the message names the file, the operator, the fault and the fix."""
+    """A library is invalid. The message names the file, the operator, the fault and the fix."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Term:
-    """The type of a part of a condition, or of a field of the facts or the binding.
+    """The type of an expression, or of a field of the facts or the binding.
 
     Attributes:
         kind: The type.
-        allowed: The values that it (or its elements) can have; None for any value.
-        constants: The strings in it, when it is a constant.
+        allowed: Permitted values of the expression or its elements; None for any value.
+        constants: The strings of a constant expression.
     """
 
     kind: Kind
@@ -64,11 +65,11 @@ class Term:
 
 @dataclasses.dataclass(frozen=True)
 class Clause:
-    """A part of a condition between ``&&`` and ``||``, and the values it read.
+    """A part of a condition between ``&&`` and ``||``, with the values of its fields.
 
     Attributes:
-        text: The part, as the condition writes it.
-        values: The values it read, by qualified name such as ``facts.verb``.
+        text: The part as written in the condition.
+        values: Field values by qualified name, such as ``facts.verb``.
     """
 
     text: str
@@ -81,10 +82,10 @@ class Condition:
 
     Attributes:
         text: The condition as written.
-        program: The CEL text over flat variables (``facts.verb`` is ``facts_verb``), which CEL
-            converts several times faster than fields of a map.
-        reads: The names used as ``facts.<name>``.
-        binds: The names used as ``task.<name>``.
+        program: The CEL text with flat variables (``facts_verb`` for ``facts.verb``), which CEL
+            converts several times faster than the fields of a map.
+        reads: The names in ``facts.<name>``.
+        binds: The names in ``task.<name>``.
     """
 
     text: str
@@ -98,14 +99,14 @@ class Condition:
 
         Args:
             text: The expression.
-            terms: The known fields by qualified name (see `field_terms`); with None, names and
-                types are not checked.
+            terms: Fields with their types by qualified name (see `field_terms`). With None, names
+                and types are not checked.
 
         Raises:
-            RubricError: When the expression is not in the language, or does not fit ``terms``.
+            RubricError: If the expression is outside the subset or does not fit ``terms``.
         """
         if len(text) > MAX_LENGTH:
-            raise RubricError(f"the condition has {len(text)} characters: at most {MAX_LENGTH}")
+            raise RubricError(f"the condition has {len(text)} characters: use at most {MAX_LENGTH}")
         return _Parser(text, terms).condition()
 
     def evaluate(self, facts: Any, binding: Any) -> bool:
@@ -116,17 +117,17 @@ class Condition:
             binding: The task binding.
 
         Raises:
-            Exception: When CEL cannot evaluate it, as on facts of a wrong type.
+            Exception: If CEL cannot evaluate the condition, such as for facts of a wrong type.
         """
         values = {f"facts_{name}": getattr(facts, name) for name in self.reads}
         values |= {f"task_{name}": getattr(binding, name) for name in self.binds}
         return bool(self._compiled.execute(values))
 
     def explain(self, facts: Any, binding: Any) -> tuple[Clause, ...]:
-        """The clauses that make the condition true, in order; none when it is not true.
+        """The clauses that make the condition true, in order; empty for a false condition.
 
-        All sides of a true ``&&`` are given, and the true sides of ``||``; groups in parentheses
-        are taken apart too. A negation is one clause.
+        Of a true ``&&``, the result has all sides; of ``||``, the true sides. Groups in parentheses
+        are split too. A negation is one clause.
 
         Args:
             facts: The facts of a transition.
@@ -150,13 +151,13 @@ class Condition:
 
     @cached_property
     def _compiled(self) -> Any:
-        import cel  # its package loads a command line of its own, for a quarter of a second
+        import cel  # slow import (0.25 s), since the package loads its command line
 
         return cel.compile(self.program)
 
 
 def _parts(text: str) -> list[str]:
-    """The sides of the outermost ``||`` of a valid condition, else of ``&&``, else the whole."""
+    """The sides of the outermost ``||`` of a valid condition, else of ``&&``, else all of it."""
     tokens = list(_TOKEN.finditer(text))
     depth = list(accumulate((t["symbol"] == "(") - (t["symbol"] == ")") for t in tokens))
     if tokens[0]["symbol"] == "(" and depth.index(0) == len(tokens) - 1:
@@ -175,11 +176,11 @@ def field_terms(prefix: str, record: type) -> dict[str, Term]:
 
     Args:
         prefix: ``facts`` or ``task``.
-        record: A dataclass whose fields are bool, int, float, str, a `Literal` of strings, or a
-            tuple of such strings.
+        record: A dataclass. Its fields are bool, int, float, str, a `Literal` of strings, or a
+            tuple of strings or of such literals.
 
     Raises:
-        TypeError: When a field has another type.
+        TypeError: For a field of any other type.
     """
     hints = get_type_hints(record)
     return {
@@ -189,7 +190,7 @@ def field_terms(prefix: str, record: type) -> dict[str, Term]:
 
 
 def field_meanings(record: type) -> dict[str, str]:
-    """What the fields of a dataclass mean: the ``Attributes`` of its docstring, by name."""
+    """The descriptions of a dataclass's fields, from ``Attributes`` in its docstring, by name."""
     attributes = inspect.cleandoc(record.__doc__ or "").partition("Attributes:\n")[2]
     entries = re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", attributes, re.MULTILINE)
     return {name: " ".join(meaning.split()) for name, meaning in entries}
@@ -212,7 +213,7 @@ def _term(name: str, hint: Any) -> Term:
 
 
 class _Parser:
-    """A recursive-descent parser; every method returns the term it parsed."""
+    """A recursive-descent parser. Every parsing method returns the term that it parsed."""
 
     def __init__(self, text: str, terms: Mapping[str, Term] | None) -> None:
         self.text = text.strip()
@@ -225,7 +226,7 @@ class _Parser:
     def condition(self) -> Condition:
         self._want("truth value", self._or(), "the condition")
         if self.place < len(self.tokens):
-            raise RubricError(f"{self._next()!r} is not expected there: {_LANGUAGE}")
+            raise RubricError(f"unexpected {self._next()!r}: {_LANGUAGE}")
         return Condition(
             self.text,
             " ".join(
@@ -251,19 +252,19 @@ class _Parser:
 
     def _next(self) -> str:
         if self.place == len(self.tokens):
-            raise RubricError(f"the condition ends too early: {_LANGUAGE}")
+            raise RubricError(f"the condition is incomplete: {_LANGUAGE}")
         self.place += 1
         return self.tokens[self.place - 1][1]
 
     def _expect(self, symbol: str) -> None:
-        found = self._next()
-        if found != symbol:
-            raise RubricError(f"{found!r} stands where {symbol!r} should: {_LANGUAGE}")
+        token = self._next()
+        if token != symbol:
+            raise RubricError(f"expected {symbol!r}, found {token!r}: {_LANGUAGE}")
 
     @staticmethod
-    def _want(kind: Kind, term: Term, what: str) -> None:
+    def _want(kind: Kind, term: Term, subject: str) -> None:
         if term.kind not in (kind, "unknown"):
-            raise RubricError(f"{what} is a {term.kind}, not a {kind}")
+            raise RubricError(f"{subject} is a {term.kind}, not a {kind}")
 
     def _or(self) -> Term:
         return self._chain("||", lambda: self._chain("&&", self._relation))
@@ -302,14 +303,16 @@ class _Parser:
     def _fit(field: Term, constant: Term) -> None:
         for value in constant.constants:
             if field.allowed is not None and value not in field.allowed:
-                raise RubricError(f"{value!r} can never be there: {nearest(value, field.allowed)}")
+                raise RubricError(
+                    f"the field never has the value {value!r}: {nearest(value, field.allowed)}"
+                )
 
     def _unary(self) -> Term:
         if self._peek() != "!":
             return self._primary()
         self._next()
         self._enter()
-        self._want("truth value", self._unary(), "what ! negates")
+        self._want("truth value", self._unary(), "the operand of !")
         self.depth -= 1
         return Term("truth value")
 
@@ -342,11 +345,11 @@ class _Parser:
         if token == "size":
             self._expect("(")
             self._enter()
-            self._want("list of strings", self._primary(), "what size() counts")
+            self._want("list of strings", self._primary(), "the argument of size()")
             self._expect(")")
             self.depth -= 1
             return Term("whole number")
-        raise RubricError(f"{token!r} is not expected there: {_LANGUAGE}")
+        raise RubricError(f"unexpected {token!r}: {_LANGUAGE}")
 
     def _name(self, name: str) -> Term:
         self.names[name] = None
@@ -361,10 +364,10 @@ class _Parser:
         while True:
             item = self._next()
             if self.tokens[self.place - 1][0] != "string":
-                raise RubricError(f"{item!r} stands in a list: lists hold strings only")
+                raise RubricError(f"a list contains {item!r}: use strings only")
             constants.append(item[1:-1])
             symbol = self._next()
             if symbol == "]":
                 return Term("list of strings", constants=tuple(constants))
             if symbol != ",":
-                raise RubricError(f"{symbol!r} stands where ',' or ']' should in a list")
+                raise RubricError(f"expected ',' or ']' in a list, found {symbol!r}")

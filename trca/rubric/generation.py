@@ -1,16 +1,16 @@
-"""Writes a rubric library from an environment's interface, by a model (the paper's Appendix B).
+"""Asks a model to write a rubric library for an environment (the paper's Appendix B).
 
-The model is told what an agent could observe: the interface in words, the facts of a transition,
-the binding of an instruction, what the environment answers to a few random actions, and the
-language of conditions. It sees no trajectory of a policy, no outcome, no right answer and no
-result. Its reply is JSON of a fixed schema and is checked as any library is; a reply that breaks a
-rule goes back to it with all errors, until one holds::
+The prompt contains an agent's view only: the interface in words, the facts of a transition, the
+binding of an instruction, the observations after a few random actions, and the language of
+conditions. It contains no trajectory of a policy, no outcome, no right answer and no result. The
+reply is JSON of a fixed schema and passes the checks of all libraries. After an invalid reply, the
+next prompt contains all errors, until a reply is valid::
 
     interface = Interface("me/Game-v0", "A game of ...", ..., Facts, Binding)
     written = generate(interface, lambda prompt, schema: endpoint.ask(prompt, ...).text)
     written.library.operators
 
-Once a library is written, no model is asked again: judging is deterministic.
+A finished library needs no model: judging is deterministic.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from trca.rubric.library import (
 )
 
 ATTEMPTS: Final = 4
-"""Replies a model may give until one holds."""
+"""Largest number of replies."""
 _MOST_ERRORS: Final = 20
 _LONGEST_ERROR: Final = 300
-"""Characters of a refusal that the library keeps."""
+"""Characters of an error that the library's provenance stores."""
 _LONGEST_REPLY: Final = 30_000
-"""Characters of a refused reply that go back to the model."""
+"""Characters of an invalid reply in the next prompt."""
 
 _LONGEST_TEXT: Final = 1500
 """Characters of one text of the environment in the prompt."""
@@ -132,15 +132,15 @@ Reply with the whole library again, with these errors mended.
 
 @dataclass(frozen=True)
 class Interface:
-    """What a model is told of an environment: what an agent could observe, and nothing else.
+    """The interface of an environment, as an agent sees it.
 
     Attributes:
         environment: Name of the environment.
         description: The interface in words.
         instruction: The instruction of a task.
-        observation: The first observation of it.
-        admissible: The admissible actions that came with it.
-        answers: Actions drawn at random, each with the observation that answered it.
+        observation: The first observation of this task.
+        admissible: The admissible actions in the first state.
+        answers: Random actions with the observations after them.
         facts_type: Dataclass of the facts of a transition.
         binding_type: Dataclass of the binding.
     """
@@ -179,7 +179,7 @@ class Written:
     Attributes:
         library: The library.
         prompt: The prompt of the first reply.
-        refused: The first error of each reply that was refused.
+        refused: The first error of each invalid reply.
     """
 
     library: RubricLibrary
@@ -193,16 +193,16 @@ def generate(
     attempts: int = ATTEMPTS,
     tell: Callable[[int, str], None] = lambda number, error: None,
 ) -> Written:
-    """Asks a model for a library until a reply holds.
+    """Asks a model for a library until a reply is valid.
 
     Args:
-        interface: What the model is told.
-        ask: Sends a prompt, with the JSON schema of the reply, and returns the reply.
-        attempts: Replies at most.
-        tell: Progress callback: ``(number of the refused reply, its first error)``.
+        interface: The interface of the environment.
+        ask: Sends a prompt with the JSON schema of the reply, and returns the reply.
+        attempts: Largest number of replies.
+        tell: Progress callback: ``(number of the invalid reply, its first error)``.
 
     Raises:
-        RubricError: When no reply holds; says what is wrong with the last one.
+        RubricError: If no reply is valid. The message has the last error.
     """
     prompt = interface.prompt
     refused: list[str] = []
@@ -219,7 +219,7 @@ def generate(
 
 
 def read_reply(reply: str, interface: Interface) -> tuple[RubricLibrary | None, list[str]]:
-    """The library in a reply, or None and everything that is wrong with it."""
+    """The library in a reply and an empty list, or None and all errors."""
     fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", reply, re.DOTALL)
     try:
         data = json.loads(fenced[1] if fenced else reply)
@@ -227,7 +227,7 @@ def read_reply(reply: str, interface: Interface) -> tuple[RubricLibrary | None, 
         return None, [f"the reply is no JSON: {error}"]
     operators = data.get("operators") if isinstance(data, dict) else None
     if not isinstance(operators, list):
-        return None, ['the reply is no object with a list "operators"']
+        return None, ['the reply is not an object with a list "operators"']
     terms = field_terms("facts", interface.facts_type)
     terms |= field_terms("task", interface.binding_type)
     errors = [error for each in operators for error in _faults(each, terms)]
@@ -251,13 +251,13 @@ def read_reply(reply: str, interface: Interface) -> tuple[RubricLibrary | None, 
 
 
 def as_yaml(library: RubricLibrary, provenance: Provenance) -> str:
-    """The text of a library's file, with its provenance; reading it gives the same library."""
+    """The text of a library's file with provenance; parsing the text returns the same library."""
     data = library.model_copy(update={"provenance": provenance}).model_dump(mode="json")
     return _dump({name: data[name] for name in ("environment", "provenance", "operators")})
 
 
 def _faults(data: Any, terms: dict[str, Term]) -> list[str]:
-    """What is wrong with one operator."""
+    """The errors in one operator."""
     name = data.get("id") if isinstance(data, dict) else data
     try:
         Operator.model_validate(data).check("library", terms)
@@ -276,7 +276,7 @@ def _short(text: str) -> str:
 
 
 def _fields(prefix: str, record: type) -> str:
-    """The fields of a dataclass as the model reads them: name, type, values, meaning."""
+    """The fields of a dataclass for the prompt: name, type, values and meaning."""
     meanings = field_meanings(record)
     lines = []
     for name, term in field_terms(prefix, record).items():
@@ -287,7 +287,7 @@ def _fields(prefix: str, record: type) -> str:
 
 
 class _Blocks(yaml.SafeDumper):
-    """Writes texts of several lines as blocks."""
+    """Writes multi-line texts as block scalars."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

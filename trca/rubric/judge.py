@@ -1,4 +1,4 @@
-"""The judge: every operator of a library on the facts of one transition."""
+"""The judge: evaluates all operators of a library on the facts of one transition."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from trca.rubric.conditions import Clause, Condition, RubricError, Term, field_t
 from trca.rubric.library import Operator, RubricLibrary, check_each
 
 _REMEMBERED: Final = 4096
-"""Judgments that an operator caches."""
+"""Largest number of cached judgments per operator."""
 
 
 class Judge:
-    """Evaluates a library on transitions; deterministic, no model, no code from the library runs.
+    """Evaluates a library on transitions. Judging is deterministic and runs no code of the library.
 
-    Each condition is compiled once. An operator reads few fields, and these take few values, so
-    its judgments are cached by the values it reads. Not to be shared between threads.
+    Each condition is compiled once. Since an operator reads few fields with few values, its
+    judgments are cached by these values. A judge is not thread-safe.
 
     Attributes:
         library: The library.
-        errors: Times CEL could not evaluate an operator, by operator id; each counted as 0.
+        errors: Number of failed CEL evaluations by operator id. A failed evaluation gives the
+            judgment 0.
     """
 
     def __init__(self, library: RubricLibrary, facts_type: type, binding_type: type) -> None:
-        """Binds a library to the facts and the binding of an environment.
+        """Checks a library against the facts and the binding of an environment.
 
         Args:
             library: The library.
-            facts_type: Frozen dataclass of the observable facts; every field has a default.
+            facts_type: Frozen dataclass of the facts; every field has a default.
             binding_type: Dataclass of the task binding; every field has a default.
 
         Raises:
-            RubricError: When a condition names an unknown field, or does not fit its type.
+            RubricError: If a condition names an unknown field or does not fit its type.
         """
         self.library = library
         self.errors: Counter[str] = Counter()
@@ -54,33 +55,33 @@ class Judge:
         """The judgments O_{i,t,j} of one transition (Eq. app_rubric_judgment).
 
         Args:
-            binding: The task binding; its fields are hashable.
-            facts: The facts of the transition; their fields are hashable.
+            binding: The task binding, with hashable fields.
+            facts: The facts of the transition, with hashable fields.
 
         Returns:
-            uint8 (M,), read-only, one 0/1 per operator in the order of the library.
+            uint8 (M,), read-only: one 0/1 per operator, in library order.
         """
         answers = []
         for operator in self._operators:
             values = operator.facts(facts)
             if operator.binds:
                 values = values, operator.binding(binding)
-            answer = operator.known.get(values)
+            answer = operator.cache.get(values)
             if answer is None:
                 answer = self._evaluate(operator, values, binding, facts)
             answers.append(answer)
         return np.frombuffer(bytes(answers), dtype=np.uint8)
 
     def explain(self, binding: Any, facts: Any) -> dict[str, tuple[Clause, ...]]:
-        """Says why operators fire on a transition.
+        """Explains why operators fire on a transition.
 
         Args:
             binding: The task binding.
             facts: The facts of the transition.
 
         Returns:
-            The operators that fire, by id in the order of the library, each with the clauses of
-            its condition that make it true (see `Condition.explain`).
+            Firing operators by id, in library order, with the clauses that make the condition true
+            (see `Condition.explain`).
         """
         reasons = {
             operator.name: operator.condition.explain(facts, binding)
@@ -94,36 +95,36 @@ class Judge:
         except Exception:
             self.errors[operator.name] += 1
             return False
-        if len(operator.known) >= _REMEMBERED:
-            operator.known.clear()
-        operator.known[values] = answer
+        if len(operator.cache) >= _REMEMBERED:
+            operator.cache.clear()
+        operator.cache[values] = answer
         return answer
 
 
 class _Operator:
-    """One condition, with its judgments by the values it read.
+    """One condition with its cached judgments.
 
     Attributes:
         name: Id of the operator.
         condition: The condition.
-        binds: Names of the binding's fields it reads.
-        facts: Reads its values from the facts.
-        binding: Reads its values from the binding.
-        known: Its judgments by these values.
+        binds: Names of the binding's fields in the condition.
+        facts: Reads the condition's values from the facts.
+        binding: Reads the condition's values from the binding.
+        cache: Judgments by these values.
     """
 
-    __slots__ = ("binding", "binds", "condition", "facts", "known", "name")
+    __slots__ = ("binding", "binds", "cache", "condition", "facts", "name")
 
     def __init__(self, name: str, condition: Condition) -> None:
         self.name = name
         self.condition = condition
         self.binds = sorted(condition.binds)
         self.facts, self.binding = _getter(sorted(condition.reads)), _getter(self.binds)
-        self.known: dict[Any, bool] = {}
+        self.cache: dict[Any, bool] = {}
 
 
 def _getter(names: Sequence[str]) -> Callable[[Any], Any]:
-    """Reads these attributes: one name gives its value, several give a tuple."""
+    """A function that reads attributes: one name gives its value, several give a tuple."""
     return attrgetter(*names) if names else lambda record: None
 
 

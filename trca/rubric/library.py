@@ -19,7 +19,7 @@ from trca.common.names import nearest
 from trca.rubric.conditions import Condition, RubricError, Term
 
 CATEGORIES: Final = ("evidence", "invalidity", "execution")
-"""The categories; a category's code in arrays is its place here."""
+"""The categories. The code of a category in arrays is its index."""
 OPERATORS_PER_CATEGORY: Final = 5
 """M_c of every library."""
 
@@ -36,22 +36,26 @@ class Operator(_Record):
 
     id: _Name = Field(description="name of the operator, unique in the library")
     category: Literal["evidence", "invalidity", "execution"]
-    description: str = Field(min_length=1, max_length=400, description="what the operator detects")
-    reads: tuple[_Name, ...] = Field(strict=False, description="the facts its condition uses")
+    description: str = Field(
+        min_length=1,
+        max_length=400,
+        description="effect of the transition that the operator detects",
+    )
+    reads: tuple[_Name, ...] = Field(strict=False, description="facts in the condition")
     binds: tuple[_Name, ...] = Field(
-        strict=False, description="the task binding fields its condition uses"
+        strict=False, description="fields of the task binding in the condition"
     )
     condition: str = Field(min_length=1, description="CEL truth value over facts and task")
 
     def check(self, source: str, terms: Mapping[str, Term] | None = None) -> None:
-        """Checks the condition, and that ``reads`` and ``binds`` list what it uses.
+        """Checks the condition, and that ``reads`` and ``binds`` list all its names.
 
         Args:
-            source: What errors call the library.
+            source: Name of the library in error messages.
             terms: The fields of facts and binding with their types; None leaves types unchecked.
 
         Raises:
-            RubricError: Names the operator, the fault and the mend.
+            RubricError: The message names the operator, the fault and the fix.
         """
         where = f"{source}: operator {self.id!r}"
         try:
@@ -63,17 +67,17 @@ class Operator(_Record):
 
 
 class Provenance(_Record):
-    """Where a library comes from that a model wrote; `trca.rubric.generation` fills it in."""
+    """The origin of a library that a model wrote; set by `trca.rubric.generation`."""
 
     model: str = Field(description="name of the model at the endpoint")
     endpoint: str = Field(description="base URL of the endpoint")
     date: str = Field(description="day and time, UTC")
     trca: str = Field(description="version of this package")
-    temperature: float = Field(strict=False, description="of sampling")
-    replies: int = Field(ge=1, description="replies it took, refused ones included")
-    refused: tuple[str, ...] = Field(strict=False, description="why earlier replies were refused")
+    temperature: float = Field(strict=False, description="sampling temperature")
+    replies: int = Field(ge=1, description="number of replies, including invalid replies")
+    refused: tuple[str, ...] = Field(strict=False, description="errors of earlier replies")
     prompt_sha256: str = Field(description="SHA-256 of the prompt")
-    prompt: str = Field(description="the whole prompt: all that the model was told")
+    prompt: str = Field(description="complete prompt of the model")
 
 
 class RubricLibrary(_Record):
@@ -81,19 +85,21 @@ class RubricLibrary(_Record):
 
     environment: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_./-]{0,99}$")
     operators: tuple[Operator, ...] = Field(strict=False)
-    provenance: Provenance | None = Field(default=None, description="of one that a model wrote")
-    source: str = Field(default="", exclude=True, description="where it was read; errors name it")
+    provenance: Provenance | None = Field(
+        default=None, description="origin of a library by a model"
+    )
+    source: str = Field(default="", exclude=True, description="name of the library in errors")
 
     @classmethod
     def load(cls, name_or_path: str | Path) -> RubricLibrary:
-        """Reads a library that comes with the package, or one from a YAML file.
+        """Loads a packaged library or a YAML file.
 
         Args:
             name_or_path: The name of a packaged library, such as ``alfworld``, or a path.
 
         Raises:
-            RubricError: When there is no such library, or it breaks a rule; names the file, the
-                operator and the mend.
+            RubricError: If there is no such library, or it breaks a rule. The message names the
+                file, the operator and the fix.
         """
         shipped = _shipped()
         if name_or_path in shipped:
@@ -112,7 +118,15 @@ class RubricLibrary(_Record):
 
     @classmethod
     def parse(cls, text: str, source: str = "library") -> RubricLibrary:
-        """Reads a library from YAML text; ``source`` is what errors call it."""
+        """Parses a library from YAML text.
+
+        Args:
+            text: The YAML text.
+            source: Name of the text in error messages.
+
+        Raises:
+            RubricError: If the text is not YAML or breaks a rule.
+        """
         try:
             data = strict_yaml.parse(text)
         except ValueError as error:
@@ -155,10 +169,10 @@ class RubricLibrary(_Record):
 
 
 def check_each(operators: Sequence[Operator], check: Callable[[Operator], _T]) -> list[_T]:
-    """What a check gives for each operator.
+    """The results of a check, one per operator.
 
     Raises:
-        RubricError: Has a line for each operator that fails.
+        RubricError: The message has one line per failing operator.
     """
     checked, errors = [], []
     for operator in operators:
@@ -199,10 +213,10 @@ def _schema_message(source: str, data: dict[str, Any], error: ValidationError) -
         name = operator.get("id") if isinstance(operator, dict) else None
         where += f": operator {name!r}" if name else f": operator number {place[1] + 1}"
         place = place[2:]
-    what = ".".join(str(part) for part in place) or "operator"
+    field = ".".join(str(part) for part in place) or "operator"
     if first["type"] == "extra_forbidden":
         fields = (RubricLibrary if where == source else Operator).model_fields
-        return f"{where}: unknown field {what!r}: {nearest(what, set(fields) - {'source'})}"
+        return f"{where}: unknown field {field!r}: {nearest(field, set(fields) - {'source'})}"
     value = str(first["input"])[:60] if first["type"] != "missing" else ""
     shown = f" is {value!r}" if value else ""
-    return f"{where}: {what}{shown}: {first['msg'][:200]}"
+    return f"{where}: {field}{shown}: {first['msg'][:200]}"

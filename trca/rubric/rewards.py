@@ -1,7 +1,7 @@
 """The rubric rewards r^F, r^B and r^TRCA (Appendix C of the paper).
 
 The functions take columns: the rows of any number of rollouts at once (S transitions, M operators),
-in time linear in S x M. `EpisodeRewards` gives the same numbers one transition at a time.
+in time linear in S x M. `EpisodeRewards` computes the same numbers one transition at a time.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from trca.common.names import unknown
 Reward = TypeVar("Reward", float, NDArray[np.float64])
 _INVALIDITY: Final = 1
 DEFAULT_LAMBDA: Final = 0.8
-"""The paper's weight of the breakthrough reward."""
+"""The weight of the breakthrough reward in the paper."""
 
 
 class Budgets(BaseModel):
-    """The most that each category adds to or takes from the reward of one transition.
+    """Largest contribution of each category to the reward of one transition.
 
-    The paper gives no values, so the default is neutral.
+    The paper gives no values, so the defaults are equal.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    evidence: float = Field(1.0, ge=0.0, description="r^Evi, the most that Evidence adds.")
+    evidence: float = Field(1.0, ge=0.0, description="r^Evi, largest contribution of Evidence.")
     invalidity: float = Field(
-        1.0, ge=0.0, description="r^Inval, the most that Invalidity takes off; at least 0."
+        1.0, ge=0.0, description="r^Inval, largest penalty of Invalidity; at least 0."
     )
-    execution: float = Field(1.0, ge=0.0, description="r^Exec, the most that Execution adds.")
+    execution: float = Field(1.0, ge=0.0, description="r^Exec, largest contribution of Execution.")
 
     @classmethod
     def of(cls, budgets: Budgets | Mapping[str, float] | None) -> Budgets:
-        """Returns budgets given as such, as a mapping, or as None for the default.
+        """Converts budgets from a mapping, or from None for the defaults.
 
         Raises:
-            ValueError: Names the budget that is unknown or no amount.
+            ValueError: For an unknown name or a value that is not a finite number of at least 0.
         """
         if isinstance(budgets, Budgets):
             return budgets
@@ -63,7 +63,7 @@ def contributions(categories: NDArray[np.int8], budgets: Budgets) -> NDArray[np.
 
     Args:
         categories: int8 (M,), 0 Evidence, 1 Invalidity, 2 Execution.
-        budgets: The category budgets; each is shared equally by the M_c operators of its category.
+        budgets: The category budgets. The M_c operators of a category share its budget equally.
 
     Returns:
         float64 (M,).
@@ -99,12 +99,13 @@ def breakthrough_reward(
 
     Args:
         judgments: uint8 (S, M), 0 or 1.
-        rollout: int64 (S,), the rollout of each row; its rows are contiguous and in time order.
+        rollout: int64 (S,), the rollout of each row. The rows of a rollout are contiguous and in
+            time order.
         categories: int8 (M,).
         budgets: The category budgets.
 
     Returns:
-        float64 (S,), at least 0; over a rollout it adds up to at most evidence + execution.
+        float64 (S,), at least 0. The sum over a rollout is at most evidence + execution.
     """
     weights = contributions(categories, budgets)
     positive = np.flatnonzero(categories != _INVALIDITY)
@@ -119,12 +120,12 @@ def trca_reward(r_f: Reward, r_b: Reward, lambda_: float) -> Reward:
     """r^TRCA = (1 - lambda) r^F + lambda r^B (Eq. app_trca_reward).
 
     Args:
-        r_f: Foundational: float64 (S,), or that of one transition.
-        r_b: Breakthrough, likewise.
+        r_f: Foundational reward: float64 (S,), or one number.
+        r_b: Breakthrough reward: float64 (S,), or one number.
         lambda_: Weight of the breakthrough reward, in [0, 1].
 
     Raises:
-        ValueError: When ``lambda_`` is outside [0, 1].
+        ValueError: If ``lambda_`` is outside [0, 1].
     """
     check_share("lambda", lambda_)
     return (1.0 - lambda_) * r_f + lambda_ * r_b
@@ -162,7 +163,7 @@ class EpisodeRewards:
             lambda_: Weight of the breakthrough reward, in [0, 1].
 
         Raises:
-            ValueError: When ``lambda_`` is outside [0, 1].
+            ValueError: If ``lambda_`` is outside [0, 1].
         """
         check_share("lambda", lambda_)
         self.categories = categories
@@ -172,11 +173,11 @@ class EpisodeRewards:
         self._covered: set[int] = set()
 
     def reset(self) -> None:
-        """Starts an episode: no operator has fired."""
+        """Starts an episode without covered operators."""
         self._covered.clear()
 
     def step(self, judgments: NDArray[np.uint8]) -> StepReward:
-        """Rewards the next transition of the episode.
+        """The rewards of the next transition of the episode.
 
         Args:
             judgments: uint8 (M,), 0 or 1.

@@ -1,4 +1,4 @@
-"""The adapter on the stock game's own sentences: each transition's facts, and nothing unseen."""
+"""ALFWorld's adapter on sentences of the original game: facts of each transition."""
 
 import pytest
 
@@ -12,7 +12,7 @@ ROOM = (
 
 
 class Episode:
-    """Feeds an adapter; ``offers`` are the admissible actions that matter."""
+    """Feeds an adapter; ``offers`` are the relevant admissible actions."""
 
     def __init__(self, task):
         self.adapter = ALFWorldAdapter()

@@ -1,4 +1,4 @@
-"""The binder reads every instruction, in both phrasings, with no model."""
+"""The binder parses every instruction, in both phrasings, without a model."""
 
 import json
 import re

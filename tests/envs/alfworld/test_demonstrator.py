@@ -1,4 +1,4 @@
-"""The demonstrator acts on observations alone, always admissibly, and wins most small games."""
+"""The demonstrator reads observations only, acts admissibly, and wins most small games."""
 
 import random
 
@@ -29,14 +29,14 @@ def episode(env, task, rng=None, perturb=0.0):
 
 @pytest.fixture
 def beliefs():
-    """At the countertop, which holds a mug and an apple."""
-    known = Beliefs(ROOM)
-    known.update(
+    """Beliefs at the countertop with a mug and an apple on it."""
+    observed = Beliefs(ROOM)
+    observed.update(
         read_action("go to countertop 1"),
         "You arrive at countertop 1. On the countertop 1, you see a apple 1, and a mug 1.",
         ["examine countertop 1", "take apple 1 from countertop 1", "take mug 1 from countertop 1"],
     )
-    return known
+    return observed
 
 
 def choose(task, beliefs):
@@ -91,18 +91,18 @@ def test_it_puts_down_what_is_in_the_way(beliefs):
 
 
 def test_it_leaves_the_first_of_two_where_it_belongs_and_searches_on():
-    known = Beliefs((*ROOM, "cabinet 2"))
-    known.update(
+    observed = Beliefs((*ROOM, "cabinet 2"))
+    observed.update(
         read_action("go to cabinet 1"),
         "You arrive at cabinet 1. The cabinet 1 is closed.",
         ["examine cabinet 1"],
     )
-    known.update(
+    observed.update(
         read_action("open cabinet 1"),
         "You open the cabinet 1. The cabinet 1 is open. In it, you see a cup 1.",
         ["examine cabinet 1", "take cup 1 from cabinet 1"],
     )
-    assert choose("put two cup in cabinet.", known) == "go to countertop 1"
+    assert choose("put two cup in cabinet.", observed) == "go to countertop 1"
 
 
 @pytest.mark.parametrize("split", ["train", "valid_unseen"])

@@ -1,4 +1,4 @@
-"""The official release is fetched whole, resumed after a break, and refused if it is not itself."""
+"""The official release is downloaded, resumed after a break, and refused if its content differs."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ TASK = "pick_heat_then_place_in_recep-Egg-None-CounterTop-1"
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one body with ranges; each entry of ``faults`` spoils one answer."""
+    """Serves one body with ranges; each entry of ``faults`` spoils one reply."""
 
     daemon_threads = True
 
@@ -28,8 +28,8 @@ class Server(ThreadingHTTPServer):
         self.honours_ranges = True
 
     def release(self, **changes) -> Release:
-        known = {"sha256": hashlib.sha256(self.body).hexdigest(), "size": len(self.body)}
-        return Release(f"http://127.0.0.1:{self.server_port}/games.zip", **{**known, **changes})
+        defaults = {"sha256": hashlib.sha256(self.body).hexdigest(), "size": len(self.body)}
+        return Release(f"http://127.0.0.1:{self.server_port}/games.zip", **{**defaults, **changes})
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""`ALFWorldEnv` keeps the contract of text environments, whatever string it is given."""
+"""`ALFWorldEnv` keeps the contract of text environments for any string."""
 
 import gc
 import random
@@ -21,7 +21,7 @@ def env():
 
 @pytest.fixture(scope="module")
 def patient():
-    """An environment with room for very many steps."""
+    """An environment with a very high step limit."""
     env = ALFWorldEnv(max_steps=10**9)
     env.reset(options={"task": TASK})
     return env
@@ -30,16 +30,16 @@ def patient():
 def transcript(env, task, seed, meanwhile=lambda: None):
     rng = random.Random(seed)
     observation, info = env.reset(options={"task": task})
-    said = [observation, *info["admissible_actions"]]
+    texts = [observation, *info["admissible_actions"]]
     over = False
     while not over:
         meanwhile()
         observation, _, terminated, truncated, info = env.step(
             rng.choice([*info["admissible_actions"], "nonsense"])
         )
-        said += [observation, *info["admissible_actions"], str(info["accepted"])]
+        texts += [observation, *info["admissible_actions"], str(info["accepted"])]
         over = terminated or truncated
-    return said
+    return texts
 
 
 def test_the_first_observation_lists_the_room_and_the_task(env):

@@ -1,4 +1,4 @@
-"""The facts: names in a listing, and types that have no room for what must not be known."""
+"""The facts: names in a listing, and types without room for hidden state."""
 
 import dataclasses
 import inspect

@@ -1,4 +1,4 @@
-"""Game files: what cannot be played is refused by its name, with what is wrong and what to do."""
+"""Game files: errors name the file, the problem and the fix."""
 
 import json
 import pickle
@@ -48,11 +48,11 @@ def test_a_broken_file_is_named_with_the_mend(tmp_path, content, problem):
     path.write_bytes(content)
     with pytest.raises(GameFileError) as caught:
         Game.from_file(path)
-    said = str(caught.value)
-    assert said.startswith(f"{path}: ")
-    assert problem in said
-    assert "trca data alfworld" in said
-    assert len(said) < 600
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert problem in message
+    assert "trca data alfworld" in message
+    assert len(message) < 600
 
 
 def test_the_error_reads_the_same_from_another_process():

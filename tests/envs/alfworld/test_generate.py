@@ -1,4 +1,4 @@
-"""Generated scenes are always the same, none is solved at the start, and splits share nothing."""
+"""Generated scenes are deterministic and unsolved at the start, and splits share no scene."""
 
 import hashlib
 import json

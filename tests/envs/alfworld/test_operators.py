@@ -1,4 +1,4 @@
-"""The library at work on real games: every operator has its moment, and none sees the unseen."""
+"""The library on real games: every operator fires, and no judgment depends on hidden state."""
 
 import dataclasses
 import random
@@ -19,7 +19,7 @@ POSITIVE = [o.id for o in LIBRARY.operators if o.category != "invalidity"]
 
 
 def fired_by_oracle(env, task):
-    """The operators that fire on the oracle's steps, one set a step."""
+    """The operators that fire on the oracle's steps, one set per step."""
     env.reset(options={"task": task})
     steps, over = [], False
     while not over:
@@ -32,7 +32,7 @@ def fired_by_oracle(env, task):
 
 @pytest.fixture(scope="module")
 def oracle_steps():
-    """The oracle's steps on some tasks of each of the six types."""
+    """The oracle's steps on several tasks of each of the six types."""
     types = ("Pick", "Look", "Clean", "Heat", "Cool", "Pick2")
     env = RubricAnnotation(ALFWorldEnv(games="medium", task_types=types))
     by_type = defaultdict(list)
@@ -91,7 +91,7 @@ def test_every_operator_fires_for_some_agent_and_none_on_every_step(oracle_steps
 
 
 def with_another_place_for(scene, kind, opened):
-    """The scene with an object of a type moved to another closed receptacle, and where to."""
+    """The scene with an object of a type moved to another closed receptacle; this receptacle."""
     for number, (sort, at) in enumerate(scene.objects):
         if sort != kind:
             continue
@@ -104,7 +104,7 @@ def with_another_place_for(scene, kind, opened):
 
 
 def test_facts_are_equal_for_games_that_differ_only_in_what_was_not_seen():
-    """The target lies in another closed receptacle; whoever opens neither learns the same."""
+    """The target is in another closed receptacle; an agent that opens neither sees the same."""
     rng = random.Random(0)
     judge = load_judge("alfworld", ALFWorldAdapter)
     compared = 0

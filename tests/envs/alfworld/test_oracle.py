@@ -1,4 +1,4 @@
-"""The oracle wins every generated game of every size and type, from wherever it takes over."""
+"""The oracle wins every generated game of every size and type, from any state."""
 
 import random
 
@@ -80,7 +80,7 @@ def test_a_game_without_a_way_is_named():
         oracle_action(bind(simulator.game.task), simulator)
 
 
-def view(**known):
+def view(**changes):
     room = {
         "receptacles": ["countertop 1", "countertop 2", "fridge 1", "cabinet 1"],
         "here": set(),
@@ -89,7 +89,7 @@ def view(**known):
         "where": {},
         "states": {},
     }
-    return View(**{**room, **known})
+    return View(**{**room, **changes})
 
 
 def test_the_nearer_of_two_things_is_used():

@@ -1,6 +1,7 @@
-"""Parity: the same actions in stock ALFWorld and in ours are answered the same, step by step.
+"""Parity: the original ALFWorld and this package answer the same actions equally at every step.
 
-All official validation games are compared by ``benchmarks/alfworld_parity.py``; this is a sample.
+``benchmarks/alfworld_parity.py`` compares all official validation games; this test compares a
+sample.
 """
 
 import json
@@ -33,8 +34,8 @@ def parity():
 
 @pytest.fixture
 def differences(parity, tmp_path, monkeypatch):
-    """Plays a game in both, and tells what differed."""
-    monkeypatch.setattr(sys, "argv", sys.argv)  # Stock's translator overwrites it.
+    """Plays a game in both simulators and returns the differences."""
+    monkeypatch.setattr(sys, "argv", sys.argv)  # The original's translator overwrites this file.
 
     def play(game, walks=2, steps=60):
         path = tmp_path / GAME_FILE
@@ -52,7 +53,7 @@ def test_generated_games_are_played_as_by_stock(differences, task_type):
 
 
 def with_quirks(problem):
-    """A room with what official games have and generated ones do not, and more."""
+    """A room with features of official games that generated games lack."""
     receptacles = re.findall(r"\(receptacleType (\w+)", problem)
     objects = re.findall(r"\(pickupable (\w+)", problem)
     place = dict(re.findall(r"\(receptacleAtLocation (\w+) (\w+)\)", problem))

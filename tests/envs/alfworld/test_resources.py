@@ -1,4 +1,4 @@
-"""The rules and tables in this package are those of the package ``alfworld``."""
+"""The rules and tables equal those of the package ``alfworld``."""
 
 import json
 import runpy

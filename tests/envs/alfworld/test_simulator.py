@@ -1,4 +1,4 @@
-"""Play: what it says, what it takes, and that no string and no thread can upset it."""
+"""The simulator: observations, admissible actions, and robustness against strings and threads."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -101,10 +101,10 @@ def test_admissible_actions_are_sorted_and_are_what_the_world_takes(simulator):
 
 
 def test_a_knife_slices_what_lies_beside(simulator):
-    said = told(simulator, "go to countertop 1", "take knife 1 from countertop 1")
+    observation = told(simulator, "go to countertop 1", "take knife 1 from countertop 1")
     assert "slice apple 2 with knife 1" in simulator.admissible_actions
-    said = simulator.step("slice apple 2 with knife 1")
-    assert said == "You sliced the apple 2 with the knife 1."
+    observation = simulator.step("slice apple 2 with knife 1")
+    assert observation == "You sliced the apple 2 with the knife 1."
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ def test_facts_tell_the_truth_in_the_names_of_commands(simulator):
 @given(actions=st.lists(st.text(), min_size=20, max_size=20))
 def test_any_string_is_answered(simulator, actions):
     for action in actions:
-        known = action.strip() in simulator.admissible_actions
-        assert known or simulator.step(action) == "Nothing happens."
+        admissible = action.strip() in simulator.admissible_actions
+        assert admissible or simulator.step(action) == "Nothing happens."
 
 
 def test_a_string_of_a_megabyte_is_answered(simulator):
@@ -176,7 +176,7 @@ def test_a_string_of_a_megabyte_is_answered(simulator):
 
 
 def _play(job):
-    """A random walk of some simulators in turn, written down."""
+    """The transcript of a random walk through several simulators in turn."""
     games, seed = job
     rng = random.Random(seed)
     simulators = [Simulator(game) for game in games]

@@ -1,4 +1,4 @@
-"""Game sources: generated and official; what is asked for is found or named, nothing is guessed."""
+"""Game sources, generated and official: unknown names are errors with the nearest name."""
 
 import gc
 import json
@@ -235,9 +235,9 @@ class TestArchives:
             out.writestr(f"../train/{FOLDERS['Pick']}/trial/{GAME_FILE}", "x")
         folder = tmp_path / "deep" / "games"
         unpack(archive, folder)
-        found = {p.relative_to(tmp_path) for p in tmp_path.rglob(GAME_FILE)}
-        assert len(found) == 2
-        assert all(str(p).startswith("deep/games/train/pick_") for p in found)
+        paths = {p.relative_to(tmp_path) for p in tmp_path.rglob(GAME_FILE)}
+        assert len(paths) == 2
+        assert all(str(p).startswith("deep/games/train/pick_") for p in paths)
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason=f"no archive of official games at {SHARED}")
@@ -250,6 +250,9 @@ def test_the_official_release_has_its_known_splits(cache):
     for name in ("official-140", "official-134", "verl-agent-128"):
         panel = canonical_panel(name)
         tasks = tuple(games.task_ids(panel.split))
-        found = panel.draw(Panel(panel.environment, panel.split, tasks))
-        assert (found.hash, len(found.task_ids)) == (panel.hash, int(name.rpartition("-")[2]))
+        canonical = panel.draw(Panel(panel.environment, panel.split, tasks))
+        assert (canonical.hash, len(canonical.task_ids)) == (
+            panel.hash,
+            int(name.rpartition("-")[2]),
+        )
     shutil.rmtree(cache)

@@ -1,4 +1,4 @@
-"""Passages to search: made-up ones always, real ones where the shared data is."""
+"""Passages for searches: generated passages, and real passages if the shared data is present."""
 
 import json
 import lzma
@@ -18,7 +18,7 @@ WORDS = (
 
 
 def made_passages(count, seed=0):
-    """Passages of common and odd words."""
+    """Passages of common and rare words."""
     rng = random.Random(seed)
     words = [*WORDS, *(f"word{number}s" for number in range(200))]
     odds = [1 / (rank + 1) for rank in range(len(words))]
@@ -31,7 +31,7 @@ def made_passages(count, seed=0):
 
 @pytest.fixture(scope="session")
 def corpus():
-    """Passages; the real ones come first."""
+    """Passages: real passages first, then generated passages."""
     passages = []
     if SEARCHQA.exists():
         with lzma.open(SEARCHQA / "corpus.jsonl.xz", "rt") as file:
@@ -42,7 +42,7 @@ def corpus():
 
 @pytest.fixture(scope="session")
 def questions():
-    """Questions, of which each has words that some passage has."""
+    """Questions that each share words with some passage."""
     real = []
     if SEARCHQA.exists():
         for name in ("hotpotqa", "nq"):

@@ -29,7 +29,7 @@ class Chat(BaseModel):
 
 
 def tiny_engine():
-    """An engine with random weights, and its tokenizer."""
+    """An engine with random weights and its tokenizer."""
     text = "Doc 1 : the red apple is a fruit . Doc 2 : the pear is green ."
     tokenizer = train_tokenizer([text] * 3, ["search x"], words=50, merges=20)
     torch.manual_seed(0)
@@ -46,7 +46,7 @@ def tiny_engine():
 
 
 def create_app(asked):
-    """The server; every request is added to `asked`."""
+    """The server; `asked` records every request."""
     app = FastAPI()
     engine, tokenizer = tiny_engine()
     one_at_a_time = threading.Lock()

@@ -10,7 +10,7 @@ import uvicorn
 
 @contextmanager
 def serving(app, port=0):
-    """Serves an application in a thread, at any free port for 0; gives its base URL."""
+    """Serves an application in a thread and yields its base URL; port 0 selects a free port."""
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
     listening = threading.Event()
     started = server.startup
@@ -32,9 +32,9 @@ def serving(app, port=0):
 
 @contextmanager
 def replying(*replies):
-    """A server that gives each connection the next of some raw replies, the last one for ever.
+    """A server that sends raw replies, one per connection; the last reply is repeated.
 
-    Gives its URL and the list of requests so far. A reply of None is never sent.
+    Yields its URL and the list of past requests. A reply of None is never sent.
     """
     requests = []
     stopping = threading.Event()
@@ -67,7 +67,7 @@ def replying(*replies):
 
 
 def whole(request):
-    """Whether all of a request is there."""
+    """Whether a request is complete."""
     head, end, body = request.partition(b"\r\n\r\n")
     length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
     return bool(end) and len(body) >= (int(length[1]) if length else 0)

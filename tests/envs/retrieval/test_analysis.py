@@ -1,4 +1,4 @@
-"""Words and stems: as Lucene's English analyser has them."""
+"""Words and stems equal those of Lucene's English analyser."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""BM25: scores, order, storage; the numbers are Lucene's."""
+"""BM25: scores, order and storage; the numbers are Lucene's."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ FRUIT = ["a red apple", "the green apple tree", "red bricks", "", "of the"]
 
 
 def made_texts(count, seed=0):
-    """Texts of made-up words whose frequencies fall as in language."""
+    """Texts of generated words with frequencies that fall as in language."""
     rng = random.Random(seed)
     words = [f"w{number}" for number in range(400)]
     odds = [1 / (rank + 1) for rank in range(400)]
@@ -31,7 +31,7 @@ def made_texts(count, seed=0):
 
 
 def by_the_formula(texts, query):
-    """Every document with a score, by the textbook, in double precision."""
+    """Every document with a score, by the textbook formula in double precision."""
     bags = [Counter(lucene_tokens(text)) for text in texts]
     filled = [bag.total() for bag in bags if bag]
     average = sum(filled) / len(filled)
@@ -47,9 +47,9 @@ def by_the_formula(texts, query):
 
 
 def answers(index, queries, limit=10):
-    """What a search for each query finds, ready for comparison."""
-    found = (index.search(query, limit) for query in queries)
-    return [(documents.tolist(), scores.tolist()) for documents, scores in found]
+    """The results of each query, in a form for comparison."""
+    results = (index.search(query, limit) for query in queries)
+    return [(documents.tolist(), scores.tolist()) for documents, scores in results]
 
 
 def test_documents_with_the_words_come_in_order_of_score():
@@ -187,7 +187,7 @@ def test_threads_share_an_index():
 
 
 def build_and_search(folder):
-    """Builds, saves and opens an index, as every process of a cluster may at once."""
+    """Builds, saves and opens an index, like simultaneous processes of a cluster."""
     BM25.build(made_texts(300)).save(folder)
     return answers(BM25.load(folder), made_texts(5, seed=1))
 
@@ -200,7 +200,7 @@ def test_processes_may_build_the_same_index_at_once(tmp_path):
 
 
 def webshop_text(product):
-    """What the original shop indexes of a product."""
+    """The text of a product in the original shop's index."""
     bullets = product["small_description"]
     groups = {
         name.lower(): [value["value"].strip().replace("/", " | ").lower() for value in values]

@@ -1,4 +1,4 @@
-"""Dense retrieval, with a small encoder of random weights; vectors as Search-R1 defines them."""
+"""Dense retrieval with a small encoder of random weights; vectors follow Search-R1's definition."""
 
 import json
 
@@ -25,7 +25,7 @@ QUERIES = ["who wrote the stone", "red", "apple pear " * 50]
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Makes folders with encoders, named as their family."""
+    """Makes folders with encoders, named after their family."""
     folder = tmp_path_factory.mktemp("models")
 
     def make(name, width=32):
@@ -50,7 +50,7 @@ def models(tmp_path_factory):
 
 
 def by_hand(model, text, pooling):
-    """One text's vector, alone and without padding."""
+    """The vector of one text, without batch and padding."""
     tokens = BertTokenizerFast.from_pretrained(model)(
         text, return_tensors="pt", truncation=True, max_length=256
     )
@@ -86,9 +86,9 @@ def test_vectors_are_prefixed_pooled_and_of_length_one(models, pooling):
 def test_the_nearest_passages_are_found(models, tmp_path, kind):
     model = models("tiny-e5")
     index_dense(tmp_path, FRUIT, Encoding.usual(model), kind, "cpu")
-    found = open_retriever("dense", index=tmp_path, device="cpu").search(QUERIES, 3)
+    results = open_retriever("dense", index=tmp_path, device="cpu").search(QUERIES, 3)
     passages = np.array([by_hand(model, f"passage: {p.contents}", "mean") for p in FRUIT])
-    for query, hits in zip(QUERIES, found, strict=True):
+    for query, hits in zip(QUERIES, results, strict=True):
         scores = passages @ by_hand(model, f"query: {query}", "mean")
         best = np.argsort(-scores)[:3]
         assert [hit.contents for hit in hits] == [FRUIT[number].contents for number in best]

@@ -1,4 +1,4 @@
-"""Training on SearchQA goes on while its retrieval server dies, comes back, or talks nonsense."""
+"""Training on SearchQA continues while its retrieval server dies, restarts or sends nonsense."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("cluster")
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A tiny policy that has learnt to write searches and answers, if not which."""
+    """A tiny policy that writes searches and answers with arbitrary content."""
     folder = tmp_path_factory.mktemp("model")
     spec = TinySpec(
         hidden_size=48,
@@ -46,7 +46,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def training(model):
-    """Makes an algorithm that asks a server; tries are short, so that faults show."""
+    """Makes an algorithm with a retrieval server. Few attempts make faults visible."""
     made = []
 
     def start(url):
@@ -84,7 +84,7 @@ def training(model):
 
 
 def serve(index, port):
-    """`trca serve-retriever` as a process, once it is ready."""
+    """`trca serve-retriever` as a process; returns when the server is ready."""
     command = [sys.executable, "-m", "trca.cli", "serve-retriever", "bm25", "--index", str(index)]
     server = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True)
     assert server.stdout.readline().startswith("ready")
@@ -92,7 +92,10 @@ def serve(index, port):
 
 
 def iteration(algorithm):
-    """Missing rollouts of one more iteration; all others are whole, and none is counted twice."""
+    """Number of missing rollouts in one more iteration.
+
+    Checks that the remaining rollouts are complete and counted once.
+    """
     missing = algorithm.train()["missing_rollouts"]
     rollouts = algorithm.rollouts
     assert len(rollouts) + missing == GROUPS * SIZE
@@ -124,7 +127,7 @@ def test_training_outlives_a_server_that_is_killed_and_restarted(training, tmp_p
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["slow", "html", "truncated"])
 def test_bad_replies_cost_rollouts_and_never_a_zero(training, fault):
-    """Every fourth query is answered badly, alone or among others, however often it is asked."""
+    """Every fourth query gets a bad reply, in a batch or not, and on every attempt."""
     app = create_app(lambda: BM25Retriever.of(generated(PASSAGES, 0).passages))
     faulty = True
 

@@ -1,4 +1,4 @@
-"""The HTTP client: both shapes, and what it does when servers fail, lie or are slow."""
+"""The HTTP client: both request formats, and servers that fail, lie or are slow."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Corpora into folders: the same index however it was built, and resumed."""
+"""Indexing corpora: equal indices for any number of workers and after a resume."""
 
 import pytest
 
@@ -31,12 +31,12 @@ def test_workers_change_nothing(tmp_path, some, questions, monkeypatch):
 
 def test_it_tells_how_far_it_is(tmp_path, some, questions, monkeypatch):
     monkeypatch.setattr(indexing, "BLOCK_SIZE", 200)
-    told = []
-    index_corpus(tmp_path, some, report=lambda *news: told.append(news))
+    progress = []
+    index_corpus(tmp_path, some, report=lambda *news: progress.append(news))
     assert finds_the_same(tmp_path, some, questions)
     blocks = -(-len(some) // 200)
-    assert told[0] == ("storing passages", 0, 0)
-    assert told[-2:] == [("indexing blocks", blocks, blocks), ("joining blocks", 0, 0)]
+    assert progress[0] == ("storing passages", 0, 0)
+    assert progress[-2:] == [("indexing blocks", blocks, blocks), ("joining blocks", 0, 0)]
 
 
 def test_what_was_stopped_goes_on(tmp_path, some, questions, monkeypatch):
@@ -49,9 +49,9 @@ def test_what_was_stopped_goes_on(tmp_path, some, questions, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         index_corpus(tmp_path, some, report=stop)
     (tmp_path / ".bm25-left").mkdir()
-    told = []
-    index_corpus(tmp_path, (), report=lambda *news: told.append(news))
-    assert told[0][:2] == ("indexing blocks", 2)
+    progress = []
+    index_corpus(tmp_path, (), report=lambda *news: progress.append(news))
+    assert progress[0][:2] == ("indexing blocks", 2)
     assert finds_the_same(tmp_path, some, questions)
     assert {path.name for path in tmp_path.iterdir()} == {"passages", "bm25", ".lock"}
 

@@ -1,4 +1,4 @@
-"""Lucene itself, and that BM25 in process agrees with it; in a process of its own, for Java."""
+"""Lucene, and its agreement with BM25 in process; in a separate process, for Java."""
 
 import multiprocessing
 import os
@@ -13,7 +13,7 @@ from trca.envs.retrieval.retriever import RetrievalError, open_retriever
 
 
 def reason_to_skip():
-    """What Lucene lacks here; empty when nothing does."""
+    """The missing part of Lucene; empty if Lucene is complete."""
     try:
         lucene.preflight()
     except RetrievalError as error:
@@ -25,11 +25,11 @@ needs_lucene = pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip(
 
 
 def search(folder, queries, limit):
-    """Opens the index and searches it; runs in a process that starts Java."""
+    """Opens the index and searches it, in a process that starts Java."""
     retriever = open_retriever("lucene", index=folder)
-    found = retriever.search(queries, limit)
+    results = retriever.search(queries, limit)
     retriever.close()
-    return found
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def test_bm25_finds_what_lucene_finds(corpus, questions, index, java):
 @needs_lucene
 def test_odd_queries_are_answered(index, java):
     odd = ["", "the", '("', "zqxj*", " ".join(f"word{number}" for number in range(3000))]
-    found = java.submit(search, index, odd, 3).result()
-    assert [len(passages) for passages in found] == [0, 0, 0, 0, 3]
+    results = java.submit(search, index, odd, 3).result()
+    assert [len(passages) for passages in results] == [0, 0, 0, 0, 3]
 
 
 @needs_lucene

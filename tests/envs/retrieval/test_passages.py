@@ -1,4 +1,4 @@
-"""Passages: read from files, stored in folders, found by their retriever."""
+"""Passages: read from files, stored in folders, and retrieved."""
 
 import gzip
 import json
@@ -71,10 +71,10 @@ def test_a_bad_line_is_named_by_file_and_number(tmp_path, line, problem):
 
 
 def test_bm25_finds_passages_with_scores():
-    [found, nothing] = BM25Retriever.of(FRUIT).search(["an apple", "stone"], 3)
-    assert [passage.id for passage in found] == ["b"]
-    assert found[0].contents == FRUIT[0].contents
-    assert found[0].score > 0
+    [passages, nothing] = BM25Retriever.of(FRUIT).search(["an apple", "stone"], 3)
+    assert [passage.id for passage in passages] == ["b"]
+    assert passages[0].contents == FRUIT[0].contents
+    assert passages[0].score > 0
     assert nothing == []
 
 

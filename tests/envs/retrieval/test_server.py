@@ -1,4 +1,4 @@
-"""The retrieval server: asked by our client and by hand, at once, badly, and too early."""
+"""The retrieval server: requests by the client and by hand, simultaneous, invalid and early."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -19,20 +19,20 @@ CLIENT = httpx.Client(timeout=60, limits=httpx.Limits(max_keepalive_connections=
 
 
 def until_ready(base):
-    """Waits for the server's index, as a user's script would."""
+    """Waits for the server's index, like a user's script."""
     while (reply := CLIENT.get(f"{base}/health")).status_code == 503:
         pass
     return reply
 
 
 def until_waiting(base, count):
-    """Waits until the server has that many queries without an answer."""
+    """Waits until the server has this number of queries without reply."""
     while CLIENT.get(f"{base}/health").json()["waiting"] < count:
         pass
 
 
 class Recording:
-    """A retriever that notes what it is asked; the first search waits to be let go."""
+    """A retriever that records its queries. The first search blocks until released."""
 
     def __init__(self):
         self.retriever = BM25Retriever.of(FRUIT)
@@ -71,8 +71,8 @@ def test_our_client_gets_what_the_retriever_finds(base, shape):
 
 def test_more_queries_than_a_request_takes_are_asked_in_portions(base):
     queries = [f"apple {number % 10}" for number in range(server_module.MOST_QUERIES + 1)]
-    found = HttpRetriever(f"{base}/retrieve").search(queries, 1)
-    assert [passages[0].id for passages in found] == [f"p{n % 10}" for n in range(len(queries))]
+    results = HttpRetriever(f"{base}/retrieve").search(queries, 1)
+    assert [passages[0].id for passages in results] == [f"p{n % 10}" for n in range(len(queries))]
 
 
 def test_both_shapes_are_answered_as_asked(base):

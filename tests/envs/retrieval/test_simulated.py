@@ -25,7 +25,7 @@ def engine(asked):
 
 
 def chat(content):
-    """A raw reply with what a model wrote."""
+    """A raw reply with the text of a model."""
     message = {"role": "assistant", "content": content}
     choice = {"index": 0, "finish_reason": "stop", "message": message}
     reply = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}

@@ -1,4 +1,4 @@
-"""The list of terms: every one is found under its number, and nothing else is."""
+"""The list of terms: each term has its number, and unknown terms have none."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def test_terms_are_found_under_their_numbers(marks, terms, other):
     ends = np.cumsum([len(each) for each in spelled], dtype=np.int64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vocabulary, "_MARKS", marks)
-        known = Vocabulary(letters, ends)
-    assert [known.find(each.decode()) for each in spelled] == list(range(len(spelled)))
-    assert (known.find(other) is None) == (other not in terms)
-    assert len(known) == len(terms)
+        stored_terms = Vocabulary(letters, ends)
+    assert [stored_terms.find(each.decode()) for each in spelled] == list(range(len(spelled)))
+    assert (stored_terms.find(other) is None) == (other not in terms)
+    assert len(stored_terms) == len(terms)

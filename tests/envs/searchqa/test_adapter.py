@@ -1,4 +1,4 @@
-"""The adapter on real text: each transition's facts, and nothing of what was not shown."""
+"""SearchQA's adapter on real text: facts of each transition, no hidden state."""
 
 import dataclasses
 import inspect
@@ -35,7 +35,7 @@ RETRIEVER = BM25Retriever.of(PASSAGES)
 
 
 class Reader:
-    """Walks a simulator and feeds an adapter."""
+    """Plays a simulator and feeds an adapter."""
 
     def __init__(self, question=ASKED, retriever=RETRIEVER):
         self.simulator = Simulator(retriever, top_k=2, max_passage_chars=40)
@@ -195,7 +195,7 @@ def test_the_adapter_takes_only_what_the_agent_was_shown_offered_and_did():
     ],
 )
 def test_questions_that_differ_only_in_what_is_hidden_are_judged_alike(hidden):
-    """Other answers, other gold passages: other scores alone."""
+    """Different answers and gold passages change the scores only."""
     rng = np.random.default_rng(0)
     scores = set()
     for _ in range(12):

@@ -1,4 +1,4 @@
-"""Exact match is the reference definition, told here a second time in another way."""
+"""Exact match equals the reference definition, which is written here in a second way."""
 
 import random
 import string
@@ -17,7 +17,7 @@ SHARED = Path(__file__).parents[4] / "shared" / "data" / "searchqa"
 
 
 def reference_words(text):
-    """The words that count, by hand: character by character and without patterns."""
+    """The words of the normal form, character by character and without patterns."""
     kept = [character for character in text.lower() if character not in string.punctuation]
     runs, run, in_word = [], "", False
     for character in kept:
@@ -176,9 +176,9 @@ def asked(**gold):
 
 
 def test_gold_recall_goes_by_ids_else_by_titles_else_is_unknown():
-    found = [Passage("7", '"Emma"\nA novel.'), Passage("9", '"Ran"\nA film.')]
-    assert gold_recall(asked(gold_ids=("7", "8")), found) == 0.5
-    assert gold_recall(asked(gold_ids=("8",), gold_titles=("Emma",)), found) == 0.0
-    assert gold_recall(asked(gold_titles=("Emma", "Ran")), found) == 1.0
+    passages = [Passage("7", '"Emma"\nA novel.'), Passage("9", '"Ran"\nA film.')]
+    assert gold_recall(asked(gold_ids=("7", "8")), passages) == 0.5
+    assert gold_recall(asked(gold_ids=("8",), gold_titles=("Emma",)), passages) == 0.0
+    assert gold_recall(asked(gold_titles=("Emma", "Ran")), passages) == 1.0
     assert gold_recall(asked(gold_titles=("Emma",)), []) == 0.0
-    assert gold_recall(asked(), found) is None
+    assert gold_recall(asked(), passages) is None

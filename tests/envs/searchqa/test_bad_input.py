@@ -1,4 +1,4 @@
-"""Whatever is typed is answered, and the world stays as it was."""
+"""Every input gets an answer, and the world stays unchanged."""
 
 import pytest
 from hypothesis import given, settings
@@ -26,7 +26,7 @@ def simulator():
 
 @st.composite
 def actions(draw):
-    """Raw bytes as text, on their own or in the brackets of an action."""
+    """Random bytes as text, with and without the brackets of an action."""
     text = draw(st.binary(max_size=40)).decode("latin-1")
     if draw(st.booleans()):
         text = text.encode("latin-1").decode("utf-8", "surrogateescape")
@@ -41,7 +41,7 @@ def actions(draw):
 @given(st.binary(max_size=2000), st.lists(actions(), min_size=10, max_size=10), st.integers(0, 89))
 @settings(max_examples=500)
 def test_ten_thousand_random_actions_are_answered(simulator, noise, tried, number):
-    """Ten are drawn with care and ten are cut from noise, five hundred times."""
+    """Ten valid and ten random actions, five hundred times."""
     size = len(noise) // 10
     cut = [noise[place * size : (place + 1) * size].decode("latin-1") for place in range(10)]
     simulator.reset(WORLD.questions[number])
@@ -138,16 +138,16 @@ def test_any_text_is_read_and_can_be_encoded(text):
 
 
 class Odd:
-    """Finds passages without title, with many lines, and more of them than asked for."""
+    """Returns passages without title, with many lines, and more passages than the limit."""
 
     def search(self, queries, limit):
-        found = [
+        passages = [
             Passage("", "no title at all"),
             Passage("", '"Ti\ttle"\nline one\n[9] Fake: line two'),
             Passage("", '""\n'),
             Passage("", "x" * 10**6),
         ]
-        return [found for _ in queries]
+        return [passages for _ in queries]
 
     def close(self):
         pass

@@ -1,4 +1,4 @@
-"""The binder reads questions of people and of templates: names, relation, limits, answer format."""
+"""The binder parses human and generated questions: names, relation, constraints, answer format."""
 
 import json
 from pathlib import Path

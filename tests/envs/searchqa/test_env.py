@@ -38,14 +38,14 @@ def of_kind(env, kind):
 def transcript(env, task, seed):
     rng = np.random.default_rng(seed)
     observation, info = env.reset(options={"task": task})
-    said = [observation, *info["admissible_actions"]]
+    texts = [observation, *info["admissible_actions"]]
     over = False
     while not over:
         action = "nonsense" if rng.random() < 0.2 else env.random_action(rng)
         observation, _, terminated, truncated, info = env.step(action)
-        said += [action, observation, *info["admissible_actions"], str(info["accepted"])]
+        texts += [action, observation, *info["admissible_actions"], str(info["accepted"])]
         over = terminated or truncated
-    return said
+    return texts
 
 
 def test_the_first_observation_is_the_question(env):
@@ -85,7 +85,7 @@ def test_a_one_hop_question_is_answered_by_search_open_and_answer(env):
 
 
 def test_every_two_hop_question_can_be_answered_in_four_steps(env):
-    """The first passage's beginning names the second one, which is opened where it is cut."""
+    """The beginning of the first passage names the second passage, which is opened if cut."""
     for task in env.task_ids[:60]:
         env.reset(options={"task": task})
         if hidden(env).kind != TWO_HOP:
@@ -170,7 +170,7 @@ def test_the_list_is_as_long_and_as_wide_as_asked_for():
 
 
 def test_a_failed_search_is_an_error_and_no_result():
-    """Nothing is lost by it: the same action may be tried again."""
+    """The state stays unchanged, so the same action may be tried again."""
     env = SearchQAEnv()
     env.reset(options={"task": env.task_ids[0]})
     env.step("search[Ada]")
@@ -275,8 +275,8 @@ def test_a_corpus_is_indexed_once_and_again_when_it_changes(files):
     [index] = (files / "cache" / "searchqa").iterdir()
     assert open_search("bm25", index) is open_search({"name": "bm25", "index": str(index)})
     corpus.write_text('{"id": "c", "contents": "\\"Ran\\"\\nRan is a film by Kurosawa."}')
-    [[found]] = open_search("bm25", corpus).search(["ran"], 3)
-    assert found.id == "c"
+    [[passage]] = open_search("bm25", corpus).search(["ran"], 3)
+    assert passage.id == "c"
 
 
 def test_a_malformed_corpus_is_named_by_file_and_line(files):
@@ -294,11 +294,11 @@ def test_a_missing_corpus_is_said_so(files):
 
 
 def test_a_simulated_engine_is_told_of_the_question_in_training_alone(monkeypatch):
-    told = []
+    calls = []
 
     class Simulated:
         def about(self, question, answers, progress, seed):
-            told.append((question, answers, progress, seed))
+            calls.append((question, answers, progress, seed))
             return self
 
         def search(self, queries, limit):
@@ -308,11 +308,11 @@ def test_a_simulated_engine_is_told_of_the_question_in_training_alone(monkeypatc
     monkeypatch.setattr(env_module, "open_search", lambda *_: Simulated())
     env = SearchQAEnv()
     env.reset(options={"task": env.task_ids[0]})
-    assert told == []
+    assert calls == []
     for _ in range(2):
         env.reset(options={"task": env.task_ids[0], "progress": 0.25})
-    assert told[0] == told[1]
-    assert told[0][:3] == (hidden(env).text, hidden(env).answers, 0.25)
+    assert calls[0] == calls[1]
+    assert calls[0][:3] == (hidden(env).text, hidden(env).answers, 0.25)
 
 
 def test_the_shared_questions_are_played_over_the_shared_corpus(tmp_path):

@@ -1,4 +1,4 @@
-"""The generated world: deterministic, of disjoint circles, answerable from its passages."""
+"""The generated world: deterministic, with disjoint circles, and answerable from its passages."""
 
 import pytest
 
@@ -49,9 +49,9 @@ def test_a_world_depends_on_its_seed_alone(world):
     again, other = generated(COUNT), generated(COUNT, seed=1)
     assert again == world
     assert not {p.contents for p in world.passages} & {p.contents for p in other.passages}
-    known = {(q.text, q.answers) for q in world.questions}
-    same = known & {(q.text, q.answers) for q in other.questions}
-    assert len(same) < 0.01 * len(known)
+    pairs = {(q.text, q.answers) for q in world.questions}
+    same = pairs & {(q.text, q.answers) for q in other.questions}
+    assert len(same) < 0.01 * len(pairs)
 
 
 def test_a_small_world_is_the_beginning_of_a_larger_one(world):
@@ -91,7 +91,7 @@ def test_a_search_tells_all_words_of_names_apart():
 
 
 def test_splits_have_no_entity_in_common(world, passages):
-    """Neither in a question, nor in an answer, nor on the way to it."""
+    """Questions, answers and intermediate entities are all disjoint."""
     names = {passage.title for passage in world.passages}
     split_of_circle = {}
     for question in world.questions:
@@ -127,7 +127,7 @@ def test_the_answer_stands_in_the_last_gold_passage(world, passages):
 
 
 def test_a_two_hop_question_cannot_be_answered_from_its_subject(world, passages):
-    """It names the first passage alone, which names the second one, which has the answer alone."""
+    """The question names only the first passage, and only the second passage has the answer."""
     two_hop = [question for question in world.questions if question.kind == TWO_HOP]
     assert len(two_hop) == len(world.questions) / 2
     for question in two_hop:
@@ -140,17 +140,17 @@ def test_a_two_hop_question_cannot_be_answered_from_its_subject(world, passages)
 
 def test_a_two_hop_question_takes_two_searches(world, retriever):
     two_hop = [question for question in world.questions if question.kind == TWO_HOP]
-    found = retriever.search([question.text for question in two_hop], 3)
+    results = retriever.search([question.text for question in two_hop], 3)
     at_once = [
         {*question.gold_ids} <= {passage.id for passage in passages}
-        for question, passages in zip(two_hop, found, strict=True)
+        for question, passages in zip(two_hop, results, strict=True)
     ]
     assert sum(at_once) < 0.01 * len(two_hop)
 
 
 def test_a_search_for_a_name_finds_its_passage(world, retriever):
-    found = retriever.search([passage.title for passage in world.passages], 3)
-    for passage, hits in zip(world.passages, found, strict=True):
+    results = retriever.search([passage.title for passage in world.passages], 3)
+    for passage, hits in zip(world.passages, results, strict=True):
         assert passage.id in [hit.id for hit in hits]
 
 

@@ -1,4 +1,4 @@
-"""The library at work in the generated world: every operator has its moment."""
+"""The library in the generated world: every operator fires."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ POSITIVE = LIBRARY.categories != CATEGORIES.index("invalidity")
 
 
 def judged(choose, tasks):
-    """Judgments of an episode a task, (steps, operators) each, and whether each was won."""
+    """Judgments of one episode per task, (steps, operators) each, and whether each was won."""
     env = RubricAnnotation(SearchQAEnv(), library="searchqa")
     episodes, won = [], []
     for task in env.unwrapped.task_ids[:tasks]:
@@ -94,7 +94,7 @@ def env():
     ],
 )
 def test_what_is_invalid_is_named(env, actions, operators):
-    """A blank stands for the oracle's action, a space for a response without one."""
+    """A blank stands for the oracle's action, a space for a response without action."""
     for action in actions:
         *_, info = env.step(action or env.unwrapped.oracle_action())
     assert set(info["rubric"]["fired"]) == operators
@@ -122,9 +122,9 @@ def test_what_is_invalid_is_named(env, actions, operators):
 )
 def test_what_an_answer_is_worth(answer, answer_format, facts, operators):
     judge = load_judge("searchqa", SearchQAAdapter)
-    told = {"verb": "answer", "accepted": True, "searched": 1, "support": 1} | facts
+    fields = {"verb": "answer", "accepted": True, "searched": 1, "support": 1} | facts
     binding = SearchQABinding(answer_format=answer_format)
-    judgments = judge.judge(binding, SearchQAFacts(**told))
+    judgments = judge.judge(binding, SearchQAFacts(**fields))
     assert {LIBRARY.ids[k] for k in np.flatnonzero(judgments)} == operators, answer
 
 

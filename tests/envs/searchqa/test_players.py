@@ -1,4 +1,4 @@
-"""The oracle wins every generated question; the sensible reader wins most by sight alone."""
+"""The oracle wins every generated question; the demonstrator wins most from observations."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ DATA = Path(__file__).parents[4] / "shared" / "data" / "searchqa"
 
 
 def wins(env, tasks, choose):
-    """Share of wins and mean length of the episodes of the first tasks."""
+    """Share of wins and mean episode length on the first tasks."""
     won = steps = 0
     for task in env.task_ids[:tasks]:
         env.reset(options={"task": task})

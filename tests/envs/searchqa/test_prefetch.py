@@ -1,4 +1,4 @@
-"""The searches of a turn reach a retriever as one batch, and nothing else changes."""
+"""The searches of a turn reach a retriever as one batch; results stay unchanged."""
 
 import threading
 
@@ -15,7 +15,7 @@ from trca.envs.searchqa.tasks import generated_size
 
 
 class Served:
-    """A server over the generated passages that notes the queries of every request."""
+    """A server over the generated passages that records the queries of every request."""
 
     def __init__(self, together=1):
         self.requests = []
@@ -25,7 +25,7 @@ class Served:
         self._gate = threading.Barrier(together)
 
     def retrieve(self, body: dict):
-        self._gate.wait(30)  # until that many requests are there at once
+        self._gate.wait(30)  # until this number of requests has arrived
         queries = body["queries"] if "queries" in body else [body["query"]]
         self.requests.append(queries)
         shape = "batch" if "queries" in body else "single"
@@ -41,12 +41,12 @@ def started(url, count, shape="batch"):
 
 
 def searches(envs, word):
-    """For each environment a search for a word of its question."""
+    """One search per environment for a word of its question."""
     return [f"search[{env._simulator.question.text.split()[word]}]" for env in envs]
 
 
 def shown(envs, actions):
-    """What each environment shows and finds, scores included."""
+    """Observation, results and scores of each environment."""
     steps = [env.step(action)[:4] for env, action in zip(envs, actions, strict=True)]
     return steps, [env._simulator.results for env in envs]
 
@@ -64,7 +64,7 @@ def test_two_turns_of_32_environments_are_two_requests_and_find_what_single_sear
         envs = started(f"{url}/retrieve", 32)
         assert [shown(envs, searches(envs, word)) for word in (-1, 1)] == together
         assert len(served.requests) == 2 + 64
-    assert any(results for _, found in together for results in found)
+    assert any(results for _, passages in together for results in passages)
 
 
 def test_a_server_of_single_queries_is_asked_all_at_once():
@@ -116,7 +116,7 @@ def test_environments_that_search_over_a_network_step_while_others_do():
         pool = EnvPool(lambda split: envs.pop())
         first, second = pool.take("train"), pool.take("train")
         steps = [
-            *pool.step([(first, "search[Ada]")]),  # its reply comes when both have asked
+            *pool.step([(first, "search[Ada]")]),  # replies after both requests have arrived
             *pool.step([(second, "search[Ben]")]),
         ]
         assert all(step.result()[4]["accepted"] for step in steps)

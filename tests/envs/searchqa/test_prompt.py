@@ -1,4 +1,4 @@
-"""SearchQA in the prompts: three passages fit a tiny policy, and the paper's prompt says all."""
+"""SearchQA in prompts: a tiny policy's context holds three passages; the paper's prompt."""
 
 import gymnasium
 import numpy as np
@@ -14,7 +14,7 @@ from trca.tune_configs.files import read
 
 @pytest.fixture(scope="module")
 def demonstrated():
-    """A tokenizer made as for a tiny policy, of other content, and steps in the environment."""
+    """The tokenizer of a tiny policy for different content, and steps in the environment."""
     settings = read("searchqa")
     spec = spec_of(settings["env"])
 
@@ -63,9 +63,9 @@ def test_what_a_searcher_demonstrates_to_tell_is_an_answer_that_it_read(randomne
     env = make("searchqa", team="searchqa_searcher")
     deliberate = spec_of("trca/SearchQA-v0").deliberate
     examples = demonstrate([env], randomness, 200, 0, 0, lambda *_: None, deliberate)
-    told = [e for e in examples if e.action.startswith("tell[")]
-    copied = [e.action.removeprefix("tell[").removesuffix("]") in e.prompt for e in told]
-    assert (not told) == (randomness == 1.0)
+    messages = [e for e in examples if e.action.startswith("tell[")]
+    copied = [e.action.removeprefix("tell[").removesuffix("]") in e.prompt for e in messages]
+    assert (not messages) == (randomness == 1.0)
     assert all(copied)
 
 

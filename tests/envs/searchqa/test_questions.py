@@ -1,4 +1,4 @@
-"""Question files of three forms are read alike; what is malformed is named by file and line."""
+"""Three formats of question files give equal questions; errors name file and line."""
 
 import gzip
 import json
@@ -219,7 +219,7 @@ def test_unknown_datasets_list_the_known_ones(names):
 
 @pytest.fixture
 def folder(tmp_path):
-    """FlashRAG's folders, a file of our own, and one of Search-R1 with several datasets."""
+    """FlashRAG's folders, a file of this project, and a file of Search-R1 with several datasets."""
     lines(tmp_path / "nq" / "train.jsonl", *numbered(3))
     lines(tmp_path / "nq" / "test.jsonl", *numbered(2))
     lines(tmp_path / "hotpotqa.jsonl", *numbered(4, split="train"))

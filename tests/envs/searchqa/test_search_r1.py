@@ -1,4 +1,4 @@
-"""The tags of Search-R1: what they mean, and the prompt that asks for them."""
+"""The tags of Search-R1: parsing responses and writing prompts."""
 
 import pytest
 from hypothesis import given, settings
@@ -68,9 +68,9 @@ def test_an_environment_takes_the_dialect():
 
 
 def test_formats_have_names():
-    known = "action", "plan", "r1_answer", "search_r1", "search_r1_growing"
-    assert RESPONSE_FORMATS.names() == known
-    with pytest.raises(ValueError, match=f"unknown response format 'x': .*{', '.join(known)}"):
+    names = "action", "plan", "r1_answer", "search_r1", "search_r1_growing"
+    assert RESPONSE_FORMATS.names() == names
+    with pytest.raises(ValueError, match=f"unknown response format 'x': .*{', '.join(names)}"):
         RESPONSE_FORMATS.get("x")
 
 
@@ -94,8 +94,8 @@ def test_a_growing_context_only_grows():
     assert "<information>" not in first.partition("Question:")[2]
     history = [("Question: Q?", "<think>who?</think><search>Ada</search>")]
     second = growing_prompt("Q?", 1, 4, history, "", "[1] Ada: She.", [])
-    found = "<information>[1] Ada: She.</information>"
-    assert second == f"{first}\n<think>who?</think><search>Ada</search>\n{found}"
+    information = "<information>[1] Ada: She.</information>"
+    assert second == f"{first}\n<think>who?</think><search>Ada</search>\n{information}"
     history.append(("[1] Ada: She.", "nothing"))
     third = growing_prompt("Q?", 2, 4, history, "", "Nothing happens.", [])
     assert third == f"{second}\nnothing\n<information>Nothing happens.</information>"

@@ -1,4 +1,4 @@
-"""Models that speak the tags of Search-R1 play SearchQA, and their action tokens are found."""
+"""Models with the tags of Search-R1 play SearchQA, and their action tokens are located."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from trca.policies.spans import read_response
 
 
 class Scripted(BatchEngine):
-    """An engine that writes what it is told, a turn after the other."""
+    """An engine that replies with scripted texts, one per turn."""
 
     def __init__(self, tokenizer, responses):
         super().__init__()

@@ -1,7 +1,7 @@
-"""Gold answers and gold passages reach nothing that an agent or a judge sees before the end.
+"""Gold answers and gold passages reach no agent and no judge before the end.
 
-Two worlds are the same but for what is hidden: answers, their aliases, gold passages. Whatever is
-played, all that comes out of them is the same until the end, and no hidden word is in it.
+Two worlds differ in hidden data only: answers, aliases and gold passages. For any actions, all
+outputs are equal until the end, and no output has a hidden word.
 """
 
 import inspect
@@ -24,7 +24,7 @@ TOLD_AT_THE_END = {"won", "score", "measures"}
 
 
 class Letters:
-    """A tokenizer of one character a token, so that prompts can be read back."""
+    """A tokenizer with one token per character, so that prompts can be decoded."""
 
     chat_template = None
 
@@ -33,7 +33,7 @@ class Letters:
 
 
 def question_file(path, secret):
-    """The questions of a generated world, with other answers and gold passages where secret."""
+    """The questions of a generated world, with different answers and gold passages if secret."""
     rows = [question.row() for question in generated(200).questions if question.split == "test"]
     for number, row in enumerate(rows):
         if secret:
@@ -65,7 +65,7 @@ def worlds(tmp_path_factory):
 
 
 def actions(world, task, seed):
-    """Actions of random players, and of the sensible one, who knows what can be observed."""
+    """Actions of random players and of the demonstrator."""
     rng = np.random.default_rng(seed)
     world.reset(options={"task": task})
     played, over = [], False
@@ -81,7 +81,7 @@ def actions(world, task, seed):
 
 
 def outputs(world, number, played):
-    """All that comes out of an episode, step by step, and all that its adapter holds."""
+    """All outputs of an episode, step by step, and the state of its adapter."""
     annotated = RubricAnnotation(world, library="searchqa")
     prompters = [
         Prompter(Letters(), template, 4, 10**6, memory=memory)
@@ -108,13 +108,13 @@ def outputs(world, number, played):
             )
             for prompter in prompters
         ]
-        told = {k: v for k, v in info.items() if k != "task_id"}
-        if "rubric" in told:
-            rubric = told["rubric"]
-            told["rubric"] = {**rubric, "judgments": rubric["judgments"].tolist()}
+        visible = {k: v for k, v in info.items() if k != "task_id"}
+        if "rubric" in visible:
+            rubric = visible["rubric"]
+            visible["rubric"] = {**rubric, "judgments": rubric["judgments"].tolist()}
         adapter = world.adapter
         state = [adapter.binding, adapter.facts, adapter.context, adapter.memory]
-        steps.append([observation, told, prompts, repr(state), _dump(adapter)])
+        steps.append([observation, visible, prompts, repr(state), _dump(adapter)])
         if action is not None:
             history.append((observation, action))
             observation, reward, _, _, info = annotated.step(action)
@@ -123,7 +123,7 @@ def outputs(world, number, played):
 
 
 def _dump(thing, depth=0):
-    """Everything an object holds, as text."""
+    """The complete state of an object as text."""
     if depth < 6 and hasattr(thing, "__dict__"):
         return {key: _dump(value, depth + 1) for key, value in vars(thing).items()}
     if depth < 6 and isinstance(thing, dict):

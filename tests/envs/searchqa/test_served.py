@@ -1,4 +1,4 @@
-"""A tiny model behind a real OpenAI-compatible server plays SearchQA through Search-R1's tags."""
+"""A tiny model behind a real OpenAI-compatible server plays SearchQA with Search-R1's tags."""
 
 import openai
 import pytest
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 def world_of(split):
-    """Passages are listed whole, since the dialect opens none."""
+    """An environment that lists complete passages, since the dialect opens no passages."""
     return make("searchqa", questions="small", split=split, max_passage_chars=1000)
 
 
@@ -22,7 +22,7 @@ def asked(info, past, observation):
 
 
 def demonstrations(world, episodes):
-    """Prompts and responses of the sensible player."""
+    """Prompts and responses of the demonstrator."""
     rows = []
     for task in (world.unwrapped.task_ids * 2)[:episodes]:
         observation, info = world.reset(options={"task": task})
@@ -39,7 +39,7 @@ def demonstrations(world, episodes):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """Folder of a model that has learnt to write the tags, if not what to search for."""
+    """Folder of a model that writes the tags, with arbitrary queries."""
     rows = demonstrations(world_of("train"), 240)
     tokenizer = train_tokenizer([f"{a}{b}" for a, b in rows], [], 2000, 500)
     return taught(tmp_path_factory.mktemp("served"), tokenizer, rows)

@@ -1,4 +1,4 @@
-"""Messages: what is left of bad ones, and what the library says of each."""
+"""Messages: cleaning of malformed messages, and the judgments of the library."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ JUDGE = message_judge()
 
 def fired(message: Message) -> set[str]:
     judgments = JUDGE.judge(None, message.facts())
-    return {name for name, said in zip(JUDGE.library.ids, judgments, strict=True) if said}
+    return {name for name, judgment in zip(JUDGE.library.ids, judgments, strict=True) if judgment}
 
 
 def message(text: str, **given: object) -> Message:
-    told: dict[str, object] = {
+    defaults: dict[str, object] = {
         "malformed": False,
         "kinds": ("numbered",),
         "instruction": "put a clean mug in shelf.",
@@ -26,7 +26,7 @@ def message(text: str, **given: object) -> Message:
         "known": {"executor": {"desk 1"}},
         "admissible": ["go to desk 1", "take mug 1 from desk 1"],
     }
-    return Message(text, **{**told, **given})  # type: ignore[arg-type]
+    return Message(text, **{**defaults, **given})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -94,29 +94,29 @@ def test_a_message_that_names_what_is_not_there() -> None:
 
 
 def test_what_a_sender_made_up_hides_nothing_that_it_tells() -> None:
-    known = {"executor": {"desk 1", "fridge 1"}}  # the fridge from an earlier message
-    sent = message("fridge 1 has mug 1", known=known)
+    names = {"executor": {"desk 1", "fridge 1"}}  # the fridge from an earlier message
+    sent = message("fridge 1 has mug 1", known=names)
     assert {"names_absent_thing", "tells_unknown_thing"} <= fired(sent)
-    assert "tells_unknown_thing" not in fired(message("fridge 2 is by desk 1", known=known))
+    assert "tells_unknown_thing" not in fired(message("fridge 2 is by desk 1", known=names))
 
 
 def test_a_message_that_is_heeded() -> None:
     sent = message("take mug 1 from desk 1, please")
     sent.was_read()
-    said = {
+    fields = {
         "names_seen_thing",
         "names_new_thing",
         "tells_unknown_thing",
         "names_task_thing",
         "proposes_action",
     }
-    assert fired(sent) == said
+    assert fired(sent) == fields
     sent.answered("open drawer 1", accepted=True, revealing=True)
-    assert fired(sent) == said
+    assert fired(sent) == fields
     sent.answered("go to desk 1", accepted=False, revealing=False)
-    assert fired(sent) == said | {"heeded"}
+    assert fired(sent) == fields | {"heeded"}
     sent.answered("take mug 1 from desk 1", accepted=True, revealing=True)
-    assert fired(sent) == said | {
+    assert fired(sent) == fields | {
         "heeded",
         "carried_out",
         "led_to_new_thing",

@@ -1,4 +1,4 @@
-"""Teams as data: the packaged ones load, and a broken file says what is wrong with it."""
+"""Teams as data: packaged teams load, and errors name the fault of a broken file."""
 
 from __future__ import annotations
 

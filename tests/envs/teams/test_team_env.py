@@ -1,4 +1,4 @@
-"""Teams play the packaged environments by their real engines."""
+"""Teams play the packaged environments with real engines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ every_team = pytest.mark.parametrize(("name", "team"), TEAMS)
 
 
 def play(env: Any, choose: Any, seed: int = 0) -> list[tuple[str, str, dict[str, Any]]]:
-    """Agent, observation and info of each turn, those of the end last."""
+    """Agent, observation and info of each turn; the state after the end comes last."""
     observation, info = env.reset(seed=seed)
     turns, over = [(info["agent"], observation, info)], False
     while not over:
@@ -82,22 +82,22 @@ def test_the_contexts_of_a_role_follow_each_other(name: str, team: str) -> None:
     rng = np.random.default_rng(1)
     ended = transitions(play(env, lambda env, info: env.random_action(rng)))
     for role in env.unwrapped.agents:
-        own = [each for each in ended if each.agent == role]
-        assert all(one.next_context == other.context for one, other in pairwise(own))
+        role_transitions = [each for each in ended if each.agent == role]
+        assert all(one.next_context == other.context for one, other in pairwise(role_transitions))
 
 
 @every_team
 def test_judgments_go_to_the_role_whose_act_it_was(name: str, team: str) -> None:
     env = make(name, team=team)
-    own = set(make(name).get_wrapper_attr("judge").library.ids)
+    action_operators = set(make(name).get_wrapper_attr("judge").library.ids)
     for each in transitions(play(env, oracle)):
         role = env.unwrapped.team.roles[each.agent]
         assert each.rubric is not None
         assert len(each.rubric["judgments"]) == len(env.unwrapped.operators[each.agent].ids)
         fired = set(each.rubric["fired"])
-        said = isinstance(each.facts, MessageFacts)
-        assert not fired & own if said else fired <= own
-        assert role.speaks if said else bool(role.acts)
+        is_message = isinstance(each.facts, MessageFacts)
+        assert not fired & action_operators if is_message else fired <= action_operators
+        assert role.speaks if is_message else bool(role.acts)
 
 
 @every_team
@@ -146,27 +146,30 @@ def test_a_team_of_one_plays_as_one_agent_does(name: str) -> None:
     alone, plain = make(name, team=ONE), make(name)
     rng = np.random.default_rng(4)
     seen, info = alone.reset(seed=5)
-    plainly, told = plain.reset(seed=5)
+    plainly, plain_info = plain.reset(seed=5)
     over = False
     while not over:
         assert seen == plainly
         for key in ("task", "admissible_actions", "memory", "context", "task_type", "task_id"):
-            assert info[key] == told[key]
+            assert info[key] == plain_info[key]
         action = plain.unwrapped.random_action(rng)  # type: ignore[attr-defined]
         seen, reward, terminated, truncated, info = alone.step(action)
-        plainly, *plain_end, told = plain.step(action)
+        plainly, *plain_end, plain_info = plain.step(action)
         assert [reward, terminated, truncated] == plain_end
         (ended,) = info["closed"]
         assert ended.reward == reward
-        assert (ended.context, ended.next_context) == (told["context"], told["next_context"])
-        assert ended.facts == told["facts"]
-        assert ended.rubric["fired"] == told["rubric"]["fired"]
-        assert ended.rubric["reward"] == told["rubric"]["reward"]
+        assert (ended.context, ended.next_context) == (
+            plain_info["context"],
+            plain_info["next_context"],
+        )
+        assert ended.facts == plain_info["facts"]
+        assert ended.rubric["fired"] == plain_info["rubric"]["fired"]
+        assert ended.rubric["reward"] == plain_info["rubric"]["reward"]
         assert [info[k] for k in ("parsed", "accepted", "won", "score")] == [
-            told[k] for k in ("parsed", "accepted", "won", "score")
+            plain_info[k] for k in ("parsed", "accepted", "won", "score")
         ]
         over = terminated or truncated
-    assert info.get("measures") == told.get("measures")
+    assert info.get("measures") == plain_info.get("measures")
 
 
 def test_the_planners_message_enters_the_executors_observation() -> None:
@@ -247,8 +250,8 @@ def test_a_message_that_comes_too_late_is_unread() -> None:
     )
     env = make("alfworld", team=talkers, max_steps=2)
     env.reset(seed=0)
-    for said in ("hello", "tell[what?]", "nothing"):
-        *_, truncated, info = env.step(said)
+    for action in ("hello", "tell[what?]", "nothing"):
+        *_, truncated, info = env.step(action)
         assert not truncated
     *_, truncated, info = env.step("tell[I see]")  # the second round without an action
     assert truncated

@@ -1,4 +1,4 @@
-"""Actions of WebShop are taken apart, whatever string it is."""
+"""`read_action` parses WebShop's actions and accepts any string."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The adapter on real pages: each transition's facts, and nothing of what was not shown."""
+"""WebShop's adapter on real pages: facts of each transition, no hidden state."""
 
 import dataclasses
 import inspect
@@ -65,7 +65,7 @@ GOAL = Goal(
 
 
 class Shopper:
-    """Walks a simulator and feeds an adapter."""
+    """Plays a simulator and feeds an adapter."""
 
     def __init__(self, products=PRODUCTS, goal=GOAL, mode="text", compat="clean", seed=0):
         catalogue = Catalogue.from_products(products, seed=seed)
@@ -246,7 +246,7 @@ def test_the_adapter_takes_only_what_the_agent_was_shown_offered_and_did():
     ],
 )
 def test_worlds_that_differ_only_in_what_is_hidden_are_judged_alike(hidden, compat):
-    """Another goal, other attributes behind the pages, other prices drawn: other scores alone."""
+    """A different goal, hidden attributes and drawn prices change the scores only."""
     goal = dataclasses.replace(GOAL, **hidden.get("goal", {}))
     products = tuple(dataclasses.replace(p, **hidden.get("product", {})) for p in PRODUCTS)
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Whatever is typed is answered, and the catalogue stays as it was."""
+"""Every input gets an answer, and the catalogue stays unchanged."""
 
 import hashlib
 
@@ -20,11 +20,11 @@ def catalogue():
 
 
 def digest(catalogue):
-    found = hashlib.sha256()
+    sha = hashlib.sha256()
     for position in range(len(catalogue)):
         product = catalogue[position]
-        found.update(encode(product) + repr(product.price).encode())
-    return found.hexdigest(), catalogue.hash
+        sha.update(encode(product) + repr(product.price).encode())
+    return sha.hexdigest(), catalogue.hash
 
 
 @pytest.fixture(scope="module", params=["clean", "original"])
@@ -39,7 +39,7 @@ def simulator(request, catalogue):
 
 @st.composite
 def actions(draw):
-    """Raw bytes as text, on their own or in the brackets of an action."""
+    """Random bytes as text, with and without the brackets of an action."""
     text = draw(st.binary(max_size=40)).decode("latin-1")
     if draw(st.booleans()):
         text = text.encode("latin-1").decode("utf-8", "surrogateescape")

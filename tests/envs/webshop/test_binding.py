@@ -1,4 +1,4 @@
-"""The binder reads instructions of people and of templates: words, price limit, option values."""
+"""The binder parses human and generated instructions: words, price limit, option values."""
 
 import gzip
 import json
@@ -73,11 +73,11 @@ def test_the_options_of_embedded_goals_are_found_in_their_instructions(goals):
     env = WebShopEnv(goals=goals)
     exact = 0
     for goal in env.goals[:1000]:
-        found = named_options(
+        values = named_options(
             bind(goal.instruction), env.catalogue[env.catalogue.position(goal.asin)]
         )
-        assert set(goal.options) <= set(found)
-        exact += set(goal.options) == set(found)
+        assert set(goal.options) <= set(values)
+        exact += set(goal.options) == set(values)
     assert exact > 990
 
 
@@ -87,7 +87,7 @@ def test_the_options_of_embedded_goals_are_found_in_their_instructions(goals):
 def test_so_are_those_of_people_who_misspell():
     with gzip.open(DATA / "catalog_1000.jsonl.gz", "rt") as lines:
         rows = {row["asin"]: row for row in map(json.loads, lines)}
-    right = found = asked = 0
+    right = matches = asked = 0
     with gzip.open(DATA / "goals_human.json.gz", "rt") as file:
         goals = json.load(file)
     for goal in goals:
@@ -100,10 +100,10 @@ def test_so_are_those_of_people_who_misspell():
             v for name, vs in values.items() for v in wanted(bind(goal["instruction_text"]), vs)
         }
         right += len(named & set(goal["goal_options"]))
-        found += len(named)
+        matches += len(named)
         asked += len(goal["goal_options"])
     assert right / asked > 0.97
-    assert right / found > 0.95
+    assert right / matches > 0.95
 
 
 def test_the_default_binding_asks_for_nothing():

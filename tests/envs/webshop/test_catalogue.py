@@ -116,8 +116,8 @@ def test_threads_share_a_catalogue():
         return [catalogue[hit] for hit in catalogue.search(query, limit=10)]
 
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(shop, queries))
-    assert found == [shop(query) for query in queries]
+        results = list(threads.map(shop, queries))
+    assert results == [shop(query) for query in queries]
 
 
 def test_all_who_ask_in_a_process_share_one():
@@ -145,12 +145,12 @@ def test_the_embedded_default_holds_a_thousand_products_with_instructions():
 
 
 def test_a_seed_behind_the_name_gives_other_products():
-    own, other = open_catalogue("small"), open_catalogue("small-7")
-    assert open_catalogue("small-0") is own
-    assert len(other) == len(own)
+    small, other = open_catalogue("small"), open_catalogue("small-7")
+    assert open_catalogue("small-0") is small
+    assert len(other) == len(small)
     asins = [p.asin for p in generated(SIZES["small"], seed=7)[0]]
     assert [other[at].asin for at in range(5)] == asins[:5]
-    assert {own[at].title for at in range(50)}.isdisjoint(other[at].title for at in range(50))
+    assert {small[at].title for at in range(50)}.isdisjoint(other[at].title for at in range(50))
     for name in ("small-", "small-x", "small--1", "tiny-7"):
         with pytest.raises(DataFileError, match="a size with a seed such as small-7"):
             open_catalogue(name)

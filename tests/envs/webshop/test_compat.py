@@ -1,4 +1,4 @@
-"""Every quirk of the original is a decision: kept under ``original``, mended under ``clean``."""
+"""Every quirk of the original is present under ``original`` and absent under ``clean``."""
 
 import random
 import re

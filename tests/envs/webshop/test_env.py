@@ -1,4 +1,4 @@
-"""`WebShopEnv` keeps the contract of text environments, whatever string it is given."""
+"""`WebShopEnv` keeps the contract of text environments for any string."""
 
 import random
 from itertools import combinations
@@ -23,15 +23,15 @@ def env():
 def transcript(env, task, seed, meanwhile=lambda: None):
     rng = np.random.default_rng(seed)
     observation, info = env.reset(options={"task": task})
-    said = [observation, *info["admissible_actions"]]
+    texts = [observation, *info["admissible_actions"]]
     over = False
     while not over:
         meanwhile()
         action = "nonsense" if rng.random() < 0.2 else env.random_action(rng)
         observation, _, terminated, truncated, info = env.step(action)
-        said += [observation, *info["admissible_actions"], str(info["accepted"])]
+        texts += [observation, *info["admissible_actions"], str(info["accepted"])]
         over = terminated or truncated
-    return said
+    return texts
 
 
 def play(env, task, choose):

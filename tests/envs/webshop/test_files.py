@@ -48,9 +48,9 @@ def test_files_are_read_plain_compressed_and_a_row_a_line(tmp_path):
     (tmp_path / "c.jsonl").write_text(lines)
     (tmp_path / "d.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     for file in tmp_path.iterdir():
-        found = list(values(file))
-        assert [row for _, row in found] == ROWS
-        assert found[1][0] in ("item 2", "line 2")
+        entries = list(values(file))
+        assert [row for _, row in entries] == ROWS
+        assert entries[1][0] in ("item 2", "line 2")
 
 
 def test_a_reader_tells_how_far_it_is(tmp_path):

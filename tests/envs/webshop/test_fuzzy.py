@@ -1,4 +1,4 @@
-"""Phrases say the same exactly when thefuzz 0.19 on difflib gives them more than 85."""
+"""Phrases match exactly if thefuzz 0.19 with difflib scores them above 85."""
 
 from difflib import SequenceMatcher
 
@@ -10,7 +10,7 @@ from trca.envs.webshop.fuzzy import COLOURS, colour_or_self, says_the_same
 
 
 def token_set_ratio(first, second):
-    """thefuzz 0.19's, in its own words."""
+    """The definition of thefuzz 0.19."""
     import re
 
     def processed(text):
@@ -60,7 +60,11 @@ def test_strings_that_differ_in_one_place_are_compared_as_by_thefuzz(text, place
         ("heavy duty", "duty heavy", True),
         ("heavy duty steel", "heavy duty", True),
         ("heavy-duty", "Heavy Duty!", True),
-        ("non\xa0stick", "nonstick", True),  # The original deletes what is no ASCII but Latin-1.
+        (
+            "non\xa0stick",
+            "nonstick",
+            True,
+        ),  # The original deletes characters of Latin-1 outside ASCII.
         ("café", "caf", True),
         ("easy store", "easy carry", False),
         ("dairy free", "dairy fre", True),

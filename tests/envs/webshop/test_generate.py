@@ -102,8 +102,8 @@ def test_no_wrong_value_or_attribute_passes_for_a_right_one():
     for family in words.FAMILIES:
         pool = (*words.COMMON_ATTRIBUTES[family.category], *family.attributes)
         assert not any(says_the_same(a, b) for a, b in permutations(pool, 2))
-        told = " ".join((*words.DESCRIPTIONS, *words.BULLETS, *family.uses, *family.kinds))
-        assert not any(name in told.lower() for name in pool)
+        vocabulary = " ".join((*words.DESCRIPTIONS, *words.BULLETS, *family.uses, *family.kinds))
+        assert not any(name in vocabulary.lower() for name in pool)
 
 
 def test_searching_with_the_instruction_finds_the_product_among_near_misses(products, human):

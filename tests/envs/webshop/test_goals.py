@@ -1,4 +1,4 @@
-"""Goals depend on one seed, their order on none, and no two splits share one."""
+"""Goals depend on the seed, their order does not, and no two splits share a goal."""
 
 from dataclasses import replace
 from itertools import combinations

@@ -1,4 +1,4 @@
-"""Nouns of titles: the recordings' extractor, the simple one, and spaCy where it is."""
+"""Nouns of titles: the recordings' extractor, the simple extractor, and spaCy if installed."""
 
 import importlib.util
 

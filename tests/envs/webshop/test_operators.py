@@ -1,4 +1,4 @@
-"""The library at work in the embedded shop: every operator has its moment."""
+"""The library in the generated shop: every operator fires."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ INVALID = {o.id for o in LIBRARY.operators if o.category == "invalidity"}
 
 
 def judged(choose, tasks, **arguments):
-    """Judgments of an episode a task, (steps, operators) each, and whether each was won."""
+    """Judgments of one episode per task, (steps, operators) each, and whether each was won."""
     env = RubricAnnotation(WebShopEnv(**arguments), library="webshop")
     episodes, won = [], []
     for task in env.unwrapped.task_ids[:tasks]:
@@ -92,7 +92,7 @@ def fired(env, *actions):
     ],
 )
 def test_what_is_invalid_is_named(shop, actions, operators):
-    """A blank stands for the oracle's action, a space for a response without one."""
+    """A blank stands for the oracle's action, a space for a response without action."""
     assert fired(shop, *actions) == operators
 
 

@@ -1,4 +1,4 @@
-"""Every embedded goal can be won, from anywhere; the sensible shopper wins most by sight alone."""
+"""The oracle wins every generated goal from any state; the demonstrator wins most goals."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_after_a_purchase_there_is_no_way():
 
 
 def sensible_wins(tasks, slips):
-    """Share of wins and mean score of the sensible shopper, who slips at times."""
+    """Share of wins and mean score of the demonstrator with some random actions."""
     env = WebShopEnv()
     rng = np.random.default_rng(0)
     scores = []

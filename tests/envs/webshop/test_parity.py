@@ -1,4 +1,4 @@
-"""Parity: WebShop answers as the original did, page by page and score by score."""
+"""Parity: pages and scores equal those of the original WebShop."""
 
 import sys
 from pathlib import Path

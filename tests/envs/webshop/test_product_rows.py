@@ -27,8 +27,8 @@ ROW = {
 
 
 def test_a_row_is_normalised_as_the_original_does():
-    known = listed({"attributes": ["dishwasher safe"], "instruction": "Find a mug"})
-    mug = product(ROW, {ROW["asin"]: known})
+    entry = listed({"attributes": ["dishwasher safe"], "instruction": "Find a mug"})
+    mug = product(ROW, {ROW["asin"]: entry})
     assert mug.query == "coffee mugs"
     assert mug.options == {"color": ("red | white", "blue"), "pack": ()}
     assert (mug.price_label, mug.price_range) == ("$1019.99 to $1027.5", (1019.99, 1027.5))
@@ -116,7 +116,9 @@ def test_the_recorded_catalogue_is_read_whole():
     assert all(products[row["asin"]].title == row["name"] for row in rows)
     human = read_human_instructions(files)
     assert (len(human), sum(map(len, human.values()))) == (532, 871)
-    assert sum(not each.attributes for found in human.values() for each in found) == 25
+    assert (
+        sum(not each.attributes for instructions in human.values() for each in instructions) == 25
+    )
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="needs the recordings in ../shared/data/webshop")

@@ -1,4 +1,4 @@
-"""WebShop in the prompts: ten products fit a tiny policy, and the history goes before the page."""
+"""WebShop in prompts: a tiny policy's context holds ten products; history is dropped first."""
 
 import re
 
@@ -15,7 +15,7 @@ from trca.tune_configs.files import read
 
 @pytest.fixture(scope="module")
 def shop():
-    """A tokenizer made as for a tiny policy, and the first two pages of an episode."""
+    """The tokenizer of a tiny policy, and the first two pages of an episode."""
     env = gymnasium.make("trca.envs:trca/WebShop-v0", disable_env_checker=True)
     examples = demonstrate([env], 0.3, 800, 0, 0, lambda *_: None)
     texts = [f"{example.prompt}{respond(example.action)}" for example in examples]

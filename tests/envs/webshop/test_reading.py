@@ -1,4 +1,4 @@
-"""Pages are read alike in both modes, from recordings too."""
+"""Pages in both modes, recorded pages included, give equal views."""
 
 import gzip
 import json

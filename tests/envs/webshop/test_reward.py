@@ -1,4 +1,4 @@
-"""Scores by hand: each part alone, and together."""
+"""Scores by hand: each part, and the total."""
 
 import pytest
 
@@ -16,10 +16,19 @@ def score(bought=None, options=None, asked=None, compat="clean"):
 
 
 def test_what_was_asked_for_scores_one():
-    found = score(options={"color": "red"})
-    assert found.total == 1.0
-    assert (found.r_type, found.r_att, found.r_option, found.r_price) == (1.0, 1.0, 1.0, True)
-    assert (found.title_score, found.query_match, found.category_match) == (1.0, True, True)
+    purchase = score(options={"color": "red"})
+    assert purchase.total == 1.0
+    assert (purchase.r_type, purchase.r_att, purchase.r_option, purchase.r_price) == (
+        1.0,
+        1.0,
+        1.0,
+        True,
+    )
+    assert (purchase.title_score, purchase.query_match, purchase.category_match) == (
+        1.0,
+        True,
+        True,
+    )
 
 
 def test_options_that_were_not_chosen_cost_their_share():
@@ -30,18 +39,18 @@ def test_options_that_were_not_chosen_cost_their_share():
 
 
 def test_a_goal_without_options_asks_for_none():
-    found = score(asked=goal(options=()))
-    assert (found.total, found.r_option) == (1.0, None)
+    purchase = score(asked=goal(options=()))
+    assert (purchase.total, purchase.r_option) == (1.0, None)
 
 
 def test_too_high_a_price_costs_its_share():
-    found = score(asked=goal(price_upper=12.4, options=()))
-    assert (found.total, found.r_price) == (0.5, False)
+    purchase = score(asked=goal(price_upper=12.4, options=()))
+    assert (purchase.total, purchase.r_price) == (0.5, False)
     assert score(asked=goal(price_upper=12.5)).r_price
 
 
 @pytest.mark.parametrize(
-    ("attribute", "changes", "found"),
+    ("attribute", "changes", "matches"),
     [
         ("resistant chip", {}, True),
         ("camp fires", {}, True),
@@ -51,9 +60,9 @@ def test_too_high_a_price_costs_its_share():
         ("Light", {"attributes": ()}, False),  # Text is lower-cased, the attribute is not.
     ],
 )
-def test_an_attribute_counts_when_listed_or_in_the_text(attribute, changes, found):
+def test_an_attribute_counts_when_listed_or_in_the_text(attribute, changes, matches):
     asked = goal(attributes=(attribute,), options=())
-    assert score(product(0, **changes), asked=asked).r_att == float(found)
+    assert score(product(0, **changes), asked=asked).r_att == float(matches)
 
 
 OTHER = {"query": "kettles", "product_category": "Garden › Fire"}
@@ -72,9 +81,9 @@ OTHER = {"query": "kettles", "product_category": "Garden › Fire"}
 def test_the_kind_of_product_weighs_the_score(title, changes, r_type, title_score):
     wanted = changes.get("title", "Enamel Mug Number")
     changes = {name: value for name, value in changes.items() if name != "title"}
-    found = score(product(0, title=title, **changes), asked=goal(title=wanted))
-    assert (found.r_type, found.title_score) == (r_type, pytest.approx(title_score))
-    assert found.total == pytest.approx(r_type * 2 / 3)
+    purchase = score(product(0, title=title, **changes), asked=goal(title=wanted))
+    assert (purchase.r_type, purchase.title_score) == (r_type, pytest.approx(title_score))
+    assert purchase.total == pytest.approx(r_type * 2 / 3)
 
 
 def test_few_words_in_common_weigh_a_tenth_and_no_match_a_half():

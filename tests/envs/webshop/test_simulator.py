@@ -1,4 +1,4 @@
-"""A simulator walks the pages of a shop, in both modes of text."""
+"""A simulator moves between the pages of a shop, in both observation modes."""
 
 import pytest
 

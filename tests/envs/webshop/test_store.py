@@ -13,7 +13,7 @@ COUNT = 300
 
 
 class Counted(GeneratedSource):
-    """A source that says how often it was read."""
+    """A source that counts its reads."""
 
     def __init__(self, count=COUNT):
         super().__init__(count)
@@ -25,7 +25,7 @@ class Counted(GeneratedSource):
 
 
 class Dying(GeneratedSource):
-    """A source that breaks off on the way."""
+    """A source that fails in the middle."""
 
     def read(self, progress=None):
         for number, entry in enumerate(super().read(progress)):
@@ -35,9 +35,9 @@ class Dying(GeneratedSource):
 
 
 def place(source, folder):
-    """Where the store of a source lies."""
-    (found,) = folder.glob(f"{source.key}-????????")
-    return found
+    """The folder of a source's store."""
+    (folder_of_source,) = folder.glob(f"{source.key}-????????")
+    return folder_of_source
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,12 @@ def test_a_store_holds_what_a_catalogue_in_memory_holds(built):
     stored = open_store(source, built)
     products, human = zip(*source.read(), strict=True)
     memory = MemoryShelf(
-        products, {p.asin: told for p, told in zip(products, human, strict=True) if told}
+        products,
+        {
+            p.asin: instructions
+            for p, instructions in zip(products, human, strict=True)
+            if instructions
+        },
     )
     assert [stored[i] for i in range(len(stored))] == list(products)
     assert [stored.position(p.asin) for p in products] == list(range(COUNT))
@@ -111,9 +116,9 @@ def test_a_damaged_store_is_named_and_built_again(stores, capfd, file, damage):
     shelf = open_store(source, stores)
     assert source.reads == 1
     assert shelf[COUNT - 1] == list(GeneratedSource(COUNT).read())[-1][0]
-    said = capfd.readouterr().err
-    assert str(path.parent) in said
-    assert "Building the catalogue again" in said
+    stderr = capfd.readouterr().err
+    assert str(path.parent) in stderr
+    assert "Building the catalogue again" in stderr
     assert path.read_bytes() == data
 
 
@@ -153,11 +158,11 @@ def test_of_processes_that_ask_at_once_one_builds(tmp_path):
     asking = [context.Process(target=_open_and_count, args=(tmp_path, results)) for _ in range(3)]
     for process in asking:
         process.start()
-    found = [results.get(timeout=60) for _ in asking]
+    counts = [results.get(timeout=60) for _ in asking]
     for process in asking:
         process.join()
-    assert [count for count, _ in found] == [COUNT] * 3
-    assert sum(reads for _, reads in found) == 1
+    assert [count for count, _ in counts] == [COUNT] * 3
+    assert sum(reads for _, reads in counts) == 1
 
 
 def test_an_empty_store_is_built_over(tmp_path):
