@@ -26,15 +26,12 @@ from trca.algorithms.grpo.credit import trajectory_advantage
 
 
 def first_visits(batch, *, gamma, bonus=0.1):
-    """The advantage of every step.
+    """The advantage of every step, float64 (S,).
 
     Args:
         batch: S steps.
         gamma: Discount of returns, a setting of every algorithm.
         bonus: Reward for a state that is new in the rollout; a parameter of this rule.
-
-    Returns:
-        float64 (S,).
 
     Raises:
         ValueError: For a negative bonus.
@@ -48,6 +45,5 @@ def first_visits(batch, *, gamma, bonus=0.1):
             new[row] = batch.next_context[row] not in seen
             seen.add(batch.next_context[row])
     returns = discounted_returns(batch.reward + bonus * new, batch.rollout, gamma)
-    same_state = joint_codes(batch.group, batch.context)
-    step = normalize(returns, same_state, ddof=0, epsilon=1e-6)
+    step = normalize(returns, joint_codes(batch.group, batch.context), ddof=0, epsilon=1e-6)
     return trajectory_advantage(batch, ddof=0, epsilon=1e-6) + step

@@ -68,7 +68,7 @@ def test_a_file_that_cannot_be_opened_is_named(path):
 
 @pytest.mark.parametrize("key", ["pddl_domain", "grammar", "pddl_problem"])
 def test_a_missing_part_is_named(key):
-    with pytest.raises(GameFileError, match=f"no '{key}' text"):
+    with pytest.raises(GameFileError, match=f"no text '{key}'"):
         Game.from_dict({name: part for name, part in GAME.items() if name != key})
 
 

@@ -131,7 +131,7 @@ def test_an_encoder_that_moved_is_named_and_another_is_refused(models, tmp_path)
     contents.write_text(json.dumps(facts))
     with pytest.raises(RetrievalError, match=r"gone cannot be loaded"):
         open_retriever("dense", index=tmp_path, device="cpu")
-    with pytest.raises(RetrievalError, match=r"vectors of width 32, and .* gives 16"):
+    with pytest.raises(RetrievalError, match=r"vectors of width 32, but .* gives 16"):
         open_retriever("dense", index=tmp_path, model=models("wide", 16), device="cpu")
     open_retriever("dense", index=tmp_path, model=models("tiny-e5"), device="cpu")
 

@@ -80,7 +80,7 @@ def test_an_index_is_not_overwritten(index):
 def test_missing_java_is_said_with_what_to_install(monkeypatch, tmp_path):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RetrievalError, match=r"none on the PATH: install Java 11 .* apt-get"):
+    with pytest.raises(RetrievalError, match=r"not on the PATH: install Java 11 .* apt-get"):
         lucene.preflight()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(RetrievalError, match="none in JAVA_HOME="):

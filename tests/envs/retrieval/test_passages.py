@@ -56,8 +56,8 @@ def test_a_corpus_is_read_compressed_or_not(tmp_path, suffix, opener):
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("{broken", "no JSON"),
-        ("", "no JSON"),
+        ("{broken", "not JSON"),
+        ("", "not JSON"),
         ("[1]", "found list"),
         ('{"id": 1, "text": "x"}', "found id, text"),
         ('{"id": 1, "contents": null}', "expected"),

@@ -250,7 +250,7 @@ def test_datasets_are_chosen_by_name_for_any_split(folder):
     chosen = {"folder": folder, "datasets": ["musique"]}
     assert len(tasks_of(chosen, "train").ids) == 2
     with pytest.raises(
-        QuestionFileError, match=r"no questions of bamboogle: expected bamboogle\.js"
+        QuestionFileError, match=r"no questions of bamboogle: expected a file such as bamboogle\.js"
     ):
         tasks_of({"folder": folder, "datasets": ["bamboogle"]}, "test")
     with pytest.raises(ValueError, match="unknown dataset 'trivia': choose from nq, triviaqa"):

@@ -167,7 +167,7 @@ def test_facts_and_binding_have_no_place_for_an_answer():
 
 
 def test_binder_and_adapter_take_nothing_but_what_an_agent_sees():
-    assert list(inspect.signature(bind).parameters) == ["task"]
+    assert list(inspect.signature(bind).parameters) == ["question"]
     reset = inspect.signature(SearchQAAdapter.reset).parameters
     step = inspect.signature(SearchQAAdapter.step).parameters
     assert list(reset) == ["self", "instruction", "observation", "admissible"]

@@ -191,7 +191,7 @@ def test_what_the_page_does_not_offer_changes_nothing(simulator, action):
 
 def test_a_goal_that_is_not_there_is_refused(simulator):
     for index in (-1, 2):
-        with pytest.raises(IndexError, match="there are 2, from 0 on"):
+        with pytest.raises(IndexError, match="choose 0 to 1"):
             simulator.reset(index)
 
 
