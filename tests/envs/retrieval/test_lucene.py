@@ -83,7 +83,7 @@ def test_missing_java_is_said_with_what_to_install(monkeypatch, tmp_path):
     with pytest.raises(RetrievalError, match=r"not on the PATH: install Java 11 .* apt-get"):
         lucene.preflight()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(RetrievalError, match="none in JAVA_HOME="):
+    with pytest.raises(RetrievalError, match="not in JAVA_HOME="):
         lucene.preflight()
 
 
