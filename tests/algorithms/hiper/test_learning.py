@@ -23,6 +23,7 @@ def test_success_rises(make_config, planner):
         lr_warmup_updates=8,
         adam_betas=(0.9, 0.95),
         entropy_coeff=0.01,
+        change_penalty=0.01,  # with the default of 0.03 success ends near 10% at this learning rate
     ).build_algo()
     success = [algorithm.train()["success_rate"] for _ in range(16)]
     algorithm.stop()

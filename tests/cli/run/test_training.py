@@ -48,7 +48,7 @@ def test_a_run_starts_a_ray_of_its_own_beside_a_cluster_of_someone_else():
 
 START_LATE = """
 import os, psutil, ray, subprocess, threading, time
-from trca.cli import training
+from trca.cli.run import training
 
 def kill_the_first(count):
     killed = set()
