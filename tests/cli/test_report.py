@@ -202,6 +202,14 @@ def test_a_run_without_results_and_one_that_is_named_twice_are_refused(run, hous
         assert words in " ".join(result.output.split())
 
 
+def test_files_beside_the_trials_of_a_sweep_are_left_out(household, tmp_path):
+    (tmp_path / "outputs" / "tuner.pkl").touch()
+    runs = sorted((tmp_path / "outputs").glob("*"))
+    result = trca(*runs, "--out", tmp_path / "report")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "report" / "report.md").exists()
+
+
 def test_methods_that_are_level_are_both_the_best(run):
     names = [run("a", [row("All", 0.5)]), run("b", [row("All", 0.5)], algorithm="GRPO")]
     [table] = tables([read_run(name, "") for name in names], with_paper=False)

@@ -47,6 +47,8 @@ def report(
     from trca.common.files import write_text
 
     keys = by or []
+    # A pattern such as trials/* names Ray Tune's files too.
+    runs = [name for name in runs if not Path(name).is_file()] or runs
     with refusing(ValueError, OSError):
         results = [read_run(name, storage_path, keys) for name in runs]
         paths = [result.path.resolve() for result in results]
