@@ -36,9 +36,9 @@ import numpy as np
 from trca.algorithms import ALGORITHMS
 from trca.cli.curve import column, draw_comparison, moving_mean
 from trca.cli.tables import half_width, over_tasks
-from trca.cli.tuning import Lines
 from trca.common.cache import digest
 from trca.common.files import write_text
+from trca.common.json_lines import Lines
 from trca.tune_configs.files import read
 
 ROOT: Final = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from filelock import FileLock
 
 from trca.cli.console import noise_to, tracing_to
-from trca.cli.run_folder import DEFAULT_ROOT, RunFolder, run_name
+from trca.cli.run_folder import DEFAULT_ROOT, TRIALS, RunFolder, run_name
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, assign, read
 from trca.tune_configs.settings import RunSettings
@@ -81,8 +81,7 @@ def find_checkpoint(name: str) -> tuple[RunFolder, Which]:
     if which not in ("best", "last"):
         raise ConfigError(f"{name!r}: {nearest(which, ('best', 'last'))}")
     folder = RunFolder.open(run, DEFAULT_ROOT)
-    trials = sorted((folder.path / "trials").glob("*"))
-    if trials:
+    if trials := sorted(path.parent for path in (folder.path / TRIALS).glob("*/trial.json")):
         raise ConfigError(f"{folder.path} is a sweep: name a trial of it, such as {trials[0]}")
     return folder, cast("Which", which)
 
