@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ray.air.constants import TIME_THIS_ITER_S
 from ray.rllib.callbacks.callbacks import RLlibCallback
@@ -29,12 +29,20 @@ from ray.tune.result import DONE
 from ray.tune.utils.util import unflatten_dict  # type: ignore[attr-defined]
 
 from trca.algorithms.base.config_settings import settings_of
-
-if TYPE_CHECKING:
-    from trca.runs.folder import RunFolder
-    from trca.runs.reports import Report
-    from trca.runs.tracking import Tracking
-    from trca.tune_configs.run_parameters import Settings
+from trca.common.errors import words
+from trca.common.registry import short_name
+from trca.records import episodes
+from trca.records.failures import Incident
+from trca.runs.curve import draw_curve, panel_words
+from trca.runs.failures import append_failures
+from trca.runs.folder import RunFolder
+from trca.runs.provenance import panel_record, versions
+from trca.runs.reports import Report
+from trca.runs.rollout_files import write_rollouts
+from trca.runs.selection import is_best
+from trca.runs.tracking import Tracking
+from trca.tune_configs.files import ConfigError, absolute
+from trca.tune_configs.run_parameters import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -114,9 +122,6 @@ class RunRecorder(RLlibCallback):
         run = self.run
         if run is None:
             return
-        from trca.runs.curve import draw_curve
-        from trca.runs.failures import append_failures
-        from trca.runs.selection import is_best
 
         iteration, last = algorithm.iteration, algorithm.config.iterations
         if self.rows and self.rows[-1]["iteration"] >= iteration:
@@ -145,8 +150,6 @@ class RunRecorder(RLlibCallback):
 
     def save(self, algorithm: Any) -> None:
         """Saves a checkpoint of the last iteration unless there is one."""
-        from trca.runs.selection import is_best
-
         if self.run is not None and self.run.last_iteration() < algorithm.iteration:
             self._save(algorithm, self.run, is_best(self.rows))
 
@@ -154,8 +157,6 @@ class RunRecorder(RLlibCallback):
         """Records the error that ends the run."""
         if self.run is None:
             return
-        from trca.common.errors import words
-        from trca.runs.failures import append_failures
 
         with suppress(OSError, ValueError):  # storage that is full must not hide the error itself
             append_failures(self.run.failures, len(self.rows) + 1, algorithm.incidents)
@@ -189,8 +190,6 @@ class RunRecorder(RLlibCallback):
             rewind: Whether to remove the records of later iterations now. With changed settings
                 (population-based training) Ray Tune loads a checkpoint next, and records stay.
         """
-        from trca.runs.tracking import Tracking
-
         run, iteration = self.run, algorithm.iteration
         assert run is not None
         _note_a_killed_process(run, iteration)
@@ -211,8 +210,6 @@ class RunRecorder(RLlibCallback):
 
     def _write_settings(self, run: RunFolder, named: bool) -> bool:
         """Writes the settings; returns whether the run in the folder, if any, has the same."""
-        from trca.tune_configs.files import ConfigError, absolute
-
         start = os.environ.get("TUNE_ORIG_WORKING_DIR")  # Tune changes a trial's working directory
         settings = absolute(self._settings.flat(), Path(start) if start else None)
         there = run.read_config() if (run.path / "config.yaml").is_file() else {}
@@ -230,7 +227,6 @@ class RunRecorder(RLlibCallback):
         return not changed
 
     def _write_provenance(self, algorithm: Any, run: RunFolder) -> None:
-        from trca.runs.provenance import panel_record, versions
 
         config, settings = algorithm.config, self._settings
         held_out = algorithm.panel(settings.evaluation_split).head(config.evaluation_tasks)
@@ -260,8 +256,6 @@ class RunRecorder(RLlibCallback):
             seconds: Duration of the iteration, evaluation included.
             report: The report of the iteration's evaluation, if it has one.
         """
-        from trca.records import episodes
-
         before = self.rows[-1] if self.rows else {"trajectories": 0, "env_steps": 0}
         if report is None:
             result = {name: part for name, part in result.items() if name != EVALUATION_RESULTS}
@@ -276,8 +270,6 @@ class RunRecorder(RLlibCallback):
 
     def _report(self, algorithm: Any) -> Report:
         """The report of the iteration's evaluation."""
-        from trca.runs.reports import Report
-
         evaluation = algorithm.evaluation
         assert evaluation is not None
         return Report.of(evaluation.panel, {self._settings.run.seed: evaluation})
@@ -285,7 +277,6 @@ class RunRecorder(RLlibCallback):
     def _write_rollouts(
         self, algorithm: Any, run: RunFolder, iteration: int, report: Report | None
     ) -> None:
-        from trca.runs.rollout_files import write_rollouts
 
         folder = run.rollouts(iteration)
         path = folder / "train.jsonl"
@@ -304,7 +295,6 @@ class RunRecorder(RLlibCallback):
 
     @property
     def _title(self) -> str:
-        from trca.common.registry import short_name
 
         assert self.run is not None
         settings = self._settings.run
@@ -312,7 +302,6 @@ class RunRecorder(RLlibCallback):
 
     @property
     def _panel(self) -> str:
-        from trca.runs.curve import panel_words
 
         settings = self._settings
         return panel_words(settings.run.env_config, settings.train_split, settings.evaluation_split)
@@ -337,8 +326,6 @@ def flatten(result: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
 
 def _folder_of(algorithm: Any) -> RunFolder | None:
     """The folder of an algorithm's run: ``run_folder``, else the directory of its Tune trial."""
-    from trca.runs.folder import RunFolder
-
     folder, storage = algorithm.config.run_folder, algorithm._storage
     if folder:
         return RunFolder.at(folder)
@@ -347,9 +334,6 @@ def _folder_of(algorithm: Any) -> RunFolder | None:
 
 def _note_a_killed_process(run: RunFolder, first: int) -> None:
     """Records that the run continues after its process ended without writing its status."""
-    from trca.records.failures import Incident
-    from trca.runs.failures import append_failures
-
     status = run.status()
     if status.get("state") == "running" and status["pid"] != os.getpid():
         reason = f"it ended after iteration {status['iteration']} without a word"
