@@ -178,7 +178,7 @@ class Job:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """All that makes it the run that it is; the config counts by what it says."""
+        """The identity of the run: content of the config, algorithm and settings."""
         return digest(read(self.config)), self.algorithm, *self.settings
 
     @property
@@ -308,7 +308,7 @@ def reached(rows: Rows, level: float) -> float:
 
 
 def measure(rows: Rows) -> dict[str, float]:
-    """What the table says of one run."""
+    """The measures of one run in the table."""
     success = column(rows, "success_rate")
     zero = column(rows, "frac_zero_advantage")
     last = rows[-1]

@@ -71,7 +71,7 @@ TINY: Final[dict[str, Any]] = {
 
 
 def take(fault: Path) -> str:
-    """What the file says to do; blank where there is none, such as when another one took it."""
+    """The fault in the file; blank without a file, such as after another process took the file."""
     with suppress(FileNotFoundError):
         words = fault.read_text()
         fault.unlink()

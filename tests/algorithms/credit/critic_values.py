@@ -1,4 +1,4 @@
-"""What a critic says, for tests: drawn by Hypothesis or written by hand."""
+"""Values of a critic for tests: drawn by Hypothesis or written by hand."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -8,7 +8,7 @@ from trca.algorithms.credit.inputs.values import Values
 
 
 def critic_values(batch, tokens, actions=None, beyond=None, heads=None):
-    """What a critic says.
+    """The values of a critic.
 
     Args:
         batch: S steps.

@@ -1,4 +1,4 @@
-"""Training an adapter: what the runners get, what a checkpoint holds, and what is exported."""
+"""Training an adapter: the weights of runners, checkpoints and exports."""
 
 import numpy as np
 import pytest

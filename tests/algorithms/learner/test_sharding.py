@@ -110,7 +110,7 @@ def sample(learner):
 )
 def test_learners_that_share_a_model_train_as_one(make_config, folder, tmp_path, count, settings):
     settings = dict(settings)
-    groups = 2 if "lora_rank" in settings else 3  # layers, and what is outside where it is trained
+    groups = 2 if "lora_rank" in settings else 3  # layers, and trained weights outside of layers
     if settings.pop("untied", False):
         settings["model"] = folder
     one = build(make_config, **settings)

@@ -75,7 +75,7 @@ def test_words_that_every_document_has_weigh_less():
 
 
 def test_collections_weigh_their_words_for_themselves():
-    """A text twice, beside another and alone; and a text without words."""
+    """One text in two collections, with and without a second text; a text without words."""
     found = cosines(
         ["red mug", "red cup", "?"],
         np.array([0, 1, 0, 2]),

@@ -16,7 +16,7 @@ def mine(batch, *, scale=1.0):
 
 @pytest.fixture
 def recredit(recorded_run, tmp_path):
-    """Runs the command; gives what it wrote and what it printed."""
+    """Runs the command; returns the written file and the printed text."""
 
     def call(*arguments):
         path = tmp_path / "change.json"

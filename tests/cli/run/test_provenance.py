@@ -1,4 +1,4 @@
-"""What tells a report from others."""
+"""Reports of several runs, and the record of versions and commits."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the page says of a group: credit, reasons, tokens, and where contexts meet."""
+"""The page of a group: credit, reasons, tokens, and where contexts meet."""
 
 import json
 
