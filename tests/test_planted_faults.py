@@ -44,6 +44,7 @@ def planted(old, new="", place="loss:Loss.clipped", source=SOURCE):
         ("step=1", "step=2", "step=1", "step=(2)"),
         ("self.log(*$before, step=1, **$after)", "self.log(*$before, step=2, **$after)",
          'self.log("é", each, step=1, name="each")', "(self.log('é', each, step=2, name='each'))"),
+        ("$ratio > $bound", "[*$ratio, *$bound]", "ratio > bound", "([*ratio, *bound])"),
         ("torch.clamp($x, *$bounds)", "$x",
          "torch.clamp(ratio, 0.8,\n                            1.2)", "(ratio)"),
         ("if $bound is None:\n    return 0.0\nelif $other:\n    *$body",

@@ -110,8 +110,9 @@ class _Substitution(ast.NodeTransformer):
         self._bound = bound
 
     def visit(self, node: ast.AST) -> Any:
-        name, _ = _metavariable(node)
-        if name:
+        name, many = _metavariable(node)
+        # One expression behind a star, as in `[*$x]`, keeps the star.
+        if name and many <= isinstance(self._bound[name], list):
             return copy.deepcopy(self._bound[name])
         for field, value in ast.iter_fields(node):
             if isinstance(value, str) and value.startswith(_MARK):
