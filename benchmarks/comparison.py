@@ -35,9 +35,9 @@ import numpy as np
 
 from trca.algorithms import ALGORITHMS
 from trca.cli.show.figures import draw_comparison
-from trca.cli.sweep.tuning import Lines
 from trca.common.cache import digest
 from trca.common.files import write_text
+from trca.common.json_lines import Lines
 from trca.runs.curve import column, moving_mean
 from trca.runs.success_tables import half_width, over_tasks
 from trca.tune_configs.files import read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,3 +30,26 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         with suppress(json.JSONDecodeError):
             rows.append(json.loads(line))
     return rows
+
+
+class Lines:
+    """The rows of a file, which grow."""
+
+    def __init__(self, path: Path) -> None:
+        """Reads the file, without lines that were cut off."""
+        self._path = path
+        self._rows = read_lines(path)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        return self._rows[number]
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Adds a line; it is on disk when this returns."""
+        self._rows.append(dict(row))
+        append_lines(self._path, [row])

@@ -83,8 +83,7 @@ class TrackedRun:
     @classmethod
     def of(cls, run: RunFolder, settings: Settings, first: int) -> TrackedRun:
         """A run folder's."""
-        trial = (run.path / "trial.json").exists()
-        group = run.path.resolve().parents[1].name if trial else ""
+        group = (run.read_json("trial.json") or {}).get("sweep", "")
         project = settings.run.tracking_project
         return cls(run.path, run.name, group, project, settings.flat(), first)
 

@@ -126,7 +126,9 @@ class SweepSettings(_Part):
         default_factory=lambda: [dict[str, Any]()],
         description="Settings of each panel of tasks; each point runs on all, with all seeds.",
     )
-    side_by_side: int = Field(2, ge=1, description="Trials at a time.")
+    side_by_side: Annotated[int, Field(ge=1)] | None = Field(
+        2, description="Most trials at a time; null: as many as the resources allow."
+    )
 
     @classmethod
     def resolve(
@@ -224,6 +226,8 @@ class SweepSettings(_Part):
         drawn = [key for key, space in self.sample.items() if "qloguniform" in space]
         if drawn:
             return [f"sample.{drawn[0]}: Optuna has no qloguniform: take loguniform or quniform"]
+        if self.side_by_side is None:
+            return ["search is optuna and side_by_side is null: give the trials at a time"]
         if self.samples == 1:
             return ["search is optuna and samples is 1: give the number of points, such as 8"]
         return [lack] if (lack := missing_extra("optuna", "search: optuna", "optuna")) else []
@@ -292,6 +296,11 @@ class SweepSettings(_Part):
             for point in found
             for _ in range(self.samples)
         ]
+
+    def each_pair(self) -> list[dict[str, Any]]:
+        """Panel and seed of the trials of a point, in order."""
+        pairs = itertools.product(self.panels, self.seeds)
+        return [{"panel": panel, "seed": seed} for panel, seed in pairs]
 
     @property
     def repeats(self) -> int:

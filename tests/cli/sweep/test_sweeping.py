@@ -12,13 +12,13 @@ from contextlib import suppress
 
 import pytest
 import yaml
-from rich.console import Console
 from typer.testing import CliRunner
 
 from trca.cli import app
-from trca.cli.sweep.sweeping import Sweep, Tuning, most_cpus
+from trca.cli.sweep.sweeping import most_cpus
 from trca.cli.sweep.table import curves, summarise, write_table
-from trca.cli.sweep.trials import begin, joined, make_trials, point_words, read_trials
+from trca.cli.sweep.trials import joined, point_words, read_trials
+from trca.policies.shrunk import shrunk_model
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import ConfigError
 from trca.tune_configs.sweeps import SweepSettings
@@ -163,7 +163,7 @@ def test_a_trial_that_fails_leaves_the_others_which_are_runs_like_any(sweep, tmp
     assert done.returncode == 1, done.stdout + done.stderr
     assert "failed: no credit today" in done.stdout
     assert "credit=rules.py:bad  seed=0" in done.stdout
-    names = sorted(path.name for path in (folder / "trials").iterdir())
+    names = sorted(path.name for path in (folder / "trials").iterdir() if path.is_dir())
     assert names == ["001_credit-rules.py-bad_seed-0", "002_credit-rules.py-good_seed-0"]
     assert str(tmp_path) not in (folder / "sweep.md").read_text()
     assert "|" not in done.stdout
@@ -177,7 +177,9 @@ def test_a_trial_that_fails_leaves_the_others_which_are_runs_like_any(sweep, tmp
     assert result.exit_code == 0, result.output
     result = CliRunner().invoke(app, ["evaluate", str(folder)])
     assert result.exit_code == 2
-    assert "is a sweep: name a trial of it" in result.output
+    assert f"is a sweep: name a trial of it, such as {folder}/trials/001_" in " ".join(
+        result.output.split()
+    )
 
 
 def kill_after_the_first_trial(command, folder):
@@ -232,14 +234,21 @@ def test_a_sweep_killed_without_a_word_resumes_to_the_same_table(tmp_path, monke
     done = finish([*command[:-1], "--resume=killed"])
     assert done.returncode == 0, done.stdout + done.stderr
     assert (killed / "sweep.md").read_text() == (whole / "sweep.md").read_text()
-    assert (killed / "search.jsonl").read_text() == (whole / "search.jsonl").read_text()
-    assert (killed / "scheduler.jsonl").read_text() == (whole / "scheduler.jsonl").read_text()
 
     # A trial that was killed and resumed is one run of the tracker.
     done = subprocess.run([sys.executable, "-c", LISTED], capture_output=True, text=True)
     tracked = [line.split() for line in done.stdout.splitlines()]
     names = [name.rpartition("-")[0] for group, name in tracked if group == "killed"]
-    assert sorted(names) == sorted(path.name for path in (killed / "trials").iterdir())
+    paths = (killed / "trials").iterdir()
+    assert sorted(names) == sorted(path.name for path in paths if path.is_dir())
+
+
+def made(settings, folder):
+    """The trials of a sweep, each with an empty run folder."""
+    trials = read_trials(settings, folder)
+    for trial in trials:
+        trial.run.path.mkdir(parents=True)
+    return trials
 
 
 def test_points_name_files_by_name_and_by_their_folders_where_two_have_one():
@@ -258,13 +267,25 @@ def test_points_name_files_by_name_and_by_their_folders_where_two_have_one():
     ]
 
 
-def test_a_uri_is_refused_before_anything_is_written(sweep, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    sweep()
-    result = CliRunner().invoke(app, ["sweep", "mine.yaml", "--storage-path=s3://bucket/runs"])
-    assert result.exit_code == 2
-    assert "such as /shared/runs; a single run takes a URI" in " ".join(result.output.split())
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
+@pytest.mark.slow
+def test_a_sweep_is_stored_at_a_uri(sweep, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "first"))
+    shutil.copytree(shrunk_model("Qwen/Qwen2.5-1.5B-Instruct"), tmp_path / "model")
+    sweep(set={**SWEEP["set"], "model": str(tmp_path / "model")}, grid={"lambda_": [0.2]})
+    uri = f"file://{tmp_path}/bucket"
+    command = [sys.executable, "-m", "trca", "sweep", f"--storage-path={uri}"]
+    done = finish([*command, str(tmp_path / "mine.yaml")])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"trca evaluate {uri}/mine/trials/001_lambda-0.2_seed-0" in done.stdout
+    bucket = tmp_path / "bucket" / "mine"
+    (row,) = json.loads((bucket / "sweep.json").read_text())
+    assert row["n"] == 1
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "second"))
+    (trial,) = row["runs"]
+    assert RunFolder.open(trial).checkpoint_iteration() == 1
+    done = finish([*command, f"--resume={uri}/mine"])
+    assert "0 of 1 trials" in done.stdout
+    assert (bucket / "trials").is_dir()
 
 
 def test_every_point_is_checked_against_the_machine(sweep, tmp_path, monkeypatch):
@@ -318,14 +339,10 @@ def test_a_dry_run_shows_the_trials_and_makes_nothing(sweep, tmp_path):
 def test_every_point_is_run_on_every_panel_and_its_runs_are_pooled(tmp_path):
     games = [{"env_config.games": f"small-{k}"} for k in (7, 8)]
     settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1], "panels": games}, "mine")
-    trials = make_trials(settings, RunFolder.create(tmp_path, "sweep"))
+    trials = made(settings, RunFolder.create(tmp_path, "sweep"))
     assert len(trials) == len(settings.every_point()) * settings.repeats == 8
     assert trials[2].label == "algorithm=TRCA  env_config.games=small-8  seed=0"
     assert trials[2].run.name == "003_algorithm-TRCA_games-small-8_seed-0"
-    assert [t.run.read_config()["env_config"]["games"] for t in trials[:4]] == [
-        *("small-7", "small-7"),
-        *("small-8", "small-8"),
-    ]
     for number, trial in enumerate(trials):
         held_out = [0.1, 0.3, 0.5, 0.9, 0.2, 0.4, 0.7, 0.9][number]
         row = {"iteration": 1, "success_rate": number / 10, "evaluation/success_rate": held_out}
@@ -348,7 +365,7 @@ def test_a_difference_is_over_the_panels_and_seeds_that_both_points_have(tmp_pat
     games = [{"env_config.games": f"small-{k}"} for k in (7, 8, 9)]
     settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1], "panels": games}, "mine")
     folder = RunFolder.create(tmp_path, "sweep")
-    trials = make_trials(settings, folder)
+    trials = made(settings, folder)
     first, second = [0.0, 0.9, 0.2, 0.4, 0.5, 0.7], [0.1, 0.9, 0.5, 0.7, 0.0, 0.0]
     for number, (trial, rate) in enumerate(zip(trials, first + second, strict=True)):
         trial.run.append_metrics({"iteration": 1, "evaluation/success_rate": rate})
@@ -365,7 +382,7 @@ def test_a_difference_is_over_the_panels_and_seeds_that_both_points_have(tmp_pat
 
 def test_without_panels_the_interval_is_over_seeds(tmp_path):
     settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1, 2]}, "mine")
-    trials = make_trials(settings, RunFolder.create(tmp_path, "sweep"))
+    trials = made(settings, RunFolder.create(tmp_path, "sweep"))
     for trial in trials:
         trial.run.append_metrics({"iteration": 1, "success_rate": trial.seed / 10})
         trial.run.set_status("finished", 1)
@@ -374,40 +391,23 @@ def test_without_panels_the_interval_is_over_seeds(tmp_path):
         assert point["success_rate"]["half_width"] == pytest.approx(4.3027 * 0.1 / 3**0.5, rel=1e-3)
 
 
-def test_a_trial_that_is_gone_is_made_again_and_shifts_no_other(tmp_path):
+def test_a_trial_that_is_gone_is_waiting_and_shifts_no_other(tmp_path):
     settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1]}, "mine")
     folder = RunFolder.create(tmp_path, "sweep")
-    begin(settings, folder)
-    names = [trial.run.name for trial in read_trials(folder)]
-    shutil.rmtree(folder.path / "trials" / names[1])
-    trca, grpo = summarise(read_trials(folder), settings.repeats)
+    for trial in (trials := made(settings, folder)):
+        trial.run.set_status("finished", 1)
+    shutil.rmtree(trials[1].run.path)
+    trials = read_trials(settings, folder)
+    assert [trial.state for trial in trials] == ["finished", "waiting", "finished", "finished"]
+    trca, grpo = summarise(trials, settings.repeats)
     assert (trca["point"], grpo["point"]) == ({"algorithm": "TRCA"}, {"algorithm": "GRPO"})
-    Tuning(settings, folder)
-    assert [trial.run.name for trial in read_trials(folder)] == names
-
-
-def test_a_trial_that_ends_without_a_word_of_its_own_counts_as_failed(tmp_path, capsys):
-    settings = SweepSettings.resolve({**SWEEP, "grid": {"algorithm": ["TRCA"]}}, "mine")
-    folder = RunFolder.create(tmp_path, "sweep")
-    begin(settings, folder)
-    (trial,) = read_trials(folder)
-    trial.run.set_status("failed", 0, "an attempt before")
-    (trial.run.path / "logs").mkdir()
-    (trial.run.path / "logs" / "console.log").write_text("error: an attempt before\n")
-    sweep = Sweep([trial], Tuning(settings, folder), 1, Console(width=300))
-    (trial.run.path / "config.yaml").write_text("lr: [")
-    sweep.run()
-    status = trial.run.read_json("status.json")
-    assert status["state"] == "failed"
-    assert "config.yaml" in status["message"]
-    assert f"failed: {status['message']}" in capsys.readouterr().out
-    assert summarise([trial], 1)[0]["failed"] == 1
+    assert (trca["n"], grpo["n"]) == (1, 2)
 
 
 def test_the_picture_has_every_run_of_equal_points(tmp_path):
     drawn = {"grid": {}, "sample": {"group_size": {"choice": [2, 4]}}, "samples": 6}
     settings = SweepSettings.resolve(SWEEP | drawn | {"set": {}}, "mine")
-    trials = make_trials(settings, RunFolder.create(tmp_path, "sweep"))
+    trials = made(settings, RunFolder.create(tmp_path, "sweep"))
     for trial in trials:
         trial.run.append_metrics({"iteration": 1, "success_rate": 0.5})
         trial.run.set_status("finished", 1)
@@ -507,26 +507,3 @@ def test_every_point_is_checked_on_every_panel(tmp_path):
     result = CliRunner().invoke(app, ["sweep", str(path), "--dry-run"])
     assert "4 trials, 2 side by side: 2 points" in result.output
     assert "; 12 rollouts in all" in result.output  # two rules, of 4 and of 2
-
-
-def test_a_sweep_that_was_killed_while_it_made_its_trials_goes_on(tmp_path, monkeypatch):
-    settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1]}, "mine")
-    folder = RunFolder.create(tmp_path, "sweep")
-    written = []
-
-    def killed(run, *arguments):
-        written.append(run)
-        if len(written) == 4:  # the sweep's own settings, and those of three trials
-            raise KeyboardInterrupt
-        return write(run, *arguments)
-
-    write = RunFolder.write_settings
-    monkeypatch.setattr(RunFolder, "write_settings", killed)
-    with pytest.raises(KeyboardInterrupt):
-        begin(settings, folder)
-    monkeypatch.undo()
-    again = RunFolder.open(folder.path)
-    Tuning(SweepSettings.model_validate(again.read_config()), again)
-    whole = RunFolder.create(tmp_path, "whole")
-    begin(settings, whole)
-    assert [t.run.name for t in read_trials(again)] == [t.run.name for t in read_trials(whole)]

@@ -1,14 +1,20 @@
-"""What Ray Tune decides in a sweep, with metrics written by hand in place of trainings."""
+"""What Ray Tune's searcher and schedulers decide in a sweep, from results written by hand."""
 
 import json
 import math
 
 import pytest
+from pyarrow.fs import LocalFileSystem
+from ray.train._internal.storage import StorageContext
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import TrialScheduler
+from ray.tune.search import Searcher
 
-from trca.cli.sweep.sweeping import Tuning
+from trca.cli.sweep.sweeping import directory_name, label, param_space
 from trca.cli.sweep.table import as_rich, summarise, write_table
+from trca.cli.sweep.trial import ERROR, ITERATIONS, METRIC, RECORDED
 from trca.cli.sweep.trials import begin, read_trials
-from trca.cli.sweep.tuning import EarlyStopping, Lines, PointSearch, Result
+from trca.cli.sweep.tuning import PanelASHA, PointSearch, Result, SweepScheduler, stopping
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import ConfigError
 from trca.tune_configs.sweeps import SweepSettings
@@ -45,232 +51,226 @@ def good(point):
     return 1 / (1 + (math.log10(point["lr"]) + 3) ** 2)
 
 
-def points_of(sweep, file, value=good):
-    """The points of a search whose results come at once."""
-    search, points = PointSearch(sweep, file), []
-    while (point := search.next(lambda k: Result(value(points[k])))) is not None:
-        points.append(point)
-    return points
+def ended(value, iteration=4):
+    """The last result of a trial of four iterations."""
+    return {METRIC: value, "training_iteration": iteration, ITERATIONS: 4}
 
 
-def play(trial, rates, ended=True):
-    """Writes what a training would: a line of metrics an iteration, and a checkpoint at its end."""
-    for iteration, rate in enumerate(rates, start=1):
-        row = {"iteration": iteration, "trajectories": 10 * iteration, "success_rate": rate}
-        trial.run.append_metrics(row)
-    trial.run.set_status("finished" if ended else "interrupted", len(rates))
-    if ended:
-        trial.run.save_checkpoint(trial.iterations, lambda to: None, best=True)
+def points_of(sweep, result_of=lambda point: ended(good(point))):
+    """The points of a search whose results come at once, a trial at a time."""
+    search, points = PointSearch(sweep), {}
+    while (config := search.suggest(str(len(points)))) != Searcher.FINISHED:
+        points[len(points)] = config["point"]["settings"]
+        search.on_trial_complete(str(len(points) - 1), result_of(config["point"]["settings"]))
+    return list(points.values())
 
 
-def run_points(tuning, trials, most=100, rates=lambda trial: [good(trial.point)]):
-    """Runs a sweep with a search, a trial at a time."""
-    while True:
-        trials = trials + tuning.more([trial for trial in trials if trial.state != "waiting"])
-        waiting = [trial for trial in trials if trial.state == "waiting"]
-        if not waiting or most == 0:
-            return trials
-        play(waiting[0], rates(waiting[0]))
-        most -= 1
-
-
-def test_a_search_repeats_its_points_and_another_seed_has_others(tmp_path):
-    points = points_of(settings(SEARCH), tmp_path / "one")
+def test_a_search_repeats_its_points_and_another_seed_has_others():
+    points = points_of(settings(SEARCH))
     assert len(points) == 12
     assert {type(point["group_size"]) for point in points} == {int}
     assert all(p["budgets"] in SEARCH["sample"]["budgets"]["choice"] for p in points)
-    assert points_of(settings(SEARCH), tmp_path / "again") == points
-    assert points_of(settings(SEARCH, sample_seed=1), tmp_path / "other")[0] != points[0]
+    assert points_of(settings(SEARCH)) == points
+    assert points_of(settings(SEARCH, sample_seed=1))[0] != points[0]
 
 
-def test_later_points_follow_from_the_results_of_those_before(tmp_path):
+def test_later_points_follow_from_the_results_of_those_before():
     sweep = settings(SEARCH, samples=14)
-    best = points_of(sweep, tmp_path / "best")
-    worst = points_of(sweep, tmp_path / "worst", lambda point: -good(point))
+    best = points_of(sweep)
+    worst = points_of(sweep, lambda point: ended(-good(point)))
     assert best[:3] == worst[:3]  # drawn at random
     assert best[3:] != worst[3:]
     assert sum(map(good, best[8:])) > 1.5 * sum(map(good, worst[8:]))
 
 
-def test_points_that_run_beside_each_other_do_not_depend_on_which_ends_first(tmp_path):
-    sweep = settings(SEARCH, side_by_side=3)
-    search, points = PointSearch(sweep, tmp_path / "search.jsonl"), []
-    for _ in range(3):
-        points.append(search.next(lambda k: None))
-    known = {2: Result(good(points[2])), 1: Result(good(points[1]))}
-    assert search.next(known.get) is None  # waits for the first, whatever else is there
-    known[0] = Result(good(points[0]))
-    points.append(search.next(known.get))
-    assert points[3] is not None
-    told = [json.loads(line)["point"] for line in (tmp_path / "search.jsonl").open()]
-    assert told == [0]
+def test_points_that_run_beside_each_other_do_not_depend_on_which_ends_first():
+    orders = []
+    for order in ("012", "201"):
+        search = PointSearch(settings(SEARCH, side_by_side=3))
+        points = [search.suggest(str(k))["point"]["settings"] for k in range(3)]
+        assert search.suggest("3") is None
+        for name in order:
+            search.on_trial_complete(name, ended(good(points[int(name)])))
+            while (config := search.suggest(str(len(points)))) is not None:
+                points.append(config["point"]["settings"])
+        orders.append(points)
+    assert orders[0] == orders[1]
+    assert len(orders[0]) == 6
 
 
-def test_a_failed_point_teaches_nothing_and_a_stopped_one_is_below_those_that_ended(tmp_path):
-    sweep = settings(SEARCH, samples=16)
-    search, points = PointSearch(sweep, tmp_path / "search.jsonl"), []
-
-    def result_of(number):
-        low = points[number]["lr"] < 1e-3
+def test_a_failed_point_teaches_nothing_and_a_stopped_one_is_below_those_that_ended():
+    def result_of(point):
         # Stopped trials read better, as early ones of an unlucky start may.
-        return Result(0.9, iteration=2) if low else Result(0.5)
+        return ended(0.9, iteration=2) if point["lr"] < 1e-3 else ended(0.5)
 
-    while (point := search.next(result_of)) is not None:
-        points.append(point)
+    sweep = settings(SEARCH, samples=16)
+    points = points_of(sweep, result_of)
     assert sum(p["lr"] >= 1e-3 for p in points[8:]) >= 6
-    failing = points_of(sweep, tmp_path / "failing", lambda point: None)
-    assert len(failing) == 16
+    failing = {METRIC: math.nan, ITERATIONS: 4, ERROR: "no credit today", "training_iteration": 1}
+    assert len(points_of(sweep, lambda point: failing)) == 16
+    assert Result.of([ended(0.5), failing]) == Result.of([ended(0.5), {}]) == Result(None)
 
 
-def test_a_searched_sweep_that_was_killed_goes_on_to_the_same_points(tmp_path):
-    sweep = settings(SEARCH, samples=5, seeds=[0, 1])
-    whole = RunFolder.create(tmp_path, "whole")
-    begin(sweep, whole)
-    run_points(Tuning(sweep, whole), [])
-    killed = RunFolder.create(tmp_path, "killed")
-    begin(sweep, killed)
-    run_points(Tuning(sweep, killed), [], most=5)
-    # The kill came while the next point's second trial was made, and a line was written.
-    last = read_trials(killed)[-1].run.path
-    (last / "trial.json").unlink()
-    with (killed.path / "search.jsonl").open("a") as file:
-        file.write('{"point": 2, "val')
-    again = SweepSettings.model_validate(killed.read_config())
-    tuning = Tuning(again, killed)
-    run_points(tuning, read_trials(killed))
-    points = [trial.point for trial in read_trials(whole)]
-    assert len(points) == 10
-    told = [json.loads(line)["value"] for line in (whole.path / "search.jsonl").open()]
-    assert told == pytest.approx([good(point) for point in points[:-2:2]])
-    assert [trial.point for trial in read_trials(killed)] == points
-    tables = []
-    for folder in (whole, killed):
-        write_table(summarise(read_trials(folder), sweep.repeats), folder)
-        tables.append((folder.path / "sweep.md").read_text())
-    assert tables[0] == tables[1]
+def test_a_point_has_the_mean_of_its_repeats_and_the_first_stop():
+    assert Result.of([ended(0.2), ended(0.6)]) == Result(pytest.approx(0.4))
+    assert Result.of([ended(0.2, 3), ended(0.6, 2), ended(0.1)]).iteration == 2
 
 
-def test_a_searched_point_that_no_run_can_have_counts_as_failed(tmp_path):
+def test_a_point_waits_for_all_of_its_repeats():
+    games = [{"env_config.games": f"small-{k}"} for k in (7, 8)]
+    search = PointSearch(settings(SEARCH, samples=2, seeds=[0, 1], panels=games))
+    configs = [search.suggest(str(k)) for k in range(4)]
+    repeats = [config["pair"] for config in configs]
+    assert [(r["panel"]["env_config.games"], r["seed"]) for r in repeats] == [
+        *(("small-7", 0), ("small-7", 1)),
+        *(("small-8", 0), ("small-8", 1)),
+    ]
+    assert len({json.dumps(config["point"]) for config in configs}) == 1
+    for name in ("3", "1", "0"):
+        search.on_trial_complete(name, ended(0.5))
+        assert search.suggest("4") is None
+    search.on_trial_complete("2", ended(0.5))
+    assert search.suggest("4")["point"]["number"] == 1
+
+
+def test_a_searched_point_that_no_run_can_have_counts_as_failed():
     # Draws are checked beforehand, and these have none of the high ones.
     sweep = settings(SEARCH, samples=4)
     sweep.sample["gamma"] = {"uniform": [0.9, 1.4]}
-    folder = RunFolder.create(tmp_path, "sweep")
-    begin(sweep, folder)
-    trials = run_points(Tuning(sweep, folder), [])
-    told = [json.loads(line)["value"] for line in (folder.path / "search.jsonl").open()]
-    refused = [number for number, value in enumerate(told) if value is None]
-    assert refused
-    assert 0 < len(trials) < 4
-    assert all(trial.point["gamma"] <= 1 for trial in trials)
-    assert {trial.number - 1 for trial in trials}.isdisjoint(refused)
-    assert len(run_points(Tuning(sweep, folder), read_trials(folder))) == len(trials)
+    points = points_of(sweep)
+    assert 0 < len(points) < 4
+    assert all(point["gamma"] <= 1 for point in points)
 
 
-def test_a_search_that_would_not_repeat_its_points_says_so(tmp_path):
-    sweep = settings(SEARCH)
-    folder = RunFolder.create(tmp_path, "sweep")
-    begin(sweep, folder)
-    (trial,) = Tuning(sweep, folder).more([])
-    trial.run.write_json("trial.json", {"point": trial.point | {"lr": 0.5}, "seed": 0})
-    with pytest.raises(ConfigError, match="go on with the version of Optuna"):
-        Tuning(sweep, folder)
+def trial(sweep, folder, number, seed=0, panel=None):
+    """One of Tune's trials of a sweep's point."""
+    storage = StorageContext(str(folder), "trials", storage_filesystem=LocalFileSystem())
+    config = {
+        "sweep": sweep.model_dump(),
+        "pair": {"panel": panel or sweep.panels[0], "seed": seed},
+        "point": {"number": number, "settings": sweep.every_point()[number]},
+    }
+    made = Trial("SweepTrial", config=config, stub=True, storage=storage)
+    made.storage.trial_dir_name = directory_name(made)
+    return made
 
 
-def test_a_searched_sweep_keeps_its_base_and_the_users_files(tmp_path):
-    rule = tmp_path / "rules.py"
-    rule.write_text("import numpy as np\n\ndef zero(batch):\n    return np.zeros(len(batch))\n")
-    base = tmp_path / "base.yaml"
-    base.write_text(f"algorithm: GRPO\niterations: 2\ncredit: {rule}:zero\n")
-    sample = {"credit": {"choice": [f"{rule}:zero", "grpo"]}}
-    begin(
-        settings(SEARCH, base=str(base), set={}, sample=sample, samples=6),
-        folder := RunFolder.create(tmp_path, "sweep"),
-    )
-    base.unlink(), rule.unlink()
-    sweep = SweepSettings.model_validate(folder.read_config())
-    trials = run_points(Tuning(sweep, folder), [], rates=lambda trial: [0.5])
-    assert {trial.words["credit"] for trial in trials} == {"rules.py:zero", "grpo"}
-    assert all(trial.iterations == 2 for trial in trials)
-    assert len(run_points(Tuning(sweep, folder), trials)) == 6
+def report(scheduler, trial, iteration, value, recorded=False):
+    """What a scheduler decides on an iteration."""
+    result = {
+        METRIC: value,
+        "training_iteration": iteration,
+        RECORDED: recorded,
+        "trajectories": 32 * iteration,
+    }
+    return scheduler.on_trial_result(None, trial, result)
 
 
-def test_asha_stops_the_trial_that_is_behind_and_a_resumed_one_decides_alike(tmp_path):
+def test_asha_stops_the_trial_that_is_behind(tmp_path):
     sweep = settings(ASHA)
-    rates = {"a": 0.6, "b": 0.2, "c": 0.7, "d": 0.1}
-    stopping, stops = EarlyStopping(sweep, 9, tmp_path / "one"), {}
-    for number, (trial, rate) in enumerate(rates.items()):
-        if number == 2:
-            stopping = EarlyStopping(sweep, 9, tmp_path / "one")
+    scheduler, stops = PanelASHA(sweep, 9), {}
+    trials = [trial(sweep, tmp_path, number) for number in range(4)]
+    for each in trials:
+        scheduler.on_trial_add(None, each)
+    for number, rate in enumerate((0.6, 0.2, 0.7, 0.1)):
         for iteration in range(1, 10):
-            if stopping.stops(trial, "seed=0", iteration, rate):
-                stops[trial] = iteration
+            if report(scheduler, trials[number], iteration, rate) == TrialScheduler.STOP:
+                stops[number] = iteration
                 break
-    assert stops == {"b": 2, "d": 2}
-    again = EarlyStopping(sweep, 9, tmp_path / "one")
-    assert {name: line["iteration"] for name, line in again.stopped.items()} == stops
-    assert len(Lines(tmp_path / "one")) == 8 + 2 + 8 + 2  # the last iteration decides nothing
+    assert {number: stops[number] for number in stops if stops[number] < 9} == {1: 2, 3: 2}
+    folder = tmp_path / "trials" / "002_lambda-0.5_seed-0"
+    stopped = RunFolder(folder).read_json("stopped.json")
+    assert stopped == {
+        "iteration": 2,
+        "trajectories": 64,
+        "metric": "success_rate",
+        "value": pytest.approx(0.2),
+    }
+
+
+def test_a_resumed_trial_is_judged_once_and_judges_others(tmp_path):
+    sweep = settings(ASHA)
+    first, second, third = (trial(sweep, tmp_path, number) for number in range(3))
+    scheduler = PanelASHA(sweep, 9)
+    for each in (first, second, third):
+        scheduler.on_trial_add(None, each)
+    # Recorded iterations stay, whichever trial reports first.
+    assert report(scheduler, second, 2, 0.7, recorded=True) == TrialScheduler.CONTINUE
+    assert report(scheduler, first, 2, 0.5, recorded=True) == TrialScheduler.CONTINUE
+    assert report(scheduler, first, 3, 0.4) == TrialScheduler.CONTINUE
+    assert report(scheduler, third, 2, 0.1) == TrialScheduler.STOP
 
 
 def test_asha_compares_trials_of_one_panel_and_seed_alone(tmp_path):
-    stopping = EarlyStopping(settings(ASHA), 9, tmp_path / "one")
-    assert not stopping.stops("a", "small-7  seed=0", 2, 0.9)
-    assert not stopping.stops("b", "small-8  seed=0", 2, 0.1)
-    assert stopping.stops("c", "small-7  seed=0", 2, 0.1)
+    games = [{"env_config.games": f"small-{k}"} for k in (7, 8)]
+    sweep = settings(ASHA, panels=games)
+    scheduler = PanelASHA(sweep, 9)
+    pairs = ((0, games[0], 0.9), (1, games[1], 0.1), (2, games[0], 0.1))
+    decisions = []
+    for number, panel, value in pairs:
+        each = trial(sweep, tmp_path, number, panel=panel)
+        scheduler.on_trial_add(None, each)
+        decisions.append(report(scheduler, each, 2, value))
+    assert decisions == [TrialScheduler.CONTINUE, TrialScheduler.CONTINUE, TrialScheduler.STOP]
+
+
+def test_a_sweep_that_is_asked_to_stop_ends_trials_after_their_iteration(tmp_path):
+    sweep = settings(ASHA)
+    each = trial(sweep, tmp_path, 0)
+    for scheduler in (SweepScheduler(), PanelASHA(sweep, 9)):
+        scheduler.on_trial_add(None, each)
+        assert report(scheduler, each, 1, 0.5) == TrialScheduler.CONTINUE
+        stopping().set()
+        try:
+            assert report(scheduler, each, 3, math.nan) == TrialScheduler.STOP
+            assert scheduler.choose_trial_to_run(None) is None
+        finally:
+            stopping().clear()
+    assert not (tmp_path / "trials" / directory_name(each)).exists()
+
+
+def test_trials_start_in_the_order_of_points_panels_and_seeds(tmp_path):
+    from ray.tune.search.variant_generator import generate_variants
+
+    games = [{"env_config.games": f"small-{k}"} for k in (7, 8)]
+    sweep = settings(ASHA, seeds=[0, 1], panels=games)
+    configs = [spec for _, spec in generate_variants(param_space(sweep, "mine"))]
+    assert len(configs) == 16
+    assert label(configs[2]) == "lambda_=0.2  env_config.games=small-8  seed=0"
+    expected = [trial.run.name for trial in read_trials(sweep, RunFolder.create(tmp_path, "mine"))]
+    started = [directory_name(Trial("SweepTrial", config=config, stub=True)) for config in configs]
+    assert started == expected
+    assert expected[2] == "003_lambda-0.2_games-small-8_seed-0"
+
+
+def play(trial, rates, state):
+    """Writes what a training would."""
+    trial.run.path.mkdir(parents=True)
+    for iteration, rate in enumerate(rates, start=1):
+        row = {"iteration": iteration, "trajectories": 32 * iteration, "success_rate": rate}
+        trial.run.append_metrics(row)
+    trial.run.set_status(state, len(rates))
 
 
 def test_a_stopped_trial_is_told_by_itself_and_is_in_no_mean(tmp_path):
     sweep = settings(ASHA, seeds=[0, 1])
     folder = RunFolder.create(tmp_path, "sweep")
     begin(sweep, folder)
-    tuning, trials = Tuning(sweep, folder), read_trials(folder)
-    for trial in trials:
-        rate = trial.point["lambda_"] / 2 if trial.seed == 0 else 0.5
-        if trial.point["lambda_"] == 0.5 and trial.seed == 0:
-            rate = 0.01
-        rows = [
-            {"iteration": k, "trajectories": 32 * k, "success_rate": rate} for k in range(1, 10)
-        ]
-        if tuning.stops(trial, rows[:2]):
-            for row in rows[:3]:  # it was stopped a little late
-                trial.run.append_metrics(row)
-            trial.run.set_status("interrupted", 3)
-        else:
-            play(trial, [rate] * 9)
-    second = summarise(read_trials(folder), sweep.repeats)[1]
-    assert (second["n"], second["failed"]) == (1, 0)
-    assert second["success_rate"]["values"] == [0.5]
-    (stopped,) = second["stopped"]
+    for each in (trials := read_trials(sweep, folder)):
+        play(each, [0.5] * 9, "finished")
+    stop = {"iteration": 2, "trajectories": 64, "metric": "success_rate", "value": 0.01}
+    trials[2].run.write_json("stopped.json", stop)
+    rows = summarise(read_trials(sweep, folder), sweep.repeats)
+    assert (rows[1]["n"], rows[1]["failed"]) == (1, 0)
+    assert rows[1]["success_rate"]["values"] == [0.5]
+    (stopped,) = rows[1]["stopped"]
     assert (stopped["seed"], stopped["iteration"], stopped["value"]) == (0, 2, 0.01)
-    write_table(summarise(read_trials(folder), sweep.repeats), folder)
-    head, _, *rows = (folder.path / "sweep.md").read_text().splitlines()
+    write_table(rows, folder)
+    head, _, *lines = (folder.path / "sweep.md").read_text().splitlines()
     assert head.endswith(" in points | stopped early |")
-    assert rows[1].startswith("| 0.5 | 1 | - | 50.0% | - | iteration 2, ")
-    assert rows[2].endswith("| - | - |")
-    assert as_rich(summarise(read_trials(folder), sweep.repeats)).row_count == 4
-
-
-def test_a_kill_between_a_decision_and_its_trial_is_mended(tmp_path):
-    sweep = settings(ASHA)
-    folder = RunFolder.create(tmp_path, "sweep")
-    begin(sweep, folder)
-    first, second, third, _ = read_trials(folder)
-    tuning = Tuning(sweep, folder)
-    rows = [{"iteration": k, "trajectories": 32 * k, "success_rate": 0.5} for k in (1, 2, 3)]
-    low = [row | {"success_rate": 0.1} for row in rows]
-    assert not tuning.stops(first, rows)
-    for row in low:
-        second.run.append_metrics(row)
-        third.run.append_metrics(row)
-    assert tuning.stops(second, low)
-    (second.run.path / "stopped.json").unlink()
-    tuning = Tuning(sweep, folder)
-    assert second.stopped == {
-        "iteration": 2,
-        "trajectories": 64,
-        "metric": "success_rate",
-        "value": pytest.approx(0.1),
-    }
-    assert tuning.stops(third, third.run.metrics())  # its metrics were there and not judged yet
+    assert lines[1].startswith("| 0.5 | 1 | - | 50.0% | - | iteration 2, ")
+    assert lines[2].endswith("| - | - |")
+    assert as_rich(rows).row_count == 4
 
 
 @pytest.mark.parametrize(
@@ -281,6 +281,7 @@ def test_a_kill_between_a_decision_and_its_trial_is_mended(tmp_path):
         ({"search": {"optuna": {"startup_points": 0}}}, "startup_points is 0"),
         ({"grid": {"lambda_": [0.2, 0.8]}}, "Optuna chooses them, so write `sample"),
         ({"samples": 1}, "samples is 1"),
+        ({"side_by_side": None}, "side_by_side is null: give the trials at a time"),
         ({"sample": {"lr": {"qloguniform": [1e-4, 1, 1e-4]}}}, "Optuna has no qloguniform"),
         ({"metric": "sucess_rate"}, "metric is 'sucess_rate': did you mean 'success_rate'"),
         ({"scheduler": "ahsa"}, "unknown key 'scheduler.ahsa': did you mean 'asha'"),

@@ -5,10 +5,10 @@ checkpoints and the learning curve (`trca.runs.folder` lists the files). Under R
 folder is the trial's directory, so that each command that reads a run takes a trial. ``trca train``
 names the folder in the setting ``run_folder``.
 
-The recorder writes checkpoints of its own, the best and the last one. Tune writes checkpoints only
-where its `RunConfig` asks for them (``checkpoint_frequency`` is 0), keeps all of them, and does not
-know which iterations were evaluated. A restored trial continues from the recorder's last
-checkpoint, or from Tune's where Tune loads one.
+The recorder writes the best and the last checkpoint. Tune's own checkpoints are no substitute: by
+default Tune writes one at the end of a trial, which a killed trial does not reach, and Tune does
+not know which iterations were evaluated. A restored trial continues from the recorder's last
+checkpoint, or from Tune's if Tune loads one.
 """
 
 from __future__ import annotations
@@ -114,10 +114,10 @@ class RunRecorder(RLlibCallback):
             self._begin(algorithm, rewind=True)
 
     def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **kwargs: Any) -> None:
-        """Records an iteration; the last one is evaluated, and its result says so.
+        """Records an iteration; evaluates after the last iteration.
 
         Raises:
-            OSError: When the disk is full; the last checkpoint is whole.
+            OSError: When the disk is full; the last checkpoint stays complete.
         """
         run = self.run
         if run is None:

@@ -32,7 +32,9 @@ def sweep(
     name: Annotated[
         str | None, typer.Option(help="Name of the sweep's folder. [default: the config's]")
     ] = None,
-    storage_path: Annotated[str, typer.Option(help="Folder that holds the runs.")] = "outputs",
+    storage_path: Annotated[
+        str, typer.Option(help="Folder that holds the runs, or a URI such as s3://bucket/runs.")
+    ] = "outputs",
     resume: Annotated[
         str | None,
         typer.Option(metavar="SWEEP", help="Resume this sweep after a stop or a kill."),
@@ -69,16 +71,11 @@ def sweep(
     """
     use_one_thread()
     from trca.cli.sweep.trials import begin
-    from trca.runs.folder import RunFolder, is_uri, run_name
+    from trca.runs.folder import RunFolder, run_name
     from trca.tune_configs.files import ConfigError, assignments, read
     from trca.tune_configs.sweeps import SweepSettings
 
     with refusing(ConfigError, OSError):
-        if is_uri(storage_path):
-            raise ConfigError(
-                f"--storage-path is {storage_path}: a sweep's trials lie in a folder that all"
-                " nodes see, such as /shared/runs; a single run takes a URI"
-            )
         if resume is not None:
             folder = RunFolder.open(resume, storage_path)
             options = {
@@ -141,7 +138,7 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
     rollouts = sum(s.trajectories_per_iteration * s.parameters.iterations for s in settings)
     most = " at most" if sweep.scheduler else ""
     console.print(
-        f"{len(points) * sweep.repeats} trials, {sweep.side_by_side} side by side:"
+        f"{len(points) * sweep.repeats} trials, {_side_by_side(sweep)}:"
         f" {len(points)} points with {_repeats(sweep)};"
         f" {rollouts * len(sweep.seeds):,} rollouts in all{most}"
     )
@@ -159,6 +156,12 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
         console.print(f"[yellow]note:[/] {escape(note)}")
 
 
+def _side_by_side(sweep: SweepSettings) -> str:
+    if sweep.side_by_side is None:
+        return "as many at a time as the resources allow"
+    return f"{sweep.side_by_side} side by side"
+
+
 def _repeats(sweep: SweepSettings) -> str:
     """What every point is run with, in words."""
     seeds, panels = len(sweep.seeds), len(sweep.panels)
@@ -167,52 +170,49 @@ def _repeats(sweep: SweepSettings) -> str:
 
 
 def _run(folder: RunFolder) -> None:
-    from trca.cli.sweep.sweeping import Tuning, run_sweep
+    from trca.cli.sweep.sweeping import run_sweep, stopping_politely
     from trca.cli.sweep.table import as_rich, draw_sweep, summarise, write_table
     from trca.cli.sweep.trials import OVER, read_trials
     from trca.runs.folder import quoted
-    from trca.tune_configs.settings import RunSettings
     from trca.tune_configs.sweeps import SweepSettings
 
     sweep = SweepSettings.model_validate(folder.read_config())
-    tuning = Tuning(sweep, folder)
-    tuning.more([])
-    trials = read_trials(folder)
-    settings = RunSettings.resolve(trials[0].run.read_config(), "trial")
-    settings.algorithm_config().resolved_model()
-    total = sweep.samples * sweep.repeats if sweep.search else len(trials)
+    trials = read_trials(sweep, folder)
+    sweep.trial(sweep.every_point()[0], sweep.seeds[0]).algorithm_config().resolved_model()
+    total = len(sweep.every_point()) * sweep.repeats
     left = total - sum(trial.state in OVER for trial in trials)
     todo = f"{total} trials" if left == total else f"{left} of {total} trials"
-    again = f"trca sweep --resume {quoted(folder.path)}"
+    again = f"trca sweep --resume {quoted(folder.address)}"
     log = folder.path / "logs" / "output.log"
     try:
         _note(folder, trials, "running")
-        console.print(f"[bold]{folder.path}[/]: {todo}, {sweep.side_by_side} side by side")
-        with noise_to(log) as terminal, tracing_to(log):
-            interrupted = run_sweep(sweep, trials, tuning, terminal)
+        with noise_to(log) as terminal, tracing_to(log), stopping_politely(terminal):
+            terminal.print(f"[bold]{folder.address}[/]: {todo}, {_side_by_side(sweep)}")
+            interrupted = run_sweep(sweep, folder, terminal)
     except KeyboardInterrupt:
         interrupted = True
     except Exception as error:
         _note(folder, trials, "failed", words(error))
         fail(f"{words(error)}. Log: {log}\nGo on with: {again}")
-    trials = read_trials(folder)
-    rows = summarise(trials, sweep.repeats)
-    over = sum(trial.state in OVER for trial in trials)
-    console.print()
-    write_table(rows, folder)
-    console.print(as_rich(rows), soft_wrap=False)
-    drawn = ", sweep.png" if draw_sweep(trials, folder) else ""
-    console.print(f"Written to {folder.path}: sweep.md, sweep.json{drawn}", markup=False)
+    trials = read_trials(sweep, folder)
+    over = [trial for trial in trials if trial.state in OVER]
+    if trials:
+        rows = summarise(trials, sweep.repeats)
+        console.print()
+        write_table(rows, folder)
+        console.print(as_rich(rows), soft_wrap=False)
+        drawn = ", sweep.png" if draw_sweep(trials, folder) else ""
+        console.print(f"Written to {folder.address}: sweep.md, sweep.json{drawn}", markup=False)
     if interrupted:
         _note(folder, trials, "interrupted")
-        console.print(f"stopped; {over} of {total} trials are done. Go on with: {again}")
+        console.print(f"stopped; {len(over)} of {total} trials are done. Go on with: {again}")
         raise typer.Exit(130)
-    if over < total:
-        message = f"{total - over} of {total} trials failed"
+    if len(over) < total:
+        message = f"{total - len(over)} of {total} trials failed"
         _note(folder, trials, "failed", message)
         fail(f"{message}. Try them again: {again}")
     _note(folder, trials, "finished")
-    console.print(f"Look at a trial: trca evaluate {quoted(trials[0].run.path)}", markup=False)
+    console.print(f"Look at a trial: trca evaluate {quoted(over[0].run.address)}", markup=False)
 
 
 def _note(folder: RunFolder, trials: list[Trial], state: str, message: str = "") -> None:
@@ -220,5 +220,12 @@ def _note(folder: RunFolder, trials: list[Trial], state: str, message: str = "")
     with suppress(OSError):
         folder.write_json(
             "status.json",
-            {"state": state, "trials": dict(states), "pid": os.getpid(), "message": message},
+            {
+                "state": state,
+                "trials": dict(states),
+                "pid": os.getpid(),
+                "message": message,
+                "iteration": states["finished"],  # shared storage compares its copies by this
+            },
         )
+        folder.push()

@@ -14,6 +14,7 @@ from filelock import FileLock
 from trca.cli.show.console import console, noise_to, tracing_to
 from trca.common.names import nearest
 from trca.runs.folder import DEFAULT_ROOT, RunFolder, Which, run_name
+from trca.runs.names import TRIALS
 from trca.runs.selection import Selection
 from trca.tune_configs.files import ConfigError, assign, read
 from trca.tune_configs.settings import RunSettings
@@ -83,8 +84,7 @@ def find_checkpoint(name: str) -> tuple[RunFolder, Which]:
     if which not in ("best", "last"):
         raise ConfigError(f"{name!r}: {nearest(which, ('best', 'last'))}")
     folder = RunFolder.open(run, DEFAULT_ROOT)
-    trials = sorted((folder.path / "trials").glob("*"))
-    if trials:
+    if trials := sorted(path.parent for path in (folder.path / TRIALS).glob("*/trial.json")):
         raise ConfigError(f"{folder.path} is a sweep: name a trial of it, such as {trials[0]}")
     return folder, cast("Which", which)
 

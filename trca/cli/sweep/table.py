@@ -52,11 +52,11 @@ def summarise(trials: Sequence[Trial], repeats: int) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"point": each[0].point, "words": each[0].words}
         row |= {"n": len(sound), "failed": failed}
         row["stopped"] = [
-            {"seed": t.seed, "panel": t.panel, **(t.stopped or {}), "run": str(t.run.path)}
+            {"seed": t.seed, "panel": t.panel, **(t.stopped or {}), "run": t.run.address}
             for t in each
             if t.state == "stopped"
         ]
-        row["runs"] = [str(trial.run.path) for trial in sound]
+        row["runs"] = [trial.run.address for trial in sound]
         for key in MEASURES:
             measured = {(t.panel, t.seed): measure(t.run.metrics(), key) for t in sound}
             values = {which: value for which, value in measured.items() if not np.isnan(value)}
@@ -122,7 +122,8 @@ def draw_sweep(trials: Sequence[Trial], folder: RunFolder) -> bool:
     runs = curves(trials)
     if not runs:
         return False
-    settings = RunSettings.resolve(trials[0].run.read_config(), "trial")
+    finished = next(trial for trial in trials if trial.state == "finished")
+    settings = RunSettings.resolve(finished.run.read_config(), "trial")
     panel = panel_words(settings.run.env_config, settings.train_split, settings.evaluation_split)
     panels = list(dict.fromkeys(trial.panel for trial in trials))
     if len(panels) > 1:

@@ -1,19 +1,19 @@
-"""The trials of a sweep: a run folder each, and the words of their points."""
+"""The trials of a sweep: names, run folders, and the words of their points."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from trca.runs.folder import RunFolder
-from trca.runs.names import STOPPED
+from trca.runs.names import STOPPED, TRIALS
 from trca.runs.provenance import versions
-from trca.tune_configs.files import ConfigError, map_texts, path_parts
+from trca.tune_configs.files import map_texts, path_parts
 from trca.tune_configs.sweeps import SweepSettings
 
 OVER: Final = frozenset({"finished", "stopped"})
@@ -29,8 +29,7 @@ class Trial:
         words: Their values in words, as `point_words` gives them.
         panel: Its panel in words, blank where the sweep names none.
         seed: The seed.
-        run: Its run folder.
-        iterations: Its last iteration.
+        run: Its run folder, which may not exist yet.
     """
 
     point: dict[str, Any]
@@ -38,7 +37,6 @@ class Trial:
     panel: str
     seed: int
     run: RunFolder
-    iterations: int
 
     @property
     def number(self) -> int:
@@ -115,67 +113,51 @@ def _shortest(path: Path, others: set[Path]) -> str:
 
 
 def begin(sweep: SweepSettings, folder: RunFolder) -> None:
-    """Writes down a sweep, and its trials where no search chooses them; nothing is run."""
+    """Writes a sweep's settings and versions; runs nothing."""
     folder.write_json("versions.json", versions())
     folder.write_settings(sweep.with_base().model_dump())
-    if not sweep.search:
-        make_trials(sweep, folder)
 
 
-def make_trials(sweep: SweepSettings, folder: RunFolder) -> list[Trial]:
-    """Makes the run folder of every trial of a sweep without a search."""
-    make_points(sweep, folder, sweep.every_point(), first=0)
-    return read_trials(folder)
-
-
-def make_points(
-    sweep: SweepSettings, folder: RunFolder, points: Sequence[Mapping[str, Any]], first: int
-) -> None:
-    """Makes the trials of some points that are not there yet.
+def trial_names(
+    sweep: SweepSettings, points: Sequence[Mapping[str, Any]], first: int = 0
+) -> dict[int, str]:
+    """The names of the trials of some points, by number.
 
     Args:
         sweep: The sweep.
-        folder: Its folder.
         points: The points.
         first: The number of the first of them.
     """
-    all_of_them = itertools.product(
-        zip(points, point_words(points), strict=True),
-        zip(sweep.panels, point_words(sweep.panels), strict=True),
-        sweep.seeds,
-    )
-    number = first * sweep.repeats
-    for (point, words), (panel, where), seed in all_of_them:
-        number += 1
-        settings = sweep.trial({**panel, **point}, seed)
+    all_of_them = itertools.product(point_words(points), point_words(sweep.panels), sweep.seeds)
+    names = {}
+    for number, (words, where, seed) in enumerate(all_of_them, first * sweep.repeats + 1):
         named = {**words, **where}
         parts = [f"{key.split('.')[-1].strip('_')}-{value}" for key, value in named.items()]
         slug = re.sub(r"[^\w.+-]+", "-", "_".join([*parts, f"seed-{seed}"]))[:80]
-        name = f"{number:03d}_{slug}"
-        if any((folder.path / "trials").glob(f"{number:03d}_*/trial.json")):
-            continue
-        shutil.rmtree(folder.path / "trials" / name, ignore_errors=True)  # a kill left half of it
-        run = RunFolder.create(folder.path / "trials", name, numbered=False)
-        run.write_settings(settings.flat())
-        run.write_json("trial.json", {"point": point, "panel": panel, "seed": seed})
+        names[number] = f"{number:03d}_{slug}"
+    return names
 
 
-def read_trials(folder: RunFolder) -> list[Trial]:
-    """The trials of a sweep's folder.
-
-    Raises:
-        ConfigError: When there are none.
-    """
-    found = (folder.path / "trials").glob("*/trial.json")
-    runs = [RunFolder(p.parent) for p in sorted(found, key=lambda p: _number(p.parent))]
-    if not runs:
-        raise ConfigError(f"{folder.path} has no trials: start a new sweep")
-    about = [run.read_json("trial.json") for run in runs]
-    words = point_words([each["point"] for each in about])
-    panels = [joined(each) for each in point_words([each.get("panel", {}) for each in about])]
+def read_trials(sweep: SweepSettings, folder: RunFolder) -> list[Trial]:
+    """The trials of a sweep: all that are planned; with a search those that were started."""
+    about = {}
+    if folder.storage:
+        folder.storage.pull_trials(folder.name)
+    if sweep.search:
+        for path in (folder.path / TRIALS).glob("*/trial.json"):
+            about[path.parent] = json.loads(path.read_text("utf-8"))
+    else:
+        points = sweep.every_point()
+        names = trial_names(sweep, points)
+        all_of_them = itertools.product(points, sweep.each_pair())
+        for name, (point, pair) in zip(names.values(), all_of_them, strict=True):
+            about[folder.path / TRIALS / name] = {"point": point, **pair}
+    paths = sorted(about, key=_number)
+    words = point_words([about[path]["point"] for path in paths])
+    panels = [joined(each) for each in point_words([about[path]["panel"] for path in paths])]
     return [
-        Trial(each["point"], named, panel, each["seed"], run, run.read_config()["iterations"])
-        for each, named, panel, run in zip(about, words, panels, runs, strict=True)
+        Trial(about[path]["point"], named, panel, about[path]["seed"], folder.trial(path.name))
+        for path, named, panel in zip(paths, words, panels, strict=True)
     ]
 
 

@@ -1,0 +1,127 @@
+"""A sweep on a cluster of two nodes that loses one of them, and its driver."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+import yaml
+from ray._private.ray_constants import PROCESS_TYPE_RAYLET
+from ray.cluster_utils import Cluster
+
+from tests.cli.sweep.test_sweeping import EASY
+from trca.runs.folder import RunFolder
+
+SWEEP = {
+    "base": {
+        "algorithm": "GRPO",
+        "env": "slow.py:Easy",
+        "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
+        "tracking": [],
+        "iterations": 8,
+        "evaluation_tasks": 4,
+        "tasks_per_iteration": 10,
+        "group_size": 2,
+        "max_new_tokens": 4,
+        "max_prompt_tokens": 512,
+        "num_env_runners": 0,
+        "num_learners": 0,
+    },
+    "grid": {"env_config.ease": [0.2, 0.8]},
+    "seeds": [0, 1],
+    "side_by_side": 2,
+}
+SLOW = "import time\n" + EASY.replace("return Outcome", "time.sleep(0.05); return Outcome")
+
+
+@pytest.fixture
+def cluster_of_two():
+    """A cluster of two nodes with one CPU each."""
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
+    other = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    yield cluster, other
+    cluster.shutdown()
+
+
+def raylet(node):
+    """The process id of a node's raylet, the parent of its trials."""
+    return node.all_processes[PROCESS_TYPE_RAYLET][0].process.pid
+
+
+def parent(run):
+    """The process id of the raylet under which a trial runs; None once the trial is over."""
+    try:
+        return psutil.Process(run.status()["pid"]).ppid()
+    except (psutil.NoSuchProcess, KeyError):
+        return None
+
+
+def trials(folder):
+    paths = sorted((folder / "trials").glob("*/status.json"))
+    return [RunFolder(path.parent) for path in paths]
+
+
+def wait(condition, process=None):
+    """Waits until the condition has a value, and returns the value."""
+    while not (value := condition()):
+        assert process is None or process.poll() is None, process.communicate()[0]
+        time.sleep(0.05)
+    return value
+
+
+def environment(cluster=None):
+    told = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
+    more = {"RAY_ADDRESS": cluster.address} if cluster else {}
+    return {**told, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **more}
+
+
+@pytest.mark.slow
+def test_a_sweep_survives_a_lost_node_and_a_killed_driver(cluster_of_two, tmp_path, monkeypatch):
+    cluster, other = cluster_of_two
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(SWEEP))
+    command = [sys.executable, "-m", "trca", "sweep"]
+    output = subprocess.PIPE
+    process = subprocess.Popen(
+        [*command, "mine.yaml", "--name=lossy"],
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(cluster),
+    )
+    folder = tmp_path / "outputs" / "lossy"
+    head, second = raylet(cluster.head_node), raylet(other)
+
+    def on_both_nodes():
+        running = [run for run in trials(folder) if run.has_checkpoint()]
+        nodes = {parent(run): run for run in running}
+        return nodes if {head, second} <= nodes.keys() else None
+
+    lost = wait(on_both_nodes, process)[second]
+    cluster.remove_node(other, allow_graceful=False)
+    assert lost.status()["state"] == "running"
+    wait(lambda: parent(lost) == head, process)  # the trial continues on the node that is left
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (folder / "sweep.md").exists()
+
+    resume = [*command, "--resume=lossy"]
+    done = subprocess.run(resume, capture_output=True, text=True, env=environment(cluster))
+    assert done.returncode == 0, done.stdout + done.stderr
+    whole = [*command, "mine.yaml", "--name=whole"]
+    done = subprocess.run(whole, capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stdout + done.stderr
+    tables = [(tmp_path / "outputs" / name / "sweep.md").read_text() for name in ("lossy", "whole")]
+    assert tables[0] == tables[1]
+    (rows,) = [json.loads((folder / "sweep.json").read_text())]
+    assert [row["n"] for row in rows] == [2, 2]
+    incidents = [json.loads(line) for line in lost.failures.read_text().splitlines()]
+    assert {incident["kind"] for incident in incidents} == {"driver"}
