@@ -198,7 +198,7 @@ def test_a_resumed_trial_is_judged_once_and_judges_others(tmp_path):
     assert report(scheduler, second, 2, 0.7, recorded=True) == TrialScheduler.CONTINUE
     assert report(scheduler, first, 2, 0.5, recorded=True) == TrialScheduler.CONTINUE
     assert report(scheduler, first, 3, 0.4) == TrialScheduler.CONTINUE
-    assert report(scheduler, third, 2, 0.1) == TrialScheduler.STOP
+    assert report(scheduler, third, 2, 0.55) == TrialScheduler.STOP  # below the rung of 0.5 and 0.7
 
 
 def test_asha_compares_trials_of_one_panel_and_seed_alone(tmp_path):
