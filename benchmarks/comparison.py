@@ -37,7 +37,7 @@ from trca.algorithms import ALGORITHMS
 from trca.cli.show.figures import draw_comparison
 from trca.common.cache import digest
 from trca.common.files import write_text
-from trca.common.json_lines import Lines
+from trca.common.json_lines import append_lines, read_lines
 from trca.runs.curve import column, moving_mean
 from trca.runs.success_tables import half_width, over_tasks
 from trca.tune_configs.files import read
@@ -218,9 +218,10 @@ class Curves:
 
     def __init__(self, path: Path) -> None:
         self._lock = Lock()
-        self._lines = Lines(path)
+        self._path = path
         self._runs: dict[tuple[str, ...], dict[str, Any]] = {
-            (run["config_digest"], run["algorithm"], *run["settings"]): run for run in self._lines
+            (run["config_digest"], run["algorithm"], *run["settings"]): run
+            for run in read_lines(path)
         }
 
     def __contains__(self, job: Job) -> bool:
@@ -264,7 +265,7 @@ class Curves:
             "evaluations": {str(number): kept for number, kept in evaluations.items() if kept},
         }
         with self._lock:
-            self._lines.append(run)
+            append_lines(self._path, [run])
             self._runs[job.key] = run
 
 

@@ -2,23 +2,23 @@
 
 ::
 
-    base: quickstart          the config every trial starts from
-    set: {iterations: 12}     what is changed in all of them
-    points:                   settings that go together, each with the whole grid
+    base: quickstart          the config of all trials
+    set: {iterations: 12}     changes of the config
+    points:                   settings that belong together, each run with the full grid
       - {algorithm: TRCA, lr: 4e-4}
       - {algorithm: GRPO, lr: 2e-4}
     grid: {group_size: [4, 8]}
-    sample:                   drawn for each of ``samples`` points of every point of the grid
+    sample:                   distributions; ``samples`` draws for each point of the grid
       gamma: {uniform: [0.9, 1.0]}
     samples: 8
-    search: optuna            chooses the ``samples`` points by the results before; then no grid
-    scheduler: asha           stops the trials early that are behind the others
-    metric: success_rate      what both read
+    search: optuna            chooses the ``samples`` points from earlier results, without a grid
+    scheduler: asha           stops trials early that are behind
+    metric: success_rate      read by search and scheduler
     seeds: [0, 1, 2]
-    panels:                   tasks that every point is run on with every seed
+    panels:                   panels of tasks; every point runs on each, with every seed
       - {env_config.games: small-31}
       - {env_config.games: small-32}
-    side_by_side: 2           trials at a time
+    side_by_side: 2           most trials at a time
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from trca.tune_configs.run_parameters import Count
 from trca.tune_configs.settings import RunSettings, config_class, switch
 
 METRICS: Final = ("success_rate", "score", "evaluation/success_rate", "evaluation/score")
-"""What a search and a scheduler may read; of all of them more is better."""
+"""Metrics for searches and schedulers; more is better."""
 _DISTRIBUTIONS: Final = (
     *("choice", "uniform", "loguniform", "quniform", "qloguniform", "randint", "lograndint"),
 )
@@ -60,18 +60,18 @@ class ASHA(_Part):
 
     grace_period: int = Field(1, ge=1, description="Iterations that every trial gets.")
     reduction_factor: float = Field(
-        4, gt=1, description="At each rung about one trial in so many goes on."
+        4, gt=1, description="About one in this many trials continues after each rung."
     )
 
 
 class Search(_Part):
-    """What chooses the points."""
+    """The choice of points."""
 
-    optuna: Optuna = Field(description="Points near the best ones before them.")
+    optuna: Optuna = Field(description="Points near the best earlier points.")
 
 
 class Scheduler(_Part):
-    """What stops trials early."""
+    """Early stopping of trials."""
 
     asha: ASHA = Field(description="Stops trials that are behind at the same iteration.")
 
@@ -93,38 +93,42 @@ class SweepSettings(_Part):
     """A sweep."""
 
     base: str | dict[str, Any] = Field(
-        description="Config every trial starts from: a name, a path or the settings themselves."
+        description="Config of all trials: a name, a path or a mapping of settings."
     )
-    set: dict[str, Any] = Field(default_factory=dict, description="Changed in every trial.")
+    set: dict[str, Any] = Field(
+        default_factory=dict, description="Changes of the config in all trials."
+    )
     points: Annotated[list[dict[str, Any]], Field(min_length=1)] = Field(
         default_factory=lambda: [dict[str, Any]()],
-        description="Settings that go together, such as an algorithm and its learning rate; each is"
-        " run with the whole grid.",
+        description="Settings that belong together, such as an algorithm and its learning rate."
+        " Each entry runs with the full grid.",
     )
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default_factory=dict,
-        description="Settings and the values each takes; all combinations are run.",
+        description="Settings and their values; all combinations run.",
     )
     sample: dict[str, Annotated[dict[str, list[Any]], Field(min_length=1, max_length=1)]] = Field(
         default_factory=dict,
-        description="Settings that are drawn, each by a distribution of Ray Tune and its arguments:"
+        description="Settings with a distribution of Ray Tune and its arguments:"
         " `{uniform: [0, 1]}`, loguniform, quniform, randint, choice and so on.",
     )
     samples: int = Field(
-        1, ge=1, description="Draws for every point of the grid; with a search, points in all."
+        1,
+        ge=1,
+        description="Draws for each point of the grid; with a search, the number of points.",
     )
     sample_seed: int = Field(0, ge=0, description="Seed of the draws and of the search.")
     search: Annotated[Search | None, BeforeValidator(_named)] = Field(
-        None, description="Chooses the points by the results of those before: `optuna`."
+        None, description="Chooses the points from earlier results: `optuna`."
     )
     scheduler: Annotated[Scheduler | None, BeforeValidator(_named)] = Field(
         None, description="Stops trials early: `asha`."
     )
-    metric: str = Field("success_rate", description="What search and scheduler read.")
+    metric: str = Field("success_rate", description="Metric for search and scheduler.")
     seeds: Annotated[list[Count], Field(min_length=1)] = Field(description="Seeds of each point.")
     panels: Annotated[list[dict[str, Any]], Field(min_length=1)] = Field(
         default_factory=lambda: [dict[str, Any]()],
-        description="Settings of each panel of tasks; each point runs on all, with all seeds.",
+        description="Settings of each panel of tasks; all points run on it, with all seeds.",
     )
     side_by_side: Annotated[int, Field(ge=1)] | None = Field(
         2, description="Most trials at a time; null: as many as the resources allow."
@@ -134,7 +138,7 @@ class SweepSettings(_Part):
     def resolve(
         cls, settings: Mapping[str, Any], source: str, need_data: bool = True
     ) -> SweepSettings:
-        """Checks a sweep and every one of its trials.
+        """Checks a sweep and all its trials.
 
         Raises:
             ConfigError: Names the key, its value, and what is allowed.
@@ -148,7 +152,9 @@ class SweepSettings(_Part):
             name = ".".join(map(str, detail["loc"]))
             raise ConfigError(f"{source}: {name} is {detail['input']!r}: {detail['msg']}") from None
         if not (sweep.grid or sweep.sample or any(sweep.points)):
-            raise ConfigError(f"{source}: give points, grid or sample: else it is a single run")
+            raise ConfigError(
+                f"{source}: give points, grid or sample; a single run needs no sweep: trca train"
+            )
         if problem := sweep._key_problem():
             raise ConfigError(f"{source}: {problem}")
         points = sweep.checked(source, need_data)
@@ -161,10 +167,10 @@ class SweepSettings(_Part):
     def checked(
         self, source: str = "sweep", need_data: bool = True
     ) -> list[tuple[dict[str, Any], list[RunSettings]]]:
-        """Every point, with the settings of its trial on each panel, of the first seed.
+        """All points, each with the settings of its trials on each panel for the first seed.
 
         Raises:
-            ConfigError: When some are no settings of a run.
+            ConfigError: If a run refuses the settings of a trial.
         """
         return [
             (
@@ -178,7 +184,7 @@ class SweepSettings(_Part):
         ]
 
     def _key_problem(self) -> str:
-        """What would be overridden without a word; blank where nothing is."""
+        """The first setting that another setting would override; blank without one."""
         parts = {
             "set": self.set.keys(),
             "points": {key for point in self.points for key in point},
@@ -213,7 +219,7 @@ class SweepSettings(_Part):
         return ""
 
     def _search_problems(self) -> list[str]:
-        """What makes no sense with a search."""
+        """Problems of the search with the other keys."""
         if self.metric not in METRICS:
             return [f"metric is {self.metric!r}: {nearest(self.metric, METRICS)}"]
         if self.search is None:
@@ -233,7 +239,7 @@ class SweepSettings(_Part):
         return [lack] if (lack := missing_extra("optuna", "search: optuna", "optuna")) else []
 
     def _scheduler_problems(self, points: int, trials: list[RunSettings]) -> list[str]:
-        """What makes no sense with a scheduler; takes the number of points and all trials."""
+        """Problems of the scheduler, given the number of points and all trials."""
         if self.scheduler is None:
             return []
         if points < 2:
@@ -261,7 +267,7 @@ class SweepSettings(_Part):
         return []
 
     def with_base(self) -> SweepSettings:
-        """The same sweep with the settings of its base in place of the base's name."""
+        """The sweep with the settings of its base in place of the name."""
         return self.model_copy(update={"base": _base(self.base)})
 
     def spaces(self) -> dict[str, Any]:
@@ -273,27 +279,28 @@ class SweepSettings(_Part):
         return {key: _distribution(key, space) for key, space in self.sample.items()}
 
     def every_point(self) -> list[dict[str, Any]]:
-        """All points: the last setting of the grid runs fastest, but for the draws.
+        """All points. Draws change fastest, then the last setting of the grid.
 
-        The draws are the same every time. With a search they stand in for the points to come.
+        The draws depend only on ``sample_seed``. With a search they stand for its points: checks
+        before the start use them.
 
         Raises:
             ConfigError: For a distribution that Ray Tune does not have, or wrong arguments.
         """
-        found = [
+        points = [
             {**point, **dict(zip(self.grid, values, strict=True))}
             for point in self.points
             for values in itertools.product(*self.grid.values())
         ]
         if not self.sample:
-            return found
+            return points
         spaces, rng = self.spaces(), np.random.default_rng(self.sample_seed)
         return [
             {
                 **point,
                 **{key: plain(space.sample(random_state=rng)) for key, space in spaces.items()},
             }
-            for point in found
+            for point in points
             for _ in range(self.samples)
         ]
 
@@ -310,17 +317,16 @@ class SweepSettings(_Part):
     def trial(
         self, point: Mapping[str, Any], seed: int, source: str = "sweep", need_data: bool = True
     ) -> RunSettings:
-        """The settings of one trial; what an algorithm of the grid does not have is left out.
+        """The settings of one trial, without settings that its algorithm does not have.
 
         Args:
-            point: The point, with the settings of a panel; those of the first panel where it has
-                none.
+            point: The point and the settings of a panel; the first panel fills missing settings.
             seed: The seed.
-            source: What errors call it.
-            need_data: Whether official data that is not on this machine is an error.
+            source: Name of the sweep in errors.
+            need_data: Whether missing official data is an error.
 
         Raises:
-            ConfigError: When they are no settings of a run.
+            ConfigError: If a run refuses the settings.
         """
         base = _base(self.base)
         if "algorithm" in self.set:
@@ -340,7 +346,7 @@ def _base(base: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unknown_key(model: type[BaseModel], settings: Mapping[str, Any], outer: str = "") -> str:
-    """The first key that a model does not have, with the nearest it has; blank where all are."""
+    """The first key that a model does not have, with the nearest name; blank without one."""
     for key, value in settings.items():
         if key not in model.model_fields:
             return f"unknown key {outer + key!r}: {nearest(key, model.model_fields)}"
@@ -375,5 +381,5 @@ def _distribution(key: str, space: Mapping[str, list[Any]]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A drawn value as it is, in Python's own types."""
+    """A drawn value in Python's built-in types."""
     return value.item() if isinstance(value, np.generic) else value

@@ -1,6 +1,7 @@
 """Real sweeps by the real command: interrupted, killed and resumed, and with a trial that fails."""
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -9,13 +10,19 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from io import StringIO
+from pathlib import Path
 
 import pytest
 import yaml
+from ray.tune.execution.insufficient_resources_manager import _InsufficientResourcesManager
+from rich.console import Console
 from typer.testing import CliRunner
 
 from trca.cli import app
-from trca.cli.sweep.sweeping import most_cpus
+from trca.cli.sweep.files import shipped_sweeps
+from trca.cli.sweep.progress import stopping_politely
+from trca.cli.sweep.sweeping import cpus_of_ray
 from trca.cli.sweep.table import curves, summarise, write_table
 from trca.cli.sweep.trials import joined, point_words, read_trials
 from trca.policies.shrunk import shrunk_model
@@ -283,8 +290,9 @@ def test_a_sweep_is_stored_at_a_uri(sweep, tmp_path, monkeypatch):
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "second"))
     (trial,) = row["runs"]
     assert RunFolder.open(trial).checkpoint_iteration() == 1
-    done = finish([*command, f"--resume={uri}/mine"])
-    assert "0 of 1 trials" in done.stdout
+    for again in ([f"--resume={uri}/mine"], [str(tmp_path / "mine.yaml"), "--auto-resume"]):
+        done = finish([*command, *again])
+        assert "0 of 1 trials" in done.stdout
     assert (bucket / "trials").is_dir()
 
 
@@ -298,9 +306,11 @@ def test_every_point_is_checked_against_the_machine(sweep, tmp_path, monkeypatch
     assert not (tmp_path / "runs").exists()
 
 
-def test_ray_gets_the_cpus_of_the_point_that_asks_for_most():
+@pytest.mark.parametrize(("side_by_side", "cpus"), [(2, 16), (None, 8)])
+def test_ray_gets_the_cpus_of_the_largest_point_for_each_trial(side_by_side, cpus):
     settings = {**SWEEP, "set": {"num_learners": 1}, "grid": {"num_env_runners": [0, 6, 2]}}
-    assert most_cpus(SweepSettings.resolve(settings, "mine")) == 7
+    settings["side_by_side"] = side_by_side
+    assert cpus_of_ray(SweepSettings.resolve(settings, "mine")) == cpus
 
 
 def test_a_resumed_sweep_takes_no_options_and_a_run_is_no_sweep(tmp_path):
@@ -312,8 +322,8 @@ def test_a_resumed_sweep_takes_no_options_and_a_run_is_no_sweep(tmp_path):
         assert result.exit_code == 2, result.output
         return " ".join(result.output.split())
 
-    assert "is no sweep: go on with a run by trca train --resume" in refused()
-    assert "--set with --resume: a sweep goes on with its own settings" in refused("--set=lr=1")
+    assert "is no sweep: resume a run by trca train --resume run" in refused()
+    assert "--set with --resume: a sweep keeps its settings" in refused("--set=lr=1")
     assert "--name, --dry-run with --resume" in refused("--name=other", "--dry-run")
     assert "other.yaml with --resume" in refused("other.yaml")
 
@@ -424,6 +434,43 @@ def test_a_mapping_reads_as_words():
 def test_a_number_in_words_has_six_digits():
     words = point_words([{"lr": 0.00012345678, "lambda_": 1.0, "budgets": {"evidence": 2 / 3}}])
     assert words == [{"lr": "0.000123457", "lambda_": "1.0", "budgets": "evidence 0.666667"}]
+
+
+def test_a_name_that_is_no_sweep_lists_the_shipped_sweeps():
+    sweeps = shipped_sweeps()
+    assert sweeps["sweeps/rollouts"].startswith("How many rollouts? TRCA, GRPO and GiGPO")
+    for name, problem in (
+        ("nope", "no sweep 'nope': give the path of a YAML file"),
+        ("quickstart", "quickstart is the config of a run: trca train quickstart runs it"),
+    ):
+        result = CliRunner().invoke(app, ["sweep", name])
+        assert result.exit_code == 2, result.output
+        output = " ".join(result.output.split())
+        assert problem in output
+        assert all(f"{each} {sweeps[each]}" in output for each in sweeps)
+
+
+def test_the_page_on_sweeps_has_the_question_of_each_shipped_sweep():
+    page = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text("utf-8")
+    rows = [f"| `{name}` | {question} |" for name, question in shipped_sweeps().items()]
+    assert "\n".join(rows) in page
+
+
+def test_a_job_that_starts_again_resumes_no_run(tmp_path):
+    RunFolder.create(tmp_path, "mine").write_config({"algorithm": "TRCA", "seed": 0})
+    command = ["sweep", "sweeps/ablations", f"--storage-path={tmp_path}", "--name=mine"]
+    result = CliRunner().invoke(app, [*command, "--auto-resume"])
+    assert result.exit_code == 2, result.output
+    assert "is no sweep: resume a run by trca train --resume mine" in " ".join(
+        result.output.split()
+    )
+
+
+def test_a_trial_that_no_node_can_hold_is_printed():
+    lines = StringIO()
+    with stopping_politely(Console(file=lines, width=1000)):
+        logging.getLogger(_InsufficientResourcesManager.__module__).warning("%d CPUs", 9)
+    assert lines.getvalue() == "waiting: 9 CPUs\n"
 
 
 def test_a_wrong_sweep_is_refused_before_anything_is_made(sweep, tmp_path):

@@ -10,7 +10,8 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
 
-from trca.cli.sweep.sweeping import directory_name, label, param_space
+from trca.cli.sweep.progress import label
+from trca.cli.sweep.sweeping import directory_name, param_space
 from trca.cli.sweep.table import as_rich, summarise, write_table
 from trca.cli.sweep.trial import ERROR, ITERATIONS, METRIC, RECORDED
 from trca.cli.sweep.trials import begin, read_trials
@@ -72,6 +73,17 @@ def test_a_search_repeats_its_points_and_another_seed_has_others():
     assert all(p["budgets"] in SEARCH["sample"]["budgets"]["choice"] for p in points)
     assert points_of(settings(SEARCH)) == points
     assert points_of(settings(SEARCH, sample_seed=1))[0] != points[0]
+
+
+def test_a_search_that_does_not_repeat_the_recorded_points_is_refused():
+    sweep = settings(SEARCH)
+    points = dict(enumerate(points_of(sweep)))
+    recorded = {number: json.loads(json.dumps(points[number])) for number in range(2)}
+    assert PointSearch(sweep, recorded).suggest("0")["point"]["settings"] == points[0]
+    search = PointSearch(sweep, {**recorded, 1: points[2]})
+    search.on_trial_complete("0", ended(good(search.suggest("0")["point"]["settings"])))
+    with pytest.raises(ConfigError, match=r"as point 2, and the sweep ran .* version of Optuna"):
+        search.suggest("1")
 
 
 def test_later_points_follow_from_the_results_of_those_before():

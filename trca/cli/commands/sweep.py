@@ -1,4 +1,4 @@
-"""``trca sweep``: points of settings with seeds and panels, a run for every trial."""
+"""``trca sweep``: runs points of settings, each with every seed on every panel."""
 
 from __future__ import annotations
 
@@ -39,21 +39,29 @@ def sweep(
         str | None,
         typer.Option(metavar="SWEEP", help="Resume this sweep after a stop or a kill."),
     ] = None,
+    auto_resume: Annotated[
+        bool,
+        typer.Option(
+            "--auto-resume",
+            help="Resume the sweep of this name if there is one: for jobs that may restart.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the trials and what they need; run nothing.")
     ] = False,
 ) -> None:
     """Run points of settings, with every seed on every panel; one table and one picture.
 
-    Every trial is a run with a folder of its own, evaluated at its end. One that fails is counted
-    and the others go on; Ctrl-C stops all after their iteration.
+    Ray Tune runs the trials, on all nodes of a cluster if `RAY_ADDRESS` names one. Each trial is a
+    run in its own folder, evaluated at its end. The table counts failed trials; the other trials
+    continue. Ctrl-C stops each trial after its iteration.
 
     - `trca sweep sweeps/lambda --dry-run`
     - `trca sweep sweeps/lambda --set iterations=25`
     - `trca sweep --resume outputs/lambda` resumes after a stop, a crash or a kill
     - `trca evaluate outputs/lambda/trials/001_lambda-0.2_seed-0` takes a trial like any run
 
-    A sweep is a YAML file; `algorithm` may be swept too, and `sample` draws by Ray Tune's
+    A sweep is a YAML file. Its grid may have `algorithm`, and `sample` draws from Ray Tune's
     distributions:
 
         base: quickstart
@@ -65,17 +73,20 @@ def sweep(
         panels: [{env_config.games: small-31}, {env_config.games: small-32}]
         side_by_side: 2
 
-    With `search: optuna` Optuna chooses the `samples` points, and no grid is given; with
-    `scheduler: asha` trials that are behind are stopped early. Both read `metric`. docs/sweeps.md
+    With `search: optuna` Optuna chooses the `samples` points, without a grid. With
+    `scheduler: asha` ASHA stops trials early that are behind. Both read `metric`. docs/sweeps.md
     has every key.
     """
     use_one_thread()
+    from trca.cli.sweep.files import is_sweep, read_sweep
     from trca.cli.sweep.trials import begin
     from trca.runs.folder import RunFolder, run_name
-    from trca.tune_configs.files import ConfigError, assignments, read
+    from trca.tune_configs.files import ConfigError, assignments
     from trca.tune_configs.sweeps import SweepSettings
 
     with refusing(ConfigError, OSError):
+        if auto_resume and RunFolder.exists(name or run_name(config), storage_path):
+            resume, config, set_, name = name or run_name(config), _CONFIG, None, None
         if resume is not None:
             folder = RunFolder.open(resume, storage_path)
             options = {
@@ -85,15 +96,15 @@ def sweep(
                 "--dry-run": dry_run,
             }
             if others := ", ".join(option for option, value in options.items() if value):
-                raise ConfigError(f"{others} with --resume: a sweep goes on with its own settings")
-            if "seeds" not in folder.read_config():
+                raise ConfigError(f"{others} with --resume: a sweep keeps its settings")
+            if not is_sweep(folder.read_config()):
                 raise ConfigError(
-                    f"{folder.path} is no sweep: go on with a run by trca train --resume"
+                    f"{folder.path} is no sweep: resume a run by trca train --resume {resume}"
                 )
             with folder.locked():
                 _run(folder)
             return
-        data = read(config)
+        data = read_sweep(config)
         if isinstance(given := data.get("set") or {}, dict):
             data["set"] = given | assignments(set_ or [])
         settings = SweepSettings.resolve(data, run_name(config), need_data=not dry_run)
@@ -107,7 +118,11 @@ def sweep(
 
 
 def _check(sweep: SweepSettings, dry_run: bool) -> None:
-    """Checks every point; a dry run shows the plan in place of asking for what is missing here.
+    """Checks every point.
+
+    Args:
+        sweep: The sweep.
+        dry_run: Whether to print the plan, and to leave out the checks of this machine.
 
     Raises:
         ConfigError: Names the first point with a problem, and the problem.
@@ -150,7 +165,7 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
     if sweep.scheduler:
         grace = sweep.scheduler.asha.grace_period
         console.print(f"  ASHA stops trials early by {sweep.metric}, from iteration {grace} on")
-    console.print("\nThe first trial alone:")
+    console.print("\nThe first trial:")
     console.print(plan(settings[0]), soft_wrap=False)
     for note in machine_notes(settings[0]):
         console.print(f"[yellow]note:[/] {escape(note)}")
@@ -163,14 +178,15 @@ def _side_by_side(sweep: SweepSettings) -> str:
 
 
 def _repeats(sweep: SweepSettings) -> str:
-    """What every point is run with, in words."""
+    """The seeds and panels of each point in words."""
     seeds, panels = len(sweep.seeds), len(sweep.panels)
     words = f"{seeds} seed{'s' * (seeds > 1)}"
     return f"{words} on {panels} panels" if panels > 1 else words
 
 
 def _run(folder: RunFolder) -> None:
-    from trca.cli.sweep.sweeping import run_sweep, stopping_politely
+    from trca.cli.sweep.progress import stopping_politely
+    from trca.cli.sweep.sweeping import run_sweep
     from trca.cli.sweep.table import as_rich, draw_sweep, summarise, write_table
     from trca.cli.sweep.trials import OVER, read_trials
     from trca.runs.folder import quoted
@@ -193,7 +209,7 @@ def _run(folder: RunFolder) -> None:
         interrupted = True
     except Exception as error:
         _note(folder, trials, "failed", words(error))
-        fail(f"{words(error)}. Log: {log}\nGo on with: {again}")
+        fail(f"{words(error)}. Log: {log}\nResume: {again}")
     trials = read_trials(sweep, folder)
     over = [trial for trial in trials if trial.state in OVER]
     if trials:
@@ -205,12 +221,12 @@ def _run(folder: RunFolder) -> None:
         console.print(f"Written to {folder.address}: sweep.md, sweep.json{drawn}", markup=False)
     if interrupted:
         _note(folder, trials, "interrupted")
-        console.print(f"stopped; {len(over)} of {total} trials are done. Go on with: {again}")
+        console.print(f"stopped; {len(over)} of {total} trials are done. Resume: {again}")
         raise typer.Exit(130)
     if len(over) < total:
         message = f"{total - len(over)} of {total} trials failed"
         _note(folder, trials, "failed", message)
-        fail(f"{message}. Try them again: {again}")
+        fail(f"{message}. Try again: {again}")
     _note(folder, trials, "finished")
     console.print(f"Look at a trial: trca evaluate {quoted(over[0].run.address)}", markup=False)
 

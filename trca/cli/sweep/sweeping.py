@@ -1,51 +1,45 @@
 """Runs a sweep by `tune.Tuner`: YAML becomes ``param_space``, `TuneConfig` and `RunConfig`.
 
-Ray Tune starts the trials on all nodes of a cluster, at most ``side_by_side`` at a time and as the
-resources allow. Tune starts a trial again when its node is lost, and stores trials in a folder or
-at a URI.
+Ray Tune places the trials on all nodes of a cluster, at most ``side_by_side`` at a time. Tune
+starts a trial again if its node is lost, and stores trials in a folder or at a URI. This module
+does not print; `trca.cli.sweep.progress` does, and handles Ctrl-C.
 
-A sweep of a grid is resumed by `Tuner.restore`. Three cases need a new `Tuner` on the same trial
-directories; the trials report their recorded iterations and then train:
+`Tuner.restore` resumes a sweep of a grid. The other sweeps are resumed by a new `Tuner` on the same
+trial directories: each trial reports its recorded iterations and then trains. What `Tuner.restore`
+of Ray 2.60 lacks (paths below ``ray/tune``):
 
-- A scheduler or a search. `TuneController.__getstate__` leaves out ``_scheduler_alg``, so that a
-  restored `ASHAScheduler` has lost its rungs. Trials and searcher are stored in two files, one
-  after the other; after ``kill -9`` in between, the searcher waits for trials that do not exist.
-- A trial that failed, that was interrupted or whose directory is missing. Tune counts such a trial
-  as ended.
-- A file of the experiment's state that is cut off. Tune copies the file every 10 s or less often,
-  and the copy is not atomic.
-
-`Shown` prints the console's lines; `trca.cli.sweep.tuning` stops the trials on Ctrl-C.
+- Rungs of ASHA. The stored state has no scheduler (``execution/tune_controller.py``:
+  ``__getstate__`` deletes ``_scheduler_alg``), and a restored `ASHAScheduler` is empty.
+- A search that agrees with its trials. Both are stored every 10 s or less often, in two files, one
+  after the other (``save_to_dir``). After ``kill -9`` between both writes the searcher waits for
+  trials that do not exist.
+- Failed and interrupted trials, and trials whose directory is missing. Tune counts a trial that
+  returned ``done`` as ended.
+- A state file that is cut off. The copy to the storage is not atomic.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import os
-import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+import ray
 from ray import tune
 from ray.tune.experiment import Trial as TuneTrial
 
-from trca.cli.sweep.table import stop_words
-from trca.cli.sweep.trial import ERROR, ITERATIONS, METRIC, RECORDED, SweepTrial
-from trca.cli.sweep.trials import OVER, joined, point_words, read_trials, trial_names
+from trca.cli.sweep.progress import Progress
+from trca.cli.sweep.trial import METRIC, SweepTrial
+from trca.cli.sweep.trials import OVER, by_point, read_trials, trial_names
 from trca.cli.sweep.tuning import (
     PanelASHA,
     PointSearch,
     SweepScheduler,
-    read_from_trial,
     stopping,
-    write_to_trial,
 )
 from trca.runs.folder import RunFolder
-from trca.runs.names import STOPPED, TRIALS
+from trca.runs.names import TRIALS
 from trca.tune_configs.sweeps import SweepSettings
 
 if TYPE_CHECKING:
@@ -55,78 +49,6 @@ logger = logging.getLogger(__name__)
 
 _RETRIES: Final = 3
 """Times that a trial is started again after its process or node is lost."""
-_terminal: list[Console] = []
-"""The console of the sweep under way. Tune pickles callbacks, which find the console here."""
-
-
-class Shown(tune.Callback):
-    """Prints a line for each iteration, stop and failure of a trial."""
-
-    def __init__(self) -> None:
-        self._told = False
-
-    def on_trial_result(
-        self,
-        iteration: int,
-        trials: list[TuneTrial],
-        trial: TuneTrial,
-        result: dict[str, Any],
-        **info: Any,
-    ) -> None:
-        """Prints an iteration."""
-        if ERROR in result:
-            self._print(trial, f"failed: {result[ERROR]}. Log: {_log(trial)}", "red")
-            return
-        if result[RECORDED]:
-            return
-        held_out = result.get("evaluation/success_rate")
-        shown = "" if held_out is None else f"  held out {held_out:.1%}"
-        self._print(
-            trial,
-            f"iteration {result['training_iteration']}/{result[ITERATIONS]}  "
-            f"success {result.get('success_rate', math.nan):.1%}{shown}",
-        )
-
-    def on_trial_complete(
-        self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any
-    ) -> None:
-        """Prints that a trial was stopped early."""
-        if stopped := read_from_trial(trial, STOPPED):
-            self._print(trial, stop_words(stopped))
-
-    def on_trial_error(
-        self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any
-    ) -> None:
-        """Prints and records the failure of a trial whose process is lost again and again."""
-        lines = str(trial.get_error() or "the process ended").strip().splitlines()
-        with suppress(OSError):
-            status = {"state": "failed", "iteration": 0, "pid": os.getpid(), "message": lines[-1]}
-            write_to_trial(trial, "status.json", status)
-        self._print(trial, f"failed: {lines[-1]}", "red")
-
-    def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
-        """Ends the experiment once no trial runs after the sweep is asked to stop."""
-        if stopping().is_set() and not self._told:
-            self._told = True
-            _print("stopping after the running iterations; Ctrl-C again stops at once")
-        if stopping().is_set() and not any(t.status == TuneTrial.RUNNING for t in trials):
-            os.kill(os.getpid(), signal.SIGUSR1)  # Tune's signal for its graceful end
-
-    def _print(self, trial: TuneTrial, text: str, style: str | None = None) -> None:
-        _print(f"{label(trial.config)}  {text}", style)
-
-
-def _print(text: str, style: str | None = None) -> None:
-    if _terminal:
-        _terminal[-1].print(text, markup=False, style=style)
-
-
-def label(config: Mapping[str, Any]) -> str:
-    """The point, the panel and the seed of a trial in words."""
-    [words] = point_words([config["point"]["settings"]])
-    [panel] = point_words([config["pair"]["panel"]])
-    parts = (joined(words), joined(panel), f"seed={config['pair']['seed']}")
-    return "  ".join(filter(None, parts))
 
 
 def directory_name(trial: TuneTrial) -> str:
@@ -162,7 +84,7 @@ def make_tuner(sweep: SweepSettings, folder: RunFolder) -> tune.Tuner:
     tune_config = tune.TuneConfig(
         metric=METRIC,
         mode="max",
-        search_alg=PointSearch(sweep) if sweep.search else None,
+        search_alg=_search(sweep, folder) if sweep.search else None,
         scheduler=_scheduler(sweep),
         num_samples=sweep.samples * sweep.repeats if sweep.search else 1,
         max_concurrent_trials=sweep.side_by_side,
@@ -172,7 +94,7 @@ def make_tuner(sweep: SweepSettings, folder: RunFolder) -> tune.Tuner:
     run_config = tune.RunConfig(
         name=TRIALS,
         storage_path=_place(folder),
-        callbacks=[Shown()],
+        callbacks=[Progress()],
         failure_config=tune.FailureConfig(max_failures=_RETRIES),
         checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # the recorder has them
         verbose=0,
@@ -183,6 +105,11 @@ def make_tuner(sweep: SweepSettings, folder: RunFolder) -> tune.Tuner:
         tune_config=tune_config,
         run_config=run_config,
     )
+
+
+def _search(sweep: SweepSettings, folder: RunFolder) -> PointSearch:
+    trials = by_point(read_trials(sweep, folder), sweep.repeats)
+    return PointSearch(sweep, {number: each[0].point for number, each in trials.items()})
 
 
 def _scheduler(sweep: SweepSettings) -> SweepScheduler:
@@ -212,60 +139,34 @@ def _restored(sweep: SweepSettings, folder: RunFolder) -> tune.Tuner | None:
     return tuner if {Path(result.path).name for result in ended} <= over else None
 
 
-def _log(trial: TuneTrial) -> str:
-    assert trial.storage is not None
-    return f"{trial.storage.trial_fs_path}/logs/output.log"
+def cpus_of_ray(sweep: SweepSettings) -> float:
+    """The CPUs that Ray gets on one machine, so that the trials run side by side.
 
-
-@contextmanager
-def stopping_politely(console: Console) -> Iterator[None]:
-    """Ends each trial after its iteration on the first Ctrl-C; stops at once on the second.
-
-    Args:
-        console: Where the sweep prints. The signal may come while the sweep prints, so that
-            `Shown` prints the answer.
+    The count may exceed the cores. Every trial gets the CPUs of the largest, and one for its
+    driver.
     """
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if stopping().is_set():
-            raise KeyboardInterrupt
-        stopping().set()
-
-    stopping().clear()
-    usual = signal.signal(signal.SIGINT, ask)
-    _terminal.append(console)
-    try:
-        yield
-    finally:
-        _terminal.pop()
-        signal.signal(signal.SIGINT, usual)
-
-
-def most_cpus(sweep: SweepSettings) -> float:
-    """The most CPUs that a trial asks Ray for."""
     trials = (sweep.trial(point, sweep.seeds[0]) for point in sweep.every_point())
-    return max(trial.run.resources()[0] for trial in trials)
+    most = max(trial.run.resources()[0] for trial in trials)
+    return (sweep.side_by_side or 1) * (1 + most)
 
 
 def run_sweep(sweep: SweepSettings, folder: RunFolder, console: Console) -> bool:
-    """Runs what is left of a sweep.
+    """Runs the trials of a sweep that have not ended.
 
     Args:
         sweep: The sweep.
-        folder: Its folder.
-        console: Where to print.
+        folder: The folder of the sweep.
+        console: Prints the progress.
 
     Returns:
-        Whether Ctrl-C stopped it.
+        Whether Ctrl-C stopped the sweep.
     """
-    import ray
-
     from trca.cli.run.training import init_ray
 
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # `stopping_politely` handles the signal
     started = not ray.is_initialized()
     if started:
-        init_ray((sweep.side_by_side or 0) * (1 + most_cpus(sweep)), console.print)
+        init_ray(cpus_of_ray(sweep), console.print)
     try:
         if not stopping().is_set():
             make_tuner(sweep, folder).fit()

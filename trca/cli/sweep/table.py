@@ -1,4 +1,4 @@
-"""What a sweep came to: a table with a row a point, and a picture."""
+"""The results of a sweep: a table with one row per point, and a picture."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ DIFFERENCE: Final = "minus first, held out, in points"
 
 
 def summarise(trials: Sequence[Trial], repeats: int) -> list[dict[str, Any]]:
-    """One row a point: its settings, and mean, interval and n of each measure over its whole runs.
+    """One row per point: settings, and mean, interval and n of each metric over finished trials.
 
-    The interval is over panels where there are several, since seeds on one panel hide the variance
-    between panels; else over seeds. Each row has its difference from the first one too, over the
-    panels and seeds that both have: pairs leave out how hard each panel is. Runs that were stopped
-    early are told by themselves, and are in no mean.
+    The interval is over panels if the sweep has several panels, since seeds on one panel hide the
+    variance between panels; else over seeds. Each row also has the difference from the first row,
+    paired by panel and seed: pairs cancel the difficulty of the panels. Trials that were stopped
+    early have a separate column and are in no mean.
 
     Args:
         trials: The trials of a sweep.
@@ -47,18 +47,18 @@ def summarise(trials: Sequence[Trial], repeats: int) -> list[dict[str, Any]]:
     several = len({trial.panel for trial in trials}) > 1
     first: dict[str, dict[tuple[str, int], float]] = {}
     for each in by_point(trials, repeats).values():
-        sound = [trial for trial in each if trial.state == "finished"]
+        finished = [trial for trial in each if trial.state == "finished"]
         failed = sum(trial.state == "failed" for trial in each)
         row: dict[str, Any] = {"point": each[0].point, "words": each[0].words}
-        row |= {"n": len(sound), "failed": failed}
+        row |= {"n": len(finished), "failed": failed}
         row["stopped"] = [
             {"seed": t.seed, "panel": t.panel, **(t.stopped or {}), "run": t.run.address}
             for t in each
             if t.state == "stopped"
         ]
-        row["runs"] = [trial.run.address for trial in sound]
+        row["runs"] = [trial.run.address for trial in finished]
         for key in MEASURES:
-            measured = {(t.panel, t.seed): measure(t.run.metrics(), key) for t in sound}
+            measured = {(t.panel, t.seed): measure(t.run.metrics(), key) for t in finished}
             values = {which: value for which, value in measured.items() if not np.isnan(value)}
             row[key] = _mean(values, several) | {"values": list(values.values())}
             if rows:
@@ -71,7 +71,7 @@ def summarise(trials: Sequence[Trial], repeats: int) -> list[dict[str, Any]]:
 
 
 def _mean(values: Mapping[tuple[str, int], float], several: bool) -> dict[str, float | None]:
-    """Mean and half of the 95% t interval over panels, each with the mean of its seeds; or seeds.
+    """Mean and half of the 95% t interval over panels or seeds; a panel has the mean of its seeds.
 
     Args:
         values: By panel and seed.
@@ -88,7 +88,7 @@ def _mean(values: Mapping[tuple[str, int], float], several: bool) -> dict[str, f
 
 
 def write_table(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> None:
-    """Writes ``sweep.md`` and ``sweep.json``; ± is half of the 95% t interval of `summarise`."""
+    """Writes ``sweep.md`` and ``sweep.json``; ± is half of the 95% t interval from `summarise`."""
     names = _columns(rows)
     lines = ["| " + " | ".join(names) + " |", "|" + "---:|" * len(names)]
     lines += ["| " + " | ".join(_cells(row, names)) + " |" for row in rows]
@@ -118,7 +118,7 @@ def as_rich(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def draw_sweep(trials: Sequence[Trial], folder: RunFolder) -> bool:
-    """Draws ``sweep.png`` from the finished trials; False when there is none."""
+    """Draws ``sweep.png`` from the finished trials; False without finished trials."""
     runs = curves(trials)
     if not runs:
         return False
@@ -134,7 +134,7 @@ def draw_sweep(trials: Sequence[Trial], folder: RunFolder) -> bool:
 
 
 def curves(trials: Sequence[Trial]) -> dict[str, list[list[dict[str, Any]]]]:
-    """The metrics of the finished trials by their points in words; equal points are one."""
+    """The metrics of the finished trials by point in words; equal points share one key."""
     runs: dict[str, list[list[dict[str, Any]]]] = {}
     for trial in trials:
         if trial.state == "finished":
@@ -143,7 +143,7 @@ def curves(trials: Sequence[Trial]) -> dict[str, list[list[dict[str, Any]]]]:
 
 
 def measure(rows: Sequence[Mapping[str, Any]], key: str) -> float:
-    """A metric of a run so far: its last evaluation, or the mean of its last 5 iterations."""
+    """A metric of a run: the last evaluation, or the mean of the last 5 training iterations."""
     values = [row[key] for row in rows if row.get(key) is not None]
     last = values[-1:] if key.startswith("evaluation/") else values[-5:]
     return float(np.mean(last)) if last else float("nan")
@@ -176,7 +176,7 @@ def _reached(stop: Mapping[str, Any]) -> str:
 
 
 def stop_words(stop: Mapping[str, Any]) -> str:
-    """Where a trial was stopped early, in words."""
+    """An early stop in words."""
     return f"stopped early: {_reached(stop)}"
 
 

@@ -1,8 +1,8 @@
 """`SweepTrial`: Ray Tune's trainable for a trial of a sweep.
 
-A `tune.Tuner` has one trainable, and a point of a sweep may name an algorithm: the trainable builds
-the algorithm that its config names. The trial's directory is a run folder, written by the recorder
-(`trca.algorithms.base.recorder`).
+A `tune.Tuner` has one trainable, and the points of a sweep may name different algorithms. The
+trainable builds the algorithm that its config names. The trial's directory is a run folder, written
+by the recorder (`trca.algorithms.base.recorder`).
 
 A trial reports the rows of ``metrics.jsonl``. After a kill of the sweep or the loss of a node the
 trial first reports the recorded rows, and then trains.
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from ray import get_runtime_context
 from ray.air.constants import TRAINING_ITERATION
 from ray.tune import Trainable
 from ray.tune.result import DONE
@@ -41,25 +42,28 @@ ITERATIONS: Final = "iterations"
 TRAJECTORIES: Final = "trajectories"
 RECORDED: Final = "recorded"
 """Whether an iteration was recorded before the trial was started or continued."""
+NODE: Final = "node"
+"""The id of the node that runs the trial."""
 ERROR: Final = "error_words"
 """The error that ended the trial."""
 
 
 def failed(result: Mapping[str, Any]) -> bool:
-    """Whether a result is that of a trial that failed."""
+    """Whether a result comes from a trial that failed."""
     return not result or ERROR in result
 
 
 def whole(result: Mapping[str, Any]) -> bool:
-    """Whether a result is that of the last iteration."""
+    """Whether a result comes from the last iteration."""
     return bool(result[TRAINING_ITERATION] >= result[ITERATIONS])
 
 
 class SweepTrial(Trainable):
     """One point with one seed on one panel.
 
-    An error of the algorithm ends the trial with a result that tells it. Tune retries trials that
-    raise, which is right for a lost node and useless for a wrong setting.
+    An error of the algorithm ends the trial, and its last result has the error. After an exception
+    Tune would start the trial again (``max_failures``): right for a lost node, useless for an error
+    that comes back.
     """
 
     @classmethod
@@ -151,6 +155,7 @@ class SweepTrial(Trainable):
             METRIC: measure(rows, self._sweep.metric),
             ITERATIONS: self._iterations,
             RECORDED: count <= self._recorded,
+            NODE: get_runtime_context().get_node_id(),
             DONE: count == len(self._rows) and self._has_ended(),
         }
 

@@ -26,10 +26,10 @@ class Trial:
 
     Attributes:
         point: The settings of the point.
-        words: Their values in words, as `point_words` gives them.
-        panel: Its panel in words, blank where the sweep names none.
+        words: The values of the point in words, from `point_words`.
+        panel: The panel in words; blank if the sweep names no panels.
         seed: The seed.
-        run: Its run folder, which may not exist yet.
+        run: The run folder, which may not exist yet.
     """
 
     point: dict[str, Any]
@@ -40,7 +40,7 @@ class Trial:
 
     @property
     def number(self) -> int:
-        """Its number in the sweep, from 1 on."""
+        """The number in the sweep, from 1."""
         return _number(self.run.path)
 
     @property
@@ -55,20 +55,23 @@ class Trial:
 
     @property
     def stopped(self) -> dict[str, Any] | None:
-        """Where a scheduler stopped it: iteration, trajectories, metric and value."""
+        """Iteration, trajectories, metric and value of an early stop; `None` without one."""
         stopped: dict[str, Any] | None = self.run.read_json(STOPPED)
         return stopped
 
     @property
     def state(self) -> str:
-        """``waiting``, ``stopped`` where a scheduler stopped it, or the state of the run."""
+        """``waiting``, ``stopped`` after an early stop, or the state of the run."""
         if self.stopped:
             return "stopped"
         return str(self.run.status().get("state", "waiting"))
 
 
 def point_words(points: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The values of points in words: a file by its name, and by its folders where two have one."""
+    """The values of points in words.
+
+    A path is its file name, with folders if two files have one name.
+    """
     paths = {path for point in points for path in _paths(point)}
     names = {path: _shortest(path, paths - {path}) for path in paths}
 
@@ -91,20 +94,21 @@ def joined(words: Mapping[str, str]) -> str:
 
 
 def _paths(point: Mapping[str, Any]) -> set[Path]:
-    found: set[Path] = set()
+    """The absolute paths in the values of a point."""
+    paths: set[Path] = set()
 
     def note(text: str) -> str:
         path, _ = path_parts(text)
         if path is not None and path.is_absolute():
-            found.add(path)
+            paths.add(path)
         return text
 
     map_texts(list(point.values()), note)
-    return found
+    return paths
 
 
 def _shortest(path: Path, others: set[Path]) -> str:
-    """The last parts of a path that no other path ends with."""
+    """The fewest last parts of a path with which no other path ends."""
     for count in range(1, len(path.parts)):
         end = path.parts[-count:]
         if all(other.parts[-count:] != end for other in others):
@@ -126,7 +130,7 @@ def trial_names(
     Args:
         sweep: The sweep.
         points: The points.
-        first: The number of the first of them.
+        first: The number of the first point.
     """
     all_of_them = itertools.product(point_words(points), point_words(sweep.panels), sweep.seeds)
     names = {}
@@ -139,7 +143,7 @@ def trial_names(
 
 
 def read_trials(sweep: SweepSettings, folder: RunFolder) -> list[Trial]:
-    """The trials of a sweep: all that are planned; with a search those that were started."""
+    """The planned trials of a sweep; with a search the started trials."""
     about = {}
     if folder.storage:
         folder.storage.pull_trials(folder.name)
@@ -166,7 +170,7 @@ def _number(trial: Path) -> int:
 
 
 def by_point(trials: Sequence[Trial], repeats: int) -> dict[int, list[Trial]]:
-    """The trials of each point by its number, from 0 on; two points may be equal."""
+    """The trials of each point by its number, from 0; two points may have equal settings."""
     points: dict[int, list[Trial]] = {}
     for trial in trials:
         points.setdefault((trial.number - 1) // repeats, []).append(trial)

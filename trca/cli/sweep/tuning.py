@@ -1,16 +1,17 @@
 """Ray Tune's searcher and scheduler, with repeats of each point over panels and seeds.
 
-Two parts of Tune do not fit a sweep with repeats:
+Two parts of Ray Tune 2.60 do not fit a sweep with repeats (paths below ``ray/tune``):
 
-- `tune.search.Repeater` hands a mean to the searcher when the last repeat ends. Which results a
-  point is chosen from then depends on the speed of the trials, and a stopped trial counts like an
-  ended one (`repeater.py`: ``np.nanmean(scores)``). `PointSearch` hands over results in the order
-  of the points: equal seeds and results give equal points.
-- `ASHAScheduler` compares all trials of an experiment. `PanelASHA` has one for each panel and seed,
-  since another panel may be harder.
+- ``search/repeater.py``: `Repeater` gives the searcher the mean of a point when its last repeat
+  ends. The results before a point then depend on the speed of the trials. A stopped trial counts
+  like an ended trial, and a failed trial is left out of the mean (``np.nanmean``); the docstring
+  advises against early stopping. `PointSearch` gives results in the order of the points: equal
+  seeds and results give equal points. A point with a failed trial has no result.
+- ``schedulers/async_hyperband.py``: `ASHAScheduler` compares all trials of an experiment.
+  `PanelASHA` has one for each panel and seed, since another panel may be harder.
 
-Both keep nothing on disk: a trial that continues reports its recorded iterations again
-(`trca.cli.sweep.trial`).
+Neither writes its state. A resumed trial reports its recorded iterations again
+(`trca.cli.sweep.trial`), from which both return to their state.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
-from pyarrow.fs import FileSystem, FileType
+from pyarrow.fs import FileSystem, FileType, LocalFileSystem
 from ray import tune
 from ray.air.constants import TRAINING_ITERATION
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
@@ -32,6 +33,7 @@ from ray.tune.search.optuna import OptunaSearch
 from ray.tune.search.sample import Categorical
 
 from trca.cli.sweep.trial import METRIC, RECORDED, TRAJECTORIES, failed, whole
+from trca.runs.folder import RunFolder
 from trca.runs.names import STOPPED
 from trca.tune_configs.files import ConfigError
 from trca.tune_configs.sweeps import SweepSettings, plain
@@ -45,7 +47,7 @@ _STOPPING: Final = Event()
 
 
 def stopping() -> Event:
-    """Whether the sweep is asked to stop. Tune pickles schedulers, which find the event here."""
+    """Set when the sweep shall stop. Tune pickles schedulers, which look up the event here."""
     return _STOPPING
 
 
@@ -54,8 +56,8 @@ class Result:
     """The outcome of a point.
 
     Attributes:
-        value: Mean of the metric over the point's trials; `None` when one of them failed.
-        iteration: First iteration at which a trial was stopped early; `None` when all ended.
+        value: Mean of the metric over the trials of the point; `None` if a trial failed.
+        iteration: First iteration of an early stop among the trials; `None` without one.
     """
 
     value: float | None
@@ -63,7 +65,7 @@ class Result:
 
     @classmethod
     def of(cls, results: list[Mapping[str, Any]]) -> Result:
-        """The outcome of the last results of a point's trials."""
+        """The outcome from the last result of each trial of a point."""
         values = [float(result.get(METRIC, math.nan)) for result in results]
         if any(map(failed, results)) or any(map(math.isnan, values)):
             return cls(None)
@@ -74,12 +76,19 @@ class Result:
 class PointSearch(Searcher):
     """Optuna's points, each repeated on each panel with each seed.
 
-    A point is chosen from the results of all points before it but the last few, which may run at
-    the same time.
+    Optuna chooses a point from the results of the points before it. The last few of these points
+    may still run, and are left out in any case: `side_by_side` divided by the trials of a point.
     """
 
-    def __init__(self, sweep: SweepSettings) -> None:
-        """Makes the search of a sweep that has one."""
+    def __init__(
+        self, sweep: SweepSettings, recorded: Mapping[int, Mapping[str, Any]] | None = None
+    ) -> None:
+        """Makes a search.
+
+        Args:
+            sweep: The sweep; its ``search`` is set.
+            recorded: The points of the trials so far by their numbers. The search finds them again.
+        """
         from optuna import logging as optuna_logging
         from optuna.samplers import TPESampler
 
@@ -101,9 +110,10 @@ class PointSearch(Searcher):
             sampler=sampler,
         )
         self._sweep = sweep
+        self._recorded = dict(recorded or {})
         self._open = -(-sweep.side_by_side // sweep.repeats)
         self._suggested = 0
-        self._told = 0
+        self._given = 0
         self._waiting: list[dict[str, Any]] = []
         self._points: dict[str, int] = {}
         self._results: dict[int, list[Mapping[str, Any]]] = {}
@@ -117,7 +127,7 @@ class PointSearch(Searcher):
         while not self._waiting:
             if self._suggested == self._sweep.samples:
                 return Searcher.FINISHED
-            if not self._tell_results():
+            if not self._give_results():
                 return None
             self._waiting = self._next_trials()
         config = self._waiting.pop(0)
@@ -135,34 +145,43 @@ class PointSearch(Searcher):
         """Ignores the results of iterations."""
 
     def save(self, checkpoint_path: str) -> None:
-        """Writes nothing: see the module."""
+        """Writes nothing (see the module)."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Reads nothing: see the module."""
+        """Reads nothing (see the module)."""
 
-    def _tell_results(self) -> bool:
+    def _give_results(self) -> bool:
         """Gives Optuna the results before the next point; False if a result is missing."""
-        while self._told <= self._suggested - self._open:
-            results = self._results.get(self._told, [])
-            if self._told in self._refused:
-                self._tell(str(self._told), Result(None))
+        while self._given <= self._suggested - self._open:
+            results = self._results.get(self._given, [])
+            if self._given in self._refused:
+                self._give(str(self._given), Result(None))
             elif len(results) == self._sweep.repeats:
-                self._tell(str(self._told), Result.of(results))
+                self._give(str(self._given), Result.of(results))
             else:
                 return False
-            self._told += 1
+            self._given += 1
         return True
 
     def _next_trials(self) -> list[dict[str, Any]]:
-        """The configs of the next point's trials; none where no run can have its settings.
+        """The configs of the trials of the next point; empty if a run refuses its settings.
 
-        The distributions are checked before the sweep starts; two settings may not go together.
+        The sweep checks the distributions before the start, but not each pair of drawn values.
+
+        Raises:
+            ConfigError: If the point is not the recorded one: another version of Optuna chose that.
         """
         number = self._suggested
         self._suggested += 1
-        found = self._search.suggest(str(number))
-        assert isinstance(found, dict)
-        point = {key: self._value(key, value) for key, value in found.items()}
+        draw = self._search.suggest(str(number))
+        assert isinstance(draw, dict)
+        point = {key: self._value(key, value) for key, value in draw.items()}
+        recorded = self._recorded.get(number, point)
+        if recorded != json.loads(json.dumps(point)):
+            raise ConfigError(
+                f"the search gives {point} as point {number + 1}, and the sweep ran {recorded}:"
+                " resume with the version of Optuna that started the sweep"
+            )
         try:
             for panel in self._sweep.panels:
                 self._sweep.trial({**panel, **point}, self._sweep.seeds[0])
@@ -176,8 +195,8 @@ class PointSearch(Searcher):
     def _value(self, key: str, value: Any) -> Any:
         return self._choices[key][value] if key in self._choices else plain(value)
 
-    def _tell(self, point: str, result: Result) -> None:
-        """Gives Optuna a result; a failed point is ignored, a stopped one is below ended ones."""
+    def _give(self, point: str, result: Result) -> None:
+        """Gives Optuna a result: it ignores failed points and ranks stopped below ended points."""
         if result.value is None:
             self._search.on_trial_complete(point, error=True)
         elif result.iteration is None:
@@ -192,31 +211,30 @@ class PointSearch(Searcher):
 class SweepScheduler(FIFOScheduler):
     """Starts trials in order. After Ctrl-C each trial ends after its iteration.
 
-    Tune's own way to stop on Ctrl-C waits 5 seconds and then kills (`TuneController`:
-    ``_cleanup_trials``), which loses the iteration under way.
+    Tune's handler of Ctrl-C waits 5 seconds and then kills the trials
+    (``execution/tune_controller.py``: ``_cleanup_trials``). The running iterations would be lost.
     """
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """The next trial; none when the sweep is asked to stop."""
+        """The next trial; `None` once the sweep shall stop."""
         if stopping().is_set():
             return None
         chosen: Trial | None = super().choose_trial_to_run(tune_controller)
         return chosen
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Whether the trial goes on."""
+        """Whether the trial continues."""
         return str(TrialScheduler.STOP if stopping().is_set() else TrialScheduler.CONTINUE)
 
 
 class PanelASHA(SweepScheduler):
     """An `ASHAScheduler` for the trials of each panel and seed.
 
-    A decision is written to the trial's directory before it takes effect, and holds when the sweep
-    is resumed.
+    A stop is written to the trial's directory before it takes effect, and holds in a resumed sweep.
     """
 
     def __init__(self, sweep: SweepSettings, iterations: int) -> None:
-        """Makes the schedulers of a sweep whose trials have so many iterations."""
+        """Makes the schedulers of a sweep; all trials have the same number of iterations."""
         super().__init__()  # type: ignore[no-untyped-call]
         assert sweep.scheduler is not None
         asha = sweep.scheduler.asha
@@ -232,11 +250,11 @@ class PanelASHA(SweepScheduler):
         self._schedulers: dict[str, ASHAScheduler] = {}
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
-        """Adds a trial to those it is compared with."""
+        """Adds a trial to the scheduler of its panel and seed."""
         self._among(trial).on_trial_add(tune_controller, trial)
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Whether the trial goes on: not if it is behind the others at this iteration."""
+        """Whether the trial continues: a trial that is behind at a rung stops."""
         decision = super().on_trial_result(tune_controller, trial, result)
         if math.isnan(result[METRIC]):
             return decision
@@ -263,8 +281,14 @@ class PanelASHA(SweepScheduler):
 
 
 def write_to_trial(trial: Trial, name: str, value: Mapping[str, Any]) -> None:
-    """Writes a JSON file into the directory of a trial, wherever that is stored."""
+    """Writes a JSON file into the directory of a trial, in a folder or at a URI.
+
+    The file is complete or missing: object stores guarantee that, `RunFolder` does elsewhere.
+    """
     files, folder = _place(trial)
+    if isinstance(files, LocalFileSystem):
+        RunFolder.at(folder).write_json(name, value)
+        return
     files.create_dir(folder, recursive=True)
     with files.open_output_stream(f"{folder}/{name}") as stream:
         stream.write((json.dumps(value, indent=2) + "\n").encode())

@@ -1,0 +1,54 @@
+"""Sweep files by name or path, and the sweeps that come with the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from trca.tune_configs.files import ConfigError, read, shipped
+
+_FOLDER: Final = "sweeps/"
+_KEYS: Final = frozenset({"base", "seeds"})
+"""Keys of a sweep that no run has."""
+
+
+def shipped_sweeps() -> dict[str, str]:
+    """The question of each sweep of the package by its name: the first line of its file."""
+    sweeps = {name: path for name, path in shipped().items() if name.startswith(_FOLDER)}
+    lines = {name: path.read_text("utf-8").splitlines()[0] for name, path in sweeps.items()}
+    return {name: line.removeprefix("# ") for name, line in lines.items()}
+
+
+def is_sweep(settings: Mapping[str, Any]) -> bool:
+    """Whether settings belong to a sweep; else they belong to a run."""
+    return not _KEYS.isdisjoint(settings)
+
+
+def read_sweep(name_or_path: str) -> dict[str, Any]:
+    """The settings of a sweep's file.
+
+    Args:
+        name_or_path: A name of `shipped_sweeps`, or the path of a YAML file.
+
+    Raises:
+        ConfigError: If the file does not exist, cannot be read or is the config of a run; lists
+            the sweeps of the package.
+    """
+    named = name_or_path.removesuffix(".yaml") in shipped()
+    if not named and not Path(name_or_path).expanduser().is_file():
+        raise ConfigError(f"no sweep {name_or_path!r}: give the path of a YAML file, or {_list()}")
+    settings = read(name_or_path)
+    if not is_sweep(settings):
+        raise ConfigError(
+            f"{name_or_path} is the config of a run: trca train {name_or_path} runs it. For a"
+            f" sweep give a file with base and seeds, or {_list()}"
+        )
+    return settings
+
+
+def _list() -> str:
+    sweeps = shipped_sweeps()
+    width = max(map(len, sweeps))
+    rows = [f"  {name:{width}}  {question}" for name, question in sweeps.items()]
+    return "\n".join(["one of these names:", *rows])
