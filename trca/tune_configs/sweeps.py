@@ -314,6 +314,11 @@ class SweepSettings(_Part):
         """Trials of each point."""
         return len(self.seeds) * len(self.panels)
 
+    def largest(self) -> RunSettings:
+        """The settings of the trial that asks Ray for the most GPUs, then the most CPUs."""
+        trials = (trial for _, panels in self.checked(need_data=False) for trial in panels)
+        return max(trials, key=lambda trial: trial.run.resources()[::-1])
+
     def trial(
         self, point: Mapping[str, Any], seed: int, source: str = "sweep", need_data: bool = True
     ) -> RunSettings:

@@ -56,6 +56,31 @@ def test_a_dry_run_prints_the_job_and_writes_nothing(here, to):
     assert not list(here.iterdir())
 
 
+def test_a_sweep_is_one_job_with_the_machines_of_its_trials(here):
+    (here / "mine.yaml").write_text(
+        "base: quickstart\nsample: {lr: {loguniform: [1e-4, 1e-3]}}\nsamples: 4\nsearch: optuna\n"
+        "set: {num_env_runners: 2, num_learners: 1, num_gpus_per_learner: 1}\n"
+        "seeds: [0]\nside_by_side: 4\n"
+    )
+    result = CliRunner().invoke(
+        app,
+        ["submit", "mine.yaml", "--to=slurm", "--nodes=2", "--name=mine", "--set=iterations=3"],
+    )
+    assert result.exit_code == 0, result.output
+    job = here / "jobs" / "mine"
+    script = (job / "job.sbatch").read_text()
+    assert "#SBATCH --cpus-per-task=8" in script  # 4 trials of 3 CPUs and a driver, on 2 nodes
+    assert "#SBATCH --gpus-per-node=2" in script
+    assert (
+        "trca.cli sweep config.yaml --name mine --storage-path runs --auto-resume"
+        in (job / "run.sh").read_text()
+    )
+    assert "optuna" in (job / "requirements.txt").read_text()
+    config = yaml.safe_load((job / "config.yaml").read_text())
+    assert (config["set"]["iterations"], config["samples"]) == (3, 4)
+    assert config["base"]["env"] == "trca/ALFWorld-v0"
+
+
 def test_a_job_asks_for_the_base_and_for_what_its_run_needs():
     declared = [
         "gymnasium==1.2.2",

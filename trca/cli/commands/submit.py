@@ -44,7 +44,7 @@ _Address = Annotated[
 
 def submit(
     config: Annotated[
-        str, typer.Argument(help="A config that comes with the package, or a YAML file.")
+        str, typer.Argument(help="A config or sweep that comes with the package, or a YAML file.")
     ],
     to: Annotated[Target, typer.Option(help="Who starts the job.")],
     set_: Annotated[
@@ -79,7 +79,7 @@ def submit(
         bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")
     ] = False,
 ) -> None:
-    """Run a config on a cluster.
+    """Run a config or a sweep on a cluster.
 
     A job's folder holds the settings, your own files and this package, so that the cluster runs
     what you have here; the cluster needs the requirements alone. A job that starts again goes on
@@ -91,6 +91,8 @@ def submit(
     - `trca submit my.yaml --to kuberay --image me/trca --storage-path s3://bucket/runs`
     - `trca submit my.yaml --to skypilot --gpus 8 --storage-path s3://bucket/runs`
 
+    - `trca submit sweeps/lambda --to ray --storage-path /shared/runs` is one job: `trca sweep`
+
     Look before you submit:
 
     - `trca submit my.yaml --to slurm --nodes 2 --gpus 8 --dry-run` prints the files
@@ -98,11 +100,13 @@ def submit(
     use_one_thread()
     from trca.cli.preflight.checks import settings_of
     from trca.cli.run.submission import Cluster, pack
+    from trca.cli.sweep.files import is_sweep, sweep_of
     from trca.runs.folder import RunFolder, run_name
-    from trca.tune_configs.files import ConfigError
+    from trca.tune_configs.files import ConfigError, read
 
     with refusing(ConfigError), tempfile.TemporaryDirectory() as scratch:
-        settings = settings_of(config, set_)
+        sweep = sweep_of(config, set_, need_data=False) if is_sweep(read(config)) else None
+        settings = sweep.largest() if sweep else settings_of(config, set_)
         storage = _storage(storage_path, to)
         if to is Target.kuberay and image is None:
             raise ConfigError("kuberay starts containers: name one that has trca with --image")
@@ -110,6 +114,7 @@ def submit(
         cluster = Cluster.of(
             settings,
             nodes,
+            trials=(sweep.side_by_side or 1) if sweep else 1,
             cpus=cpus,
             gpus=gpus,
             memory=memory,
@@ -120,7 +125,7 @@ def submit(
         if to is not Target.ray and (lack := cluster.lacks(settings)):
             raise ConfigError(f"{lack}: ask for more --nodes, --cpus or --gpus")
         folder = Path(scratch) / "job"
-        command = pack(settings, folder, name, storage)
+        command = pack(settings, folder, name, storage, sweep)
         if to is Target.ray:
             if dry_run:
                 _show(folder)

@@ -78,11 +78,10 @@ def sweep(
     has every key.
     """
     use_one_thread()
-    from trca.cli.sweep.files import is_sweep, read_sweep
+    from trca.cli.sweep.files import is_sweep, sweep_of
     from trca.cli.sweep.trials import begin
     from trca.runs.folder import RunFolder, run_name
-    from trca.tune_configs.files import ConfigError, assignments
-    from trca.tune_configs.sweeps import SweepSettings
+    from trca.tune_configs.files import ConfigError
 
     with refusing(ConfigError, OSError):
         if auto_resume and RunFolder.exists(name or run_name(config), storage_path):
@@ -104,10 +103,7 @@ def sweep(
             with folder.locked():
                 _run(folder)
             return
-        data = read_sweep(config)
-        if isinstance(given := data.get("set") or {}, dict):
-            data["set"] = given | assignments(set_ or [])
-        settings = SweepSettings.resolve(data, run_name(config), need_data=not dry_run)
+        settings = sweep_of(config, set_, need_data=not dry_run)
         _check(settings, dry_run)
         if dry_run:
             return

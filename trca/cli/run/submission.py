@@ -29,6 +29,7 @@ from trca.runs.provenance import COMMIT_VARIABLE, git_commit
 
 if TYPE_CHECKING:
     from trca.tune_configs.settings import RunSettings
+    from trca.tune_configs.sweeps import SweepSettings
 
 _DRIVER_CPUS: Final = 1
 
@@ -56,12 +57,19 @@ class Cluster:
     hours: int
 
     @classmethod
-    def of(cls, settings: RunSettings, nodes: int, **given: Any) -> Cluster:
-        """The machines that a run asks for, spread evenly; what is given is taken as it is."""
+    def of(cls, settings: RunSettings, nodes: int, trials: int = 1, **given: Any) -> Cluster:
+        """The machines that runs ask for, spread evenly; options that are not `None` stay.
+
+        Args:
+            settings: The settings of a run.
+            nodes: The number of machines.
+            trials: The runs at a time.
+            given: Values of other attributes, or `None`.
+        """
         cpus, gpus = settings.run.resources()
         least = {
-            "cpus": math.ceil((cpus + _DRIVER_CPUS) / nodes),
-            "gpus": math.ceil(gpus / nodes),
+            "cpus": math.ceil(trials * (cpus + _DRIVER_CPUS) / nodes),
+            "gpus": math.ceil(trials * gpus / nodes),
         }
         chosen = {name: value for name, value in given.items() if value is not None}
         return cls(nodes=nodes, **{**least, **chosen})
@@ -78,7 +86,13 @@ class Cluster:
         return ""
 
 
-def pack(settings: RunSettings, folder: Path, name: str, storage: str) -> list[str]:
+def pack(
+    settings: RunSettings,
+    folder: Path,
+    name: str,
+    storage: str,
+    sweep: SweepSettings | None = None,
+) -> list[str]:
     """Writes the job's folder; returns the command that starts the run in it.
 
     Args:
@@ -86,15 +100,16 @@ def pack(settings: RunSettings, folder: Path, name: str, storage: str) -> list[s
         folder: The folder to write; must not exist.
         name: The run's name; a job that starts again goes on with the run of this name.
         storage: Where the run is kept, as the machines of the job see it.
+        sweep: The sweep that the job runs in place of the run.
     """
     folder.mkdir(parents=True)
-    RunFolder(folder).write_settings(settings.flat())
+    RunFolder(folder).write_settings(sweep.with_base().model_dump() if sweep else settings.flat())
     package = Path(trca.__file__).parent
     shutil.copytree(package, folder / "trca", ignore=shutil.ignore_patterns("__pycache__"))
-    needed = requirements(requires("trca") or (), _extras(settings))
+    needed = requirements(requires("trca") or (), _extras(settings, sweep))
     (folder / "requirements.txt").write_text("\n".join(needed) + "\n", "utf-8")
     command = [
-        *("python", "-m", "trca.cli", "train", "config.yaml"),
+        *("python", "-m", "trca.cli", "sweep" if sweep else "train", "config.yaml"),
         *("--name", name, "--storage-path", storage, "--auto-resume"),
     ]
     (folder / "run.sh").write_text(
@@ -107,13 +122,14 @@ def pack(settings: RunSettings, folder: Path, name: str, storage: str) -> list[s
     return command
 
 
-def _extras(settings: RunSettings) -> list[str]:
+def _extras(settings: RunSettings, sweep: SweepSettings | None) -> list[str]:
     """The extras of this package that a run needs."""
     parameters = settings.parameters
     return [
         "train",
         *["vllm"] * (parameters.engine == "vllm"),
         *["lora"] * (parameters.lora_rank > 0),
+        *["optuna"] * (sweep is not None and sweep.search is not None),
     ]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from trca.tune_configs.files import ConfigError, read, shipped
+from trca.runs.folder import run_name
+from trca.tune_configs.files import ConfigError, assignments, read, shipped
+from trca.tune_configs.sweeps import SweepSettings
 
 _FOLDER: Final = "sweeps/"
 _KEYS: Final = frozenset({"base", "seeds"})
@@ -45,6 +47,25 @@ def read_sweep(name_or_path: str) -> dict[str, Any]:
             f" sweep give a file with base and seeds, or {_list()}"
         )
     return settings
+
+
+def sweep_of(
+    name_or_path: str, changes: Iterable[str] | None, need_data: bool = True
+) -> SweepSettings:
+    """The sweep of a file, with changes.
+
+    Args:
+        name_or_path: A name of `shipped_sweeps`, or the path of a YAML file.
+        changes: Texts ``KEY=VALUE`` for the key ``set`` of the sweep.
+        need_data: Whether missing official data is an error.
+
+    Raises:
+        ConfigError: Names the key, its value and the allowed values.
+    """
+    data = read_sweep(name_or_path)
+    if isinstance(before := data.get("set") or {}, dict):
+        data["set"] = before | assignments(changes or [])
+    return SweepSettings.resolve(data, run_name(name_or_path), need_data)
 
 
 def _list() -> str:
