@@ -141,7 +141,7 @@ class SweepSettings(_Part):
         """Checks a sweep and all its trials.
 
         Raises:
-            ConfigError: Names the key, its value, and what is allowed.
+            ConfigError: Names the key, its value and the allowed values.
         """
         if unknown := _unknown_key(cls, settings):
             raise ConfigError(f"{source}: {unknown}")
@@ -219,7 +219,7 @@ class SweepSettings(_Part):
         return ""
 
     def _search_problems(self) -> list[str]:
-        """Problems of the search with the other keys."""
+        """Contradictions between the search and further keys."""
         if self.metric not in METRICS:
             return [f"metric is {self.metric!r}: {nearest(self.metric, METRICS)}"]
         if self.search is None:
@@ -239,7 +239,7 @@ class SweepSettings(_Part):
         return [lack] if (lack := missing_extra("optuna", "search: optuna", "optuna")) else []
 
     def _scheduler_problems(self, points: int, trials: list[RunSettings]) -> list[str]:
-        """Problems of the scheduler, given the number of points and all trials."""
+        """Contradictions between the scheduler, the number of points and the trials."""
         if self.scheduler is None:
             return []
         if points < 2:
@@ -340,8 +340,8 @@ class SweepSettings(_Part):
         if "algorithm" in point:
             base = switch(base, point["algorithm"])
             had = config_class(point["algorithm"]).parameters_class.model_fields
-            own = {k: v for k, v in self.set.items() if k.split(".")[0] in had and k != "algorithm"}
-            base = assign(base, own)
+            kept = {k: v for k, v in self.set.items() if k.split(".")[0] in had}
+            base = assign(base, kept)
         chosen = {**self.panels[0], **point, "seed": seed}
         return RunSettings.resolve(assign(base, chosen), source, need_data)
 

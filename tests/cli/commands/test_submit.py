@@ -232,3 +232,18 @@ def test_a_ray_cluster_takes_runs_and_tells_of_a_job(here, cluster):
     refused = trca("jobs", "stop", job, cluster, token="f" * 64)
     assert refused.returncode == 2
     assert "wants its token" in refused.stderr
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_takes_a_sweep_as_one_job(here, cluster):
+    sweep = {"base": "quickstart", "grid": {"lambda_": [0.8]}, "seeds": [0], "side_by_side": 1}
+    (here / "mine.yaml").write_text(yaml.safe_dump(sweep))
+    submitted = trca(
+        *("submit", "mine.yaml", "--to=ray", cluster, f"--storage-path={here}/runs", *SETTINGS)
+    )
+    assert submitted.returncode == 0, submitted.stderr
+    job = submitted.stdout.split()[1].rstrip(".")
+    followed = trca("jobs", "logs", job, "--follow", cluster)
+    assert followed.returncode == 0, followed.stdout + followed.stderr
+    assert "lambda_=0.8  seed=0  iteration 1/1" in followed.stdout
+    assert len((here / "runs/mine/sweep.md").read_text().splitlines()) == 3

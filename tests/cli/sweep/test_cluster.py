@@ -13,7 +13,7 @@ import yaml
 from ray._private.ray_constants import PROCESS_TYPE_RAYLET
 from ray.cluster_utils import Cluster
 
-from tests.cli.sweep.test_sweeping import EASY
+from tests.cli.sweep.conftest import EASY
 from trca.runs.folder import RunFolder
 
 SWEEP = {
@@ -56,7 +56,7 @@ def raylet(node):
 
 
 def parent(run):
-    """The process id of the raylet under which a trial runs; None once the trial is over."""
+    """The process id of the raylet of a trial; `None` after the end of the trial."""
     try:
         return psutil.Process(run.status()["pid"]).ppid()
     except (psutil.NoSuchProcess, KeyError):

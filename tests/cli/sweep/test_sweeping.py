@@ -1,9 +1,8 @@
-"""Real sweeps by the real command: interrupted, killed and resumed, and with a trial that fails."""
+"""Real sweeps by the real command: interrupted, killed, resumed, at a URI, with a failed trial."""
 
 import json
 import logging
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -11,7 +10,6 @@ import sys
 import time
 from contextlib import suppress
 from io import StringIO
-from pathlib import Path
 
 import pytest
 import yaml
@@ -19,63 +17,12 @@ from ray.tune.execution.insufficient_resources_manager import _InsufficientResou
 from rich.console import Console
 from typer.testing import CliRunner
 
+from tests.cli.sweep.conftest import EASY, SWEEP
 from trca.cli import app
-from trca.cli.sweep.files import shipped_sweeps
 from trca.cli.sweep.progress import stopping_politely
-from trca.cli.sweep.sweeping import cpus_of_ray
-from trca.cli.sweep.table import curves, summarise, write_table
-from trca.cli.sweep.trials import joined, point_words, read_trials
 from trca.policies.shrunk import shrunk_model
 from trca.runs.folder import RunFolder
-from trca.tune_configs.files import ConfigError
-from trca.tune_configs.sweeps import SweepSettings
 
-SWEEP = {
-    "base": "quickstart",
-    "set": {
-        "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
-        "iterations": 1,
-        "evaluation_interval": 5,
-        "evaluation_tasks": 2,
-        "tasks_per_iteration": 1,
-        "group_size": 2,
-        "env_config.max_steps": 2,
-        "max_new_tokens": 4,
-        "max_prompt_tokens": 160,
-        "num_env_runners": 0,
-        "num_learners": 0,
-    },
-    "grid": {"algorithm": ["TRCA", "GRPO"]},
-    "seeds": [0],
-    "side_by_side": 2,
-}
-
-
-EASY = """
-from trca.envs.text_env import Outcome, TextEnv
-
-
-class Easy(TextEnv):
-    def __init__(self, split="train", max_steps=1, ease=0.5):
-        super().__init__(split, max_steps)
-        self._ease = ease
-
-    @property
-    def task_ids(self):
-        return tuple(f"{self.split}-{number}" for number in range(10))
-
-    instruction = "say anything."
-    task_type = "Easy"
-    admissible_actions = ("anything",)
-
-    def start_task(self, task_id, options):
-        self._easy = int(task_id.rpartition("-")[2]) < 10 * self._ease
-        return "You are free to speak."
-
-    def take_action(self, action):
-        return Outcome("It was easy." if self._easy else "It was hard.", float(self._easy), True)
-"""
-"""An environment whose share of tasks that are won is a setting: results follow from the point."""
 SEARCH = {
     "base": {
         "algorithm": "GRPO",
@@ -106,19 +53,6 @@ for run in trackio.Api().runs("trca"):
 """
 
 
-@pytest.fixture
-def sweep(tmp_path):
-    """Writes a sweep and gives the command that runs it."""
-
-    def command(**changes):
-        path = tmp_path / "mine.yaml"
-        path.write_text(yaml.safe_dump(SWEEP | changes))
-        start = [sys.executable, "-m", "trca", "sweep", f"--storage-path={tmp_path}/runs"]
-        return [*start, str(path)], [*start, "--resume=mine"]
-
-    return command
-
-
 def environment():
     return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
@@ -138,10 +72,10 @@ def test_a_sweep_of_algorithms_stops_on_ctrl_c_and_goes_on_to_one_table(sweep, t
     assert process.stdout is not None
     assert "2 trials, 2 side by side" in process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    told = process.stdout.read()
-    assert process.wait() == 130, told
+    output = process.stdout.read()
+    assert process.wait() == 130, output
     folder = tmp_path / "runs" / "mine"
-    assert f"trca sweep --resume {folder}" in told
+    assert f"trca sweep --resume {folder}" in output
     assert json.loads((folder / "status.json").read_text())["state"] == "interrupted"
 
     done = finish(resume)
@@ -190,7 +124,7 @@ def test_a_trial_that_fails_leaves_the_others_which_are_runs_like_any(sweep, tmp
 
 
 def kill_after_the_first_trial(command, folder):
-    """Kills a sweep without a word, and what is left of its session."""
+    """Kills a sweep and all processes of its session once the first trial has ended."""
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, env=environment(), start_new_session=True
     )
@@ -204,7 +138,7 @@ def kill_after_the_first_trial(command, folder):
 
 
 def trial_states(folder):
-    """Whether each trial there is has finished."""
+    """Whether each started trial has finished."""
     paths = sorted(folder.glob("trials/*/trial.json"))
     return [(path.parent / "evaluation.json").exists() for path in paths]
 
@@ -232,12 +166,12 @@ def test_a_sweep_killed_without_a_word_resumes_to_the_same_table(tmp_path, monke
         assert row["point"]["env_config.ease"] < first["point"]["env_config.ease"]
         assert f"iteration 1, 20 rollouts, success_rate {stop['value']:.3g}" in done.stdout
         assert not os.path.exists(f"{stop['run']}/evaluation.json")
-    assert others[-1]["point"]["env_config.ease"] > 0.8  # Optuna goes where it is easy
+    assert others[-1]["point"]["env_config.ease"] > 0.8  # Optuna prefers easy tasks
 
     killed = tmp_path / "outputs" / "killed"
     kill_after_the_first_trial([*command, "--name=killed"], killed)
     assert not (killed / "sweep.md").exists()
-    (tmp_path / "easy.py").unlink()  # it has its own copy
+    (tmp_path / "easy.py").unlink()  # the sweep has a copy
     done = finish([*command[:-1], "--resume=killed"])
     assert done.returncode == 0, done.stdout + done.stderr
     assert (killed / "sweep.md").read_text() == (whole / "sweep.md").read_text()
@@ -248,30 +182,6 @@ def test_a_sweep_killed_without_a_word_resumes_to_the_same_table(tmp_path, monke
     names = [name.rpartition("-")[0] for group, name in tracked if group == "killed"]
     paths = (killed / "trials").iterdir()
     assert sorted(names) == sorted(path.name for path in paths if path.is_dir())
-
-
-def made(settings, folder):
-    """The trials of a sweep, each with an empty run folder."""
-    trials = read_trials(settings, folder)
-    for trial in trials:
-        trial.run.path.mkdir(parents=True)
-    return trials
-
-
-def test_points_name_files_by_name_and_by_their_folders_where_two_have_one():
-    words = point_words(
-        [
-            {"credit": "/home/me/rules.py:good", "env_config.library": "/a/mine.yaml", "lr": 0.1},
-            {"credit": "/home/me/rules.py:bad", "env_config.library": "/b/mine.yaml", "lr": 0.2},
-        ]
-    )
-    assert [joined(each) for each in words] == [
-        "credit=rules.py:good  env_config.library=a/mine.yaml  lr=0.1",
-        "credit=rules.py:bad  env_config.library=b/mine.yaml  lr=0.2",
-    ]
-    assert point_words([{"model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct"}]) == [
-        {"model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct"}
-    ]
 
 
 @pytest.mark.slow
@@ -296,23 +206,6 @@ def test_a_sweep_is_stored_at_a_uri(sweep, tmp_path, monkeypatch):
     assert (bucket / "trials").is_dir()
 
 
-def test_every_point_is_checked_against_the_machine(sweep, tmp_path, monkeypatch):
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    sweep(set={"num_learners": 1}, grid={"num_gpus_per_learner": [0, 64]})
-    command = ["sweep", str(tmp_path / "mine.yaml"), f"--storage-path={tmp_path}/runs"]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 2, result.output
-    assert "num_gpus_per_learner=64: the run asks for 64 GPUs" in " ".join(result.output.split())
-    assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.parametrize(("side_by_side", "cpus"), [(2, 16), (None, 8)])
-def test_ray_gets_the_cpus_of_the_largest_point_for_each_trial(side_by_side, cpus):
-    settings = {**SWEEP, "set": {"num_learners": 1}, "grid": {"num_env_runners": [0, 6, 2]}}
-    settings["side_by_side"] = side_by_side
-    assert cpus_of_ray(SweepSettings.resolve(settings, "mine")) == cpus
-
-
 def test_a_resumed_sweep_takes_no_options_and_a_run_is_no_sweep(tmp_path):
     RunFolder.create(tmp_path, "run").write_config({"algorithm": "TRCA", "seed": 0})
 
@@ -326,134 +219,6 @@ def test_a_resumed_sweep_takes_no_options_and_a_run_is_no_sweep(tmp_path):
     assert "--set with --resume: a sweep keeps its settings" in refused("--set=lr=1")
     assert "--name, --dry-run with --resume" in refused("--name=other", "--dry-run")
     assert "other.yaml with --resume" in refused("other.yaml")
-
-
-@pytest.mark.parametrize(("given", "words"), [(None, "lr is -1"), ([1], "set is [1]")])
-def test_a_sweep_file_with_an_empty_or_wrong_set_is_read_or_refused(sweep, tmp_path, given, words):
-    sweep(set=given, grid={"lr": [-1]})
-    result = CliRunner().invoke(app, ["sweep", str(tmp_path / "mine.yaml"), "--dry-run"])
-    assert result.exit_code == 2, result.output
-    assert words in " ".join(result.output.split())
-
-
-def test_a_dry_run_shows_the_trials_and_makes_nothing(sweep, tmp_path):
-    sweep(seeds=[0, 1])
-    command = ["sweep", str(tmp_path / "mine.yaml"), f"--storage-path={tmp_path}/runs", "--dry-run"]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 0, result.output
-    assert "4 trials, 2 side by side: 2 points with 2 seeds; 8 rollouts in all" in result.output
-    assert "algorithm=GRPO" in result.output
-    assert not (tmp_path / "runs").exists()
-
-
-def test_every_point_is_run_on_every_panel_and_its_runs_are_pooled(tmp_path):
-    games = [{"env_config.games": f"small-{k}"} for k in (7, 8)]
-    settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1], "panels": games}, "mine")
-    trials = made(settings, RunFolder.create(tmp_path, "sweep"))
-    assert len(trials) == len(settings.every_point()) * settings.repeats == 8
-    assert trials[2].label == "algorithm=TRCA  env_config.games=small-8  seed=0"
-    assert trials[2].run.name == "003_algorithm-TRCA_games-small-8_seed-0"
-    for number, trial in enumerate(trials):
-        held_out = [0.1, 0.3, 0.5, 0.9, 0.2, 0.4, 0.7, 0.9][number]
-        row = {"iteration": 1, "success_rate": number / 10, "evaluation/success_rate": held_out}
-        trial.run.append_metrics(row)
-        trial.run.set_status("finished", 1)
-    trca, grpo = summarise(trials, settings.repeats)
-    assert (trca["n"], grpo["n"]) == (4, 4)
-    assert trca["success_rate"]["values"] == [0.0, 0.1, 0.2, 0.3]
-    assert trca["success_rate"]["mean"] == pytest.approx(0.15)
-    # Over the two panels' means, .05 and .25, whatever the number of seeds.
-    assert trca["success_rate"]["half_width"] == pytest.approx(12.706 * 0.1, rel=1e-3)
-    # Both panels differ much, and the points on them little: by .1 on each.
-    held_out = grpo["evaluation/success_rate"]
-    assert "difference" not in trca["evaluation/success_rate"]
-    assert held_out["half_width"] == pytest.approx(12.706 * 0.25, rel=1e-3)
-    assert held_out["difference"] == pytest.approx({"mean": 0.1, "half_width": 0.0}, abs=1e-9)
-
-
-def test_a_difference_is_over_the_panels_and_seeds_that_both_points_have(tmp_path):
-    games = [{"env_config.games": f"small-{k}"} for k in (7, 8, 9)]
-    settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1], "panels": games}, "mine")
-    folder = RunFolder.create(tmp_path, "sweep")
-    trials = made(settings, folder)
-    first, second = [0.0, 0.9, 0.2, 0.4, 0.5, 0.7], [0.1, 0.9, 0.5, 0.7, 0.0, 0.0]
-    for number, (trial, rate) in enumerate(zip(trials, first + second, strict=True)):
-        trial.run.append_metrics({"iteration": 1, "evaluation/success_rate": rate})
-        trial.run.set_status("failed" if number in (1, 10, 11) else "finished", 1)
-    rows = summarise(trials, settings.repeats)
-    # The first panel has one pair, seed 0, and the third none.
-    assert rows[1]["evaluation/success_rate"]["difference"]["mean"] == pytest.approx(0.2)
-    write_table(rows, folder)
-    head, _, trca, grpo = (folder.path / "sweep.md").read_text().splitlines()
-    assert head.endswith(" | minus first, held out, in points | failed |")
-    assert trca.endswith(" | - | 1 |")
-    assert grpo.endswith(" | +20.0 ± 127.1 | 2 |")
-
-
-def test_without_panels_the_interval_is_over_seeds(tmp_path):
-    settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1, 2]}, "mine")
-    trials = made(settings, RunFolder.create(tmp_path, "sweep"))
-    for trial in trials:
-        trial.run.append_metrics({"iteration": 1, "success_rate": trial.seed / 10})
-        trial.run.set_status("finished", 1)
-    for point in summarise(trials, settings.repeats):
-        assert point["success_rate"]["mean"] == pytest.approx(0.1)
-        assert point["success_rate"]["half_width"] == pytest.approx(4.3027 * 0.1 / 3**0.5, rel=1e-3)
-
-
-def test_a_trial_that_is_gone_is_waiting_and_shifts_no_other(tmp_path):
-    settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1]}, "mine")
-    folder = RunFolder.create(tmp_path, "sweep")
-    for trial in (trials := made(settings, folder)):
-        trial.run.set_status("finished", 1)
-    shutil.rmtree(trials[1].run.path)
-    trials = read_trials(settings, folder)
-    assert [trial.state for trial in trials] == ["finished", "waiting", "finished", "finished"]
-    trca, grpo = summarise(trials, settings.repeats)
-    assert (trca["point"], grpo["point"]) == ({"algorithm": "TRCA"}, {"algorithm": "GRPO"})
-    assert (trca["n"], grpo["n"]) == (1, 2)
-
-
-def test_the_picture_has_every_run_of_equal_points(tmp_path):
-    drawn = {"grid": {}, "sample": {"group_size": {"choice": [2, 4]}}, "samples": 6}
-    settings = SweepSettings.resolve(SWEEP | drawn | {"set": {}}, "mine")
-    trials = made(settings, RunFolder.create(tmp_path, "sweep"))
-    for trial in trials:
-        trial.run.append_metrics({"iteration": 1, "success_rate": 0.5})
-        trial.run.set_status("finished", 1)
-    found = curves(trials)
-    assert found.keys() == {"group_size=2", "group_size=4"}
-    assert sum(map(len, found.values())) == 6
-
-
-def test_a_mapping_reads_as_words():
-    words = point_words([{"budgets": {"evidence": 0.1, "execution": 0.5}}])
-    assert words == [{"budgets": "evidence 0.1, execution 0.5"}]
-
-
-def test_a_number_in_words_has_six_digits():
-    words = point_words([{"lr": 0.00012345678, "lambda_": 1.0, "budgets": {"evidence": 2 / 3}}])
-    assert words == [{"lr": "0.000123457", "lambda_": "1.0", "budgets": "evidence 0.666667"}]
-
-
-def test_a_name_that_is_no_sweep_lists_the_shipped_sweeps():
-    sweeps = shipped_sweeps()
-    assert sweeps["sweeps/rollouts"].startswith("How many rollouts? TRCA, GRPO and GiGPO")
-    for name, problem in (
-        ("nope", "no sweep 'nope': give the path of a YAML file"),
-        ("quickstart", "quickstart is the config of a run: trca train quickstart runs it"),
-    ):
-        result = CliRunner().invoke(app, ["sweep", name])
-        assert result.exit_code == 2, result.output
-        output = " ".join(result.output.split())
-        assert problem in output
-        assert all(f"{each} {sweeps[each]}" in output for each in sweeps)
-
-
-def test_the_page_on_sweeps_has_the_question_of_each_shipped_sweep():
-    page = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text("utf-8")
-    rows = [f"| `{name}` | {question} |" for name, question in shipped_sweeps().items()]
-    assert "\n".join(rows) in page
 
 
 def test_a_job_that_starts_again_resumes_no_run(tmp_path):
@@ -471,86 +236,3 @@ def test_a_trial_that_no_node_can_hold_is_printed():
     with stopping_politely(Console(file=lines, width=1000)):
         logging.getLogger(_InsufficientResourcesManager.__module__).warning("%d CPUs", 9)
     assert lines.getvalue() == "waiting: 9 CPUs\n"
-
-
-def test_a_wrong_sweep_is_refused_before_anything_is_made(sweep, tmp_path):
-    sweep(grid={"lamda_": [0.1]})
-    result = CliRunner().invoke(
-        app, ["sweep", str(tmp_path / "mine.yaml"), f"--storage-path={tmp_path}/runs"]
-    )
-    assert result.exit_code == 2
-    assert "'lambda_'" in result.output
-    assert not (tmp_path / "runs").exists()
-
-
-def test_what_one_algorithm_alone_has_is_left_out_of_another_s_trials():
-    changed = {**SWEEP, "set": {**SWEEP["set"], "lambda_": 0.5}}
-    settings = SweepSettings.resolve(changed, "mine")
-    trca, grpo = (settings.trial(point, 0) for point in settings.every_point())
-    assert trca.flat()["lambda_"] == 0.5
-    assert grpo.run.algorithm == "GRPO"
-    assert "lambda_" not in grpo.flat()
-
-
-def test_what_is_set_holds_for_an_algorithm_with_a_default_of_its_own_too():
-    changed = {
-        **SWEEP,
-        "set": {**SWEEP["set"], "aggregation": "token_mean"},
-        "grid": {"algorithm": ["GRPO", "DrGRPO"]},
-    }
-    settings = SweepSettings.resolve(changed, "mine")
-    trials = [settings.trial(point, 0).flat() for point in settings.every_point()]
-    assert [each["algorithm"] for each in trials] == ["GRPO", "DrGRPO"]
-    assert [each["aggregation"] for each in trials] == ["token_mean", "token_mean"]
-
-
-SMALL, OTHER = {"env_config.games": "small-31"}, {"env_config.games": "small-32"}
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        (
-            {"grid": {"env_config": [{"max_steps": 2}]}, "set": {}, "panels": [SMALL, OTHER]},
-            "env_config is in grid and env_config.games in panels: one would replace the other",
-        ),
-        (
-            {"set": {"budgets.evidence": 1.0}, "grid": {"budgets": [{"evidence": 0.1}]}},
-            "budgets.evidence is in set and budgets in grid: one would replace the other",
-        ),
-        (
-            {"panels": [{**SMALL, "evaluation_split": "valid_seen"}, OTHER]},
-            "panels: evaluation_split is in some and not in others: give it in each",
-        ),
-        ({"panels": [SMALL, OTHER, SMALL]}, "small-31'} stands twice"),
-        (
-            {"grid": {"lambda_": [0.2, 0.5, 0.2]}},
-            "[0.2, 0.5, 0.2]: a value stands twice",
-        ),
-        (
-            {"grid": {}, "points": [{"lambda_": 0.2}, {"lambda_": 0.2}]},
-            "points: {'lambda_': 0.2} stands twice",
-        ),
-        ({"samples": 5}, "samples is 5 and there is no sample: give more seeds to repeat"),
-        ({"sample": {"gamma": {"quniform": [0, 1, 0]}}}, "sample.gamma: quniform of [0, 1, 0]"),
-    ],
-)
-def test_what_would_be_overridden_or_counted_twice_is_refused(changes, words):
-    with pytest.raises(ConfigError, match=re.escape(words)):
-        SweepSettings.resolve({**SWEEP, **changes}, "mine")
-
-
-def test_every_point_is_checked_on_every_panel(tmp_path):
-    """Two of the four trials cannot be: GRPO compares the rollouts of a group."""
-    own = {"set": {k: v for k, v in SWEEP["set"].items() if k != "group_size"}}
-    alone, four = {"group_size": 1}, {"group_size": 4}
-    for panels in ([alone, four], [four, alone]):
-        path = tmp_path / "mine.yaml"
-        path.write_text(yaml.safe_dump({**SWEEP, **own, "panels": panels}))
-        result = CliRunner().invoke(app, ["sweep", str(path), "--dry-run"])
-        assert result.exit_code == 2, result.output
-        assert "group_size=1" in " ".join(result.output.split())
-    path.write_text(yaml.safe_dump({**SWEEP, **own, "panels": [four, {"group_size": 2}]}))
-    result = CliRunner().invoke(app, ["sweep", str(path), "--dry-run"])
-    assert "4 trials, 2 side by side: 2 points" in result.output
-    assert "; 12 rollouts in all" in result.output  # two rules, of 4 and of 2

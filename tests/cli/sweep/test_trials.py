@@ -89,7 +89,7 @@ def invoke(*arguments):
 
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory):
-    """The folder of an experiment of two trials, and what it printed."""
+    """The folder and the output of an experiment with two trials."""
     folder = tmp_path_factory.mktemp("results")
     printed = finish(tuned(folder, "whole"))
     return folder / "whole", printed
@@ -115,7 +115,7 @@ def test_a_trial_directory_holds_what_a_run_folder_holds(trial):
     assert len(json.loads((trial / "panels.json").read_text())["train"]["hash"]) == 16
     assert len(list(trial.glob("rollouts/*/eval.jsonl"))) == 2
     assert (trial / "curve.png").stat().st_size > 1000
-    assert (trial / "result.json").exists(), "Ray Tune's own files lie elsewhere"
+    assert (trial / "result.json").exists(), "Ray Tune's files are missing"
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What Ray Tune's searcher and schedulers decide in a sweep, from results written by hand."""
+"""Decisions of the searcher and the schedulers of a sweep, from results written by hand."""
 
 import json
 import math
@@ -112,7 +112,7 @@ def test_points_that_run_beside_each_other_do_not_depend_on_which_ends_first():
 
 def test_a_failed_point_teaches_nothing_and_a_stopped_one_is_below_those_that_ended():
     def result_of(point):
-        # Stopped trials read better, as early ones of an unlucky start may.
+        # Stopped trials have the better metric.
         return ended(0.9, iteration=2) if point["lr"] < 1e-3 else ended(0.5)
 
     sweep = settings(SEARCH, samples=16)
@@ -146,7 +146,7 @@ def test_a_point_waits_for_all_of_its_repeats():
 
 
 def test_a_searched_point_that_no_run_can_have_counts_as_failed():
-    # Draws are checked beforehand, and these have none of the high ones.
+    # The checks before the start draw no gamma above 1.
     sweep = settings(SEARCH, samples=4)
     sweep.sample["gamma"] = {"uniform": [0.9, 1.4]}
     points = points_of(sweep)
@@ -168,7 +168,7 @@ def trial(sweep, folder, number, seed=0, panel=None):
 
 
 def report(scheduler, trial, iteration, value, recorded=False):
-    """What a scheduler decides on an iteration."""
+    """The decision of a scheduler on an iteration."""
     result = {
         METRIC: value,
         "training_iteration": iteration,
@@ -256,7 +256,7 @@ def test_trials_start_in_the_order_of_points_panels_and_seeds(tmp_path):
 
 
 def play(trial, rates, state):
-    """Writes what a training would."""
+    """Writes the metrics and the state of a training."""
     trial.run.path.mkdir(parents=True)
     for iteration, rate in enumerate(rates, start=1):
         row = {"iteration": iteration, "trajectories": 32 * iteration, "success_rate": rate}
@@ -264,7 +264,7 @@ def play(trial, rates, state):
     trial.run.set_status(state, len(rates))
 
 
-def test_a_stopped_trial_is_told_by_itself_and_is_in_no_mean(tmp_path):
+def test_a_stopped_trial_has_a_column_and_is_in_no_mean(tmp_path):
     sweep = settings(ASHA, seeds=[0, 1])
     folder = RunFolder.create(tmp_path, "sweep")
     begin(sweep, folder)

@@ -53,8 +53,8 @@ def sweep(
     """Run points of settings, with every seed on every panel; one table and one picture.
 
     Ray Tune runs the trials, on all nodes of a cluster if `RAY_ADDRESS` names one. Each trial is a
-    run in its own folder, evaluated at its end. The table counts failed trials; the other trials
-    continue. Ctrl-C stops each trial after its iteration.
+    run in its own folder, evaluated at its end. The table counts failed trials, and the
+    sweep continues. Ctrl-C stops each trial after its iteration.
 
     - `trca sweep sweeps/lambda --dry-run`
     - `trca sweep sweeps/lambda --set iterations=25`

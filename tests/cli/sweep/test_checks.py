@@ -1,0 +1,153 @@
+"""Sweep files that are read or refused before a trial starts."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from tests.cli.sweep.conftest import SWEEP
+from trca.cli import app
+from trca.cli.sweep.files import shipped_sweeps
+from trca.cli.sweep.sweeping import cpus_of_ray
+from trca.tune_configs.files import ConfigError
+from trca.tune_configs.sweeps import SweepSettings
+
+
+def test_what_one_algorithm_alone_has_is_left_out_of_another_s_trials():
+    changed = {**SWEEP, "set": {**SWEEP["set"], "lambda_": 0.5}}
+    settings = SweepSettings.resolve(changed, "mine")
+    trca, grpo = (settings.trial(point, 0) for point in settings.every_point())
+    assert trca.flat()["lambda_"] == 0.5
+    assert grpo.run.algorithm == "GRPO"
+    assert "lambda_" not in grpo.flat()
+
+
+def test_what_is_set_holds_for_an_algorithm_with_a_default_of_its_own_too():
+    changed = {
+        **SWEEP,
+        "set": {**SWEEP["set"], "aggregation": "token_mean"},
+        "grid": {"algorithm": ["GRPO", "DrGRPO"]},
+    }
+    settings = SweepSettings.resolve(changed, "mine")
+    trials = [settings.trial(point, 0).flat() for point in settings.every_point()]
+    assert [each["algorithm"] for each in trials] == ["GRPO", "DrGRPO"]
+    assert [each["aggregation"] for each in trials] == ["token_mean", "token_mean"]
+
+
+SMALL, OTHER = {"env_config.games": "small-31"}, {"env_config.games": "small-32"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"grid": {"env_config": [{"max_steps": 2}]}, "set": {}, "panels": [SMALL, OTHER]},
+            "env_config is in grid and env_config.games in panels: one would replace the other",
+        ),
+        (
+            {"set": {"budgets.evidence": 1.0}, "grid": {"budgets": [{"evidence": 0.1}]}},
+            "budgets.evidence is in set and budgets in grid: one would replace the other",
+        ),
+        (
+            {"panels": [{**SMALL, "evaluation_split": "valid_seen"}, OTHER]},
+            "panels: evaluation_split is in some and not in others: give it in each",
+        ),
+        ({"panels": [SMALL, OTHER, SMALL]}, "small-31'} stands twice"),
+        (
+            {"grid": {"lambda_": [0.2, 0.5, 0.2]}},
+            "[0.2, 0.5, 0.2]: a value stands twice",
+        ),
+        (
+            {"grid": {}, "points": [{"lambda_": 0.2}, {"lambda_": 0.2}]},
+            "points: {'lambda_': 0.2} stands twice",
+        ),
+        ({"samples": 5}, "samples is 5 and there is no sample: give more seeds to repeat"),
+        ({"sample": {"gamma": {"quniform": [0, 1, 0]}}}, "sample.gamma: quniform of [0, 1, 0]"),
+    ],
+)
+def test_what_would_be_overridden_or_counted_twice_is_refused(changes, words):
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        SweepSettings.resolve({**SWEEP, **changes}, "mine")
+
+
+def test_every_point_is_checked_on_every_panel(tmp_path):
+    """GRPO compares the rollouts of a group, so that two of the four trials are refused."""
+    unset = {"set": {k: v for k, v in SWEEP["set"].items() if k != "group_size"}}
+    alone, four = {"group_size": 1}, {"group_size": 4}
+    for panels in ([alone, four], [four, alone]):
+        path = tmp_path / "mine.yaml"
+        path.write_text(yaml.safe_dump({**SWEEP, **unset, "panels": panels}))
+        result = CliRunner().invoke(app, ["sweep", str(path), "--dry-run"])
+        assert result.exit_code == 2, result.output
+        assert "group_size=1" in " ".join(result.output.split())
+    path.write_text(yaml.safe_dump({**SWEEP, **unset, "panels": [four, {"group_size": 2}]}))
+    result = CliRunner().invoke(app, ["sweep", str(path), "--dry-run"])
+    assert "4 trials, 2 side by side: 2 points" in result.output
+    assert "; 12 rollouts in all" in result.output  # two rules, of 4 and of 2
+
+
+@pytest.mark.parametrize(("given", "words"), [(None, "lr is -1"), ([1], "set is [1]")])
+def test_a_sweep_file_with_an_empty_or_wrong_set_is_read_or_refused(sweep, tmp_path, given, words):
+    sweep(set=given, grid={"lr": [-1]})
+    result = CliRunner().invoke(app, ["sweep", str(tmp_path / "mine.yaml"), "--dry-run"])
+    assert result.exit_code == 2, result.output
+    assert words in " ".join(result.output.split())
+
+
+def test_a_wrong_sweep_is_refused_before_anything_is_made(sweep, tmp_path):
+    sweep(grid={"lamda_": [0.1]})
+    result = CliRunner().invoke(
+        app, ["sweep", str(tmp_path / "mine.yaml"), f"--storage-path={tmp_path}/runs"]
+    )
+    assert result.exit_code == 2
+    assert "'lambda_'" in result.output
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(("side_by_side", "cpus"), [(2, 16), (None, 8)])
+def test_ray_gets_the_cpus_of_the_largest_point_for_each_trial(side_by_side, cpus):
+    settings = {**SWEEP, "set": {"num_learners": 1}, "grid": {"num_env_runners": [0, 6, 2]}}
+    settings["side_by_side"] = side_by_side
+    assert cpus_of_ray(SweepSettings.resolve(settings, "mine")) == cpus
+
+
+def test_every_point_is_checked_against_the_machine(sweep, tmp_path, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    sweep(set={"num_learners": 1}, grid={"num_gpus_per_learner": [0, 64]})
+    command = ["sweep", str(tmp_path / "mine.yaml"), f"--storage-path={tmp_path}/runs"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2, result.output
+    assert "num_gpus_per_learner=64: the run asks for 64 GPUs" in " ".join(result.output.split())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_run_shows_the_trials_and_makes_nothing(sweep, tmp_path):
+    sweep(seeds=[0, 1])
+    command = ["sweep", str(tmp_path / "mine.yaml"), f"--storage-path={tmp_path}/runs", "--dry-run"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "4 trials, 2 side by side: 2 points with 2 seeds; 8 rollouts in all" in result.output
+    assert "algorithm=GRPO" in result.output
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_name_that_is_no_sweep_lists_the_shipped_sweeps():
+    sweeps = shipped_sweeps()
+    assert sweeps["sweeps/rollouts"].startswith("How many rollouts? TRCA, GRPO and GiGPO")
+    for name, problem in (
+        ("nope", "no sweep 'nope': give the path of a YAML file"),
+        ("quickstart", "quickstart is the config of a run: trca train quickstart runs it"),
+    ):
+        result = CliRunner().invoke(app, ["sweep", name])
+        assert result.exit_code == 2, result.output
+        output = " ".join(result.output.split())
+        assert problem in output
+        assert all(f"{each} {sweeps[each]}" in output for each in sweeps)
+
+
+def test_the_page_on_sweeps_has_the_question_of_each_shipped_sweep():
+    page = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text("utf-8")
+    rows = [f"| `{name}` | {question} |" for name, question in shipped_sweeps().items()]
+    assert "\n".join(rows) in page
