@@ -175,7 +175,7 @@ class Storage:
         Object stores do this by themselves; elsewhere a draft takes the name once it is written.
         """
         self._files.create_dir(str(path.parent), recursive=True)
-        if self._files.type_name not in ("local", "hdfs"):
+        if self._files.type_name not in ("local", "subtree", "hdfs"):
             yield str(path)
             return
         draft = str(path.with_name(f".{path.name}.part"))

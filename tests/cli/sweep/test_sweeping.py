@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from io import StringIO
 
 import pytest
@@ -20,6 +21,7 @@ from typer.testing import CliRunner
 from tests.cli.sweep.conftest import EASY, SWEEP
 from trca.cli import app
 from trca.cli.sweep.progress import stopping_politely
+from trca.common.json_lines import read_lines
 from trca.policies.shrunk import shrunk_model
 from trca.runs.folder import RunFolder
 
@@ -123,18 +125,24 @@ def test_a_trial_that_fails_leaves_the_others_which_are_runs_like_any(sweep, tmp
     )
 
 
-def kill_after_the_first_trial(command, folder):
-    """Kills a sweep and all processes of its session once the first trial has ended."""
+def kill_once(command, condition):
+    """Kills a sweep and all processes of its session once the condition holds."""
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, env=environment(), start_new_session=True
     )
-    while process.poll() is None and (len(states := trial_states(folder)) < 2 or not states[0]):
+    while process.poll() is None and not condition():
         time.sleep(0.01)
-    assert process.poll() is None, "it ended before it was killed"
+    assert process.poll() is None, "the sweep ended before it was killed"
     process.send_signal(signal.SIGKILL)
     process.wait()
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def first_of_two_ended(folder):
+    """Whether the first of two started trials has ended."""
+    states = trial_states(folder)
+    return len(states) >= 2 and states[0]
 
 
 def trial_states(folder):
@@ -169,7 +177,7 @@ def test_a_sweep_killed_without_a_word_resumes_to_the_same_table(tmp_path, monke
     assert others[-1]["point"]["env_config.ease"] > 0.8  # Optuna prefers easy tasks
 
     killed = tmp_path / "outputs" / "killed"
-    kill_after_the_first_trial([*command, "--name=killed"], killed)
+    kill_once([*command, "--name=killed"], partial(first_of_two_ended, killed))
     assert not (killed / "sweep.md").exists()
     (tmp_path / "easy.py").unlink()  # the sweep has a copy
     done = finish([*command[:-1], "--resume=killed"])
@@ -188,22 +196,27 @@ def test_a_sweep_killed_without_a_word_resumes_to_the_same_table(tmp_path, monke
 def test_a_sweep_is_stored_at_a_uri(sweep, tmp_path, monkeypatch):
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "first"))
     shutil.copytree(shrunk_model("Qwen/Qwen2.5-1.5B-Instruct"), tmp_path / "model")
-    sweep(set={**SWEEP["set"], "model": str(tmp_path / "model")}, grid={"lambda_": [0.2]})
+    settings = {**SWEEP["set"], "model": str(tmp_path / "model"), "iterations": 4}
+    sweep(set=settings, grid={"lambda_": [0.2]})
     uri = f"file://{tmp_path}/bucket"
     command = [sys.executable, "-m", "trca", "sweep", f"--storage-path={uri}"]
-    done = finish([*command, str(tmp_path / "mine.yaml")])
+    bucket = tmp_path / "bucket" / "mine"
+    trial = bucket / "trials" / "001_lambda-0.2_seed-0"
+    kill_once([*command, str(tmp_path / "mine.yaml")], (trial / "checkpoints/last.link").exists)
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "second"))
+    done = finish([*command, str(tmp_path / "mine.yaml"), "--auto-resume"])
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"trca evaluate {uri}/mine/trials/001_lambda-0.2_seed-0" in done.stdout
-    bucket = tmp_path / "bucket" / "mine"
     (row,) = json.loads((bucket / "sweep.json").read_text())
     assert row["n"] == 1
-    monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "second"))
-    (trial,) = row["runs"]
-    assert RunFolder.open(trial).checkpoint_iteration() == 1
-    for again in ([f"--resume={uri}/mine"], [str(tmp_path / "mine.yaml"), "--auto-resume"]):
-        done = finish([*command, *again])
-        assert "0 of 1 trials" in done.stdout
-    assert (bucket / "trials").is_dir()
+    (incident,) = read_lines(trial / "failures.jsonl")
+    assert incident["action"].startswith("resumed after iteration ")
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "third"))
+    (address,) = row["runs"]
+    run = RunFolder.open(address)
+    assert run.checkpoint_iteration() == 4
+    assert [each["iteration"] for each in run.metrics()] == [1, 2, 3, 4]
+    assert "0 of 1 trials" in finish([*command, f"--resume={uri}/mine"]).stdout
 
 
 def test_a_resumed_sweep_takes_no_options_and_a_run_is_no_sweep(tmp_path):

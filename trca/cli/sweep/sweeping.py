@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import ray
+from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 from ray import tune
 from ray.tune.experiment import Trial as TuneTrial
 
@@ -91,9 +92,11 @@ def make_tuner(sweep: SweepSettings, folder: RunFolder) -> tune.Tuner:
         trial_dirname_creator=directory_name,
         trial_name_creator=directory_name,
     )
+    files, path = _place(folder)
     run_config = tune.RunConfig(
         name=TRIALS,
-        storage_path=_place(folder),
+        storage_path=path,
+        storage_filesystem=files,
         callbacks=[Progress()],
         failure_config=tune.FailureConfig(max_failures=_RETRIES),
         checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # the recorder has them
@@ -119,17 +122,28 @@ def _scheduler(sweep: SweepSettings) -> SweepScheduler:
     return PanelASHA(sweep, first.parameters.iterations)
 
 
-def _place(folder: RunFolder) -> str:
-    return folder.address if folder.storage else str(folder.path.resolve())
+def _place(folder: RunFolder) -> tuple[FileSystem | None, str]:
+    """File system and path for Tune; without a file system the path is a folder.
+
+    Tune sees no difference between a folder and a ``file://`` URI, and the trials would write in
+    place. A URI holds copies of runs (`trca.runs.storage`), so that its file system is wrapped.
+    """
+    if folder.storage is None:
+        return None, str(folder.path.resolve())
+    files, path = FileSystem.from_uri(folder.address)
+    if isinstance(files, LocalFileSystem):
+        return SubTreeFileSystem("/", files), path.lstrip("/")
+    return files, path
 
 
 def _restored(sweep: SweepSettings, folder: RunFolder) -> tune.Tuner | None:
     """The tuner of an experiment that Tune can restore (see the module); else `None`."""
-    path = f"{_place(folder)}/{TRIALS}"
-    if sweep.search or sweep.scheduler or not tune.Tuner.can_restore(path):
+    files, path = _place(folder)
+    path = f"{path}/{TRIALS}"
+    if sweep.search or sweep.scheduler or not tune.Tuner.can_restore(path, files):
         return None
     try:
-        tuner = tune.Tuner.restore(path, SweepTrial, resume_errored=True)
+        tuner = tune.Tuner.restore(path, SweepTrial, resume_errored=True, storage_filesystem=files)
         results = tuner.get_results()
     except Exception as error:
         logger.warning("the experiment's state cannot be read: %s", error)
