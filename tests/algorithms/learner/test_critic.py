@@ -225,7 +225,7 @@ def test_an_update_of_the_critic_alone_counts_and_one_of_nothing_does_not(build)
         _, rows = rows_with(at_first_tokens(numbers))
         idle = replace(rows, action=np.zeros_like(rows.action))
         learner.update(training_data=TrainingData(batch=idle), shuffle_key=(1,))
-        assert learner.updates == updates
+        assert learner.updaters[DEFAULT_MODULE_ID].updates == updates
 
 
 @pytest.mark.parametrize("kind", KINDS)

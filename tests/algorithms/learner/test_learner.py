@@ -100,7 +100,7 @@ def test_a_mini_batch_without_a_counted_token_moves_no_weight_on_one_learner_or_
         assert all(np.array_equal(before[name], after[name]) for name in before)
         update(learner, rows([True, False, True], seed=1))
         weights.append(state(learner))
-        assert learner.updates == 2
+        assert learner.updaters[DEFAULT_MODULE_ID].updates == 2
     assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 

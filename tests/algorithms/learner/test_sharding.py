@@ -16,7 +16,7 @@ from tests.algorithms.learner.test_text_learner import (
 )
 from tests.architectures import save_model
 from tests.processes import together
-from trca.algorithms.learner.learner import UPDATE_METRICS
+from trca.algorithms.learner.update_metrics import UPDATE_METRICS
 from trca.envs.text_space import AnyText
 from trca.policies.dtypes import DTYPES
 from trca.policies.models import load_tokenizer
@@ -90,7 +90,7 @@ def train_counting(learner, rows):
     """What `train` gives, and how often an update adds gradients up."""
     with Reductions() as reductions:
         result = train(learner, rows)
-    return (*result, reductions.count / learner.updates)
+    return (*result, reductions.count / learner.updaters[DEFAULT_MODULE_ID].updates)
 
 
 def sample(learner):
@@ -142,7 +142,9 @@ def test_learners_that_share_a_model_share_the_beginnings_of_rows_too(
         _, weights = train(build(make_config, **settings), rows)
 
     def act(learner, rows):
-        assert all(each.batch.shared for each in learner._passes(rows))
+        assert all(
+            each.batch.shared for each in learner.updaters[DEFAULT_MODULE_ID].passes.over(rows)
+        )
         return train(learner, rows)
 
     (_, first), _ = sharded(2, make_config, rows, tmp_path, act, **settings)
@@ -195,7 +197,7 @@ def test_the_checkpoint_of_two_learners_goes_on_with_three_and_with_one(
 
     def load(learner, rows):
         learner.restore_from_path(str(tmp_path / "shards"))
-        return learner.updates, train_second(learner, rows)
+        return learner.updaters[DEFAULT_MODULE_ID].updates, train_second(learner, rows)
 
     sharded(2, make_config, rows, tmp_path, save, **settings)
     (updates, of_three), *_ = sharded(3, make_config, rows, tmp_path / "three", load, **settings)

@@ -10,8 +10,8 @@ from ray.rllib.core.learner.training_data import TrainingData
 
 from tests.algorithms.learner.slow_objective import slow_loss, slow_scores
 from tests.processes import together
-from trca.algorithms.learner.learner import UPDATE_METRICS
 from trca.algorithms.learner.rows import Rows, make_rows
+from trca.algorithms.learner.update_metrics import UPDATE_METRICS
 from trca.envs.text_env import AnyText
 from trca.policies.dtypes import DTYPES
 from trca.policies.models import load_model, load_tokenizer
@@ -196,7 +196,7 @@ def test_rows_that_begin_alike_share_their_passes_for_the_same_gradient(
         pytest.importorskip("peft")
     learner = make_learner(**STILL | {"micro_batch_tokens": 64} | settings)
     rows = rows_that_begin_alike()
-    passes = list(learner._passes(rows))
+    passes = list(learner.updaters[DEFAULT_MODULE_ID].passes.over(rows))
     assert [tuple(each.batch.input_ids.shape) for each in passes] == [(2, 32)] * 2 + [(2, 24)] * 2
     for each in passes:
         assert len(each.batch.input_ids[:, :20].unique(dim=0)) == 1
@@ -204,7 +204,9 @@ def test_rows_that_begin_alike_share_their_passes_for_the_same_gradient(
     (shared,), _ = update(learner, rows)
     monkeypatch.setattr("trca.algorithms.learner.tensors.MOST_DISTINCT", 0.0)
     (alone,), _ = update(learner, rows)
-    assert not any(each.batch.shared for each in learner._passes(rows))
+    assert not any(
+        each.batch.shared for each in learner.updaters[DEFAULT_MODULE_ID].passes.over(rows)
+    )
     assert_close(shared, alone)
 
 

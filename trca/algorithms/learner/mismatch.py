@@ -24,9 +24,12 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from trca.algorithms.learner.rows import Rows
 from trca.algorithms.settings.parameters import TextParameters
+from trca.policies.dtypes import DTYPES
+from trca.policies.llm_module import LLMModule
 
 MISMATCH_METRICS: Final = (
     "mismatch_kl",
@@ -41,6 +44,47 @@ _BELOW: Final = 0.9
 
 OverLearners = Callable[..., Any]
 """Adds values up over the learners, or with ``largest=True`` takes the largest of each."""
+
+
+def drift_of(rows: Rows, counted: NDArray[np.bool_], logprobs: Tensor) -> NDArray[np.float64]:
+    """The drift of the fresh action tokens of a pass.
+
+    Args:
+        rows: The rows of the pass.
+        counted: bool (sum of R,), the response tokens that the pass scores.
+        logprobs: float (K,), the trainer's log-probabilities of these tokens.
+
+    Returns:
+        float64 (k,), trainer minus sampler; tokens of replayed rows are left out.
+    """
+    trainer = logprobs.detach().cpu().numpy().astype(np.float64)
+    measured = rows.action
+    if rows.replayed is not None:
+        measured = measured & ~np.repeat(rows.replayed, rows.response_lengths)
+    drift: NDArray[np.float64] = (trainer - rows.old_logprobs[counted])[measured[counted]]
+    return drift
+
+
+def refuse_mismatch(mismatch_kl: float, module: LLMModule) -> None:
+    """Stops a run whose sampler and trainer disagree before the first update.
+
+    Args:
+        mismatch_kl: The mean KL estimate of the action tokens.
+        module: The policy; the bound depends on its precision.
+
+    Raises:
+        RuntimeError: When the mismatch is above the bound; names likely causes.
+    """
+    bound = DTYPES[module.dtype].mismatch
+    if mismatch_kl > bound:
+        raise RuntimeError(
+            f"sampler and trainer disagree before the first update: mismatch_kl"
+            f" {mismatch_kl:.1e}, allowed {bound:.0e} in {module.dtype}. Likely causes: the engine"
+            " has other weights than the trainer (a push that was lost or came late); it"
+            " samples at another temperature; its attention, positions or precision differ for"
+            f" {module.model.config.model_type!r} (see docs/models.md). With an engine that is"
+            " meant to differ, set recompute_logprobs: true"
+        )
 
 
 def drift_metrics(drift: NDArray[np.float64], over_learners: OverLearners) -> dict[str, float]:
