@@ -1,4 +1,4 @@
-"""The critic: what its values are, what it learns, where its weights go and where they do not."""
+"""The critic: its values, its loss, and the places of its weights."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ def module_of(learner):
 
 
 def rows_with(targets, old=None):
-    """Rows of random rollouts whose tokens have targets by a rule of the tokens' number."""
+    """Rows of random rollouts; ``targets`` gives the target of each response token."""
     rollouts = random_rollouts(load_toy(), 250)
     steps = [step for rollout in rollouts for step in rollout.steps]
     batch = StepBatch.from_rollouts(rollouts, np.array([0, 1, 2], dtype=np.int8))
@@ -75,7 +75,7 @@ def at_first_tokens(numbers):
 
 
 def slow_values(module, step):
-    """Values of the text before each response token, from whole prefixes."""
+    """Values of the text before each response token, one prefix at a time."""
     network = module.critic if hasattr(module, "critic") else module.model.base_model
     ids = [*step.prompt_ids.tolist(), *step.response_ids.tolist()]
     found = []

@@ -1,4 +1,4 @@
-"""Learners in processes of their own: one that is killed, and those that share a model."""
+"""Remote learners: a killed learner, and learners that share a model."""
 
 import os
 import signal
@@ -82,7 +82,7 @@ def test_a_killed_learner_costs_no_update(make_config, tmp_path, learners, shard
 
 
 @pytest.mark.slow
-def test_a_learner_that_is_lost_outside_of_an_update_is_an_incident(make_config, monkeypatch):
+def test_the_loss_of_a_learner_outside_of_an_update_is_an_incident(make_config, monkeypatch):
     algorithm = make_config(TurnPPOConfig, num_learners=1).build_algo()
     algorithm.train()
     assert algorithm.incidents == []

@@ -1,4 +1,4 @@
-"""Optimizers: what each trains, what a checkpoint keeps of each, and what is refused."""
+"""Optimizers: their parameters, their steps, their state in checkpoints, and refusals."""
 
 import json
 import shutil
@@ -128,7 +128,7 @@ def test_the_critic_keeps_its_learning_rate_under_muon(make_config):
 
 
 def test_a_step_of_muon_is_an_orthogonal_matrix_of_the_size_of_adamws_steps(make_config):
-    """Singular values of 0.2 lr sqrt(max(rows, columns)); Newton-Schulz leaves 0.5 to 1.5 of it."""
+    """Singular values are 0.2 lr sqrt(max(rows, columns)), times 0.5 to 1.5 by Newton-Schulz."""
     learner = build(make_config, optimizer="muon", lr=1e-3, minibatch_size=99)
     before = state(learner)
     learned(learner, 1)
@@ -262,7 +262,7 @@ def test_an_optimizer_whose_file_moved_goes_on(make_config, own_file, tmp_path):
 def test_learners_that_share_a_model_take_the_steps_of_one(
     make_config, tmp_path, optimizer, monkeypatch
 ):
-    """Muon rounds to bfloat16 on the way, differently on shares: here it computes in float32."""
+    """Muon computes in bfloat16, which rounds shares differently; here Muon computes in float32."""
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
     settings = {"optimizer": optimizer, "minibatch_size": 4, "sharding": "fsdp"}
     batch = rows([True] * 9, seed=5)

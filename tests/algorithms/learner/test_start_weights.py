@@ -1,4 +1,4 @@
-"""A run goes on from the start weights that it had, and from no others."""
+"""A run continues only with its start weights."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ def start(model, tmp_path):
 
 
 def change(folder):
-    """Other weights in the same folder, a little away."""
+    """Writes slightly different weights to the folder."""
     model = load_model(str(folder), "float32")
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -38,7 +38,7 @@ def change(folder):
 
 @pytest.fixture(scope="module", params=KINDS)
 def trained(request, cluster, make_config, model, tmp_path_factory):
-    """What is frozen; settings; a checkpoint after an iteration; texts, and their log-probs."""
+    """Frozen kind, settings, checkpoint after an iteration, texts, and their log-probabilities."""
     folder = tmp_path_factory.mktemp(request.param)
     settings = {**KINDS[request.param], "lr": 1e-2}
     algorithm = make_config(model=str(shutil.copytree(model, folder / "start")), **settings)

@@ -1,4 +1,4 @@
-"""The learner's gradient against a plain loop over steps, and what an update does."""
+"""The learner's gradient against a plain loop over steps, and the effects of an update."""
 
 import copy
 
@@ -25,7 +25,7 @@ STILL = {"lr": 1e-30, "grad_clip": None, "kl_coeff": 0.5, "entropy_coeff": 0.2}
 
 @pytest.fixture
 def make_learner(make_config, monkeypatch):
-    """A learner whose policy has moved away from its reference, and from who sampled."""
+    """A learner whose policy differs from its reference and from the sampler."""
     unbound = DTYPES["float32"]._replace(mismatch=np.inf)
     monkeypatch.setitem(DTYPES, "float32", unbound)
 
@@ -104,7 +104,7 @@ def update(learner, rows):
 
 
 def whole(gradients, rows):
-    """The gradient of the whole batch, from those of its mini-batches."""
+    """The gradient of all rows, from the gradients of the mini-batches."""
     sizes = [len(c) for c in np.array_split(np.arange(rows), len(gradients))]
     return {
         name: sum(g[name] * n / rows for g, n in zip(gradients, sizes, strict=True))
@@ -113,7 +113,7 @@ def whole(gradients, rows):
 
 
 def slow_gradient(learner, rollouts, vocabulary):
-    """The same by the plain loop."""
+    """The gradient of all rows, by the plain loop."""
     module = learner.module[DEFAULT_MODULE_ID]
     model = copy.deepcopy(module.model).double()
     reference = load_model(learner.config.resolved_model(), "float32").double()
@@ -240,7 +240,7 @@ def test_an_update_makes_good_actions_likelier_and_bad_ones_less_likely(make_lea
 
 
 def action_logprobs(learner, rollouts, vocabulary):
-    """Log-probability of all the actions of each rollout."""
+    """The sum of the log-probabilities of the actions of each rollout."""
     with torch.no_grad():
         return np.array(
             [

@@ -1,6 +1,6 @@
 """The changes of training: weights and the state of optimizers, as tensors by name.
 
-The tensors of a learner are whole, or a share (`trca.policies.sharding`). One structure serves two
+A learner holds complete tensors, or shares (`trca.policies.sharding`). One structure serves two
 purposes: the copy that outlives a lost learner, and the checkpoints of shares. All learners write
 such a checkpoint together, each its shares, and any number of learners reads the checkpoint.
 """
@@ -24,7 +24,7 @@ from trca.policies.sharding import own_share, split_like
 WEIGHTS: Final = "weights/"
 
 Shapes = dict[str, tuple[torch.Size, torch.dtype]]
-"""Shape of each whole tensor, and its precision, by name."""
+"""Shape of each tensor before a split, and its precision, by name."""
 
 
 def training_tensors(model: nn.Module, optimizers: Iterable[Optimizer]) -> dict[str, Tensor]:
@@ -100,7 +100,7 @@ def fill(tensors: Mapping[str, Tensor], values: Mapping[str, NDArray[Any]]) -> N
 
 
 def split_state(optimizer: Optimizer, states: Mapping[int, Mapping[str, Any]]) -> None:
-    """Gives the optimizer of a sharded model the state of the optimizer of a whole model.
+    """Gives the optimizer of a sharded model the state from a model on one device.
 
     Args:
         optimizer: The optimizer.
@@ -140,7 +140,7 @@ def shapes_in(folder: Path) -> Shapes:
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """The trained weights in a folder of shards, whole, by their names in the model."""
+    """The trained weights in a folder of shards, joined, by their names in the model."""
     from torch.distributed.checkpoint.state_dict_loader import load
 
     weights = {

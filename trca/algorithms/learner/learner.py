@@ -166,7 +166,7 @@ class TextLearner(SavingLearner):
         """Adds no wrapper: `PolicyUpdater` adds the gradients up."""
 
     def _map_module_to_device(self, module: Any) -> None:
-        """Splits a sharded model before the move: no device holds the whole model.
+        """Splits a sharded model before the move, so that no device holds all weights.
 
         Policies with adapters on one base share the base in memory afterwards.
         """

@@ -1,19 +1,20 @@
-"""Sampler against trainer: how far they are apart, why, and what is done about it.
+"""The mismatch of sampler and trainer: measurement, likely cause, and correction.
 
-With d = log pi_old - log pi_sampler of a token, pi_old recomputed by the trainer before the first
-update, and the tokens of a step's action:
+The drift of an action token is d = log pi_old - log pi_sampler. The trainer recomputes pi_old
+before the first update. The sums and means are over the tokens of a step's action:
 
 =======================  ===========================================================================
 ``importance_cap``       The step's advantage is multiplied by min(exp(sum d), cap): truncated
-                         importance sampling. It corrects for old weights exactly up to the cap.
+                         importance sampling. The correction for old weights is exact up to the
+                         cap.
 ``token_ratio_band``     Tokens with exp(d) outside of the band leave the action (IcePop).
-``action_ratio_band``    Steps with exp(mean d) outside of the band leave the batch, the weights of
-                         the others grow by as much: the geometric sequence mask.
+``action_ratio_band``    Steps with exp(mean d) outside of the band leave the batch, and the weights
+                         of the remaining steps grow to the same sum: the geometric sequence mask.
 =======================  ===========================================================================
 
-Where this differs from the sources: weight and mask are of a step's action and not of a whole
-response or rollout, since the paper's loss sees action tokens alone. The weight multiplies the
-advantage, so the clip acts as before it.
+Where this differs from the sources: weight and mask belong to a step's action, not to a response or
+a rollout, since the paper's loss reads only action tokens. The weight multiplies the advantage, so
+the clip does not change.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def drift_metrics(drift: NDArray[np.float64], over_learners: OverLearners) -> di
     """Measures the drift of action tokens.
 
     Args:
-        drift: float64 (K,), d of each of this learner's tokens.
+        drift: float64 (K,), d of each action token of this learner.
         over_learners: Adds up over the learners.
     """
     kl, ratio = np.expm1(drift) - drift, np.exp(np.clip(drift, -_LIMIT, _LIMIT))
@@ -111,11 +112,11 @@ def drift_metrics(drift: NDArray[np.float64], over_learners: OverLearners) -> di
 def correct(
     rows: Rows, own: NDArray[np.float32], settings: TextParameters, over_learners: OverLearners
 ) -> tuple[Rows, dict[str, float]]:
-    """Takes the trainer's log-probabilities for the old ones, and corrects for the sampler's.
+    """Makes the trainer's log-probabilities the old ones, and corrects for the sampler's.
 
     Args:
         rows: This learner's rows, with the sampler's ``old_logprobs``.
-        own: float32 (sum of R,), the trainer's.
+        own: float32 (sum of R,), the trainer's log-probabilities.
         settings: Cap and bands; see the module.
         over_learners: Adds up over the learners.
 

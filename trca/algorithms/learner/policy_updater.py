@@ -148,7 +148,7 @@ class PolicyUpdater:
     def _update_minibatch(
         self, rows: Rows, factor: float, drifts: list[NDArray[np.float64]] | None
     ) -> dict[str, float] | None:
-        """One optimizer step, on this learner's rows together with those of the other learners.
+        """Takes one optimizer step on the rows of all learners.
 
         Args:
             rows: This learner's rows of the mini-batch.
@@ -233,7 +233,7 @@ class PolicyUpdater:
         return [{"params": self.parameters, "lr": self._lr}]
 
     def _add_value_gradients(self, rows: Rows, factor: float) -> None:
-        """Adds the gradients of a critic; a policy without a critic has none."""
+        """Adds the gradients of a critic; does nothing without a critic."""
 
     def _reduce_gradients(self, counted: bool) -> bool:
         """Adds the gradients up over the learners.

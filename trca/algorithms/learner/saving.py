@@ -162,7 +162,7 @@ class SavingLearner(TorchLearner):
         save_shards(self._training_tensors(), folder / SHARDS)
 
     def restore_from_path(self, path: Any, *args: Any, **kwargs: Any) -> None:
-        """Restores a checkpoint of whole weights or of shards; several learners do it together.
+        """Restores a checkpoint of weights or of shards; all learners call this together.
 
         Raises:
             OtherOptimizerError: When the checkpoint is that of another optimizer.
@@ -190,7 +190,7 @@ class SavingLearner(TorchLearner):
     def _get_optimizer_state(self) -> dict[str, Any]:
         if self._sharded:
             raise RuntimeError(
-                "no learner holds the whole optimizer state of sharded learners: save it with"
+                "no sharded learner holds the complete optimizer state: save the state with"
                 " algorithm.save_to_path"
             )
         state: dict[str, Any] = super()._get_optimizer_state()

@@ -1,8 +1,8 @@
 """Start weights: their hash in a checkpoint, and the refusal of a changed start model.
 
-A checkpoint holds the trained weights. Frozen weights come from the start model again: the
-reference of the KL term, or the model below a LoRA adapter. So a checkpoint names the start model
-of each policy by the hash of its weight files, in ``learner_group/learner/metadata.json``::
+A checkpoint holds the trained weights. Frozen weights come from the start model: the reference of
+the KL term, or the model below a LoRA adapter. So a checkpoint names the start model of each policy
+by the hash of its weight files, in ``learner_group/learner/metadata.json``::
 
     "start_weights": {
       "default_policy": {
@@ -67,13 +67,13 @@ class StartWeights:
         return cls(model, weights_hash(model), revision, frozen)
 
     def refuse_other(self, saved: StartWeights, policy: str, place: object, then: str) -> None:
-        """Compares these weights with those that a checkpoint names.
+        """Compares these weights with the start weights in a checkpoint.
 
         Args:
             saved: The start weights in the checkpoint.
             policy: The policy's id.
             place: The checkpoint, for the message.
-            then: How to use another folder with the saved weights, for the message.
+            then: The use of another folder with the saved weights, for the message.
 
         Raises:
             OtherStartError: When this policy has frozen weights that differ from the saved weights.

@@ -1,8 +1,8 @@
 """Muon: momentum whose matrix is made nearly orthogonal before each step (Jordan, 2024).
 
-PyTorch's `torch.optim.Muon` trains the hidden matrices, as its documentation says. AdamW trains
-embeddings, heads, norms and biases. A LoRA adapter consists of hidden matrices: Muon trains all of
-it.
+PyTorch's `torch.optim.Muon` trains the hidden matrices, as PyTorch recommends. AdamW trains
+embeddings, heads, norms and biases. A LoRA adapter consists of hidden matrices: Muon trains the
+adapter without AdamW.
 
 Where this differs from PyTorch's defaults:
 

@@ -73,7 +73,7 @@ def read_entry(entries: Mapping[str, Any], module_ids: Iterable[str]) -> SavedOp
     """The optimizer that the metadata or the state of a learner names.
 
     Args:
-        entries: Metadata or state. An older version wrote no entry, and had AdamW alone.
+        entries: Metadata or state. Older versions wrote no entry, and had only AdamW.
         module_ids: The policies' ids.
     """
     if _KEY in entries:
