@@ -72,6 +72,14 @@ def test_other_weights_in_the_start_folder_are_refused_by_name(trained, make_con
     assert all(np.array_equal(before[name], after[name]) for name in before)  # nothing is loaded
     with pytest.raises(OtherStartError):
         algorithm.restore_from_path(f"{path}/learner_group", component="learner_group")
+    learner = algorithm.learner_group._learner
+    module = f"rl_module/{DEFAULT_MODULE_ID}"
+    for component in (None, "rl_module", module):
+        folder = "/".join(filter(None, [path, "learner_group/learner", component]))
+        with pytest.raises(OtherStartError, match=f"{folder}: the run of {DEFAULT_MODULE_ID}"):
+            learner.restore_from_path(folder, component=component)
+    after = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
+    assert all(np.array_equal(before[name], after[name]) for name in before)
     algorithm.stop()
     for part in (
         path,

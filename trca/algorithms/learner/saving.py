@@ -41,7 +41,7 @@ from trca.algorithms.learner.checkpoint import (
 )
 from trca.algorithms.learner.optimizers.saved import SavedOptimizer, as_entry, read_entry
 from trca.algorithms.learner.policy_updater import PolicyUpdater
-from trca.algorithms.learner.start_weights import StartWeights, as_metadata
+from trca.algorithms.learner.start_weights import StartWeights, as_metadata, from_metadata
 from trca.algorithms.settings.policy_config import PolicyConfig
 
 SHARDS: Final = "shards"
@@ -164,18 +164,35 @@ class SavingLearner(TorchLearner):
     def restore_from_path(self, path: Any, *args: Any, **kwargs: Any) -> None:
         """Restores a checkpoint of weights or of shards; all learners call this together.
 
+        Args:
+            path: The checkpoint of a learner, or the component ``rl_module`` in it.
+            args: More arguments of RLlib's method.
+            kwargs: More arguments of RLlib's method.
+
         Raises:
+            OtherStartError: When a policy has frozen weights that differ from the start weights
+                in the checkpoint.
             OtherOptimizerError: When the checkpoint is that of another optimizer.
         """
-        metadata = Path(path) / self.METADATA_FILE_NAME
-        if metadata.is_file() and not kwargs.get("component"):
-            saved = read_entry(json.loads(metadata.read_text("utf-8")), self.updaters)
-            self._optimizer.refuse_other(saved, str(path))
+        self._refuse_other_origin(str(path), kwargs.get("component"))
         shards = Path(path) / SHARDS
         if shards.is_dir():
             self._make_state(shapes_in(shards))
             load_shards(self._training_tensors(), shards)
         super().restore_from_path(path, *args, **kwargs)
+
+    def _refuse_other_origin(self, path: str, component: str | None) -> None:
+        """Compares start weights and optimizer with the metadata of a checkpoint."""
+        metadata = Path(path.removesuffix(f"/{component}")) / self.METADATA_FILE_NAME
+        if not metadata.is_file():
+            return
+        entries = json.loads(metadata.read_text("utf-8"))
+        saved = from_metadata(entries)
+        for module_id in saved.keys() & self._started_from.keys():
+            now, then = self._started_from[module_id], "set model: FOLDER in the config"
+            now.refuse_other(saved[module_id], module_id, path, then)
+        if not component:
+            self._optimizer.refuse_other(read_entry(entries, self.updaters), path)
 
     def restore_from_node(self, path: str, node: str, **kwargs: Any) -> None:
         """Restores a checkpoint that lies on another node."""

@@ -96,6 +96,16 @@ def as_metadata(start_weights: Mapping[str, StartWeights]) -> dict[str, Any]:
     return {_KEY: {policy: asdict(each) for policy, each in start_weights.items()}}
 
 
+def from_metadata(metadata: Mapping[str, Any]) -> dict[str, StartWeights]:
+    """The start weights in the metadata of a learner's checkpoint, by policy.
+
+    Args:
+        metadata: The metadata; an older version wrote no start weights.
+    """
+    saved = {policy: StartWeights(**each) for policy, each in metadata.get(_KEY, {}).items()}
+    return {policy: each for policy, each in saved.items() if each.sha256}
+
+
 def read_start_weights(
     checkpoint: str | Path, filesystem: FileSystem | None = None
 ) -> dict[str, StartWeights]:
@@ -119,10 +129,9 @@ def read_start_weights(
         with filesystem.open_input_stream(
             (learner / Checkpointable.METADATA_FILE_NAME).as_posix()
         ) as file:
-            saved = json.loads(file.read()).get(_KEY, {})
+            return from_metadata(json.loads(file.read()))
     except FileNotFoundError:
         return {}
-    return {policy: StartWeights(**each) for policy, each in saved.items() if each["sha256"]}
 
 
 def unknown_start(checkpoint: object) -> str:
