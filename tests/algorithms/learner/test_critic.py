@@ -78,12 +78,12 @@ def slow_values(module, step):
     """Values of the text before each response token, one prefix at a time."""
     network = module.critic if hasattr(module, "critic") else module.model.base_model
     ids = [*step.prompt_ids.tolist(), *step.response_ids.tolist()]
-    found = []
+    values = []
     for place in range(len(step.response_ids)):
         prefix = torch.tensor([ids[: len(step.prompt_ids) + place]])
         hidden = network(input_ids=prefix).last_hidden_state[0, -1]
-        found.append(module.value_head(hidden))
-    return torch.stack(found)
+        values.append(module.value_head(hidden))
+    return torch.stack(values)
 
 
 def gradients_of(learner, rows):
@@ -103,11 +103,11 @@ def gradients_of(learner, rows):
 def test_a_value_is_that_of_the_text_before_its_token(build, kind):
     learner = build(critic=kind, micro_batch_tokens=64)
     steps, rows = rows_with(at_first_tokens(np.zeros))
-    found = learner.value_rows(rows)
+    values = learner.value_rows(rows)
     with torch.no_grad():
         expected = torch.cat([slow_values(module_of(learner), step) for step in steps])
-    np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
-    assert np.ptp(found) > 0.01
+    np.testing.assert_allclose(values, expected.numpy(), atol=1e-5)
+    assert np.ptp(values) > 0.01
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -129,8 +129,8 @@ def test_the_gradient_is_that_of_a_plain_loop_whatever_the_cut(build, kind):
     start, losses = 0, []
     for step in steps:
         wanted = torch.from_numpy(rows.value_targets[start : start + len(step.response_ids)])
-        known = ~wanted[:, 0].isnan()
-        values, wanted = slow_values(module, step)[known], wanted[known]
+        targeted = ~wanted[:, 0].isnan()
+        values, wanted = slow_values(module, step)[targeted], wanted[targeted]
         free, clipped = values - wanted, values.clamp(-0.5, 0.5) - wanted
         losses.append(0.5 * torch.maximum(free.square(), clipped.square()).mean())
         start += len(step.response_ids)

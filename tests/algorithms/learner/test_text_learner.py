@@ -72,8 +72,8 @@ def random_rollouts(policy, vocabulary, temperature=1.0, drift=0.2):
                 accepted=True,
             )
             with torch.no_grad():
-                own, _ = slow_scores(exact, step, temperature, vocabulary)
-            step.old_logprobs[:] = own.numpy() + drift * rng.normal(size=size)
+                exact_logprobs, _ = slow_scores(exact, step, temperature, vocabulary)
+            step.old_logprobs[:] = exact_logprobs.numpy() + drift * rng.normal(size=size)
             rollout.steps.append(step)
         rollout.advantages = rng.normal(size=length)
         rollouts.append(rollout)

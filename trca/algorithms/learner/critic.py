@@ -91,17 +91,17 @@ class ActorCriticUpdater(PolicyUpdater):
         for micro in rows.microbatches(self.config.micro_batch_tokens):
             if micro.value_targets is None or micro.old_values is None:
                 continue  # all rows are replayed
-            known = ~np.isnan(micro.value_targets)
-            taught: NDArray[np.bool_] = np.any(known, axis=1)
+            targeted = ~np.isnan(micro.value_targets)
+            taught: NDArray[np.bool_] = np.any(targeted, axis=1)
             if not taught.any():
                 continue
             row = np.repeat(np.arange(len(micro)), micro.response_lengths)
-            each = np.stack([np.bincount(row, k, len(micro)) for k in known.T], axis=1)
+            each = np.stack([np.bincount(row, k, len(micro)) for k in targeted.T], axis=1)
             share = factor / rows.fresh_total / np.maximum(each, 1.0)[row]
-            at = known[taught]
+            at = targeted[taught]
 
-            def column(of: NDArray[Any], taught: Any = taught, at: Any = at) -> Tensor:
-                return torch.from_numpy(of[taught][at].astype(np.float32)).to(device)
+            def column(values: NDArray[Any], taught: Any = taught, at: Any = at) -> Tensor:
+                return torch.from_numpy(values[taught][at].astype(np.float32)).to(device)
 
             with self.module.critic_network():
                 values = self._values(micro, taught)

@@ -110,20 +110,23 @@ def drift_metrics(drift: NDArray[np.float64], over_learners: OverLearners) -> di
 
 
 def correct(
-    rows: Rows, own: NDArray[np.float32], settings: TextParameters, over_learners: OverLearners
+    rows: Rows,
+    logprobs: NDArray[np.float32],
+    settings: TextParameters,
+    over_learners: OverLearners,
 ) -> tuple[Rows, dict[str, float]]:
     """Makes the trainer's log-probabilities the old ones, and corrects for the sampler's.
 
     Args:
         rows: This learner's rows, with the sampler's ``old_logprobs``.
-        own: float32 (sum of R,), the trainer's log-probabilities.
+        logprobs: float32 (sum of R,), the trainer's log-probabilities.
         settings: Cap and bands; see the module.
         over_learners: Adds up over the learners.
 
     Returns:
         The rows, and the metrics.
     """
-    drift = np.where(rows.action, own.astype(np.float64) - rows.old_logprobs, 0.0)
+    drift = np.where(rows.action, logprobs.astype(np.float64) - rows.old_logprobs, 0.0)
     metrics = drift_metrics(drift[rows.action], over_learners)
     action, acting = rows.action, rows.holding(rows.action)
     if settings.token_ratio_band is not None:
@@ -161,7 +164,7 @@ def correct(
             of_tokens = (of_tokens * ratio[row]).astype(np.float32)
     return replace(
         rows,
-        old_logprobs=own,
+        old_logprobs=logprobs,
         action=action,
         weights=weights,
         advantages=advantages,

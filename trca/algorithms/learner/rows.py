@@ -153,8 +153,8 @@ class Rows:
         place = np.full(self.total, -1, dtype=np.int64)
         place[self.number] = np.arange(len(self))
         for chunk in np.array_split(np.random.default_rng(key).permutation(self.total), count):
-            own = place[np.sort(chunk)]
-            yield self.take(own[own >= 0]), self.total / len(chunk)
+            places = place[np.sort(chunk)]
+            yield self.take(places[places >= 0]), self.total / len(chunk)
 
     def microbatches(self, token_budget: int) -> Iterator[Rows]:
         """Rows of similar length, as many as fit the budget of padded tokens (at least one)."""
@@ -278,11 +278,11 @@ def join_rows(one: Rows, other: Rows) -> Rows:
         columns["token_advantages"] = np.concatenate([_of_tokens(one), _of_tokens(other)])
     for name, nothing in (("old_values", 0.0), ("value_targets", np.nan)):
         parts = [getattr(rows, name) for rows in (one, other)]
-        known = [part for part in parts if part is not None]
-        if known:  # rows without values have no targets
+        given = [part for part in parts if part is not None]
+        if given:  # rows without values have no targets
             columns[name] = np.concatenate(
                 [
-                    np.full((len(rows.action), known[0].shape[1]), nothing, np.float32)
+                    np.full((len(rows.action), given[0].shape[1]), nothing, np.float32)
                     if part is None
                     else part
                     for rows, part in zip((one, other), parts, strict=True)
