@@ -87,7 +87,8 @@ class PolicyUpdater:
     @property
     def trained(self) -> nn.Module:
         """The module whose parameter names checkpoints have."""
-        return self.module.model
+        model: nn.Module = self.module.model
+        return model
 
     def update(self, rows: Rows, shuffle_key: Sequence[int]) -> dict[str, float]:
         """Trains ``num_epochs`` over this learner's rows; all learners call this together.
