@@ -131,8 +131,9 @@ class FaultyEnv(ALFWorldEnv):
 class FaultyLearner(TextLearner):
     """A learner that kills its process in the middle of an update."""
 
-    def _update_minibatch(self, *args: Any, **kwargs: Any) -> Any:
-        result = super()._update_minibatch(*args, **kwargs)
+    def compute_loss_for_module(self, **kwargs: Any) -> Any:
+        """Computes the loss; then kills the process when the fault is due."""
+        result = super().compute_loss_for_module(**kwargs)
         if take(Path(self.config.learner_config_dict["fault"])):
             os.kill(os.getpid(), signal.SIGKILL)
         return result

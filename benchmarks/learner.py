@@ -250,7 +250,7 @@ def learner_update(
     """An update of `TextLearner`, the reference's scores included."""
     learner = make_learner(folder, **settings or {})
     rows = case.make_rows().shards((settings or {}).get("num_learners", 1))[rank]
-    learner._compared.add(DEFAULT_MODULE_ID)  # the log-probabilities are made up
+    learner.updaters[DEFAULT_MODULE_ID].compared = True  # the log-probabilities are made up
     return lambda: learner.update(training_data=TrainingData(batch=rows), shuffle_key=(0,))
 
 
@@ -371,7 +371,7 @@ def measure(
             gradient_checkpointing=True,
             micro_batch_tokens=4 * (case.prompt + case.response),
         )
-        learner._compared.add(DEFAULT_MODULE_ID)  # the log-probabilities are made up
+        learner.updaters[DEFAULT_MODULE_ID].compared = True  # the log-probabilities are made up
         updating = median_seconds(update, rounds, device)
         peak = torch.cuda.max_memory_allocated() if gpus else 0
         module = learner.module[DEFAULT_MODULE_ID]

@@ -1,7 +1,7 @@
 """The objective as the paper writes it: one row after another, no padding, in float64.
 
-Takes rollouts and their advantages, not rows; so it also sees what is lost or mixed up between
-rollouts and tensors.
+The input is rollouts with advantages, not rows. So a comparison also finds steps that are lost or
+exchanged between rollouts and tensors.
 """
 
 from collections import defaultdict
@@ -39,7 +39,7 @@ def slow_loss(model, reference, rollouts, settings, vocabulary):
 
 
 def slow_scores(model, step, temperature, vocabulary):
-    """Log-probability of each response token, and the entropy where it was drawn."""
+    """Log-probability of each response token, and the entropy of its distribution."""
     ids = [*step.prompt_ids.tolist(), *step.response_ids.tolist()]
     logits = model(torch.tensor([ids])).logits[0, len(step.prompt_ids) - 1 : -1, :vocabulary]
     log_p = (logits / temperature).log_softmax(-1)

@@ -1,4 +1,4 @@
-"""The critic: what its values are, what it learns, where its weights go and where they do not."""
+"""The critic: its values, its loss, and the places of its weights."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ def module_of(learner):
 
 
 def rows_with(targets, old=None):
-    """Rows of random rollouts whose tokens have targets by a rule of the tokens' number."""
+    """Rows of random rollouts; ``targets`` gives the target of each response token."""
     rollouts = random_rollouts(load_toy(), 250)
     steps = [step for rollout in rollouts for step in rollout.steps]
     batch = StepBatch.from_rollouts(rollouts, np.array([0, 1, 2], dtype=np.int8))
@@ -75,15 +75,15 @@ def at_first_tokens(numbers):
 
 
 def slow_values(module, step):
-    """Values of the text before each response token, from whole prefixes."""
+    """Values of the text before each response token, one prefix at a time."""
     network = module.critic if hasattr(module, "critic") else module.model.base_model
     ids = [*step.prompt_ids.tolist(), *step.response_ids.tolist()]
-    found = []
+    values = []
     for place in range(len(step.response_ids)):
         prefix = torch.tensor([ids[: len(step.prompt_ids) + place]])
         hidden = network(input_ids=prefix).last_hidden_state[0, -1]
-        found.append(module.value_head(hidden))
-    return torch.stack(found)
+        values.append(module.value_head(hidden))
+    return torch.stack(values)
 
 
 def gradients_of(learner, rows):
@@ -103,11 +103,11 @@ def gradients_of(learner, rows):
 def test_a_value_is_that_of_the_text_before_its_token(build, kind):
     learner = build(critic=kind, micro_batch_tokens=64)
     steps, rows = rows_with(at_first_tokens(np.zeros))
-    found = learner.value_rows(rows)
+    values = learner.value_rows(rows)
     with torch.no_grad():
         expected = torch.cat([slow_values(module_of(learner), step) for step in steps])
-    np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
-    assert np.ptp(found) > 0.01
+    np.testing.assert_allclose(values, expected.numpy(), atol=1e-5)
+    assert np.ptp(values) > 0.01
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -129,8 +129,8 @@ def test_the_gradient_is_that_of_a_plain_loop_whatever_the_cut(build, kind):
     start, losses = 0, []
     for step in steps:
         wanted = torch.from_numpy(rows.value_targets[start : start + len(step.response_ids)])
-        known = ~wanted[:, 0].isnan()
-        values, wanted = slow_values(module, step)[known], wanted[known]
+        targeted = ~wanted[:, 0].isnan()
+        values, wanted = slow_values(module, step)[targeted], wanted[targeted]
         free, clipped = values - wanted, values.clamp(-0.5, 0.5) - wanted
         losses.append(0.5 * torch.maximum(free.square(), clipped.square()).mean())
         start += len(step.response_ids)
@@ -225,7 +225,7 @@ def test_an_update_of_the_critic_alone_counts_and_one_of_nothing_does_not(build)
         _, rows = rows_with(at_first_tokens(numbers))
         idle = replace(rows, action=np.zeros_like(rows.action))
         learner.update(training_data=TrainingData(batch=idle), shuffle_key=(1,))
-        assert learner.updates == updates
+        assert learner.updaters[DEFAULT_MODULE_ID].updates == updates
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,4 +1,4 @@
-"""Learners in processes of their own: one that is killed, and those that share a model."""
+"""Remote learners: a killed learner, and learners that share a model."""
 
 import os
 import signal
@@ -21,15 +21,16 @@ SETTINGS = {"recompute_logprobs": True, "minibatch_size": 4, "kl_coeff": 0.1, "l
 
 
 class MortalLearner(TextLearner):
-    """The last of those elsewhere kills itself in its sixth update, once."""
+    """The last of several remote learners kills its process in the sixth update, once."""
 
-    def _update_minibatch(self, *args, **kwargs):
+    def compute_loss_for_module(self, *, module_id, **kwargs):
         alive = Path(self.config.learner_config_dict["alive"])
         number = 1 + (torch.distributed.get_rank() if self.distributed else 0)
-        if number == self.config.num_learners and self.updates == 5 and alive.exists():
+        sixth = self.updaters[module_id].updates >= 5
+        if number == self.config.num_learners and sixth and alive.exists():
             alive.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
-        return super()._update_minibatch(*args, **kwargs)
+        return super().compute_loss_for_module(module_id=module_id, **kwargs)
 
 
 def make_group(make_config, alive, **settings):
@@ -81,7 +82,7 @@ def test_a_killed_learner_costs_no_update(make_config, tmp_path, learners, shard
 
 
 @pytest.mark.slow
-def test_a_learner_that_is_lost_outside_of_an_update_is_an_incident(make_config, monkeypatch):
+def test_the_loss_of_a_learner_outside_of_an_update_is_an_incident(make_config, monkeypatch):
     algorithm = make_config(TurnPPOConfig, num_learners=1).build_algo()
     algorithm.train()
     assert algorithm.incidents == []

@@ -1,4 +1,4 @@
-"""The learner alone, on rows made here, and the env runner's place for its engine."""
+"""The learner on generated rows, and the device of an env runner's engine."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ class OneOfSeveral(TextLearner):
 
 
 def build(make_config, learner_class=TextLearner, **settings):
-    """A learner in this process, which takes made-up log-probabilities of the sampler."""
+    """A learner in this process that accepts any log-probabilities of the sampler."""
     settings = {"kl_coeff": 0.0, "recompute_logprobs": True, **settings}
     config = make_config(**settings).learners(num_learners=0)
     learner = learner_class(config=config, module_spec=config.get_multi_rl_module_spec())
@@ -100,7 +100,7 @@ def test_a_mini_batch_without_a_counted_token_moves_no_weight_on_one_learner_or_
         assert all(np.array_equal(before[name], after[name]) for name in before)
         update(learner, rows([True, False, True], seed=1))
         weights.append(state(learner))
-        assert learner.updates == 2
+        assert learner.updaters[DEFAULT_MODULE_ID].updates == 2
     assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 

@@ -62,7 +62,7 @@ class SoftmaxPolicy:
         return log_p.gather(-1, self.targets[:, None]).squeeze(-1), entropy
 
     def gradient(self, inputs, constants, tokens=slice(None)):
-        """Gradient of the objective in the logits, from these tokens alone."""
+        """Gradient of the objective in the logits, from these tokens."""
         logits = self.logits.clone().requires_grad_()
         logprobs, entropy = self.score(logits)
         objective(inputs, logprobs[tokens], entropy[tokens], constants).loss.backward()

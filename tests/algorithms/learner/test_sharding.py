@@ -1,4 +1,4 @@
-"""Learners that share one model among them, against one learner that has it whole."""
+"""Learners that share one model, against one learner with the complete model."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from tests.algorithms.learner.test_text_learner import (
 )
 from tests.architectures import save_model
 from tests.processes import together
-from trca.algorithms.learner.learner import UPDATE_METRICS
+from trca.algorithms.learner.update_metrics import UPDATE_METRICS
 from trca.envs.text_space import AnyText
 from trca.policies.dtypes import DTYPES
 from trca.policies.models import load_tokenizer
@@ -40,7 +40,7 @@ def _any_sampler(monkeypatch):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model with an untied head, whose sizes no number of processes can share evenly."""
+    """A model with an untied head, and sizes that no number of processes divides."""
     sizes = {"hidden_size": 35, "head_dim": 10, "intermediate_size": 45, "num_attention_heads": 3}
     sizes |= {"num_key_value_heads": 1, "tie_word_embeddings": False}
     return str(save_model(tmp_path_factory.mktemp("model"), "qwen3", **sizes))
@@ -60,7 +60,7 @@ def train(learner, rows, times=1):
 
 
 def sharded(count, make_config, rows, folder, act=train, **settings):
-    """What so many learners that share the model make of the rows."""
+    """The results of ``count`` learners that share the model."""
 
     def learn(rank):
         learner = build(make_config, num_learners=count, sharding="fsdp", **settings)
@@ -75,7 +75,7 @@ def sharded(count, make_config, rows, folder, act=train, **settings):
 
 
 class Reductions(TorchDispatchMode):
-    """Counts how often processes add tensors up and keep a share each."""
+    """Counts the operations that add tensors up and leave a share in each process."""
 
     count = 0
 
@@ -87,10 +87,10 @@ class Reductions(TorchDispatchMode):
 
 
 def train_counting(learner, rows):
-    """What `train` gives, and how often an update adds gradients up."""
+    """The result of `train`, and the number of gradient reductions in an update."""
     with Reductions() as reductions:
         result = train(learner, rows)
-    return (*result, reductions.count / learner.updates)
+    return (*result, reductions.count / learner.updaters[DEFAULT_MODULE_ID].updates)
 
 
 def sample(learner):
@@ -142,7 +142,9 @@ def test_learners_that_share_a_model_share_the_beginnings_of_rows_too(
         _, weights = train(build(make_config, **settings), rows)
 
     def act(learner, rows):
-        assert all(each.batch.shared for each in learner._passes(rows))
+        assert all(
+            each.batch.shared for each in learner.updaters[DEFAULT_MODULE_ID].passes.over(rows)
+        )
         return train(learner, rows)
 
     (_, first), _ = sharded(2, make_config, rows, tmp_path, act, **settings)
@@ -195,7 +197,7 @@ def test_the_checkpoint_of_two_learners_goes_on_with_three_and_with_one(
 
     def load(learner, rows):
         learner.restore_from_path(str(tmp_path / "shards"))
-        return learner.updates, train_second(learner, rows)
+        return learner.updaters[DEFAULT_MODULE_ID].updates, train_second(learner, rows)
 
     sharded(2, make_config, rows, tmp_path, save, **settings)
     (updates, of_three), *_ = sharded(3, make_config, rows, tmp_path / "three", load, **settings)
@@ -209,7 +211,7 @@ def test_the_checkpoint_of_two_learners_goes_on_with_three_and_with_one(
 
 
 def train_second(learner, rows):
-    """What `train` does the second time."""
+    """The second update of `train`; returns the weights."""
     learner.update(training_data=TrainingData(batch=rows), shuffle_key=(5, 1))
     return learner.module[DEFAULT_MODULE_ID].get_state()
 

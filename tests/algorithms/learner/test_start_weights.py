@@ -1,4 +1,4 @@
-"""A run goes on from the start weights that it had, and from no others."""
+"""A run continues only with its start weights."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ def start(model, tmp_path):
 
 
 def change(folder):
-    """Other weights in the same folder, a little away."""
+    """Writes slightly different weights to the folder."""
     model = load_model(str(folder), "float32")
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -38,7 +38,7 @@ def change(folder):
 
 @pytest.fixture(scope="module", params=KINDS)
 def trained(request, cluster, make_config, model, tmp_path_factory):
-    """What is frozen; settings; a checkpoint after an iteration; texts, and their log-probs."""
+    """Frozen kind, settings, checkpoint after an iteration, texts, and their log-probabilities."""
     folder = tmp_path_factory.mktemp(request.param)
     settings = {**KINDS[request.param], "lr": 1e-2}
     algorithm = make_config(model=str(shutil.copytree(model, folder / "start")), **settings)
@@ -72,6 +72,14 @@ def test_other_weights_in_the_start_folder_are_refused_by_name(trained, make_con
     assert all(np.array_equal(before[name], after[name]) for name in before)  # nothing is loaded
     with pytest.raises(OtherStartError):
         algorithm.restore_from_path(f"{path}/learner_group", component="learner_group")
+    learner = algorithm.learner_group._learner
+    module = f"rl_module/{DEFAULT_MODULE_ID}"
+    for component in (None, "rl_module", module):
+        folder = "/".join(filter(None, [path, "learner_group/learner", component]))
+        with pytest.raises(OtherStartError, match=f"{folder}: the run of {DEFAULT_MODULE_ID}"):
+            learner.restore_from_path(folder, component=component)
+    after = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
+    assert all(np.array_equal(before[name], after[name]) for name in before)
     algorithm.stop()
     for part in (
         path,

@@ -1,4 +1,4 @@
-"""The learner's gradient against a plain loop over steps, and what an update does."""
+"""The learner's gradient against a plain loop over steps, and the effects of an update."""
 
 import copy
 
@@ -10,8 +10,8 @@ from ray.rllib.core.learner.training_data import TrainingData
 
 from tests.algorithms.learner.slow_objective import slow_loss, slow_scores
 from tests.processes import together
-from trca.algorithms.learner.learner import UPDATE_METRICS
 from trca.algorithms.learner.rows import Rows, make_rows
+from trca.algorithms.learner.update_metrics import UPDATE_METRICS
 from trca.envs.text_env import AnyText
 from trca.policies.dtypes import DTYPES
 from trca.policies.models import load_model, load_tokenizer
@@ -25,7 +25,7 @@ STILL = {"lr": 1e-30, "grad_clip": None, "kl_coeff": 0.5, "entropy_coeff": 0.2}
 
 @pytest.fixture
 def make_learner(make_config, monkeypatch):
-    """A learner whose policy has moved away from its reference, and from who sampled."""
+    """A learner whose policy differs from its reference and from the sampler."""
     unbound = DTYPES["float32"]._replace(mismatch=np.inf)
     monkeypatch.setitem(DTYPES, "float32", unbound)
 
@@ -72,8 +72,8 @@ def random_rollouts(policy, vocabulary, temperature=1.0, drift=0.2):
                 accepted=True,
             )
             with torch.no_grad():
-                own, _ = slow_scores(exact, step, temperature, vocabulary)
-            step.old_logprobs[:] = own.numpy() + drift * rng.normal(size=size)
+                exact_logprobs, _ = slow_scores(exact, step, temperature, vocabulary)
+            step.old_logprobs[:] = exact_logprobs.numpy() + drift * rng.normal(size=size)
             rollout.steps.append(step)
         rollout.advantages = rng.normal(size=length)
         rollouts.append(rollout)
@@ -104,7 +104,7 @@ def update(learner, rows):
 
 
 def whole(gradients, rows):
-    """The gradient of the whole batch, from those of its mini-batches."""
+    """The gradient of all rows, from the gradients of the mini-batches."""
     sizes = [len(c) for c in np.array_split(np.arange(rows), len(gradients))]
     return {
         name: sum(g[name] * n / rows for g, n in zip(gradients, sizes, strict=True))
@@ -113,7 +113,7 @@ def whole(gradients, rows):
 
 
 def slow_gradient(learner, rollouts, vocabulary):
-    """The same by the plain loop."""
+    """The gradient of all rows, by the plain loop."""
     module = learner.module[DEFAULT_MODULE_ID]
     model = copy.deepcopy(module.model).double()
     reference = load_model(learner.config.resolved_model(), "float32").double()
@@ -196,7 +196,7 @@ def test_rows_that_begin_alike_share_their_passes_for_the_same_gradient(
         pytest.importorskip("peft")
     learner = make_learner(**STILL | {"micro_batch_tokens": 64} | settings)
     rows = rows_that_begin_alike()
-    passes = list(learner._passes(rows))
+    passes = list(learner.updaters[DEFAULT_MODULE_ID].passes.over(rows))
     assert [tuple(each.batch.input_ids.shape) for each in passes] == [(2, 32)] * 2 + [(2, 24)] * 2
     for each in passes:
         assert len(each.batch.input_ids[:, :20].unique(dim=0)) == 1
@@ -204,7 +204,9 @@ def test_rows_that_begin_alike_share_their_passes_for_the_same_gradient(
     (shared,), _ = update(learner, rows)
     monkeypatch.setattr("trca.algorithms.learner.tensors.MOST_DISTINCT", 0.0)
     (alone,), _ = update(learner, rows)
-    assert not any(each.batch.shared for each in learner._passes(rows))
+    assert not any(
+        each.batch.shared for each in learner.updaters[DEFAULT_MODULE_ID].passes.over(rows)
+    )
     assert_close(shared, alone)
 
 
@@ -238,7 +240,7 @@ def test_an_update_makes_good_actions_likelier_and_bad_ones_less_likely(make_lea
 
 
 def action_logprobs(learner, rollouts, vocabulary):
-    """Log-probability of all the actions of each rollout."""
+    """The sum of the log-probabilities of the actions of each rollout."""
     with torch.no_grad():
         return np.array(
             [

@@ -38,10 +38,10 @@ from trca.algorithms.credit import READS, Sources, bind_credit
 from trca.algorithms.credit.inputs.values import explained_variance
 from trca.algorithms.learner.critic import CRITIC_METRICS
 from trca.algorithms.learner.group import TextLearnerGroup
-from trca.algorithms.learner.learner import UPDATE_METRICS
 from trca.algorithms.learner.mismatch import MISMATCH_METRICS, cause
 from trca.algorithms.learner.rows import Rows, TokenColumns, join_roles, make_rows
 from trca.algorithms.learner.start_weights import read_start_weights, unknown_start
+from trca.algorithms.learner.update_metrics import UPDATE_METRICS
 from trca.algorithms.rollouts.environments import env_creator, no_rubric
 from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.sampling import sample_groups, wait_for_one

@@ -1,14 +1,14 @@
-"""What training has changed so far: weights and AdamW's moments, as tensors by name.
+"""The changes of training: weights and the state of optimizers, as tensors by name.
 
-The tensors are the learner's own, whole or a share (`trca.policies.sharding`). So one structure
-serves the copy that outlives a lost learner, and checkpoints that several learners write together,
-each its shares, and any number of learners read.
+A learner holds complete tensors, or shares (`trca.policies.sharding`). One structure serves two
+purposes: the copy that outlives a lost learner, and the checkpoints of shares. All learners write
+such a checkpoint together, each its shares, and any number of learners reads the checkpoint.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -17,37 +17,74 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from trca.policies.sharding import own_share, split_like
 
 WEIGHTS: Final = "weights/"
-_MOMENTS: Final = ("exp_avg", "exp_avg_sq")
+
+Shapes = dict[str, tuple[torch.Size, torch.dtype]]
+"""Shape of each tensor before a split, and its precision, by name."""
 
 
-def training_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The trained weights, and the optimizer's state where it has one.
+def training_tensors(model: nn.Module, optimizers: Iterable[Optimizer]) -> dict[str, Tensor]:
+    """The trained weights, ``weights/NAME``, and the state of each weight, ``PART/NAME``.
 
     Args:
         model: The model.
-        optimizer: AdamW over its trained parameters.
+        optimizers: The optimizers of its trained parameters. AdamW's parts are ``step``,
+            ``exp_avg`` and ``exp_avg_sq``, after the first step.
+
+    Raises:
+        TypeError: When an optimizer keeps a value that is no tensor.
     """
     tensors = {}
+    states = [optimizer.state for optimizer in optimizers]
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            tensors[WEIGHTS + name] = parameter.detach()
-            for part, moment in optimizer.state.get(parameter, {}).items():
-                tensors[f"{part}/{name}"] = moment
+        if not parameter.requires_grad:
+            continue
+        tensors[WEIGHTS + name] = parameter.detach()
+        for state in states:
+            for part, value in state.get(parameter, {}).items():
+                if not isinstance(value, Tensor):
+                    raise TypeError(
+                        f"the optimizer keeps {part} of {name} as {type(value).__name__}: keep the"
+                        " value as a tensor, or set max_learner_restarts: 0 and sharding: none"
+                    )
+                tensors[f"{part}/{name}"] = value
     return tensors
 
 
-def make_moments(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Gives the optimizer the state of one that has made no step, to be filled in."""
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            optimizer.state[parameter] = {
-                "step": torch.tensor(0.0),
-                **{part: torch.zeros_like(parameter) for part in _MOMENTS},
-            }
+def shapes_of(tensors: Mapping[str, Tensor]) -> Shapes:
+    """Shapes of `training_tensors`."""
+    return {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
+
+
+def make_state(model: nn.Module, optimizers: Iterable[Optimizer], shapes: Shapes) -> None:
+    """Gives optimizers the state of a checkpoint, all zeros, to be filled in.
+
+    Args:
+        model: The model.
+        optimizers: The optimizers of its trained parameters.
+        shapes: Shapes of the checkpoint's tensors.
+    """
+    parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    optimizer_of = {
+        parameter: optimizer
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    }
+    for name, (shape, dtype) in shapes.items():
+        part, _, of = name.partition("/")
+        if name.startswith(WEIGHTS):
+            continue
+        parameter = parameters[of]
+        if shape == parameter.shape:
+            value = torch.zeros_like(parameter, dtype=dtype)
+        else:  # PyTorch's optimizers count steps on the CPU
+            value = torch.zeros(shape, dtype=dtype, device=parameter.device if shape else "cpu")
+        optimizer_of[parameter].state[parameter][part] = value
 
 
 def copies(tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
@@ -62,27 +99,24 @@ def fill(tensors: Mapping[str, Tensor], values: Mapping[str, NDArray[Any]]) -> N
             own_share(tensor).copy_(torch.from_numpy(np.array(values[name])))
 
 
-def split_moments(optimizer: torch.optim.Optimizer, states: Mapping[int, Any]) -> None:
-    """Gives the optimizer of a sharded model the state of a whole one.
+def split_state(optimizer: Optimizer, states: Mapping[int, Mapping[str, Any]]) -> None:
+    """Gives the optimizer of a sharded model the state from a model on one device.
 
     Args:
         optimizer: The optimizer.
-        states: State of each parameter, arrays by its number.
+        states: State of each parameter, arrays by part, by the parameter's number.
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     for number, state in states.items():
         parameter = parameters[number]
-        optimizer.state[parameter] = {
-            "step": torch.tensor(float(state["step"])),
-            **{
-                part: split_like(torch.from_numpy(np.array(state[part])), parameter)
-                for part in _MOMENTS
-            },
-        }
+        for part, array in state.items():
+            value = torch.from_numpy(np.array(array))
+            whole = value.shape == parameter.shape
+            optimizer.state[parameter][part] = split_like(value, parameter) if whole else value
 
 
 def save_shards(tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Writes all shares; the processes that have them call this together."""
+    """Writes all shares; the processes that hold the shares call this together."""
     from torch.distributed.checkpoint.state_dict_saver import save
 
     with _quiet():
@@ -90,41 +124,38 @@ def save_shards(tensors: Mapping[str, Tensor], folder: Path) -> None:
 
 
 def load_shards(tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Fills tensors in, each process the shares that it has now."""
+    """Fills tensors in; each process reads its present shares."""
     from torch.distributed.checkpoint.state_dict_loader import load
 
     with _quiet():
         load(dict(tensors), checkpoint_id=folder)
 
 
-def has_moments(folder: Path) -> bool:
-    """Whether the shards are of a run that has made an update."""
-    return any(name.startswith(_MOMENTS) for name in _metadata(folder))
+def shapes_in(folder: Path) -> Shapes:
+    """Shapes of the tensors in a folder of shards."""
+    from torch.distributed.checkpoint.filesystem import FileSystemReader
+
+    entries: Mapping[str, Any] = FileSystemReader(folder).read_metadata().state_dict_metadata
+    return {name: (entry.size, entry.properties.dtype) for name, entry in entries.items()}
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """The trained weights in a folder of shards, whole, by their names in the model."""
+    """The trained weights in a folder of shards, joined, by their names in the model."""
     from torch.distributed.checkpoint.state_dict_loader import load
 
-    found = {
-        name: torch.empty(about.size, dtype=about.properties.dtype)
-        for name, about in _metadata(folder).items()
+    weights = {
+        name: torch.empty(shape, dtype=dtype)
+        for name, (shape, dtype) in shapes_in(folder).items()
         if name.startswith(WEIGHTS)
     }
     with _quiet():
-        load(found, checkpoint_id=folder, no_dist=True)
-    return {name.removeprefix(WEIGHTS): tensor for name, tensor in found.items()}
-
-
-def _metadata(folder: Path) -> dict[str, Any]:
-    from torch.distributed.checkpoint.filesystem import FileSystemReader
-
-    return dict(FileSystemReader(folder).read_metadata().state_dict_metadata)
+        load(weights, checkpoint_id=folder, no_dist=True)
+    return {name.removeprefix(WEIGHTS): tensor for name, tensor in weights.items()}
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without PyTorch's remark that one process alone saves or loads."""
+    """Hides PyTorch's warning about saving or loading in a single process."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield

@@ -1,34 +1,36 @@
-"""`ActorCriticLearner`: the learner with a critic beside the objective.
+"""`ActorCriticLearner`: the learner of a policy and its critic.
 
 ::
 
     loss = 1/2 mean max((V - target)^2, (clip(V, V_old - c, V_old + c) - target)^2)
 
-V_old are the values when the rollouts were credited. The mean is over the iteration's own steps,
-each the mean over its places that have a target, whatever the cut into mini-batches and learners.
-Replayed steps have no target and no part in the mean.
+V_old are the values when the rollouts were credited. The mean is over the fresh steps of the
+iteration; a step counts as the mean over its places that have a target. Mini-batches and the number
+of learners do not change the mean. Replayed steps have no target and do not enter the mean.
 
 Where this differs from the usual loops:
 
 =======================  ===========================================================================
-Passes                   The critic has passes of its own, also where it is a head on the policy's
-                         hidden states: rows without an action token teach the critic too.
-Optimizer                One AdamW, the critic's own weights with their own learning rate; gradient
-                         norms are clipped apart, so that a large error of the critic does not slow
-                         the policy down.
+Passes                   The critic has separate passes, also as a head on the policy's hidden
+                         states: rows without an action token teach the critic too.
+Optimizer                The weights of the critic are a second group with the learning rate
+                         ``critic_lr``. The gradients of policy and critic are clipped separately,
+                         so that a large error of the critic does not slow the policy down.
 =======================  ===========================================================================
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from trca.algorithms.learner.learner import TextLearner
+from trca.algorithms.learner.policy_updater import PolicyUpdater
 from trca.algorithms.learner.rows import Rows, segments
 from trca.algorithms.learner.tensors import token_batch
 
@@ -36,63 +38,75 @@ CRITIC_METRICS: Final = ("value_loss", "value_clip_ratio", "critic_grad_norm")
 """Names of the metrics of a critic's updates."""
 
 
-class ActorCriticLearner(TextLearner):
-    """Updates a language model on credited steps, and a critic on their targets."""
+class ActorCriticUpdater(PolicyUpdater):
+    """Updates a policy on credited steps, and its critic on their targets."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._of_values: list[NDArray[np.float64]] = []
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Takes the arguments of `PolicyUpdater`."""
+        self._value_sums: list[NDArray[np.float64]] = []
+        super().__init__(*args, **kwargs)
 
-    def value_rows(self, rows: Rows, module_id: str | None = None) -> NDArray[np.float32]:
-        """Values of the text before each response token; all learners take part.
+    @property
+    def trained(self) -> nn.Module:
+        """The policy's module: checkpoints name the parameters of policy and critic."""
+        return self.module
+
+    def update(self, rows: Rows, shuffle_key: Sequence[int]) -> dict[str, float]:
+        """As `PolicyUpdater.update`, with `CRITIC_METRICS`."""
+        self._value_sums = []
+        metrics = super().update(rows, shuffle_key)
+        loss, clipped, weight, norm = np.mean(self._value_sums, axis=0)
+        means = (2 * loss / max(weight, 1e-12), clipped / max(weight, 1e-12), norm)
+        return metrics | dict(zip(CRITIC_METRICS, map(float, means), strict=True))
+
+    def values(self, rows: Rows) -> NDArray[np.float32]:
+        """Values of the text before each response token, without a gradient.
 
         Args:
-            rows: This learner's rows.
-            module_id: The policy, where there are several.
+            rows: The rows.
 
         Returns:
             float32 (sum of R, H).
         """
-        self._module_id = module_id or self._module_id
-        found = np.zeros((len(rows.action), self.config.value_heads), dtype=np.float32)
+        values = np.zeros((len(rows.action), self.config.value_heads), dtype=np.float32)
         with torch.no_grad():
             for places, micro in rows.numbered_microbatches(self.config.micro_batch_tokens):
-                values = self._values(micro, np.ones(len(micro.action), dtype=bool))
-                found[segments(rows.response_lengths, places)] = values.cpu().numpy()
-        return found
+                of_micro = self._values(micro, np.ones(len(micro.action), dtype=bool))
+                values[segments(rows.response_lengths, places)] = of_micro.cpu().numpy()
+        return values
 
     def _values(self, rows: Rows, places: NDArray[np.bool_]) -> Tensor:
         """Values of the text before these response tokens, (K, H)."""
-        batch = token_batch(rows, places, self._device, self._shares)
-        values: Tensor = self._policy.values(
+        shares = bool(self.module.shares_prefixes)
+        batch = token_batch(rows, places, self._reduction.device, shares)
+        return self.module.values(
             input_ids=batch.input_ids,
             row=batch.row,
             position=batch.position,
             shared=batch.shared,
         )
-        return values
 
-    def _learn_values(self, rows: Rows, factor: float) -> None:
-        sums = np.zeros(3)
+    def _add_value_gradients(self, rows: Rows, factor: float) -> None:
+        sums, device = np.zeros(3), self._reduction.device
         for micro in rows.microbatches(self.config.micro_batch_tokens):
             if micro.value_targets is None or micro.old_values is None:
-                continue  # all of them are replayed
-            known = ~np.isnan(micro.value_targets)
-            taught: NDArray[np.bool_] = np.any(known, axis=1)
+                continue  # all rows are replayed
+            targeted = ~np.isnan(micro.value_targets)
+            taught: NDArray[np.bool_] = np.any(targeted, axis=1)
             if not taught.any():
                 continue
             row = np.repeat(np.arange(len(micro)), micro.response_lengths)
-            each = np.stack([np.bincount(row, k, len(micro)) for k in known.T], axis=1)
+            each = np.stack([np.bincount(row, k, len(micro)) for k in targeted.T], axis=1)
             share = factor / rows.fresh_total / np.maximum(each, 1.0)[row]
-            at = known[taught]
+            at = targeted[taught]
 
-            def column(of: NDArray[Any], taught: Any = taught, at: Any = at) -> Tensor:
-                return torch.from_numpy(of[taught][at].astype(np.float32)).to(self._device)
+            def column(values: NDArray[Any], taught: Any = taught, at: Any = at) -> Tensor:
+                return torch.from_numpy(values[taught][at].astype(np.float32)).to(device)
 
-            with self._policy.critic_network():
+            with self.module.critic_network():
                 values = self._values(micro, taught)
                 loss, clipped = value_loss(
-                    values[torch.from_numpy(at).to(self._device)],
+                    values[torch.from_numpy(at).to(device)],
                     column(micro.old_values),
                     column(micro.value_targets),
                     column(share),
@@ -100,53 +114,56 @@ class ActorCriticLearner(TextLearner):
                 )
                 (self.config.value_coeff * loss).backward()
             sums += [float(loss.detach()), float(clipped), share[taught][at].sum()]
-        self._of_values.append(self._over_learners(sums))
+        self._value_sums.append(self._reduction.numbers(sums))
 
-    def _add_up_gradients(self, counted: bool) -> bool:
-        taught = bool(self._of_values[-1][2] > 0)
-        own = {id(p) for p in self._critic_parameters}
-        policy = [p for p in self._parameters if id(p) not in own]
+    def _reduce_gradients(self, counted: bool) -> bool:
+        taught = bool(self._value_sums[-1][2] > 0)
+        policy, critic = self._separate()
         on_trunk = self.config.critic_kind == "trunk"
-        self._add_up(policy if counted or (taught and on_trunk) else [])
-        self._add_up(self._critic_parameters if taught else [])
+        self._reduction.gradients(policy if counted or (taught and on_trunk) else [])
+        self._reduction.gradients(critic if taught else [])
         return counted or taught
 
     def _clip_gradients(self) -> tuple[float, float]:
-        critic = self._critic_parameters
-        own = {id(p) for p in critic}
-        policy = [p for p in self._parameters if id(p) not in own]
-        norms = self._clipped(policy), self._clipped(critic)
-        self._of_values[-1] = np.array([*self._of_values[-1], norms[1]])
+        policy, critic = self._separate()
+        norms = self._clip(policy), self._clip(critic)
+        self._value_sums[-1] = np.array([*self._value_sums[-1], norms[1]])
         return norms
 
-    def _in_groups(self, parameters: list[torch.nn.Parameter]) -> Any:
-        own = {id(p) for p in self._critic_parameters}
-        policy = [p for p in parameters if id(p) not in own]
-        critic = [p for p in parameters if id(p) in own]
-        return [{"params": policy}, {"params": critic, "lr": self.config.critic_lr}]
+    def _parameter_groups(self) -> list[dict[str, Any]]:
+        policy, _ = self._separate()
+        ids = {id(parameter) for parameter in policy}
+        critic = [p for p in self.parameters if id(p) not in ids]
+        return [
+            {"params": policy, "lr": self._lr},
+            {"params": critic, "lr": self.config.critic_lr},
+        ]
 
-    def _set_lr(self, optimizer: Any, share: float) -> None:
-        policy, critic = optimizer.param_groups
-        policy["lr"], critic["lr"] = self._lr * share, self.config.critic_lr * share
+    def _separate(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+        """The trained parameters of the policy, in their order, and of the critic."""
+        critic = self.module.critic_parameters()
+        ids = {id(parameter) for parameter in critic}
+        return [p for p in self.parameters if id(p) not in ids], critic
 
-    def _log_updates(
-        self, updates: list[dict[str, float]], mismatch: dict[str, float], rows: int
-    ) -> None:
-        super()._log_updates(updates, mismatch, rows)
-        loss, clipped, weight, norm = np.mean(self._of_values, axis=0)
-        means = (2 * loss / max(weight, 1e-12), clipped / max(weight, 1e-12), norm)
-        named = dict(zip(CRITIC_METRICS, map(float, means), strict=True))
-        self.metrics.log_dict(named, key=self._module_id, reduce="mean", window=1)
-        self._of_values.clear()
 
-    @property
-    def _critic_parameters(self) -> list[torch.nn.Parameter]:
-        parameters: list[torch.nn.Parameter] = self._policy.critic_parameters()
-        return parameters
+class ActorCriticLearner(TextLearner):
+    """Updates language models on credited steps, and their critics on targets."""
 
-    @property
-    def _trained(self) -> Any:
-        return self._policy
+    updater_class: ClassVar[type[PolicyUpdater]] = ActorCriticUpdater
+
+    def value_rows(self, rows: Rows, module_id: str | None = None) -> NDArray[np.float32]:
+        """Values of the text before each response token; all learners take part.
+
+        Args:
+            rows: This learner's rows.
+            module_id: The policy; None for the only policy.
+
+        Returns:
+            float32 (sum of R, H).
+        """
+        updater: Any = self._updater(module_id)
+        values: NDArray[np.float32] = updater.values(rows)
+        return values
 
 
 def value_loss(

@@ -1,4 +1,4 @@
-"""Adds gradients up over the learners, in buckets: no copy of all of them is ever whole."""
+"""Adds gradients up over the learners in buckets, so that no copy holds all gradients."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ BUCKET_BYTES: Final = 32 * 2**20
 def add_up(gradients: Sequence[Tensor], bucket_bytes: int = BUCKET_BYTES) -> None:
     """Replaces each gradient by its sum over the learners, which all call this together.
 
-    Small gradients travel together in one copy of at most ``bucket_bytes``; a larger one travels
-    alone, where it lies.
+    Small gradients travel together in one copy of at most ``bucket_bytes``. A larger gradient
+    travels without a copy.
 
     Args:
         gradients: The gradients, in the same order and of the same shapes on every learner.
@@ -33,7 +33,7 @@ def add_up(gradients: Sequence[Tensor], bucket_bytes: int = BUCKET_BYTES) -> Non
 
 
 def buckets(gradients: Sequence[Tensor], bucket_bytes: int) -> Iterator[list[Tensor]]:
-    """Neighbours of one precision, together at most ``bucket_bytes`` unless one alone is larger."""
+    """Consecutive gradients of one precision, at most ``bucket_bytes`` or one larger gradient."""
     bucket: list[Tensor] = []
     size = 0
     for gradient in gradients:

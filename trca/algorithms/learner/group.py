@@ -1,15 +1,15 @@
-"""`TextLearnerGroup`: RLlib's group of learners, that survives the loss of one.
+"""`TextLearnerGroup`: RLlib's group of learners, which survives the loss of a learner.
 
-Where this differs from RLlib's group, for learners in processes of their own:
+Where this differs from RLlib's group, for remote learners:
 
 ===================  ===============================================================================
-A lost learner       RLlib marks all learners unhealthy and returns empty results from then on. Here
-                     the group is built again from its module spec, takes the state it had after its
-                     last update, and learns from the same rows again.
-Other errors         Raised at once, while the other learners may still wait for the one that
-                     failed; RLlib waits for them.
-Sharded learners     All take part in every read of their state; RLlib asks one of them. They save
-                     and load shards; see `trca.algorithms.learner.checkpoint`.
+A lost learner       RLlib marks all learners unhealthy and returns empty results afterwards. Here
+                     the group builds its learners again from the module spec, restores the state
+                     after the last update, and learns from the same rows again.
+Other errors         Raised immediately, although other learners may still wait for the failed
+                     learner; RLlib waits for all learners.
+Sharded learners     All learners take part in every read of their state; RLlib asks one learner.
+                     The learners save and load shards; see `trca.algorithms.learner.checkpoint`.
 Saving and loading   An error is raised; RLlib drops it and leaves an empty checkpoint.
 ===================  ===============================================================================
 """
@@ -38,18 +38,18 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _PATIENCE_S: Final = 10.0
-"""How long the other learners have to fail too, once one has."""
+"""Seconds that the other learners have to fail too, after the first failure."""
 
 
 class _LostLearner(Exception):  # noqa: N818
-    """A learner's process is gone."""
+    """The process of a learner ended."""
 
 
 class TextLearnerGroup(LearnerGroup):
     """The learners of a text algorithm; see the module.
 
     Attributes:
-        rebuilt: How many times the group was built again.
+        rebuilt: Number of times that the group built its learners again.
     """
 
     config: PolicyConfig
@@ -77,7 +77,7 @@ class TextLearnerGroup(LearnerGroup):
 
         Args:
             batch: `Rows` of a learner in this process.
-            batches: `Rows` of each learner elsewhere.
+            batches: `Rows` of each remote learner.
             timesteps: RLlib's counters.
             kwargs: More arguments of `TextLearner.update`.
 
@@ -85,11 +85,11 @@ class TextLearnerGroup(LearnerGroup):
             The metrics of each learner.
 
         Raises:
-            RuntimeError: When learners are lost more often than ``max_learner_restarts``.
+            RuntimeError: When the losses of learners exceed ``max_learner_restarts``.
         """
         if self.is_local:
-            found: list[Any] = super().update(batch=batch, timesteps=timesteps, **kwargs)
-            return found
+            metrics: list[Any] = super().update(batch=batch, timesteps=timesteps, **kwargs)
+            return metrics
 
         def learn() -> list[Any]:
             results = self._on_all(
@@ -105,11 +105,11 @@ class TextLearnerGroup(LearnerGroup):
         return self._surviving(learn)
 
     def ask(self, method: str, **given: Any) -> list[Any]:
-        """What each learner answers.
+        """Calls a method of each learner, and returns the results.
 
         Args:
             method: A method of `TextLearner`.
-            given: Its arguments.
+            given: The arguments of the method.
         """
         if self.is_local:
             return [getattr(self._learner, method)(**given)]
@@ -127,8 +127,8 @@ class TextLearnerGroup(LearnerGroup):
         Args:
             prompts: int32 (P,) each.
             responses: int32 (R,) each.
-            reference: Whether the frozen reference scores instead.
-            given: ``module_id`` of the policy, where there are several.
+            reference: Whether the frozen reference scores instead of the policy.
+            given: ``module_id`` of the policy, if there are several policies.
 
         Returns:
             float32 (R,) for each response.
@@ -146,7 +146,7 @@ class TextLearnerGroup(LearnerGroup):
         Args:
             prompts: int32 (P,) each.
             responses: int32 (R,) each.
-            given: ``module_id`` of the policy, where there are several.
+            given: ``module_id`` of the policy, if there are several policies.
 
         Returns:
             float32 (R, H) for each response; the first is the value of the prompt.
@@ -154,12 +154,12 @@ class TextLearnerGroup(LearnerGroup):
         return self._of_tokens("value_rows", prompts, responses, **given)
 
     def of(self, *module_ids: str) -> Any:
-        """These learners as one policy's: `score` and `values` ask that one, and refuse several.
+        """Binds `score` and `values` to the policy that acted for an agent.
 
         Args:
-            module_ids: The ids of the policies that acted for an agent.
+            module_ids: The ids of the policies that acted. The bound methods refuse several.
         """
-        return _OfModules(self, module_ids)
+        return _BoundLearners(self, module_ids)
 
     def _of_tokens(
         self,
@@ -168,7 +168,7 @@ class TextLearnerGroup(LearnerGroup):
         responses: Sequence[NDArray[np.int32]],
         **given: Any,
     ) -> list[NDArray[np.float32]]:
-        """What a method of the learners says of response tokens, each learner of its share."""
+        """Calls a method for response tokens; each remote learner takes a share."""
         if not responses:
             return []
         rows = scored_rows(prompts, responses)
@@ -186,10 +186,10 @@ class TextLearnerGroup(LearnerGroup):
     def get_state(
         self, components: Any = None, *, not_components: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """Returns the state of the first learner, which is that of all.
+        """Returns the state of the first learner, which equals the state of all learners.
 
         Raises:
-            RuntimeError: When sharded learners are asked for more than their weights.
+            RuntimeError: When the state of sharded learners has more components than the weights.
         """
         if self.is_local:
             local: dict[str, Any] = super().get_state(
@@ -220,12 +220,12 @@ class TextLearnerGroup(LearnerGroup):
             self._keep_state()
 
     def get_checkpointable_components(self) -> list[tuple[str, Checkpointable]]:
-        """Returns the learner, or what stands for all of them."""
+        """Returns the local learner, or a proxy of the remote learners."""
         return [(COMPONENT_LEARNER, self._learner if self.is_local else _Remote(self))]
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Lets sharded learners keep their state to themselves: `save_to_path` writes it."""
+        """Leaves the shares out of `get_state`: sharded learners write them in `save_to_path`."""
         self._saving = True
         try:
             yield
@@ -233,9 +233,9 @@ class TextLearnerGroup(LearnerGroup):
             self._saving = False
 
     def _keep_state(self) -> None:
-        """Lets learners put what they learned where it outlives them: Ray's object store.
+        """Stores the learners' state in Ray's object store, which outlives the learners.
 
-        Learners that are not sharded have the same state; the first one's is kept.
+        Learners that are not sharded have equal states: the first learner's state is enough.
         """
         if not self.config.max_learner_restarts:
             return
@@ -245,16 +245,16 @@ class TextLearnerGroup(LearnerGroup):
         self._kept = [snapshot for _, snapshot in calls]
 
     def _on_all(self, method: str, arguments: Sequence[dict[str, Any]]) -> list[Any]:
-        """Calls a method of the first learners, each with its arguments.
+        """Calls a method of the first learners; ``arguments`` has the arguments of each learner.
 
         Raises:
-            _LostLearner: When one is gone.
+            _LostLearner: When a learner's process ended.
         """
         pairs = zip(self._workers, arguments, strict=False)
         return self._results([getattr(w, method).remote(**given) for w, given in pairs])
 
     def _results(self, calls: list[Any]) -> list[Any]:
-        """Results of calls; the first error is raised, that of a lost learner before others."""
+        """Returns the results of calls, or raises an error, that of a lost learner first."""
         pending = list(calls)
         while pending:
             (done,), pending = ray.wait(pending, num_returns=1)
@@ -298,7 +298,9 @@ class TextLearnerGroup(LearnerGroup):
         for worker in self._workers:
             ray.kill(worker)
         executor = self._backend_executor
-        executor._placement_group = None  # it is the algorithm's, for the next learners too
+        executor._placement_group = (
+            None  # the algorithm owns the group, and the next learners use it
+        )
         executor.shutdown(graceful_termination=False)
         kept, rebuilt = self._kept, self.rebuilt + 1
         self.rebuilt = rebuilt
@@ -309,13 +311,13 @@ class TextLearnerGroup(LearnerGroup):
                 self._on_all("resume", [{"snapshot": of_one} for of_one in given])
             except ObjectLostError as error:
                 raise RuntimeError(
-                    "a learner was lost with its node, where what the learners had learned was"
-                    " kept: resume the run from its last checkpoint"
+                    "a learner was lost with its node, which held the copy of the learners' state:"
+                    " resume the run from its last checkpoint"
                 ) from error
 
 
-class _OfModules:
-    """The learners as those of the policies that acted for an agent."""
+class _BoundLearners:
+    """Methods of the learners, bound to the policy that acted for an agent."""
 
     def __init__(self, group: TextLearnerGroup, module_ids: tuple[str, ...]) -> None:
         self._group, self._module_ids = group, module_ids
@@ -324,7 +326,7 @@ class _OfModules:
         """See `TextLearnerGroup.score`.
 
         Raises:
-            ValueError: When several policies acted: which of them scores is not known here.
+            ValueError: When several policies acted, since one policy must score.
         """
         return self._group.score(*args, **kwargs, module_id=self._only("log-probabilities"))
 
@@ -332,7 +334,7 @@ class _OfModules:
         """See `TextLearnerGroup.values`.
 
         Raises:
-            ValueError: When several policies acted: whose critic it is is not known here.
+            ValueError: When several policies acted, since one critic must answer.
         """
         return self._group.values(*args, **kwargs, module_id=self._only("values"))
 
@@ -347,13 +349,13 @@ class _OfModules:
 
 
 class _Remote(Checkpointable):
-    """Stands for the learners of a group where RLlib saves and loads."""
+    """The remote learners of a group, as a component that RLlib saves and loads."""
 
     def __init__(self, group: TextLearnerGroup) -> None:
         self._group = group
 
     def save_to_path(self, path: Any = None, *, state: Any = None, **kwargs: Any) -> str:
-        """Saves sharded learners all together, where all nodes see the path; else the first."""
+        """Saves all sharded learners to a path that all nodes see, or one unsharded learner."""
         group, folder = self._group, str(path)
         if group.config.sharding != "none":
             group._on_all("save_shards", [{"path": folder}] * len(group))

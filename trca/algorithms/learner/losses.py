@@ -13,11 +13,11 @@ With one advantage A and one weight w a row,
     rho = exp mean_action (log pi - log pi_old)     "action_mean", GSPO's over an action
     rho = exp (log pi - log pi_old) of a token      "token", PPO's; its row takes the mean of tokens
 
-With ``policy_loss: log_likelihood`` -A log rho stands in place of the max: the log-likelihood of
-the action, up to a constant, without a clip.
+With ``policy_loss: log_likelihood`` -A log rho replaces the max: the log-likelihood of the action,
+up to a constant, without a clip.
 
-Every term is a sum over rows of a fixed weight times what the row alone decides. The weights come
-once, from the whole batch (`row_weights`), so mini-batches, micro-batches of any size and the
+Every term is a sum over rows: a fixed weight times a function of the row. `row_weights` computes
+the weights once, from all rows of the iteration. So mini-batches, micro-batches of any size and the
 learners' shards add up to the same gradient.
 
 Where this differs from the paper, or the paper is silent:
@@ -29,10 +29,10 @@ Log ratio                Clamped to +-20 before the exponential, as public train
                          log-likelihood, which takes no exponential, is not.
 KL                       Per token, k3, mean over the action's tokens of a row, with the row's
                          weight; the paper leaves estimator and average open.
-KL on think and format   ``kl_coeff_format``, 0 in the paper: its loss sees action tokens alone.
+KL on think and format   ``kl_coeff_format``, 0 in the paper: its loss reads only action tokens.
 Entropy                  Mean over the action's tokens of a row; in the table, not in the equation.
-Rows without an action   Nothing but KL on their other tokens, by the paper's action mask;
-                         ``train_malformed`` trains the whole response as the action.
+Rows without an action   Only the KL on think and format tokens, by the paper's mask;
+                         ``train_malformed`` trains all response tokens as the action.
 =======================  ===========================================================================
 """
 
@@ -54,16 +54,16 @@ _LOG_RATIO_LIMIT = 20.0
 
 @dataclass(frozen=True)
 class LossInputs:
-    """What is known of a micro-batch before its forward pass: K tokens, B rows.
+    """The inputs of the loss before the forward pass of a micro-batch: K tokens, B rows.
 
     Attributes:
         row: int64 (K,), the row of each token, 0 to B - 1, in any order.
-        action: bool (K,), whether the token is of its row's action.
+        action: bool (K,), whether the token belongs to its row's action.
         old_logprobs: float (K,), log pi_old.
         advantage: float (B,).
         weight: float (B,), from `row_weights`.
         reference_logprobs: float (K,), log pi_ref; None without a reference.
-        token_advantage: float (K,), in place of ``advantage`` where each token has its own; needs
+        token_advantage: float (K,), the advantage of each token instead of ``advantage``; needs
             ratio_level "token".
     """
 
@@ -80,20 +80,20 @@ class LossInputs:
 class LossTerms:
     """The loss of a micro-batch and its parts, scalars; all but ``loss`` are detached.
 
-    Every field but ``ratio_max`` is a sum over rows by weight: add them up over the micro-batches
-    of an update and they are weighted means.
+    Every field but ``ratio_max`` is a weighted sum over rows. The sum of a field over the
+    micro-batches of an update is a weighted mean.
 
     Attributes:
         loss: The scalar to differentiate.
-        policy: The clipped surrogate's part of it.
-        kl: KL to the reference on action tokens, before its coefficient.
-        kl_format: KL to the reference on the other tokens, before its coefficient.
+        policy: The clipped surrogate's part of the loss.
+        kl: KL to the reference on action tokens, without its coefficient.
+        kl_format: KL to the reference on think and format tokens, without its coefficient.
         entropy: Entropy on action tokens.
         clip_ratio: Share of ratios at which the clip stops the gradient.
         ratio_mean: Mean ratio.
-        ratio_max: Largest ratio, 0 without any.
-        approx_kl: k3 estimate of KL(pi_old, pi) on action tokens; before the first update, how far
-            sampler and trainer disagree.
+        ratio_max: Largest ratio; 0 without a ratio.
+        approx_kl: k3 estimate of KL(pi_old, pi) on action tokens; before the first update, the
+            mismatch of sampler and trainer.
     """
 
     loss: Tensor
@@ -114,20 +114,20 @@ def row_weights(
     aggregation: Aggregation,
     constant_steps: int = 1,
 ) -> NDArray[np.float64]:
-    """The weight of each row of a whole batch; they add up to 1, but for ``rollout_sum``.
+    """The weight of each row of an iteration; the weights add up to 1 except with ``rollout_sum``.
 
-    An update on part of the rows has a loss of about its share of them. To spread the batch over U
-    updates of usual size, multiply by U; where learners average their gradients, multiply by their
-    number.
+    The loss of an update on a part of the rows is about the part's share. To spread the rows over U
+    updates of usual size, multiply by U. If learners average their gradients, multiply by the
+    number of learners.
 
     Args:
         group: int64 (S,), the rollout group of each row.
-        rollout: int64 (S,), the rollout of each row, unique over the batch.
+        rollout: int64 (S,), the rollout of each row, unique over the iteration.
         action_tokens: int64 (S,), tokens of each row's action.
         aggregation: ``rollout_mean`` is the paper's, 1 / (groups x N x T_i): the mean over a
-            rollout's steps, a group's rollouts, and groups, of those that are among the rows (see
-            `trca.algorithms.base.filtering`). ``rollout_sum`` has a constant in place of T_i.
-            ``step_mean`` gives every row the same, ``token_mean`` every action token.
+            rollout's steps, a group's rollouts, and the groups, counted among the given rows (see
+            `trca.algorithms.base.filtering`). ``rollout_sum`` replaces T_i by a constant.
+            ``step_mean`` gives every row the same weight, ``token_mean`` every action token.
         constant_steps: The constant.
 
     Returns:
@@ -161,7 +161,7 @@ def objective(
     Args:
         inputs: The micro-batch.
         logprobs: float (K,), log pi of each token, with gradient.
-        entropy: float (K,), entropy of the distribution each token was drawn from.
+        entropy: float (K,), entropy of the distribution of each token.
         settings: The constants.
 
     Raises:
@@ -179,8 +179,7 @@ def objective(
             advantage = inputs.token_advantage
     elif inputs.token_advantage is not None:
         raise ValueError(
-            f"tokens have advantages of their own and ratio_level is {level!r}: set ratio_level to"
-            " 'token'"
+            f"each token has an advantage and ratio_level is {level!r}: set ratio_level to 'token'"
         )
     else:
         advantage = inputs.advantage
@@ -199,7 +198,8 @@ def objective(
         loss = loss + settings.kl_coeff * kl + settings.kl_coeff_format * kl_format
     elif settings.kl_coeff or settings.kl_coeff_format:
         raise ValueError(
-            "a KL weight is set but reference_logprobs is None: give them, or weight 0"
+            "a KL weight is set but reference_logprobs is None: pass reference_logprobs, or set"
+            " kl_coeff and kl_coeff_format to 0"
         )
 
     with torch.no_grad():
@@ -234,12 +234,12 @@ def log_importance_ratio(
         logprobs: float (K,), log pi.
         old_logprobs: float (K,), log pi_old.
         row: int64 (K,), the row of each token.
-        action: bool (K,), whether the token is of its row's action.
+        action: bool (K,), whether the token belongs to its row's action.
         rows: Number of rows B.
         level: ``action``, ``action_mean`` or ``token``.
 
     Returns:
-        float (B,), or (K,) for tokens; 0 where there is no action.
+        float (B,), or (K,) for tokens; 0 without an action.
 
     Raises:
         ValueError: For an unknown level.
@@ -271,8 +271,8 @@ def clipped_surrogate(
     Args:
         ratio: float (n,).
         advantage: float (n,).
-        clip_low: The ratio is clipped below at 1 - clip_low.
-        clip_high: And above at 1 + clip_high.
+        clip_low: The lower bound of the ratio is 1 - clip_low.
+        clip_high: The upper bound of the ratio is 1 + clip_high.
 
     Returns:
         float (n,).
@@ -284,13 +284,13 @@ def clipped_surrogate(
 def kl_estimate(logprobs: Tensor, other: Tensor, kind: KLKind) -> Tensor:
     """Estimates of KL(p, q) at samples of p, from d = log p - log q clamped to +-20.
 
-    k1 = d, k2 = d^2 / 2, k3 = exp(-d) + d - 1; "k3+" has the value of k3 and the gradient of k2,
-    the only one of them whose gradient on samples of p is that of the divergence on average.
+    k1 = d, k2 = d^2 / 2, k3 = exp(-d) + d - 1; "k3+" has the value of k3 and the gradient of k2.
+    Only the gradient of k2 on samples of p equals the gradient of the divergence on average.
 
     Args:
         logprobs: float (K,), log p.
         other: float (K,), log q.
-        kind: Which.
+        kind: The estimator.
 
     Returns:
         float (K,).
@@ -312,6 +312,6 @@ def kl_estimate(logprobs: Tensor, other: Tensor, kind: KLKind) -> Tensor:
 
 
 def _shares(row: Tensor, mask: Tensor, weight: Tensor) -> Tensor:
-    """The row's weight spread evenly over its tokens under the mask, 0 on the others: (K,)."""
+    """The weight of each row, spread evenly over its tokens under the mask; 0 elsewhere: (K,)."""
     count = torch.bincount(row[mask], minlength=len(weight)).clamp(min=1)
     return (weight / count)[row] * mask

@@ -1,19 +1,20 @@
-"""Sampler against trainer: how far they are apart, why, and what is done about it.
+"""The mismatch of sampler and trainer: measurement, likely cause, and correction.
 
-With d = log pi_old - log pi_sampler of a token, pi_old recomputed by the trainer before the first
-update, and the tokens of a step's action:
+The drift of an action token is d = log pi_old - log pi_sampler. The trainer recomputes pi_old
+before the first update. The sums and means are over the tokens of a step's action:
 
 =======================  ===========================================================================
 ``importance_cap``       The step's advantage is multiplied by min(exp(sum d), cap): truncated
-                         importance sampling. It corrects for old weights exactly up to the cap.
+                         importance sampling. The correction for old weights is exact up to the
+                         cap.
 ``token_ratio_band``     Tokens with exp(d) outside of the band leave the action (IcePop).
-``action_ratio_band``    Steps with exp(mean d) outside of the band leave the batch, the weights of
-                         the others grow by as much: the geometric sequence mask.
+``action_ratio_band``    Steps with exp(mean d) outside of the band leave the batch, and the weights
+                         of the remaining steps grow to the same sum: the geometric sequence mask.
 =======================  ===========================================================================
 
-Where this differs from the sources: weight and mask are of a step's action and not of a whole
-response or rollout, since the paper's loss sees action tokens alone. The weight multiplies the
-advantage, so the clip acts as before it.
+Where this differs from the sources: weight and mask belong to a step's action, not to a response or
+a rollout, since the paper's loss reads only action tokens. The weight multiplies the advantage, so
+the clip does not change.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from trca.algorithms.learner.rows import Rows
 from trca.algorithms.settings.parameters import TextParameters
+from trca.policies.dtypes import DTYPES
+from trca.policies.llm_module import LLMModule
 
 MISMATCH_METRICS: Final = (
     "mismatch_kl",
@@ -43,11 +47,52 @@ OverLearners = Callable[..., Any]
 """Adds values up over the learners, or with ``largest=True`` takes the largest of each."""
 
 
+def drift_of(rows: Rows, counted: NDArray[np.bool_], logprobs: Tensor) -> NDArray[np.float64]:
+    """The drift of the fresh action tokens of a pass.
+
+    Args:
+        rows: The rows of the pass.
+        counted: bool (sum of R,), the response tokens that the pass scores.
+        logprobs: float (K,), the trainer's log-probabilities of these tokens.
+
+    Returns:
+        float64 (k,), trainer minus sampler; tokens of replayed rows are left out.
+    """
+    trainer = logprobs.detach().cpu().numpy().astype(np.float64)
+    measured = rows.action
+    if rows.replayed is not None:
+        measured = measured & ~np.repeat(rows.replayed, rows.response_lengths)
+    drift: NDArray[np.float64] = (trainer - rows.old_logprobs[counted])[measured[counted]]
+    return drift
+
+
+def refuse_mismatch(mismatch_kl: float, module: LLMModule) -> None:
+    """Stops a run whose sampler and trainer disagree before the first update.
+
+    Args:
+        mismatch_kl: The mean KL estimate of the action tokens.
+        module: The policy; the bound depends on its precision.
+
+    Raises:
+        RuntimeError: When the mismatch is above the bound; names likely causes.
+    """
+    bound = DTYPES[module.dtype].mismatch
+    if mismatch_kl > bound:
+        raise RuntimeError(
+            f"sampler and trainer disagree before the first update: mismatch_kl"
+            f" {mismatch_kl:.1e}, allowed {bound:.0e} in {module.dtype}. Likely causes: the engine"
+            " has other weights than the trainer (a push that was lost or came late); it"
+            " samples at another temperature; its attention, positions or precision differ for"
+            f" {module.model.config.model_type!r} (see docs/models.md). With an engine that is"
+            " meant to differ, set recompute_logprobs: true"
+        )
+
+
 def drift_metrics(drift: NDArray[np.float64], over_learners: OverLearners) -> dict[str, float]:
     """Measures the drift of action tokens.
 
     Args:
-        drift: float64 (K,), d of each of this learner's tokens.
+        drift: float64 (K,), d of each action token of this learner.
         over_learners: Adds up over the learners.
     """
     kl, ratio = np.expm1(drift) - drift, np.exp(np.clip(drift, -_LIMIT, _LIMIT))
@@ -65,20 +110,23 @@ def drift_metrics(drift: NDArray[np.float64], over_learners: OverLearners) -> di
 
 
 def correct(
-    rows: Rows, own: NDArray[np.float32], settings: TextParameters, over_learners: OverLearners
+    rows: Rows,
+    logprobs: NDArray[np.float32],
+    settings: TextParameters,
+    over_learners: OverLearners,
 ) -> tuple[Rows, dict[str, float]]:
-    """Takes the trainer's log-probabilities for the old ones, and corrects for the sampler's.
+    """Makes the trainer's log-probabilities the old ones, and corrects for the sampler's.
 
     Args:
         rows: This learner's rows, with the sampler's ``old_logprobs``.
-        own: float32 (sum of R,), the trainer's.
+        logprobs: float32 (sum of R,), the trainer's log-probabilities.
         settings: Cap and bands; see the module.
         over_learners: Adds up over the learners.
 
     Returns:
         The rows, and the metrics.
     """
-    drift = np.where(rows.action, own.astype(np.float64) - rows.old_logprobs, 0.0)
+    drift = np.where(rows.action, logprobs.astype(np.float64) - rows.old_logprobs, 0.0)
     metrics = drift_metrics(drift[rows.action], over_learners)
     action, acting = rows.action, rows.holding(rows.action)
     if settings.token_ratio_band is not None:
@@ -116,7 +164,7 @@ def correct(
             of_tokens = (of_tokens * ratio[row]).astype(np.float32)
     return replace(
         rows,
-        old_logprobs=own,
+        old_logprobs=logprobs,
         action=action,
         weights=weights,
         advantages=advantages,

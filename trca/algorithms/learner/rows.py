@@ -1,8 +1,30 @@
-"""Training rows: what the learners need of every step, as flat arrays without padding.
+"""Training rows: the steps of an iteration, as flat arrays without padding.
 
-A batch is cut three ways: over learners (`Rows.shards`), into mini-batches of one optimizer update
+Three steps with prompts of 3, 1 and 2 tokens, and responses of 2, 3 and 1 tokens::
+
+    step    prompt    response    action of the response
+    0       1 2 3     4 5         . x
+    1       6         7 8 9       . x x
+    2       10 11     12          .               (no action in the response)
+
+are packed into these columns::
+
+    tokens            1 2 3 4 5 | 6 7 8 9 | 10 11 12     prompt and response of each row
+    prompt_lengths    3 1 2
+    response_lengths  2 3 1
+    action            . x | . x x | .                    of response tokens, as old_logprobs
+    weights           1/3 1/3 1/3                        of rows, as advantages
+
+`segments` finds the tokens of a row: row 1 starts at 5 in ``tokens`` and at 2 in ``action``. A
+forward pass over rows 0 and 1 pads the rows to one length, a multiple of 8, and reads the hidden
+state before each token of the action (`trca.algorithms.learner.tensors`)::
+
+    input_ids    1 2 3 4 5 0 0 0        row 0: position 3 predicts the 5
+                 6 7 8 9 0 0 0 0        row 1: positions 1 and 2 predict the 8 and the 9
+
+Rows are cut over learners (`Rows.shards`), into mini-batches of one optimizer update
 (`Rows.minibatches`), and into micro-batches of one forward pass (`Rows.microbatches`). Weights and
-global row numbers travel with the rows, so that any way of cutting gives the same gradient.
+global numbers travel with the rows, so that each cut gives the same gradient.
 """
 
 from __future__ import annotations
@@ -25,25 +47,27 @@ _OPTIONAL: Final = ("replayed", "token_advantages", "old_values", "value_targets
 
 @dataclass(frozen=True)
 class Rows:
-    """S steps as flat columns; tokens of a row are its prompt followed by its response.
+    """S steps as flat columns; the tokens of a row are its prompt followed by its response.
 
     Attributes:
-        number: int64 (S,), number of the row in the whole batch.
-        total: Rows in the whole batch, over all learners.
+        number: int64 (S,), number of the row among the rows of all learners.
+        total: Number of rows, over all learners.
         tokens: int32 (sum of P + R,).
         prompt_lengths: int64 (S,), P of each row.
         response_lengths: int64 (S,), R of each row.
         action: bool (sum of R,), True where a response token belongs to the action.
         old_logprobs: float32 (sum of R,), the old policy's log-probabilities.
-        reference: float32 (sum of R,), the reference's; 0 until the learner fills them in.
+        reference: float32 (sum of R,), the reference's log-probabilities; the learner fills in the
+            zeros.
         advantages: float32 (S,).
         weights: float64 (S,), weight in the aggregation, see `row_weights`.
-        replayed: bool (S,), whether the row is of an earlier iteration; None where none is.
-        token_advantages: float32 (sum of R,), where tokens have advantages of their own.
-        old_values: float32 (sum of R, H), what the critic said of the text before each response
-            token when the rollouts were credited; None without a critic.
-        value_targets: float32 (sum of R, H), what it is to say; nan where it learns nothing.
-        replayed_total: Replayed rows in the whole batch, over all learners.
+        replayed: bool (S,), whether the row is of an earlier iteration; None without replay.
+        token_advantages: float32 (sum of R,), an advantage for each token; None if ``advantages``
+            holds for all tokens of a row.
+        old_values: float32 (sum of R, H), the critic's values of the text before each response
+            token at the time of credit; None without a critic.
+        value_targets: float32 (sum of R, H), the targets of the values; nan without a target.
+        replayed_total: Number of replayed rows, over all learners.
     """
 
     number: NDArray[np.int64]
@@ -67,7 +91,7 @@ class Rows:
 
     @property
     def fresh_total(self) -> int:
-        """Rows of this iteration in the whole batch, over all learners."""
+        """Number of rows of this iteration, over all learners."""
         return self.total - self.replayed_total
 
     @property
@@ -76,10 +100,10 @@ class Rows:
         return self.prompt_lengths + self.response_lengths
 
     def holding(self, tokens: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which rows hold one of these response tokens, bool (S,).
+        """Marks the rows that hold one of these response tokens, bool (S,).
 
         Args:
-            tokens: bool (sum of R,).
+            tokens: bool (sum of R,), the tokens.
         """
         row = np.repeat(np.arange(len(self)), self.response_lengths)
         return np.asarray(np.bincount(row[tokens], minlength=len(self)) > 0)
@@ -107,30 +131,30 @@ class Rows:
         )
 
     def shards(self, count: int) -> list[Rows]:
-        """The rows dealt to learners by length, so that each gets about as many tokens."""
+        """Deals the rows to learners by length: the learners get about equal numbers of tokens."""
         order = np.argsort(-self.lengths, kind="stable")
         return [self.take(np.sort(order[k::count])) for k in range(count)]
 
     def minibatches(self, size: int, key: Sequence[int]) -> Iterator[tuple[Rows, float]]:
-        """One epoch of mini-batches of at most ``size`` rows of the whole batch.
+        """One epoch of mini-batches of at most ``size`` rows, over all learners.
 
-        Every learner draws the same shuffle and takes its own rows of each mini-batch, none
-        sometimes, so that all take part in the same number of updates.
+        Every learner draws the same shuffle and takes its rows of each mini-batch, sometimes no
+        row. So all learners take part in the same number of updates.
 
         Args:
             size: Largest mini-batch, over all learners.
             key: Seed of the shuffle.
 
         Yields:
-            The own rows of the mini-batch, and the factor that brings its weights to those of the
-            whole batch.
+            This learner's rows of the mini-batch, and the factor that scales the weights of the
+            mini-batch to the sum of all weights.
         """
         count = -(-self.total // size)
         place = np.full(self.total, -1, dtype=np.int64)
         place[self.number] = np.arange(len(self))
         for chunk in np.array_split(np.random.default_rng(key).permutation(self.total), count):
-            own = place[np.sort(chunk)]
-            yield self.take(own[own >= 0]), self.total / len(chunk)
+            places = place[np.sort(chunk)]
+            yield self.take(places[places >= 0]), self.total / len(chunk)
 
     def microbatches(self, token_budget: int) -> Iterator[Rows]:
         """Rows of similar length, as many as fit the budget of padded tokens (at least one)."""
@@ -138,10 +162,10 @@ class Rows:
             yield micro
 
     def numbered_microbatches(self, token_budget: int) -> Iterator[tuple[NDArray[np.int64], Rows]]:
-        """The same, each with the places its rows have here.
+        """As `microbatches`, each with the places of its rows.
 
-        Rows of one padded length are in the order of their tokens, so that those that begin alike
-        come together; see `trca.policies.shared_prefixes`.
+        Rows of one padded length are in the order of their tokens, so that rows with equal
+        beginnings share a micro-batch; see `trca.policies.shared_prefixes`.
         """
         tokens = np.split(self.tokens, np.cumsum(self.lengths)[:-1]) if len(self) else []
         keys = [(-padded(len(row)), row.tobytes()) for row in tokens]
@@ -156,12 +180,12 @@ class Rows:
 
 @dataclass(frozen=True)
 class TokenColumns:
-    """What is known of response tokens alone.
+    """Columns of response tokens, from a credit rule and a critic.
 
     Attributes:
         advantages: float64 (sum of R,).
-        values: float64 (sum of R, H), the critic's, of the text before each token.
-        value_targets: float64 (sum of R, H); nan where the critic learns nothing.
+        values: float64 (sum of R, H), the critic's values of the text before each token.
+        value_targets: float64 (sum of R, H); nan without a target.
     """
 
     advantages: NDArray[np.float64] | None = None
@@ -172,8 +196,8 @@ class TokenColumns:
         """The columns of some rollouts.
 
         Args:
-            some: Those, in their order.
-            rollouts: All rollouts that the columns are of.
+            some: The rollouts, in the order of ``rollouts``.
+            rollouts: The rollouts of the present columns.
         """
         kept = {id(rollout) for rollout in some}
         lengths = [sum(len(step.response_ids) for step in r.steps) for r in rollouts]
@@ -186,7 +210,7 @@ class TokenColumns:
 
 
 def padded(length: int) -> int:
-    """The length rounded up to what forward passes are padded to."""
+    """The length rounded up to a multiple of 8, the length of a row in a forward pass."""
     return -(-length // PAD_MULTIPLE) * PAD_MULTIPLE
 
 
@@ -207,11 +231,11 @@ def make_rows(
     Args:
         rollouts: The rollouts, with their advantages.
         batch: Their columns.
-        aggregation: How rows are weighted; see `row_weights`.
-        train_malformed: Whether the whole response is the action where none could be read; else
-            such a response has no action token.
+        aggregation: The weighting of rows; see `row_weights`.
+        train_malformed: Whether all tokens of a response without a readable action are the action;
+            else such a response has no action token.
         constant_steps: The constant of aggregation ``rollout_sum``.
-        tokens: What a credit rule and a critic say of the response tokens; None where nothing.
+        tokens: Columns of the response tokens; None without such columns.
     """
     tokens = tokens or TokenColumns()
     steps = [step for rollout in rollouts for step in rollout.steps]
@@ -237,11 +261,11 @@ def make_rows(
 
 
 def join_rows(one: Rows, other: Rows) -> Rows:
-    """The rows of two whole batches as one batch.
+    """Joins the rows of two batches.
 
     Args:
-        one: The first.
-        other: What comes after it.
+        one: The first batch, of all learners.
+        other: The second batch, of all learners.
     """
     apart = ("number", "total", "replayed_total", *_OPTIONAL)
     names = [f.name for f in fields(Rows) if f.name not in apart]
@@ -254,11 +278,11 @@ def join_rows(one: Rows, other: Rows) -> Rows:
         columns["token_advantages"] = np.concatenate([_of_tokens(one), _of_tokens(other)])
     for name, nothing in (("old_values", 0.0), ("value_targets", np.nan)):
         parts = [getattr(rows, name) for rows in (one, other)]
-        known = [part for part in parts if part is not None]
-        if known:  # a critic learns nothing from rows that it was not asked about
+        given = [part for part in parts if part is not None]
+        if given:  # rows without values have no targets
             columns[name] = np.concatenate(
                 [
-                    np.full((len(rows.action), known[0].shape[1]), nothing, np.float32)
+                    np.full((len(rows.action), given[0].shape[1]), nothing, np.float32)
                     if part is None
                     else part
                     for rows, part in zip((one, other), parts, strict=True)
@@ -275,10 +299,10 @@ def join_rows(one: Rows, other: Rows) -> Rows:
 
 
 def join_roles(parts: Sequence[Rows]) -> Rows:
-    """The rows of several roles that one policy acts for; each role counts alike.
+    """Joins the rows of several roles that one policy acts for; the roles have equal weights.
 
     Args:
-        parts: A whole batch of each role.
+        parts: The batch of each role, of all learners.
     """
     first, *others = parts
     if not others:
@@ -291,7 +315,7 @@ def join_roles(parts: Sequence[Rows]) -> Rows:
 
 
 def _of_tokens(rows: Rows) -> NDArray[np.float32]:
-    """The advantage of each response token, its step's where it has none of its own."""
+    """The advantage of each response token; falls back to the step's advantage."""
     if rows.token_advantages is not None:
         return rows.token_advantages
     return np.repeat(rows.advantages, rows.response_lengths)
@@ -304,7 +328,7 @@ def _float32(column: NDArray[Any] | None) -> NDArray[np.float32] | None:
 def scored_rows(
     prompts: Sequence[NDArray[np.int32]], responses: Sequence[NDArray[np.int32]]
 ) -> Rows:
-    """Rows whose responses are scored, all tokens of them, and not learned from.
+    """Makes rows for scoring: all response tokens count, and no row has a weight.
 
     Args:
         prompts: int32 (P,) each.
@@ -328,11 +352,11 @@ def scored_rows(
 
 
 def segments(lengths: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Places, in a flat column, of the segments of these rows, one after the other.
+    """The places of rows in a flat column, one row after the other.
 
     Args:
-        lengths: int64 (S,), length of every row's segment.
-        rows: The rows.
+        lengths: int64 (S,), number of places of every row.
+        rows: int64 (n,), the rows.
     """
     starts = np.cumsum(lengths) - lengths
     taken = lengths[rows]

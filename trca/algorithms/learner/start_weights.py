@@ -1,8 +1,8 @@
 """Start weights: their hash in a checkpoint, and the refusal of a changed start model.
 
-A checkpoint holds the trained weights. Frozen weights come from the start model again: the
-reference of the KL term, or the model below a LoRA adapter. So a checkpoint names the start model
-of each policy by the hash of its weight files, in ``learner_group/learner/metadata.json``::
+A checkpoint holds the trained weights. Frozen weights come from the start model: the reference of
+the KL term, or the model below a LoRA adapter. So a checkpoint names the start model of each policy
+by the hash of its weight files, in ``learner_group/learner/metadata.json``::
 
     "start_weights": {
       "default_policy": {
@@ -67,13 +67,13 @@ class StartWeights:
         return cls(model, weights_hash(model), revision, frozen)
 
     def refuse_other(self, saved: StartWeights, policy: str, place: object, then: str) -> None:
-        """Compares these weights with those that a checkpoint names.
+        """Compares these weights with the start weights in a checkpoint.
 
         Args:
             saved: The start weights in the checkpoint.
             policy: The policy's id.
             place: The checkpoint, for the message.
-            then: How to use another folder with the saved weights, for the message.
+            then: The use of another folder with the saved weights, for the message.
 
         Raises:
             OtherStartError: When this policy has frozen weights that differ from the saved weights.
@@ -94,6 +94,16 @@ class StartWeights:
 def as_metadata(start_weights: Mapping[str, StartWeights]) -> dict[str, Any]:
     """Start weights by policy, as part of a checkpoint's metadata."""
     return {_KEY: {policy: asdict(each) for policy, each in start_weights.items()}}
+
+
+def from_metadata(metadata: Mapping[str, Any]) -> dict[str, StartWeights]:
+    """The start weights in the metadata of a learner's checkpoint, by policy.
+
+    Args:
+        metadata: The metadata; an older version wrote no start weights.
+    """
+    saved = {policy: StartWeights(**each) for policy, each in metadata.get(_KEY, {}).items()}
+    return {policy: each for policy, each in saved.items() if each.sha256}
 
 
 def read_start_weights(
@@ -119,10 +129,9 @@ def read_start_weights(
         with filesystem.open_input_stream(
             (learner / Checkpointable.METADATA_FILE_NAME).as_posix()
         ) as file:
-            saved = json.loads(file.read()).get(_KEY, {})
+            return from_metadata(json.loads(file.read()))
     except FileNotFoundError:
         return {}
-    return {policy: StartWeights(**each) for policy, each in saved.items() if each["sha256"]}
 
 
 def unknown_start(checkpoint: object) -> str:

@@ -14,22 +14,22 @@ from trca.algorithms.learner.rows import Rows, padded
 from trca.policies.shared_prefixes import SharedPrefixes, share_prefixes
 
 MOST_DISTINCT: Final = 0.9
-"""Share of the tokens that may be distinct prefixes where computing each once still pays."""
+"""Largest share of distinct prefixes among the tokens at which sharing saves time."""
 
 
 @dataclass(frozen=True)
 class TokenBatch:
     """B rows padded on the right to L tokens, and the K response tokens that count.
 
-    Padding stands behind the tokens, where causal attention never looks; no mask is needed.
+    Causal attention never reads the padding behind the tokens, so the batch needs no mask.
 
     Attributes:
         input_ids: int64 (B, L).
         row: int64 (K,), the row of each counted token.
-        position: int64 (K,), the place before it, whose hidden state predicts it.
-        targets: int64 (K,), its id.
-        counted: bool (sum of R,), which response tokens count.
-        shared: The distinct prefixes of the rows, where computing each once pays.
+        position: int64 (K,), the place before each counted token, which predicts the token.
+        targets: int64 (K,), the id of each counted token.
+        counted: bool (sum of R,), the response tokens that count.
+        shared: The distinct prefixes of the rows; None if sharing saves no time.
     """
 
     input_ids: Tensor
@@ -43,12 +43,12 @@ class TokenBatch:
 def token_batch(
     rows: Rows, counted: NDArray[np.bool_], device: Any, share: bool = False
 ) -> TokenBatch:
-    """The tensors of some rows.
+    """Makes the tensors of rows.
 
     Args:
         rows: The rows, B at least 1.
-        counted: bool (sum of R,), which response tokens count.
-        device: Where the tensors go.
+        counted: bool (sum of R,), the response tokens that count.
+        device: The device of the tensors.
         share: Whether the model can share prefixes.
     """
     lengths, responses = rows.lengths, rows.response_lengths
@@ -73,7 +73,7 @@ def token_batch(
 
 
 def no_tokens(device: Any) -> TokenBatch:
-    """The tensors of a pass over nothing: one short row, whose only token counts for no row."""
+    """The tensors of a pass over no rows: one short row with one token, which no loss reads."""
     place = torch.zeros(1, dtype=torch.int64, device=device)
     ids = torch.zeros((1, padded(1)), dtype=torch.int64, device=device)
     return TokenBatch(ids, place, place, place, np.ones(0, dtype=np.bool_))
@@ -83,9 +83,9 @@ def one_response(prompt_ids: NDArray[np.int32], ids: NDArray[np.int32], device: 
     """The tensors of one response whose tokens all count.
 
     Args:
-        prompt_ids: int32 (P,), its prompt.
+        prompt_ids: int32 (P,), the prompt.
         ids: int32 (R,), the response.
-        device: Where the tensors go.
+        device: The device of the tensors.
     """
     tokens = np.concatenate([prompt_ids, ids]).astype(np.int64)
     row = np.zeros((1, padded(len(tokens))), dtype=np.int64)

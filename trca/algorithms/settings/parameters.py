@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from trca.algorithms.settings.credit_rules import CREDIT_RULES
+from trca.algorithms.settings.optimizers import OPTIMIZERS
 from trca.common.names import nearest
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.dtypes import check_dtype
@@ -262,10 +263,13 @@ class TextParameters(LossSettings):
         description="Leave out steps whose action's mean ratio of trainer to sampler is outside of "
         "(low, high), such as (0.99, 1.01). Needs recompute_logprobs.",
     )
-    lr: float = Field(8e-7, gt=0.0, description="Learning rate of AdamW.")
+    optimizer: Annotated[str, AfterValidator(OPTIMIZERS.check)] = Field(
+        "adamw", description="Optimizer of the learners: adamw, muon or 'file.py:NAME'."
+    )
+    lr: float = Field(8e-7, gt=0.0, description="Learning rate.")
     lr_warmup_updates: int = Field(0, ge=0, description="Updates of linear warm-up of the lr.")
     adam_betas: tuple[Probability, Probability] = Field((0.9, 0.999), description="Betas of AdamW.")
-    weight_decay: float = Field(0.0, ge=0.0, description="Weight decay of AdamW.")
+    weight_decay: float = Field(0.0, ge=0.0, description="Weight decay of the optimizer.")
     grad_clip: float | None = Field(1.0, gt=0.0, description="Clip of the global gradient norm.")
     num_epochs: Positive = Field(1, description="Passes over an iteration's steps.")
     minibatch_size: Positive = Field(256, description="Steps in one optimizer update.")

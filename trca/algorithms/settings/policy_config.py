@@ -33,6 +33,7 @@ class PolicyConfig(AlgorithmConfig):
     observation_space: Any
     action_space: Any
     minibatch_size: Any
+    optimizer: Any
     output: Any
 
     if TYPE_CHECKING:

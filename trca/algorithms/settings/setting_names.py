@@ -31,7 +31,6 @@ IGNORED: Final = {
     "train_batch_size_per_learner": _BATCH,
     "shuffle_batch_per_epoch": "mini-batches are shuffled every epoch",
     "grad_clip_by": "the global norm is clipped: set grad_clip",
-    "optimizer": "the optimizer is AdamW: set lr, adam_betas and weight_decay",
     "torch_skip_nan_gradients": "updates that are not finite are always skipped, and counted",
     "rollout_fragment_length": _WHOLE,
     "batch_mode": _WHOLE,

@@ -1,0 +1,1 @@
+"""Optimizers of the learners, one file each."""

@@ -1,0 +1,82 @@
+"""The name of the optimizer in a checkpoint, and the refusal of another optimizer.
+
+The state of one optimizer means nothing to another. So a checkpoint names its optimizer, in
+``learner_group/learner/metadata.json``::
+
+    "optimizer_classes": {
+      "setting": "muon",
+      "classes": {"default_policy_muon": "Muon", "default_policy_adamw": "AdamW"}
+    }
+
+The classes decide, not the setting: a file of a user may move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from ray.rllib.core.learner.learner import DEFAULT_OPTIMIZER
+from torch.optim import AdamW, Optimizer
+
+_KEY: Final = "optimizer_classes"
+
+
+class OtherOptimizerError(ValueError):
+    """The optimizer of a checkpoint is not the configured optimizer."""
+
+
+@dataclass(frozen=True)
+class SavedOptimizer:
+    """The optimizer of a learner.
+
+    Attributes:
+        setting: The setting ``optimizer``.
+        classes: Names of the optimizers' classes, by RLlib's names of the optimizers.
+    """
+
+    setting: str
+    classes: dict[str, str]
+
+    @classmethod
+    def of(cls, setting: str, optimizers: Mapping[str, Optimizer]) -> SavedOptimizer:
+        """Names the optimizers of a learner."""
+        return cls(setting, {name: type(each).__qualname__ for name, each in optimizers.items()})
+
+    def refuse_other(self, saved: SavedOptimizer, place: str) -> None:
+        """Compares the configured optimizer with the optimizer of a checkpoint.
+
+        Args:
+            saved: The optimizer of the checkpoint.
+            place: The checkpoint, for the message.
+
+        Raises:
+            OtherOptimizerError: When the classes differ.
+        """
+        if self.classes == saved.classes:
+            return
+        ours, theirs = (", ".join(each.classes.values()) for each in (self, saved))
+        raise OtherOptimizerError(
+            f"{place} has the state of optimizer {saved.setting!r} ({theirs}), and the config has"
+            f" optimizer {self.setting!r} ({ours}): set optimizer: {saved.setting}, or start a new"
+            " run from the weights alone, with model: FOLDER after trca export CHECKPOINT FOLDER"
+        )
+
+
+def as_entry(optimizer: SavedOptimizer) -> dict[str, Any]:
+    """The optimizer, as an entry of a checkpoint's metadata or state."""
+    return {_KEY: asdict(optimizer)}
+
+
+def read_entry(entries: Mapping[str, Any], module_ids: Iterable[str]) -> SavedOptimizer:
+    """The optimizer that the metadata or the state of a learner names.
+
+    Args:
+        entries: Metadata or state. Older versions wrote no entry, and had only AdamW.
+        module_ids: The policies' ids.
+    """
+    if _KEY in entries:
+        return SavedOptimizer(**entries[_KEY])
+    names = [f"{module_id}_{DEFAULT_OPTIMIZER}" for module_id in module_ids]
+    return SavedOptimizer("adamw", dict.fromkeys(names, AdamW.__qualname__))

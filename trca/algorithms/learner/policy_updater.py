@@ -1,0 +1,263 @@
+"""`PolicyUpdater`: one policy of a learner, its parameters, optimizers, counters and passes."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from trca.algorithms.learner.losses import LossInputs, objective
+from trca.algorithms.learner.mismatch import correct, drift_metrics, drift_of, refuse_mismatch
+from trca.algorithms.learner.optimizers.optimizer import (
+    OptimizerSpec,
+    learning_rates,
+    make_optimizers,
+    scale_learning_rates,
+)
+from trca.algorithms.learner.passes import ForwardPasses
+from trca.algorithms.learner.reduction import Reduction
+from trca.algorithms.learner.rows import Rows
+from trca.algorithms.learner.tensors import TokenBatch
+from trca.algorithms.learner.update_metrics import MinibatchSums, mean_metrics
+from trca.algorithms.settings.parameters import LossSettings
+from trca.algorithms.settings.policy_config import PolicyConfig
+from trca.policies.llm_module import LLMModule
+from trca.policies.sharding import gathered, set_gradient_sync
+
+logger = logging.getLogger(__name__)
+
+ComputeLoss = Callable[[LossInputs, dict[str, Tensor]], Tensor]
+"""The loss of a pass, from what is known before the pass and its outputs."""
+
+
+class PolicyUpdater:
+    """Updates one policy on its rows.
+
+    Attributes:
+        module: The policy.
+        parameters: Its trained parameters, in the order of the module.
+        optimizers: Its optimizers, by their names in checkpoints.
+        passes: Its forward passes.
+        updates: Optimizer steps so far. The warm-up of the learning rate reads the number.
+        compared: Whether the first update has compared the sampler's and the trainer's
+            log-probabilities.
+    """
+
+    def __init__(
+        self,
+        module_id: str,
+        module: LLMModule,
+        config: PolicyConfig,
+        reduction: Reduction,
+        compute_loss: ComputeLoss,
+    ) -> None:
+        """Makes the optimizers.
+
+        Args:
+            module_id: The policy's id.
+            module: The policy, on its device, split where learners split it.
+            config: The hyperparameters.
+            reduction: Sums over the learners.
+            compute_loss: The learner's loss of a pass; calls `loss` unless a subclass changes it.
+        """
+        self.module, self.config = module, config
+        self.parameters = [p for p in module.parameters() if p.requires_grad]
+        self.passes = ForwardPasses(module, config, reduction)
+        self.updates = 0
+        self.compared = False
+        self._lr = float(config.policy_lr.get(module_id, config.lr))
+        self._reduction, self._compute_loss = reduction, compute_loss
+        self._sums, self._replays = MinibatchSums(), False
+        self._settings = LossSettings(
+            **{name: getattr(config, name) for name in LossSettings.model_fields}
+        )
+        spec = OptimizerSpec(
+            self._parameter_groups(), module, tuple(config.adam_betas), config.weight_decay
+        )
+        self.optimizers = make_optimizers(config.optimizer, spec)
+        self._rates = learning_rates(self.optimizers)
+
+    @property
+    def trained(self) -> nn.Module:
+        """The module whose parameter names checkpoints have."""
+        model: nn.Module = self.module.model
+        return model
+
+    def update(self, rows: Rows, shuffle_key: Sequence[int]) -> dict[str, float]:
+        """Trains ``num_epochs`` over this learner's rows; all learners call this together.
+
+        Args:
+            rows: This learner's rows.
+            shuffle_key: Seed of the mini-batches; the same on all learners.
+
+        Returns:
+            The metrics of the iteration.
+        """
+        config, reduce = self.config, self._reduction.numbers
+        if config.replay_size:
+            replayed = rows.replayed is not None and rows.replayed.any()
+            self._replays = bool(reduce([float(replayed)], largest=True)[0])
+        rows, mismatch = self._scored(rows)
+        updates: list[dict[str, float]] = []
+        drifts: list[NDArray[np.float64]] = []
+        for epoch in range(config.num_epochs):
+            key = (*shuffle_key, epoch)
+            for minibatch, factor in rows.minibatches(config.minibatch_size, key):
+                first = None if updates else drifts
+                metrics = self._update_minibatch(minibatch, factor, first)
+                if metrics is not None:
+                    updates.append(metrics)
+        if mismatch is None:
+            mismatch = drift_metrics(np.concatenate([*drifts, np.empty(0)]), reduce)
+            if not self._replays:
+                mismatch["mismatch_kl"] = updates[0]["approx_kl"] if updates else math.nan
+        (first_optimizer, *_) = self.optimizers.values()
+        return mean_metrics(updates, mismatch, first_optimizer.param_groups[0]["lr"])
+
+    def loss(self, inputs: LossInputs, out: dict[str, Tensor]) -> Tensor:
+        """The objective of a pass; notes its terms for the metrics.
+
+        Args:
+            inputs: The tensors that are known before the pass.
+            out: ``logprobs`` and ``entropy`` of the counted tokens, (K,) each, with gradient.
+        """
+        terms = objective(inputs, out["logprobs"], out["entropy"], self._settings)
+        self._sums.add_terms(terms)
+        return terms.loss
+
+    def _scored(self, rows: Rows) -> tuple[Rows, dict[str, float] | None]:
+        """Fills in the log-probabilities of the reference, and of the policy if configured.
+
+        Returns:
+            The rows, and the mismatch of sampler and trainer if the policy scored the rows.
+        """
+        if self._regularized:
+            rows = replace(rows, reference=self.passes.score(rows, reference=True))
+        if not self.config.recompute_logprobs:
+            return rows, None
+        logprobs = self.passes.score(rows)
+        settings: Any = self.config
+        return correct(rows, logprobs, settings, self._reduction.numbers)
+
+    def _update_minibatch(
+        self, rows: Rows, factor: float, drifts: list[NDArray[np.float64]] | None
+    ) -> dict[str, float] | None:
+        """Takes one optimizer step on the rows of all learners.
+
+        Args:
+            rows: This learner's rows of the mini-batch.
+            factor: See `Rows.minibatches`.
+            drifts: Gets the drift of sampler and trainer; None after the first update.
+
+        Returns:
+            Metrics of the mini-batch; None if no learner has a row with a counted token.
+        """
+        for optimizer in self.optimizers.values():
+            optimizer.zero_grad(set_to_none=True)
+        self._sums = MinibatchSums()
+        self._add_gradients(rows, factor, drifts)
+        metrics, counted = self._sums.metrics(self._reduction)
+        if counted:
+            if not (self.compared or self._replays or self.config.recompute_logprobs):
+                refuse_mismatch(metrics["approx_kl"], self.module)
+            self.compared = True
+        self._add_value_gradients(rows, factor)
+        learned = self._reduce_gradients(bool(counted))
+        norm, others = self._clip_gradients()
+        finite = bool(np.isfinite(norm) and np.isfinite(others) and np.isfinite(metrics["loss"]))
+        if finite:
+            self._step(learned)
+        else:
+            logger.warning(
+                "update skipped: loss %s, gradient norms %s and %s", metrics["loss"], norm, others
+            )
+        if not counted:
+            return None
+        return {**metrics, "grad_norm": norm, "skipped_updates": float(not finite)}
+
+    def _add_gradients(
+        self, rows: Rows, factor: float, drifts: list[NDArray[np.float64]] | None
+    ) -> None:
+        """Adds the gradients of the objective, pass by pass."""
+        for each in self.passes.over(rows):
+            set_gradient_sync(self.module.model, each.last or self.config.sync_each_pass)
+            out = self.passes.run(each.batch)
+            if each.rows is None:
+                (0.0 * out["logprobs"].sum()).backward()
+                continue
+            inputs = self._loss_inputs(each.rows, each.batch, factor)
+            self._compute_loss(inputs, out).backward()
+            if drifts is not None:
+                drifts.append(drift_of(each.rows, each.batch.counted, out["logprobs"]))
+            self._sums.add_size(each.rows, factor, len(each.batch.targets))
+
+    def _step(self, learned: bool) -> None:
+        """Takes a step of each optimizer; a step without a gradient does not count."""
+        share = min(1.0, (self.updates + 1) / max(self.config.lr_warmup_updates, 1))
+        scale_learning_rates(self.optimizers, self._rates, share)
+        for optimizer in self.optimizers.values():
+            optimizer.step()
+        self.updates += learned
+
+    def _loss_inputs(self, rows: Rows, batch: TokenBatch, factor: float) -> LossInputs:
+        counted = batch.counted
+
+        def column(values: Any) -> Tensor:
+            return torch.from_numpy(np.asarray(values)).to(self._reduction.device)
+
+        return LossInputs(
+            row=batch.row,
+            action=column(rows.action[counted]),
+            old_logprobs=column(rows.old_logprobs[counted]),
+            advantage=column(rows.advantages),
+            weight=column((rows.weights * factor).astype(np.float32)),
+            reference_logprobs=column(rows.reference[counted]) if self._regularized else None,
+            token_advantage=None
+            if rows.token_advantages is None
+            else column(rows.token_advantages[counted]),
+        )
+
+    @property
+    def _regularized(self) -> bool:
+        """Whether the loss has a KL term, and so needs the reference."""
+        return bool(self._settings.kl_coeff or self._settings.kl_coeff_format)
+
+    def _parameter_groups(self) -> list[dict[str, Any]]:
+        """The trained parameters in groups of one learning rate."""
+        return [{"params": self.parameters, "lr": self._lr}]
+
+    def _add_value_gradients(self, rows: Rows, factor: float) -> None:
+        """Adds the gradients of a critic; does nothing without a critic."""
+
+    def _reduce_gradients(self, counted: bool) -> bool:
+        """Adds the gradients up over the learners.
+
+        Args:
+            counted: Whether some learner's mini-batch has a counted token. Without one, no
+                parameter gets a gradient, and no parameter moves.
+
+        Returns:
+            Whether a parameter gets a gradient.
+        """
+        if counted:
+            self._reduction.gradients(self.parameters)
+        return counted
+
+    def _clip_gradients(self) -> tuple[float, float]:
+        """Clips the gradients.
+
+        Returns:
+            The norms before clipping, of the policy and of a critic; 0 without a critic.
+        """
+        return self._clip(self.parameters), 0.0
+
+    def _clip(self, parameters: Sequence[nn.Parameter]) -> float:
+        limit = self.config.grad_clip or float("inf")
+        return float(gathered(torch.nn.utils.clip_grad_norm_(parameters, limit)))

@@ -1,0 +1,99 @@
+"""Metrics of updates: sums over the passes of a mini-batch, means over the mini-batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from trca.algorithms.learner.losses import LossTerms
+from trca.algorithms.learner.mismatch import MISMATCH_METRICS
+from trca.algorithms.learner.reduction import Reduction
+from trca.algorithms.learner.rows import Rows
+
+_SUMS: Final = (
+    "loss",
+    "policy",
+    "kl",
+    "kl_format",
+    "entropy",
+    "clip_ratio",
+    "ratio_mean",
+    "approx_kl",
+)
+UPDATE_METRICS: Final = (
+    *_SUMS,
+    "ratio_max",
+    "grad_norm",
+    *MISMATCH_METRICS,
+    "skipped_updates",
+    "lr",
+)
+"""Names of the metrics of an update, logged by the module's id."""
+
+
+class MinibatchSums:
+    """The loss terms of the passes of one mini-batch.
+
+    The terms stay on their device until `metrics`: reading a term earlier waits for the pass.
+    """
+
+    def __init__(self) -> None:
+        """Begins without a pass."""
+        self._terms: list[LossTerms] = []
+        self._sizes: list[tuple[float, float, float]] = []
+
+    def add_terms(self, terms: LossTerms) -> None:
+        """Adds the loss terms of a pass."""
+        self._terms.append(terms)
+
+    def add_size(self, rows: Rows, factor: float, tokens: int) -> None:
+        """Adds the weight of the rows of a pass, and its number of counted tokens.
+
+        Args:
+            rows: The rows.
+            factor: See `Rows.minibatches`.
+            tokens: The number of counted tokens.
+        """
+        acting, talking = rows.holding(rows.action), rows.holding(~rows.action)
+        weights = rows.weights * factor
+        shares = (float(weights[acting].sum()), float(weights[talking].sum()))
+        self._sizes.append((*shares, float(tokens)))
+
+    def metrics(self, reduction: Reduction) -> tuple[dict[str, float], int]:
+        """Metrics of the mini-batch over all learners, and the number of counted tokens.
+
+        Each mean is over the rows that have a token of the metric's kind.
+        """
+        sums = np.zeros(len(_SUMS) + 3)
+        for terms, size in zip(self._terms, self._sizes, strict=True):
+            sums += [*(float(getattr(terms, name).detach()) for name in _SUMS), *size]
+        total = reduction.numbers(sums)
+        metrics = dict(zip(_SUMS, total.tolist(), strict=False))
+        acting, talking = np.maximum(total[-3:-1], 1e-12)
+        for name in ("kl", "entropy", "clip_ratio", "ratio_mean", "approx_kl"):
+            metrics[name] /= acting
+        metrics["kl_format"] /= talking
+        largest = max([float(t.ratio_max) for t in self._terms], default=0.0)
+        metrics["ratio_max"] = float(reduction.numbers([largest], largest=True)[0])
+        return metrics, int(total[-1])
+
+
+def mean_metrics(
+    updates: Sequence[dict[str, float]], mismatch: dict[str, float], lr: float
+) -> dict[str, float]:
+    """`UPDATE_METRICS` of an iteration; nan for the mean of no update.
+
+    Args:
+        updates: Metrics of the mini-batches with a counted token.
+        mismatch: `MISMATCH_METRICS`.
+        lr: The learning rate of the last update.
+    """
+    means = dict.fromkeys(UPDATE_METRICS, math.nan)
+    if updates:
+        means |= {name: float(np.mean([u[name] for u in updates])) for name in updates[0]}
+        means["ratio_max"] = max(u["ratio_max"] for u in updates)
+    means["skipped_updates"] = sum(u["skipped_updates"] for u in updates)
+    return means | mismatch | {"lr": lr}
