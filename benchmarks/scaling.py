@@ -100,7 +100,8 @@ class StandIn:
 
 def latencies(engine: str, model: str, count: int, steps: int) -> None:
     """Prints deciles of the seconds from a prompt to its completion, in a sampling phase."""
-    from trca.algorithms.rollouts.loop import GroupRequest, RolloutLoop
+    from trca.algorithms.rollouts.batch import GroupRequest
+    from trca.algorithms.rollouts.loop import RolloutLoop
     from trca.envs import make
     from trca.policies.engines import ENGINES
     from trca.policies.models import load_tokenizer
@@ -182,7 +183,7 @@ def _sample(group: Any, requests: list[Any]) -> tuple[Any, float, float]:
 
 
 def _requests(tasks: Any, number: int, key: str) -> list[Any]:
-    from trca.algorithms.rollouts.loop import GroupRequest
+    from trca.algorithms.rollouts.batch import GroupRequest
 
     return [
         GroupRequest(k, tasks[k % len(tasks)], "train", 2, (key, k), None) for k in range(number)
@@ -211,7 +212,7 @@ def driver(count: int, steps: int, prompt: int, response: int, learners: int) ->
     from trca.algorithms.base.metrics import credit_metrics, rollout_metrics
     from trca.algorithms.credit import CREDIT_RULES
     from trca.algorithms.learner.rows import make_rows
-    from trca.algorithms.rollouts.loop import RolloutBatch
+    from trca.algorithms.rollouts.batch import RolloutBatch
     from trca.records import StepBatch, assign_advantages
     from trca.rubric import Budgets
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.toy import Rooms
-from trca.algorithms.rollouts.loop import GroupRequest, RolloutLoop
+from trca.algorithms.rollouts.batch import GroupRequest
+from trca.algorithms.rollouts.loop import RolloutLoop
 from trca.envs import make
 from trca.policies.engines import ENGINES
 from trca.policies.engines.engine import EngineSpec, SamplingParams

@@ -14,7 +14,8 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from tests.toy import Rooms
 from trca.algorithms import TRCAConfig, evaluate_panel, local_runner
 from trca.algorithms.credit import bind_credit
-from trca.algorithms.rollouts.loop import GroupRequest, Limits, RolloutLoop
+from trca.algorithms.rollouts.batch import GroupRequest, Limits
+from trca.algorithms.rollouts.loop import RolloutLoop
 from trca.algorithms.rollouts.seeding import derive_seed
 from trca.envs import make
 from trca.envs.responses import ACTION_FORMAT
@@ -154,7 +155,7 @@ def test_the_time_of_a_rollout_starts_when_all_environments_have(batch, model, m
 
     loop = make_loop(model, Slow, limits=Limits(rollout_timeout_s=1800.0))
     clock = {**vars(time), "monotonic": lambda: 600.0 * len(Slow.resets)}
-    monkeypatch.setattr("trca.algorithms.rollouts.loop.time", SimpleNamespace(**clock))
+    monkeypatch.setattr("trca.algorithms.rollouts.scheduler.time", SimpleNamespace(**clock))
     assert plain(loop.run(GROUPS, SAMPLING).rollouts) == plain(batch.rollouts)
     loop.close()
 

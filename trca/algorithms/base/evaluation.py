@@ -22,9 +22,9 @@ from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, EVALUATION_RESULTS
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from trca.algorithms.base.metrics import rollout_metrics
+from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
 from trca.algorithms.rollouts.environments import default_split, env_creator
-from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.sampling import sample_groups
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.envs.panel import Panel
@@ -121,21 +121,16 @@ def evaluate_panel(
         GroupRequest(k, task, panel.split, rollouts, (streams, seed), keep_finished=True)
         for k, task in enumerate(panel.task_ids)
     ]
-    finished: list[Rollout] = []
-    failures: list[Failure] = []
-    incidents: list[Incident] = []
+    evaluated = RolloutBatch()
     together = max(1, live // rollouts)
     for start in range(0, len(groups), together):
-        hand = groups[start : start + together]
-        batch: RolloutBatch
+        some = groups[start : start + together]
         if isinstance(source, TextEnvRunner):
-            batch = source.sample(groups=hand, sampling=sampling)
+            batch = source.sample(groups=some, sampling=sampling)
         else:
-            batch, _ = sample_groups(source, hand, sampling, timeout_s)
-        finished += batch.rollouts
-        failures += batch.failures
-        incidents += batch.incidents
-    return Evaluation(panel, finished, failures, incidents)
+            batch, _ = sample_groups(source, some, sampling, timeout_s)
+        evaluated.add_later(batch)
+    return Evaluation(panel, evaluated.rollouts, evaluated.failures, evaluated.incidents)
 
 
 def evaluate_algorithm(

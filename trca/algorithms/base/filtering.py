@@ -12,7 +12,6 @@ from typing import Final
 
 import numpy as np
 
-from trca.algorithms.rollouts.loop import RolloutBatch
 from trca.algorithms.settings.parameters import OnZeroAdvantage
 from trca.records import Rollout
 
@@ -42,16 +41,6 @@ def teaching(rollouts: Sequence[Rollout], on_zero_advantage: OnZeroAdvantage) ->
     if on_zero_advantage == "drop_rollouts":
         return [rollout for rollout in rollouts if _teaches(rollout)]
     return list(rollouts)
-
-
-def add(sampled: RolloutBatch, more: RolloutBatch) -> None:
-    """Adds groups that were sampled after the others."""
-    sampled.rollouts += more.rollouts
-    sampled.failures += more.failures
-    sampled.incidents += more.incidents
-    sampled.memory_mb = max(sampled.memory_mb, more.memory_mb)
-    for name, seconds in more.seconds.items():
-        sampled.seconds[name] += seconds
 
 
 def _teaches(rollout: Rollout) -> bool:

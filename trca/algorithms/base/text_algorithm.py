@@ -29,7 +29,7 @@ from ray.tune.result import DONE
 
 from trca.algorithms.base.curriculum import Curriculum
 from trca.algorithms.base.evaluation import Evaluation
-from trca.algorithms.base.filtering import add, teaching, teaching_groups
+from trca.algorithms.base.filtering import teaching, teaching_groups
 from trca.algorithms.base.metrics import credit_metrics, rollout_metrics
 from trca.algorithms.base.recorder import RunRecorder
 from trca.algorithms.base.replay import Replay, add_replayed, replay_weight
@@ -42,8 +42,8 @@ from trca.algorithms.learner.learner import UPDATE_METRICS
 from trca.algorithms.learner.mismatch import MISMATCH_METRICS, cause
 from trca.algorithms.learner.rows import Rows, TokenColumns, join_roles, make_rows
 from trca.algorithms.learner.start_weights import read_start_weights, unknown_start
+from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.environments import env_creator, no_rubric
-from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.sampling import sample_groups, wait_for_one
 from trca.algorithms.rollouts.sampling_ahead import SamplingAhead
 from trca.common.memory import own_memory_mb
@@ -220,7 +220,7 @@ class TextAlgorithm(Algorithm):
         if rows:
             self._update(rows)
         self._note_lost_learners()
-        self._log_memory(sampled.memory_mb)
+        self._log_memory(sampled.process_memory_mb)
 
     def restore_env_runners(self, env_runner_group: EnvRunnerGroup) -> list[int]:
         """Takes restarted runners into service; waits for one where none is left."""
@@ -342,7 +342,7 @@ class TextAlgorithm(Algorithm):
                 sampling,
                 config.sample_timeout_s,
             )
-            add(sampled, more)
+            sampled.add_later(more)
             self._known = []
             found += metrics
             refilled += count

@@ -32,8 +32,9 @@ from ray.rllib.utils.metrics import (
     WEIGHTS_SEQ_NO,
 )
 
+from trca.algorithms.rollouts.batch import GroupRequest, Limits, RolloutBatch
 from trca.algorithms.rollouts.env_pool import find_annotation, operators_of
-from trca.algorithms.rollouts.loop import GroupRequest, Limits, RolloutBatch, RolloutLoop
+from trca.algorithms.rollouts.loop import RolloutLoop
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.envs.annotate import Operators

@@ -11,8 +11,8 @@ from typing import Any, Final
 import ray
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
+from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
-from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
 from trca.policies.engines.engine import SamplingParams
 from trca.records.failures import Failure, Incident
 
@@ -153,12 +153,7 @@ def merge_batches(parts: list[RolloutBatch], groups: Sequence[GroupRequest]) -> 
     """Puts the rollouts of several runners together; groups that are not there are missing."""
     merged = RolloutBatch()
     for part in parts:
-        merged.rollouts += part.rollouts
-        merged.failures += part.failures
-        merged.incidents += part.incidents
-        merged.memory_mb = max(merged.memory_mb, part.memory_mb)
-        for name, seconds in part.seconds.items():
-            merged.seconds[name] = max(merged.seconds[name], seconds)
+        merged.add_parallel(part)
     back = {r.group for r in merged.rollouts} | {f.group for f in merged.failures}
     merged.failures += [
         Failure(g.group, g.task_id, g.size, LOST) for g in groups if g.group not in back

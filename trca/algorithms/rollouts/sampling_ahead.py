@@ -11,7 +11,7 @@ from typing import Any
 import ray
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
-from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
+from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.sampling import (
     lost_runner,
     merge_batches,
