@@ -134,7 +134,7 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         save_model(Path(folder))
         tokenizer, weights = load_tokenizer(folder), export_weights(load_model(folder))
-        engine = ENGINES.get(asked.engine)(EngineSpec(folder, "float32", max_tokens=512))
+        engine = ENGINES.get(asked.engine).open(EngineSpec(folder, "float32", max_tokens=512))
         groups = [
             GroupRequest(k, f"task {k % 8}", "train", 8, KEY) for k in range(asked.rollouts // 8)
         ]

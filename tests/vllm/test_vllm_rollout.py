@@ -39,7 +39,7 @@ def test_a_dead_engine_is_opened_again_and_only_its_phase_lacks_rollouts(model: 
     tokenizer, opened = load_tokenizer(str(model)), []
 
     def open_engine() -> Any:
-        engine = ENGINES.get("vllm")(EngineSpec(str(model), "float32", max_tokens=512))
+        engine = ENGINES.get("vllm").open(EngineSpec(str(model), "float32", max_tokens=512))
         opened.append(engine)
         return engine
 

@@ -28,7 +28,7 @@ from trca.algorithms.rollouts.environments import default_split, env_creator
 from trca.algorithms.rollouts.sampling import sample_groups
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.envs.panel import Panel
-from trca.policies.engines import ENDPOINTS
+from trca.policies.engines import engine_class
 from trca.policies.engines.engine import SamplingParams
 from trca.records import Rollout, episodes
 from trca.records.failures import Failure, Incident
@@ -80,7 +80,7 @@ def local_runner(
         runner: Makes the runner from RLlib's arguments.
     """
     config = config.copy(copy_frozen=False)
-    config.in_evaluation = config.in_evaluation or config.engine in ENDPOINTS
+    config.in_evaluation = config.in_evaluation or bool(engine_class(config.engine).untrainable())
     config.validate()
     creator = env_creator(config.env)
     return runner(config=config, env_creator=creator, worker_index=0, num_workers=0)

@@ -43,7 +43,7 @@ from trca.envs.responses import RESPONSE_FORMATS
 from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import Gold, MissingPartError
 from trca.policies.canary import Canary, ask, digest
-from trca.policies.engines import ENDPOINTS, ENGINES
+from trca.policies.engines import engine_class
 from trca.policies.engines.engine import Engine, EngineSpec, SamplingParams
 from trca.policies.engines.several import SeveralEngines
 from trca.records import Rollout, by_agent, by_episode
@@ -106,7 +106,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             tokenizer,
             responses,
             limits,
-            None if config.engine in ENDPOINTS else self._open_engine,
+            None if engine_class(config.engine).remote else self._open_engine,
             keep_final_prompts=bool(config.critic_kind),
             module_of=config.module_of,
         )
@@ -237,8 +237,9 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             lora_alpha=config.lora_alpha,
             options=config.engine_config,
         )
+        chosen = engine_class(config.engine)
         engines: dict[str, Engine] = {
-            module: ENGINES.get(config.engine)(replace(spec, model=config.model_of(module)))
+            module: chosen.open(replace(spec, model=config.model_of(module)))
             for module in config.module_ids
         }
         alone = len(engines) == 1

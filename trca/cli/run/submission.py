@@ -109,10 +109,12 @@ def pack(settings: RunSettings, folder: Path, name: str, storage: str) -> list[s
 
 def _extras(settings: RunSettings) -> list[str]:
     """The extras of this package that a run needs."""
+    from trca.policies.engines import engine_class
+
     parameters = settings.parameters
     return [
         "train",
-        *["vllm"] * (parameters.engine == "vllm"),
+        *filter(None, [engine_class(parameters.engine).extra]),
         *["lora"] * (parameters.lora_rank > 0),
     ]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import torch
@@ -31,9 +31,11 @@ from trca.policies.engines.engine import (
     Request,
     SamplingParams,
 )
+from trca.policies.engines.memory import EngineLoad, EngineMemory
 from trca.policies.engines.row_attention import rows_attended
 from trca.policies.engines.row_cache import RowCache
-from trca.policies.lora import add_lora
+from trca.policies.engines.stops import end_ids
+from trca.policies.lora import add_lora, share_bases
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.spans import token_bytes
 from trca.policies.weights import import_weights
@@ -43,26 +45,56 @@ _PREFILL_GRID: Final = 8
 _CACHE_GRID: Final = 64
 _CACHE_SLACK: Final = 32
 _PREFILL_TOKENS: Final = 4096
-
-
-def open_engine(spec: EngineSpec) -> TransformersEngine:
-    """Opens the model of a spec; its options are arguments of `TransformersEngine`."""
-    model = load_model(spec.model, spec.dtype)
-    if spec.lora_rank:
-        add_lora(model, spec.lora_rank, spec.lora_alpha)
-    return TransformersEngine(model.to(spec.device), load_tokenizer(spec.model), **spec.options)
+_BATCH_ROWS: Final = 512
+_LOGIT_BYTES: Final = 30
+"""Bytes of a sampled logit: float32 logit and log-probability, float64 cumulative sum."""
 
 
 class TransformersEngine(BatchEngine):
-    """Samples completions with a causal LM; see the module for what makes them reproducible.
+    """Samples completions with a causal LM; the module docstring explains their reproducibility.
 
     Attributes:
         model: The causal LM.
         version: Version of the weights, as given to `load_weights`.
     """
 
+    takes_adapters = True
+
+    @classmethod
+    def open(cls, spec: EngineSpec) -> Self:
+        """Opens the model of a spec; the options are arguments of the class."""
+        model = load_model(spec.model, spec.dtype)
+        if spec.lora_rank:
+            add_lora(model, spec.lora_rank, spec.lora_alpha)
+        return cls(model.to(spec.device), load_tokenizer(spec.model), **spec.options)
+
+    @classmethod
+    def parallel_requests(cls, requests: int, options: Mapping[str, Any]) -> int:
+        """Number of rows of a batch: a multiple of eight, at most ``max_batch_rows``."""
+        return min(_round_up(requests, _ROWS), int(options.get("max_batch_rows", _BATCH_ROWS)))
+
+    @classmethod
+    def memory(cls, load: EngineLoad) -> EngineMemory:
+        """Memory of a runner's engines. With LoRA, the engines share the base."""
+        bases = 1 if load.adapter else load.policies
+        parameters = bases * load.parameters + load.policies * load.adapter
+        held = {
+            "weights": parameters * load.weight_bytes,
+            "KV cache": load.requests * load.cache_bytes,
+        }
+        computing = {
+            "logits of a pass": load.requests * load.vocabulary * _LOGIT_BYTES,
+            "one prefill": _PREFILL_TOKENS * load.layer_bytes,
+        }
+        return EngineMemory(held, computing)
+
+    @classmethod
+    def share_memory(cls, engines: Sequence[Any]) -> None:
+        """Lets engines with adapters of the same model hold the model once."""
+        share_bases([engine.model for engine in engines])
+
     def __init__(
-        self, model: Any, tokenizer: Any, *, version: int = 0, max_batch_rows: int = 512
+        self, model: Any, tokenizer: Any, *, version: int = 0, max_batch_rows: int = _BATCH_ROWS
     ) -> None:
         """Takes a model; it is used where it lies (device, precision) and not copied.
 
@@ -79,7 +111,7 @@ class TransformersEngine(BatchEngine):
         self._tokenizer = tokenizer
         self._vocabulary = len(tokenizer)
         self._max_rows = max(_ROWS, max_batch_rows // _ROWS * _ROWS)
-        self._ends = _end_ids(model, tokenizer)
+        self._ends = end_ids(model, tokenizer)
         config = model.config.get_text_config()
         self._positions = context_length(config)
         kinds = getattr(config, "layer_types", None)
@@ -286,10 +318,3 @@ def _filled(places: list[int]) -> list[int]:
 
 def _round_up(size: int, grid: int) -> int:
     return -(-size // grid) * grid
-
-
-def _end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    config = getattr(model, "generation_config", None)
-    ends = getattr(config, "eos_token_id", None)
-    known = ends if isinstance(ends, list) else [ends]
-    return frozenset(i for i in [*known, tokenizer.eos_token_id] if i is not None)
