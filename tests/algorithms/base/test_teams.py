@@ -318,7 +318,7 @@ def test_each_role_replays_its_own_rollouts(
         untrained = algorithm.save_to_path(str(tmp_path / "checkpoint"))
         assert algorithm.train()["replayed_rollouts"] == 0
         assert set(algorithm.get_state()["replay"]) == set(ROLES)
-        parts = algorithm._with_replay({})
+        parts, _ = algorithm.replays.add({}, algorithm.rollouts, iteration=0)
         modules = ROLES if policies == "own" else (DEFAULT_MODULE_ID,)
         assert set(parts) == set(modules)
         for rows in parts.values():

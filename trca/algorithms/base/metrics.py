@@ -133,5 +133,13 @@ def credit_metrics(
     return metrics
 
 
+def means(metrics: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The mean of each metric over the dictionaries that have it."""
+    if len(metrics) == 1:
+        return metrics[0]
+    names = dict.fromkeys(name for each in metrics for name in each)
+    return {n: float(np.mean([each[n] for each in metrics if n in each])) for n in names}
+
+
 def _mean(values: Any) -> float:
     return float(np.mean(values)) if len(values) else _NAN

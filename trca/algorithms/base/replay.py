@@ -40,17 +40,19 @@ KL and entropy           On replayed rows as on all others, with their weight.
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trca.algorithms.base.crediting import by_module
 from trca.algorithms.learner.rows import Rows, join_rows, make_rows
 from trca.algorithms.settings.parameters import TextParameters
-from trca.records import Rollout, StepBatch
+from trca.envs.annotate import Operators
+from trca.records import Rollout, StepBatch, by_agent
 from trca.records.packing import pack, unpack
 
 _BASELINE_GROUPS: Final = 10_240
@@ -165,6 +167,69 @@ def add_replayed(
     marked = np.ones(len(more), dtype=bool)
     more = replace(more, weights=weight * more.weights, replayed=marked, replayed_total=len(more))
     return join_rows(rows, more)
+
+
+class AgentReplays:
+    """The replays of an algorithm, one per agent."""
+
+    def __init__(self, config: Any, operators: Mapping[str, Operators]) -> None:
+        """Starts empty.
+
+        Args:
+            config: The algorithm's config.
+            operators: Rubric operators by agent.
+        """
+        self._config, self._operators = config, operators
+        self._replays: dict[str, Replay] = {}
+
+    def of(self, agent: str) -> Replay:
+        """The replay of an agent."""
+        size, age = self._config.replay_size, self._config.replay_max_age
+        return self._replays.setdefault(agent, Replay(size, age))
+
+    def add(
+        self, parts: Mapping[str, Rows], rollouts: Sequence[Rollout], iteration: int
+    ) -> tuple[dict[str, Rows], int]:
+        """Adds the rows of due rollouts, and keeps the good rollouts of the iteration.
+
+        The roles that one policy acts for have equal shares of the weight.
+
+        Args:
+            parts: The iteration's rows by policy.
+            rollouts: The iteration's rollouts with their advantages.
+            iteration: Number of the iteration, from 0.
+
+        Returns:
+            Rows by policy, and the number of replayed rollouts.
+        """
+        config = self._config
+        weight = replay_weight(iteration, config.replay_weight, config.replay_ramp)
+        learning = [r for r in rollouts if config.learns(r.agent_id, r.module_id)]
+        acting = Counter(module for _, module in {(r.agent_id, r.module_id) for r in learning})
+        rows_of, count = dict(parts), 0
+        for agent, played in by_agent(learning).items():
+            categories = self._operators[agent].categories
+            no_rows = make_rows(
+                [], StepBatch.from_rollouts([], categories), config.aggregation, False
+            )
+            replayed = self.of(agent).take(iteration)
+            self.of(agent).keep(iteration, played)
+            count += len(replayed)
+            for module, due in by_module(replayed).items():
+                share = weight / max(acting[module], 1)
+                rows = rows_of.get(module, no_rows)
+                rows_of[module] = add_replayed(rows, due, share, categories, config)
+        return {module: rows_of[module] for module in sorted(rows_of)}, count
+
+    def get_state(self) -> dict[str, Any]:
+        """The states of the replays by agent."""
+        return {agent: replay.get_state() for agent, replay in self._replays.items()}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the replays."""
+        self._replays = {}
+        for agent, kept in state.items():
+            self.of(agent).set_state(kept)
 
 
 def _copies(rollouts: Sequence[Rollout]) -> list[Rollout]:
