@@ -108,7 +108,7 @@ def test_requests_are_under_way_at_once_and_no_more_than_allowed():
     assert max(most) == 3
 
 
-def test_what_cannot_be_is_said():
+def test_wrong_options_and_pushed_weights_are_refused():
     with pytest.raises(ValueError, match=r"needs engine_config\.base_url"):
         ENGINES.get("openai").open(EngineSpec("m"))
     with pytest.raises(ValueError, match="unexpected keyword argument 'speed'"):

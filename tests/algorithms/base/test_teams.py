@@ -350,7 +350,7 @@ def test_a_frozen_role_stays_as_it_is(make_team: Callable[..., Any]) -> None:
 def test_a_group_that_teaches_a_frozen_role_alone_is_refilled(
     make_team: Callable[..., Any], tmp_path: Path
 ) -> None:
-    rule = tmp_path / "rule.py"  # only the executor is shown what the planner says
+    rule = tmp_path / "rule.py"  # only the executor sees the planner's messages
     rule.write_text(
         "import numpy as np\n"
         "def to_the_planner(batch):\n"

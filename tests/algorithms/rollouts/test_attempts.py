@@ -1,4 +1,4 @@
-"""Attempts with reflections, played by a real model, and by an endpoint that fails."""
+"""Attempts with reflections, played by a real model and by a failing endpoint."""
 
 from functools import partial
 
@@ -72,7 +72,7 @@ def test_attempts_of_a_team_are_refused(make_config):
 
 
 def played(make_config, *replies, attempts=2):
-    """An odd task, whose key is at hand, played at an endpoint one request after the other."""
+    """Plays a task with the key in the first room, at an endpoint, with one request at a time."""
     with replying(*replies) as (url, requests):
         config = make_config(
             env_config={"max_steps": 2, "tasks": 2},

@@ -1,4 +1,4 @@
-"""The rollout loop: what it records, where a response stops, and what it says of missing groups."""
+"""The rollout loop: records, ends of responses, and failures of groups."""
 
 import threading
 import time
@@ -79,7 +79,7 @@ def batch(model):
     return batch
 
 
-def test_rollouts_say_whose_they_are(batch):
+def test_rollouts_name_their_task_and_agent(batch):
     assert [(r.group, r.index) for r in batch.rollouts] == [
         (g, k) for g in range(3) for k in range(4)
     ]
@@ -338,7 +338,7 @@ def test_a_rollout_that_takes_too_long_is_given_up(model):
 
 @pytest.fixture(scope="module")
 def searcher(model):
-    """A random model that says the tags of Search-R1 now and then, with its tokenizer."""
+    """A random model that sometimes writes the tags of Search-R1, with its tokenizer."""
     tokenizer = load_tokenizer(str(model))
     tokenizer.add_tokens(["<search>", "</search>", "<answer>", "</answer>"])
     torch.manual_seed(0)
@@ -398,8 +398,8 @@ class Wanderer(BatchEngine):
         self.tokenizer = tokenizer
 
     def generate(self, requests, sampling):
-        said = [f"<action>{self.ACTIONS[r.seed % len(self.ACTIONS)]}</action>" for r in requests]
-        ids = [np.array(self.tokenizer(text)["input_ids"], dtype=np.int32) for text in said]
+        texts = [f"<action>{self.ACTIONS[r.seed % len(self.ACTIONS)]}</action>" for r in requests]
+        ids = [np.array(self.tokenizer(text)["input_ids"], dtype=np.int32) for text in texts]
         return [Completion(i, np.zeros(len(i), dtype=np.float32), "stop") for i in ids]
 
     def close(self):

@@ -63,7 +63,7 @@ class AttemptsRunner(TextEnvRunner):
 
         Args:
             groups: Groups of one rollout.
-            sampling: Temperature and limits; by default those of training.
+            sampling: Temperature and limits; None means the training settings.
             kwargs: Ignored arguments of RLlib's loops.
 
         Raises:

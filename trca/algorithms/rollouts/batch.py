@@ -26,7 +26,7 @@ class GroupRequest:
         progress: Finished share of the training, 0 to 1, for an environment with a curriculum;
             None outside training.
         memory: Memory line that replaces the environment's; None keeps the environment's.
-        keep_finished: Whether finished rollouts stay if others of the group are missing, for any
+        keep_finished: Whether the finished rollouts of an incomplete group stay, for any
             `Limits.on_missing_rollout`. Evaluations set it: each finished rollout counts.
     """
 
@@ -78,7 +78,7 @@ class RolloutBatch:
     Attributes:
         rollouts: Finished rollouts, ordered by group and index.
         failures: The missing rollouts.
-        incidents: All failures, including those that a retry repaired.
+        incidents: All failures, also the failures that a retry repaired.
         process_memory_mb: Largest memory of a sampling process, in MiB.
         seconds: Wall-clock seconds in ``generation``, ``environment`` and ``judging``.
     """

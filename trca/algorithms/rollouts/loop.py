@@ -100,8 +100,8 @@ class RolloutLoop:
 
         Args:
             groups: The groups.
-            sampling: Temperature and limits. Without stop strings, those of the response format
-                apply.
+            sampling: Temperature and limits. Empty stop strings mean the stop strings of the
+                response format.
         """
         if not sampling.stop:
             sampling = replace(sampling, stop=self._interface.response_format.stop)

@@ -126,7 +126,7 @@ def make_step(
     facts: Any,
     rubric: Mapping[str, Any] | None,
 ) -> Step:
-    """Makes the step of a turn; the arguments are those of the transition in ``info``."""
+    """Makes the step of a turn; the keyword arguments describe the transition as ``info`` does."""
     return Step(
         prompt_ids=turn.prompt_ids,
         response_ids=turn.completion.ids,

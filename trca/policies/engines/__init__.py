@@ -29,7 +29,7 @@ ENGINES: Final[Registry[type[Engine]]] = Registry(
 
 
 def engine_class(name: str) -> type[Engine]:
-    """Returns the class of an engine, which states what the engine needs and supports.
+    """Returns the class of an engine, which states needs and features of the engine.
 
     Args:
         name: A registered name or ``path/to/file.py:Class``.

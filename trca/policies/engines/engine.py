@@ -1,7 +1,6 @@
 """The generation engine: token ids in; token ids, log-probabilities and a finish reason out.
 
-The rollout loop submits each prompt as soon as it is ready, and continues a rollout as soon as its
-completion arrives::
+The rollout loop submits each ready prompt and continues a rollout after its completion::
 
     future = engine.submit(Request(prompt_ids, seed), SamplingParams())
     engine.flush()
@@ -99,12 +98,12 @@ class Engine(ABC):
     """Generates completions with one version of the policy's weights.
 
     A subclass overrides `submit`, and `load_weights` for training; `BatchEngine` is the base of
-    engines that generate in batches. The class attributes and class methods state what the engine
-    needs and supports: checks, planner and pages ask the class before an engine is opened.
+    engines that generate in batches. The class attributes and class methods state needs and
+    features of the engine: checks, planner and pages ask the class before an engine is opened.
 
     Attributes:
         version: Version of the weights.
-        extra: Extra of this package that installs the engine; blank if nothing more is needed.
+        extra: Extra of this package that installs the engine; blank without an extra.
         remote: Whether the model is at an endpoint: ``EngineSpec.model`` is its name there.
         takes_weights: Whether `load_weights` takes the policy's weights; training needs it.
         gives_logprobs: Whether completions have log-probabilities.
@@ -223,7 +222,7 @@ class Engine(ABC):
 
     @classmethod  # noqa: B027
     def share_memory(cls, engines: Sequence[Any]) -> None:
-        """Lets engines of several policies share what they can.
+        """Lets engines of several policies share memory; nothing to share by default.
 
         Args:
             engines: Open engines of this class.

@@ -1,15 +1,15 @@
 """The default engine: batched sampling from a Hugging Face causal LM in this process.
 
-A request's completion does not depend on what else is in the batch, bit for bit on CPU:
+A request's completion does not depend on the rest of its batch, bit for bit on CPU:
 
-* Chance: each request draws from its own counter-based stream, one uniform number a token, and the
-  token is found by inverse CDF in the order of the ids.
-* Arithmetic: PyTorch's CPU kernels round a row alike whatever its neighbours when the tokens of a
-  pass are a multiple of eight and the other sizes are the same (see the tests; passes of 1, 2 or 7
-  tokens differ in the last bits). So rows only share a pass with rows of the same padded sizes,
-  which are functions of the prompt's own length, and a pass of single tokens is filled up with
-  copies. Prompts are padded on the right, where causal attention keeps the padding out, and each
-  row writes keys and values at its own positions.
+* Chance: each request has a counter-based stream with one uniform number per token; inverse CDF in
+  the order of the ids gives the token.
+* Arithmetic: PyTorch's CPU kernels round a row independently of its neighbours if the tokens of a
+  pass are a multiple of eight and all further sizes are equal (see the tests; passes of 1, 2 or 7
+  tokens differ in the last bits). A pass therefore has rows of the same padded sizes, which are
+  functions of the length of each prompt, and copies fill up a pass of single tokens. Prompts are
+  padded on the right, where causal attention ignores the padding, and each row writes keys and
+  values at the positions of its tokens.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ class TransformersEngine(BatchEngine):
     def __init__(
         self, model: Any, tokenizer: Any, *, version: int = 0, max_batch_rows: int = _BATCH_ROWS
     ) -> None:
-        """Takes a model; it is used where it lies (device, precision) and not copied.
+        """Takes a model with its device and precision, without a copy.
 
         Args:
             model: A Hugging Face causal LM.
-            tokenizer: Its tokenizer; ids outside of it are never sampled.
+            tokenizer: The model's tokenizer; ids outside the tokenizer are never sampled.
             version: Version of the weights in the model.
-            max_batch_rows: The most requests decoded together; bounds the memory for keys and
-                values and changes no result.
+            max_batch_rows: Largest number of requests decoded together; bounds the memory of keys
+                and values and changes no result.
         """
         super().__init__()
         self.version = version
@@ -124,10 +124,10 @@ class TransformersEngine(BatchEngine):
 
         Args:
             requests: Prompts of one token or more, each with its seed.
-            sampling: How to sample; the same for all.
+            sampling: Temperature and limits of all requests.
 
         Raises:
-            ValueError: When a prompt is empty or outgrows the model.
+            ValueError: If a prompt is empty or too long for the model.
         """
         groups: dict[int, list[int]] = defaultdict(list)
         for number, request in enumerate(requests):
@@ -148,17 +148,16 @@ class TransformersEngine(BatchEngine):
         return [completions[number] for number in range(len(requests))]
 
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
-        """Takes new weights by the names of the model's state dict, tied ones once or twice.
+        """Takes new weights by the names of the model's state dict, tied weights once or twice.
 
         Raises:
-            ValueError: When names or shapes are not those of the model; the weights and the
-                version stay then.
+            ValueError: If names or shapes differ from the model's; weights and version stay.
         """
         import_weights(self.model, weights)
         self.version = version
 
     def close(self) -> None:
-        """Lets go of the model."""
+        """Frees the model."""
         self.model = None
 
     def _checked_length(self, request: Request, sampling: SamplingParams) -> int:
@@ -175,7 +174,13 @@ class TransformersEngine(BatchEngine):
     def _decode(
         self, requests: Sequence[Request], sampling: SamplingParams, cached: int
     ) -> list[Completion]:
-        """Completes requests whose keys and values take the size ``cached`` at first."""
+        """Completes requests.
+
+        Args:
+            requests: The requests.
+            sampling: Temperature and limits.
+            cached: First number of positions of the cache.
+        """
         device = self.model.device
         rows = [_Row(request, sampling) for request in requests]
         places = _filled(list(range(len(rows))))
@@ -209,7 +214,7 @@ class TransformersEngine(BatchEngine):
         return [row.completion(self.version) for row in rows]
 
     def _prefill(self, prompts: Sequence[list[int]], cached: int) -> RowCache:
-        """Keys and values of all but the last token of each prompt; equal prompts are read once."""
+        """Keys and values of each prompt without its last token; equal prompts are read once."""
         device = self.model.device
         owners: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for place, prompt in enumerate(prompts):
@@ -225,7 +230,7 @@ class TransformersEngine(BatchEngine):
                 ids = np.zeros((len(some), width), dtype=np.int64)
                 for line, prefix in enumerate(some):
                     ids[line, : len(prefix)] = prefix
-                read = DynamicCache()  # without the config, which would drop what slid away
+                read = DynamicCache()  # the config would drop keys outside the window
                 self.model(
                     input_ids=torch.from_numpy(ids).to(device),
                     position_ids=torch.arange(width, device=device)[None],
@@ -239,7 +244,7 @@ class TransformersEngine(BatchEngine):
         return cache
 
     def _next_logits(self, tokens: Tensor, positions: Tensor, cache: RowCache) -> Tensor:
-        """float32 logits (rows, vocabulary) after one more token in each row."""
+        """float32 logits (rows, vocabulary) after the next token of each row."""
         columns = torch.arange(cache.size, device=tokens.device)
         mask = torch.zeros(
             len(tokens), 1, 1, cache.size, dtype=self.model.dtype, device=tokens.device
@@ -264,7 +269,7 @@ class TransformersEngine(BatchEngine):
 
 
 class _Row:
-    """One request on its way."""
+    """One request during generation."""
 
     def __init__(self, request: Request, sampling: SamplingParams) -> None:
         self.prompt: list[int] = request.prompt_ids.tolist()
@@ -297,7 +302,7 @@ class _Row:
 def _sample(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """Tokens int64 (rows,) and their log-probabilities float32 (rows,).
 
-    At temperature 0 the likeliest token, with its log-probability at temperature 1.
+    Temperature 0 gives the likeliest token, with its log-probability at temperature 1.
     """
     if temperature != 0 and temperature != 1:
         logits = logits / temperature
@@ -312,7 +317,7 @@ def _sample(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor
 
 
 def _filled(places: list[int]) -> list[int]:
-    """The places, and copies of the first up to a multiple of eight."""
+    """The places, filled up to a multiple of eight with copies of the first place."""
     return places + [places[0]] * (-len(places) % _ROWS)
 
 
