@@ -27,10 +27,10 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, Self
 
 os.environ.setdefault("RAY_worker_niceness", "0")
 
@@ -47,8 +47,8 @@ from trca.algorithms.learner.learner import TextLearner
 from trca.common.json_lines import read_lines
 from trca.envs.alfworld.env import ALFWorldEnv
 from trca.envs.text_env import Outcome
-from trca.policies.engines import transformers as transformers_engine
-from trca.policies.engines.engine import Engine, EngineSpec
+from trca.policies.engines.engine import EngineSpec
+from trca.policies.engines.transformers import TransformersEngine
 from trca.runs.folder import RunFolder
 
 HERE: Final = Path(__file__).resolve()
@@ -139,24 +139,27 @@ class FaultyLearner(TextLearner):
         return result
 
 
-def open_faulty_engine(spec: EngineSpec) -> Engine:
-    """Opens an engine that breaks for good when it is asked to."""
-    fault = Path(spec.options["fault"])
-    engine: Any = transformers_engine.open_engine(
-        EngineSpec(spec.model, spec.dtype, spec.device, spec.max_tokens)
-    )
-    generate, broken = engine.generate, []
+class FaultyEngine(TransformersEngine):
+    """An engine that hangs or raises for good as soon as the file names the fault."""
 
-    def faulty(requests: Any, sampling: Any) -> Any:
-        broken.extend(filter(None, [take(fault)]))
-        if broken == ["hangs"]:
+    fault: Path
+    broken = ""
+
+    @classmethod
+    def open(cls, spec: EngineSpec) -> Self:
+        """Opens the engine; the option ``fault`` is the file."""
+        engine = super().open(replace(spec, options={}))
+        engine.fault = Path(spec.options["fault"])
+        return engine
+
+    def generate(self, requests: Any, sampling: Any) -> Any:
+        """Generates, or breaks."""
+        self.broken = self.broken or take(self.fault)
+        if self.broken == "hangs":
             threading.Event().wait()
-        if broken:
+        if self.broken:
             raise RuntimeError("the GPU fell off the bus")
-        return generate(requests, sampling)
-
-    engine.generate = faulty
-    return engine
+        return super().generate(requests, sampling)
 
 
 # What is seen.
@@ -273,7 +276,7 @@ def engine_dies(folder: Path, how: str = "dies") -> Seen:
     fault = folder / "engine"
     config = make(
         folder,
-        engine=f"{HERE}:open_faulty_engine",
+        engine=f"{HERE}:FaultyEngine",
         engine_config={"fault": str(fault)},
         generation_timeout_s=10.0,
     )

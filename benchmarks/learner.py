@@ -376,7 +376,7 @@ def measure(
         peak = torch.cuda.max_memory_allocated() if gpus else 0
         module = learner.module[DEFAULT_MODULE_ID]
         spec = EngineSpec(model=folder, dtype="bfloat16", device=device)
-        engine = ENGINES.get("transformers")(spec)
+        engine = ENGINES.get("transformers").open(spec)
         pushing = median_seconds(push, rounds, device)
     operations = sum(useful_operations(module.model, case))
     tokens = case.rows * (case.prompt + case.response)

@@ -35,7 +35,9 @@ from typing import Any
 
 import torch
 
-from trca.algorithms.rollouts.loop import GroupRequest, RolloutLoop
+from trca.algorithms.rollouts.batch import GroupRequest
+from trca.algorithms.rollouts.loop import RolloutLoop
+from trca.algorithms.rollouts.scheduler import Scheduler
 from trca.algorithms.rollouts.seeding import derive_seed
 from trca.envs import Outcome, TextEnv, make
 from trca.policies.bpe import train_tokenizer
@@ -91,23 +93,25 @@ class OneByOne(Server):
     waits = False
 
 
-class LockStep(RolloutLoop):
-    """The loop, held up: it goes on when all that is under way is there."""
+class WaitForAll(Scheduler):
+    """A scheduler that continues when everything under way has arrived."""
 
     under_way = 0
 
-    def _submit(self, *args: Any) -> None:
-        super()._submit(*args)
+    def _pend(self, *args: Any) -> None:
+        super()._pend(*args)
         self.under_way += 1
 
-    def _act(self, episodes: Any, arrived: Any) -> None:
-        super()._act(episodes, arrived)
-        self.under_way += len(episodes)
-
-    def _arrivals(self, arrived: Any, *_: Any) -> Any:
-        found = [arrived.get() for _ in range(self.under_way)]
+    def _arrivals(self, timeout_s: float) -> Any:
+        arrivals = [self._arrived.get() for _ in range(self.under_way)]
         self.under_way = 0
-        return sorted(found, key=lambda pair: pair[0].place)
+        return sorted(arrivals, key=lambda arrival: arrival[0].place)
+
+
+class LockStep(RolloutLoop):
+    """The loop with that scheduler."""
+
+    scheduler_class = WaitForAll
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         save_model(Path(folder))
         tokenizer, weights = load_tokenizer(folder), export_weights(load_model(folder))
-        engine = ENGINES.get(asked.engine)(EngineSpec(folder, "float32", max_tokens=512))
+        engine = ENGINES.get(asked.engine).open(EngineSpec(folder, "float32", max_tokens=512))
         groups = [
             GroupRequest(k, f"task {k % 8}", "train", 8, KEY) for k in range(asked.rollouts // 8)
         ]

@@ -23,11 +23,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
-from trca.policies.engines.engine import Completion, EngineSpec, Request, SamplingParams
+from trca.policies.engines.engine import Completion, Engine, EngineSpec, Request, SamplingParams
 
 T = TypeVar("T")
 LATENCY_S: Final = (1.000, 1.140, 1.270, 1.358, 1.428, 1.532, 1.631, 1.751, 1.954, 2.260)
@@ -35,19 +35,8 @@ LATENCY_S: Final = (1.000, 1.140, 1.270, 1.358, 1.428, 1.532, 1.631, 1.751, 1.95
 MODEL: Final = "shrunk:Qwen/Qwen2.5-1.5B-Instruct"
 
 
-def stand_in(spec: EngineSpec) -> StandIn:
-    """Opens a stand-in engine; an entry of ``engine=benchmarks/scaling.py:stand_in``."""
-    return StandIn(spec)
-
-
-class StandIn:
-    """An engine that computes nothing: each completion arrives after a latency of its own.
-
-    Attributes:
-        version: Version of the weights.
-    """
-
-    version = 0
+class StandIn(Engine):
+    """An engine without arithmetic: each completion arrives after a random latency."""
 
     def __init__(self, spec: EngineSpec) -> None:
         from trca.policies.models import load_tokenizer
@@ -69,12 +58,6 @@ class StandIn:
             heapq.heappush(self._due, (time.monotonic() + latency, next(self._count), future))
             self._changed.notify()
         return future
-
-    def flush(self) -> None:
-        """Needs nothing: completions arrive one by one."""
-
-    def sleep(self) -> None:
-        """Has nothing to do."""
 
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
         """Takes the version alone."""
@@ -100,13 +83,14 @@ class StandIn:
 
 def latencies(engine: str, model: str, count: int, steps: int) -> None:
     """Prints deciles of the seconds from a prompt to its completion, in a sampling phase."""
-    from trca.algorithms.rollouts.loop import GroupRequest, RolloutLoop
+    from trca.algorithms.rollouts.batch import GroupRequest
+    from trca.algorithms.rollouts.loop import RolloutLoop
     from trca.envs import make
     from trca.policies.engines import ENGINES
     from trca.policies.models import load_tokenizer
     from trca.policies.prompts import Prompter
 
-    opened = ENGINES.get(engine)(EngineSpec(model, "float32", max_tokens=512))
+    opened = ENGINES.get(engine).open(EngineSpec(model, "float32", max_tokens=512))
     seconds: list[float] = []
 
     class Timed:
@@ -124,7 +108,7 @@ def latencies(engine: str, model: str, count: int, steps: int) -> None:
     tokenizer = load_tokenizer(model)
     loop = RolloutLoop(
         lambda split: make("alfworld", games="small", max_steps=steps, split=split),
-        Timed(),
+        cast(Engine, Timed()),
         Prompter(tokenizer, "compact", 0, 256, memory=True),
         tokenizer,
     )
@@ -182,7 +166,7 @@ def _sample(group: Any, requests: list[Any]) -> tuple[Any, float, float]:
 
 
 def _requests(tasks: Any, number: int, key: str) -> list[Any]:
-    from trca.algorithms.rollouts.loop import GroupRequest
+    from trca.algorithms.rollouts.batch import GroupRequest
 
     return [
         GroupRequest(k, tasks[k % len(tasks)], "train", 2, (key, k), None) for k in range(number)
@@ -197,7 +181,7 @@ def _config(steps: int) -> Any:
         "trca/ALFWorld-v0", env_config={"games": "small", "max_steps": steps}
     ).training(
         model=MODEL,
-        engine=f"{os.path.abspath(__file__)}:stand_in",
+        engine=f"{os.path.abspath(__file__)}:StandIn",
         template="compact",
         max_prompt_tokens=512,
         max_new_tokens=64,
@@ -211,7 +195,7 @@ def driver(count: int, steps: int, prompt: int, response: int, learners: int) ->
     from trca.algorithms.base.metrics import credit_metrics, rollout_metrics
     from trca.algorithms.credit import CREDIT_RULES
     from trca.algorithms.learner.rows import make_rows
-    from trca.algorithms.rollouts.loop import RolloutBatch
+    from trca.algorithms.rollouts.batch import RolloutBatch
     from trca.records import StepBatch, assign_advantages
     from trca.rubric import Budgets
 

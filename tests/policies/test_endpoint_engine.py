@@ -24,7 +24,7 @@ def request(text, seed=3):
 
 def complete(*replies, sampling=SAMPLING, **options):
     with replying(*replies) as (url, requests):
-        engine = ENGINES.get("openai")(EngineSpec("m", options={"base_url": url, **options}))
+        engine = ENGINES.get("openai").open(EngineSpec("m", options={"base_url": url, **options}))
         completion = engine.submit(request("né?", 2**40 + 3), sampling).result()
         engine.close()
     return completion, body(requests[0]), engine
@@ -101,18 +101,18 @@ def test_requests_are_under_way_at_once_and_no_more_than_allowed():
 
     with serving(app) as url:
         options = {"base_url": url, "concurrency": 3}
-        engine = ENGINES.get("openai")(EngineSpec("m", options=options))
+        engine = ENGINES.get("openai").open(EngineSpec("m", options=options))
         futures = [engine.submit(request(str(k)), SAMPLING) for k in range(9)]
         assert {bytes(f.result(30).ids.tolist()) for f in futures} == {b"ok"}
         engine.close()
     assert max(most) == 3
 
 
-def test_what_cannot_be_is_said():
+def test_wrong_options_and_pushed_weights_are_refused():
     with pytest.raises(ValueError, match=r"needs engine_config\.base_url"):
-        ENGINES.get("openai")(EngineSpec("m"))
+        ENGINES.get("openai").open(EngineSpec("m"))
     with pytest.raises(ValueError, match="unexpected keyword argument 'speed'"):
-        ENGINES.get("openai")(EngineSpec("m", options={"base_url": "http://a.b", "speed": 1}))
-    engine = ENGINES.get("openai")(EngineSpec("m", options={"base_url": "http://a.b"}))
-    with pytest.raises(RuntimeError, match="weights of an endpoint cannot be set"):
+        ENGINES.get("openai").open(EngineSpec("m", options={"base_url": "http://a.b", "speed": 1}))
+    engine = ENGINES.get("openai").open(EngineSpec("m", options={"base_url": "http://a.b"}))
+    with pytest.raises(RuntimeError, match="weights of EndpointEngine cannot be set"):
         engine.load_weights({}, 1)

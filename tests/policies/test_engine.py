@@ -1,4 +1,4 @@
-"""Engines of batches: what is submitted together is generated together, and fails alone."""
+"""Engines of batches: one batch per flush; a bad request fails without its batch."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from trca.policies.engines.engine import BatchEngine, Completion, Request, Sampl
 
 
 class Echo(BatchEngine):
-    """Says the prompt again, and writes down its batches."""
+    """Completes a prompt with the prompt; notes its batches."""
 
     def __init__(self):
         super().__init__()
@@ -26,7 +26,7 @@ def submit(engine, *tokens, temperature=1.0):
     return [engine.submit(Request(np.array([t], np.int32), t), sampling) for t in tokens]
 
 
-def test_what_was_submitted_before_a_flush_is_one_batch_for_each_sampling():
+def test_requests_before_a_flush_are_one_batch_per_sampling():
     engine = Echo()
     futures = submit(engine, 1, 2) + submit(engine, 3, temperature=0.5) + submit(engine, 4)
     assert not any(future.done() for future in futures)
@@ -36,7 +36,7 @@ def test_what_was_submitted_before_a_flush_is_one_batch_for_each_sampling():
     assert [future.result().ids.tolist() for future in futures] == [[1], [2], [3], [4]]
 
 
-def test_a_request_that_breaks_its_batch_fails_alone():
+def test_a_bad_request_fails_without_its_batch():
     engine = Echo()
     futures = submit(engine, *range(8))
     engine.flush()

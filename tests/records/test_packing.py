@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from trca.algorithms.rollouts.loop import RolloutBatch
+from trca.algorithms.rollouts.batch import RolloutBatch
 from trca.records import Rollout, Step, to_json
 from trca.records.failures import Failure
 

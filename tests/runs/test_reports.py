@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from trca.algorithms.rollouts.loop import Failure
 from trca.envs.panel import Panel
 from trca.records import Rollout
+from trca.records.failures import Failure
 from trca.runs.reports import Report
 
 

@@ -24,7 +24,7 @@ SAMPLING = SamplingParams(0.7, 24)
 
 
 def open_vllm(folder: Path, **spec: Any) -> Any:
-    return ENGINES.get("vllm")(EngineSpec(str(folder), "float32", max_tokens=256, **spec))
+    return ENGINES.get("vllm").open(EngineSpec(str(folder), "float32", max_tokens=256, **spec))
 
 
 @pytest.fixture(scope="module", params=["tied", "untied"])

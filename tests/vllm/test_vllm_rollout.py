@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.toy import Rooms
-from trca.algorithms.rollouts.loop import GroupRequest, RolloutLoop
+from trca.algorithms.rollouts.batch import GroupRequest
+from trca.algorithms.rollouts.loop import RolloutLoop
 from trca.envs import make
 from trca.policies.engines import ENGINES
 from trca.policies.engines.engine import EngineSpec, SamplingParams
@@ -38,7 +39,7 @@ def test_a_dead_engine_is_opened_again_and_only_its_phase_lacks_rollouts(model: 
     tokenizer, opened = load_tokenizer(str(model)), []
 
     def open_engine() -> Any:
-        engine = ENGINES.get("vllm")(EngineSpec(str(model), "float32", max_tokens=512))
+        engine = ENGINES.get("vllm").open(EngineSpec(str(model), "float32", max_tokens=512))
         opened.append(engine)
         return engine
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from inspect import formatannotation
@@ -18,11 +18,9 @@ import gymnasium
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from trca.envs.playing import Player, play
 from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import UNPARSED, TextEnv
-
-Player = Callable[[Mapping[str, Any]], str]
-"""Chooses the next action from the last ``info``."""
 
 
 @dataclass(frozen=True)
@@ -163,17 +161,15 @@ def _play(
     inner: Any = env.unwrapped
     if inner.adapter_class is not None:
         misfits |= _misfits(inner.adapter.binding)
-    over = False
-    while not over:
-        observation, _, terminated, truncated, info = env.step(player(info))
-        transcript.append((observation, tuple(info["admissible_actions"]), info["won"]))
+    for step in play(env, info, player):
+        info = step.info
+        transcript.append((step.observation, tuple(info["admissible_actions"]), info["won"]))
         for facts in [each.facts for each in info.get("closed", ())] or [info.get("facts")]:
             if facts is not None:
                 misfits |= _misfits(facts)
         judged = [each.rubric for each in info["closed"]] if "closed" in info else []
         judged += [info.get("rubric")]
         firing.update(name for rubric in judged if rubric for name in rubric["fired"])
-        over = terminated or truncated
     return transcript
 
 

@@ -10,15 +10,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from trca.envs.check import random_player
+from trca.envs.playing import Player, play
 from trca.envs.text_env import MissingPartError, TextEnv
 from trca.rubric import CATEGORIES, RubricLibrary
 
@@ -127,7 +128,7 @@ def measure(env: gymnasium.Env[str, str], tasks: Sequence[str], seed: int = 0) -
     )
 
 
-def _player(env: TextEnv, agent: str, seed: str) -> Callable[[Mapping[str, Any]], str]:
+def _player(env: TextEnv, agent: str, seed: str) -> Player:
     if agent == "random":
         return random_player(env, seed)
     act = env.oracle_action if agent == "oracle" else env.demonstrator_action
@@ -135,16 +136,12 @@ def _player(env: TextEnv, agent: str, seed: str) -> Callable[[Mapping[str, Any]]
 
 
 def _play(
-    env: gymnasium.Env[str, str], task_id: str, player: Callable[[Mapping[str, Any]], str]
+    env: gymnasium.Env[str, str], task_id: str, player: Player
 ) -> tuple[NDArray[np.uint8], bool]:
     """The judgments of an episode, one row per step, and whether the agent won."""
     _, info = env.reset(options={"task": task_id})
-    rows, over = [], False
-    while not over:
-        _, _, terminated, truncated, info = env.step(player(info))
-        rows.append(info["rubric"]["judgments"])
-        over = terminated or truncated
-    return np.array(rows), bool(info["won"])
+    steps = list(play(env, info, player))
+    return np.array([step.info["rubric"]["judgments"] for step in steps]), steps[-1].info["won"]
 
 
 def _overlaps(

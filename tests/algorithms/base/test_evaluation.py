@@ -1,4 +1,4 @@
-"""Evaluation: what is played, from which random streams, and what is counted."""
+"""Evaluation: tasks, random streams and counts."""
 
 from collections import Counter
 from types import SimpleNamespace

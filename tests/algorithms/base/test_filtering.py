@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from trca.algorithms.base.filtering import add, teaching, teaching_groups
-from trca.algorithms.rollouts.loop import RolloutBatch
+from trca.algorithms.base.filtering import teaching, teaching_groups
+from trca.algorithms.rollouts.batch import RolloutBatch
 from trca.records import Rollout
 from trca.records.failures import Failure
 
@@ -39,10 +39,10 @@ def test_all_are_kept_by_default():
 
 
 def test_groups_that_were_sampled_later_add_up():
-    first = RolloutBatch(ROLLOUTS[:2], memory_mb=3.0)
-    second = RolloutBatch(ROLLOUTS[2:], [Failure(7, "lost", 2, "gone")], memory_mb=2.0)
+    first = RolloutBatch(ROLLOUTS[:2], process_memory_mb=3.0)
+    second = RolloutBatch(ROLLOUTS[2:], [Failure(7, "lost", 2, "gone")], process_memory_mb=2.0)
     first.seconds["generation"], second.seconds["generation"] = 2.0, 1.0
-    add(first, second)
+    first.add_later(second)
     assert first.rollouts == ROLLOUTS
     assert [f.group for f in first.failures] == [7]
-    assert (first.seconds["generation"], first.memory_mb) == (3.0, 3.0)
+    assert (first.seconds["generation"], first.process_memory_mb) == (3.0, 3.0)

@@ -1,4 +1,4 @@
-"""Whole training runs in this process: what must hold of rollouts, credit, weights and success."""
+"""Complete training runs in this process: rollouts, credit, weights and success."""
 
 import numpy as np
 import pytest

@@ -107,7 +107,7 @@ def test_a_learner_and_an_env_runner_of_a_preset_share_each_gpu(nodes, grouped):
     if not grouped:
         ray.util.remove_placement_group(group)
     holders, gpus = [], []
-    for number, bundle in enumerate(bundles):  # one after the other: RLlib waits for its runners
+    for number, bundle in enumerate(bundles):  # in sequence, as RLlib waits for its runners
         if share := bundle.get("GPU", 0):
             inside = PlacementGroupSchedulingStrategy(group, number)
             there = inside if grouped else NodeAffinitySchedulingStrategy(node.node_id, soft=False)

@@ -155,7 +155,7 @@ def test_replayed_rollouts_are_learned_from_and_come_back_from_a_checkpoint(make
     ],
 )
 def test_two_learners_replay_as_one_does(make_config, config_class, settings):
-    """Under TurnPPO, replayed rows have advantages of steps beside others of tokens."""
+    """Under TurnPPO, replayed rows have step advantages and fresh rows have token advantages."""
     tokens, weights = [], []
     for learners in (0, 2):
         config = make_config(config_class, num_learners=learners, replay_size=2, **settings)

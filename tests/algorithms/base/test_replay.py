@@ -1,4 +1,4 @@
-"""Self-imitation by hand: what is kept, when it comes back, what it is worth then."""
+"""Self-imitation by hand: kept rollouts, time of the replay, and new advantages."""
 
 from dataclasses import replace
 
@@ -127,7 +127,7 @@ def test_the_weight_rises_by_a_cosine():
 
 
 def test_replayed_rollouts_count_alike_and_together_as_much_as_their_weight():
-    """Two replayed rollouts of 1 and 3 steps beside a fresh one of 2, weight 1/2."""
+    """Two replayed rollouts of 1 and 3 steps and a fresh rollout of 2 steps, weight 1/2."""
     fresh = [rollout(0, -1, steps=2)]
     replayed = [rollout(1, 0.5, 0, 0, steps=1), rollout(1, 0.5, 7, 1, steps=3)]
     settings = TRCAConfig()

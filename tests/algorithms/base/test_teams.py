@@ -318,7 +318,7 @@ def test_each_role_replays_its_own_rollouts(
         untrained = algorithm.save_to_path(str(tmp_path / "checkpoint"))
         assert algorithm.train()["replayed_rollouts"] == 0
         assert set(algorithm.get_state()["replay"]) == set(ROLES)
-        parts = algorithm._with_replay({})
+        parts, _ = algorithm.replays.add({}, algorithm.rollouts, iteration=0)
         modules = ROLES if policies == "own" else (DEFAULT_MODULE_ID,)
         assert set(parts) == set(modules)
         for rows in parts.values():
@@ -350,7 +350,7 @@ def test_a_frozen_role_stays_as_it_is(make_team: Callable[..., Any]) -> None:
 def test_a_group_that_teaches_a_frozen_role_alone_is_refilled(
     make_team: Callable[..., Any], tmp_path: Path
 ) -> None:
-    rule = tmp_path / "rule.py"  # only the executor is shown what the planner says
+    rule = tmp_path / "rule.py"  # only the executor sees the planner's messages
     rule.write_text(
         "import numpy as np\n"
         "def to_the_planner(batch):\n"

@@ -122,7 +122,9 @@ def test_rollouts_do_not_depend_on_the_number_of_runners_and_a_killed_one_costs_
     for count in (1, 2):
         for runner in (1, 2, 3, 4):
             manager.set_actor_state(runner, healthy=runner <= count)
-        sampled, _ = sample_groups(runners, algorithm._groups(1), SamplingParams(1.0, 8), None)
+        sampled, _ = sample_groups(
+            runners, algorithm.sampler.groups(1), SamplingParams(1.0, 8), None
+        )
         assert tokens_of(sampled.rollouts) == next_alone
 
     (tmp_path / "dose").touch()

@@ -1,4 +1,4 @@
-"""The rollout loop: what it records, where a response stops, and what it says of missing groups."""
+"""The rollout loop: records, ends of responses, and failures of groups."""
 
 import threading
 import time
@@ -14,7 +14,8 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from tests.toy import Rooms
 from trca.algorithms import TRCAConfig, evaluate_panel, local_runner
 from trca.algorithms.credit import bind_credit
-from trca.algorithms.rollouts.loop import GroupRequest, Limits, RolloutLoop
+from trca.algorithms.rollouts.batch import GroupRequest, Limits
+from trca.algorithms.rollouts.loop import RolloutLoop
 from trca.algorithms.rollouts.seeding import derive_seed
 from trca.envs import make
 from trca.envs.responses import ACTION_FORMAT
@@ -78,7 +79,7 @@ def batch(model):
     return batch
 
 
-def test_rollouts_say_whose_they_are(batch):
+def test_rollouts_name_their_task_and_agent(batch):
     assert [(r.group, r.index) for r in batch.rollouts] == [
         (g, k) for g in range(3) for k in range(4)
     ]
@@ -154,7 +155,7 @@ def test_the_time_of_a_rollout_starts_when_all_environments_have(batch, model, m
 
     loop = make_loop(model, Slow, limits=Limits(rollout_timeout_s=1800.0))
     clock = {**vars(time), "monotonic": lambda: 600.0 * len(Slow.resets)}
-    monkeypatch.setattr("trca.algorithms.rollouts.loop.time", SimpleNamespace(**clock))
+    monkeypatch.setattr("trca.algorithms.rollouts.scheduler.time", SimpleNamespace(**clock))
     assert plain(loop.run(GROUPS, SAMPLING).rollouts) == plain(batch.rollouts)
     loop.close()
 
@@ -337,7 +338,7 @@ def test_a_rollout_that_takes_too_long_is_given_up(model):
 
 @pytest.fixture(scope="module")
 def searcher(model):
-    """A random model that says the tags of Search-R1 now and then, with its tokenizer."""
+    """A random model that sometimes writes the tags of Search-R1, with its tokenizer."""
     tokenizer = load_tokenizer(str(model))
     tokenizer.add_tokens(["<search>", "</search>", "<answer>", "</answer>"])
     torch.manual_seed(0)
@@ -397,8 +398,8 @@ class Wanderer(BatchEngine):
         self.tokenizer = tokenizer
 
     def generate(self, requests, sampling):
-        said = [f"<action>{self.ACTIONS[r.seed % len(self.ACTIONS)]}</action>" for r in requests]
-        ids = [np.array(self.tokenizer(text)["input_ids"], dtype=np.int32) for text in said]
+        texts = [f"<action>{self.ACTIONS[r.seed % len(self.ACTIONS)]}</action>" for r in requests]
+        ids = [np.array(self.tokenizer(text)["input_ids"], dtype=np.int32) for text in texts]
         return [Completion(i, np.zeros(len(i), dtype=np.float32), "stop") for i in ids]
 
     def close(self):

@@ -1,6 +1,6 @@
 from types import SimpleNamespace
 
-from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
+from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.sampling import LOST, sample_groups
 from trca.policies.engines.engine import SamplingParams
 from trca.records import Rollout

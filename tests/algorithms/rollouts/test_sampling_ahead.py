@@ -1,4 +1,4 @@
-"""Sampling ahead: whole groups, none left out, and no step older than allowed."""
+"""Sampling ahead: complete groups, no missing group, no step beyond the age limit."""
 
 import os
 from pathlib import Path
@@ -61,7 +61,7 @@ def tasks_of(algorithm):
 
 
 def test_steps_are_as_old_as_allowed_however_long_a_runner_takes(ahead):
-    """One runner plays on while the other starts, and then starts a later group for two updates."""
+    """A runner continues while the second starts, then holds a later group for two updates."""
     algorithm, gates, _ = ahead
     tasks = tasks_of(algorithm)
 
@@ -75,7 +75,7 @@ def test_steps_are_as_old_as_allowed_however_long_a_runner_takes(ahead):
     os.mkfifo(gate(2, 0))
     opens(2, 0, gate(0, 1))
     opens(4, 0, gate(2, 0))
-    os.mkfifo(gate(4, 0))  # so that the last group of all is for the one that started early
+    os.mkfifo(gate(4, 0))  # the runner that started early plays the last group
     opens(4, 1, gate(4, 0))
     ages = []
     for number in range(5):
@@ -105,14 +105,14 @@ def test_a_restored_algorithm_samples_with_the_restored_weights_from_there_on(ah
 
 
 def test_an_idle_runner_starts_no_group_that_would_be_too_old(ahead, tmp_path):
-    """One runner plays all groups that may start, until the other one, late and idle, could too.
+    """A runner plays all groups that may start, until the second, late runner is idle.
 
-    The late runner ends the first iteration. A third iteration ahead would start there and then,
-    with weights that are three updates old when it is trained on.
+    The late runner ends the first iteration. A third iteration ahead would start at this moment and
+    train on steps that are three updates old.
     """
     algorithm, gates, _ = ahead
     algorithm.restore_from_path(algorithm.save_to_path(tmp_path / "checkpoint"))  # nothing is ahead
-    algorithm.env_runner_group.foreach_env_runner(lambda runner: None)  # after what is under way
+    algorithm.env_runner_group.foreach_env_runner(lambda runner: None)  # after the running calls
     first, tasks = algorithm.training_steps, tasks_of(algorithm)
     gate = gates / f"{first}-{tasks[first][1]}-waits"
     os.mkfifo(gate)

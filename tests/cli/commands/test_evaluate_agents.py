@@ -98,7 +98,7 @@ def test_react_and_reflexion_play_whole_episodes_at_a_real_server(folder, model,
                 prompt = bytes(step.prompt_ids.tolist()).decode()
                 assert f"{without_end(before.response)}\nObservation " in prompt
     assert told["trials"] == 3
-    assert [r.measures["trials"] for r in played[::2]] == [3, 3]
+    assert [r.measures["attempts"] for r in played[::2]] == [3, 3]
     assert_no_key(folder, result)
 
 

@@ -1,22 +1,22 @@
 """`trca inspect` shows a recorded rollout as `trca play` shows an episode."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from trca.algorithms.rollouts.loop import _alone
 from trca.cli import app
 from trca.cli.show.steps import print_action
 from trca.envs import make
-from trca.envs.text_env import DEFAULT_AGENT
 from trca.records import Rollout, Step, changed_facts, to_json
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import read
 from trca.tune_configs.settings import RunSettings
 
 NO_IDS = np.empty(0, np.int32)
+TRANSITION = ("context", "next_context", "parsed", "accepted", "facts", "rubric")
 
 
 def trca(*arguments):
@@ -57,8 +57,8 @@ def played(env, task):
         before = observation
         observation, reward, terminated, truncated, info = env.step(action)
         over = terminated or truncated
-        ended = _alone(DEFAULT_AGENT, (observation, reward, terminated, truncated, info))
-        rollout.steps.append(recorded(before, action, ended))
+        transition = {name: info[name] for name in TRANSITION}
+        rollout.steps.append(recorded(before, action, SimpleNamespace(reward=reward, **transition)))
     rollout.won, rollout.last_observation = info["won"], observation
     return rollout
 

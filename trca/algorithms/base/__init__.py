@@ -1,1 +1,1 @@
-"""The algorithm and its config: what one iteration of training does."""
+"""The algorithm and its config: one iteration of training."""

@@ -1,15 +1,14 @@
-"""Which tasks of the training panel an iteration plays.
+"""`Curriculum`: draws the tasks of the training panel for each iteration.
 
-Without a curriculum, epochs over the panel, shuffled anew each (`Panel.batch`). With one of
-strength c, tasks are drawn without replacement, the more likely the closer they are to being solved
-half of the time::
+Without a curriculum, iterations follow shuffled epochs over the panel (`Panel.batch`). With a
+curriculum of strength c, tasks are drawn without replacement and with a preference for tasks that
+succeed half of the time::
 
     weight of a task = 1 - c + 4 c p (1 - p),   p = (s + 1) / (n + 2)
 
-for s successes in n rollouts so far, where each new group halves what was counted before: a task
-that was hopeless for long and is solved now soon weighs less again. A task that was never played
-weighs 1. The draw is a pure function of seed, iteration and counts, whatever the number of runners,
-and the counts are kept in checkpoints.
+for s successes in n rollouts so far. Each new group halves the earlier counts, so that the weight
+follows the policy. A task without a rollout has weight 1. The draw is a pure function of seed,
+iteration and counts, for any number of runners. Checkpoints contain the counts.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Curriculum:
     """Draws the tasks of iterations."""
 
     def __init__(self, panel: Panel, strength: float, seed: int) -> None:
-        """Starts without any rollout.
+        """Starts without a rollout.
 
         Args:
             panel: The training panel.
@@ -45,8 +44,8 @@ class Curriculum:
         """The tasks of an iteration.
 
         Args:
-            iteration: Its number, from 0.
-            size: How many; the panel wraps around where it is smaller.
+            iteration: Number of the iteration, from 0.
+            size: Number of tasks; a smaller panel repeats.
         """
         if not self._strength:
             return self._panel.batch(iteration, size, self._seed)
@@ -54,13 +53,13 @@ class Curriculum:
         return tuple(order[k % len(order)] for k in range(size))
 
     def more(self, iteration: int, size: int, start: int, count: int) -> tuple[str, ...]:
-        """Further tasks for an iteration, other ones as long as there are any.
+        """Further tasks for an iteration: tasks that it has not played, or all if it has.
 
         Args:
-            iteration: Its number.
-            size: How many tasks it started with.
-            start: How many further ones it has had.
-            count: How many more.
+            iteration: Number of the iteration.
+            size: Number of tasks at its start.
+            start: Number of further tasks so far.
+            count: Number of further tasks to draw.
         """
         played = set(self.tasks(iteration, size))
         order = self._order(iteration)
@@ -93,7 +92,7 @@ class Curriculum:
         self._counts = {task: (float(s), float(n)) for task, (s, n) in state["counts"].items()}
 
     def _order(self, iteration: int) -> list[str]:
-        """All tasks, drawn one after the other by their weights."""
+        """All tasks, drawn in sequence by their weights."""
         draws = np.random.default_rng([self._seed, iteration, 1]).exponential(
             size=len(self._panel.task_ids)
         )

@@ -1,7 +1,7 @@
 """Evaluation on a frozen panel: every task is played, and every finished rollout counts.
 
-The evaluation during training chooses the best checkpoint, so that its success is no report of that
-checkpoint. Other evaluations draw from other random streams.
+The evaluation during training selects the best checkpoint, which biases its success rate upwards.
+Reports of a checkpoint therefore draw from different random streams.
 
 ::
 
@@ -22,13 +22,13 @@ from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, EVALUATION_RESULTS
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from trca.algorithms.base.metrics import rollout_metrics
+from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
 from trca.algorithms.rollouts.environments import default_split, env_creator
-from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.sampling import sample_groups
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.envs.panel import Panel
-from trca.policies.engines import ENDPOINTS
+from trca.policies.engines import engine_class
 from trca.policies.engines.engine import SamplingParams
 from trca.records import Rollout, episodes
 from trca.records.failures import Failure, Incident
@@ -41,8 +41,8 @@ class Evaluation:
     Attributes:
         panel: The panel.
         rollouts: The finished rollouts, by task and index.
-        failures: The tasks whose rollouts are missing for a technical reason, with the reason.
-        incidents: All that failed, also where a second try went well.
+        failures: The tasks with missing rollouts, and the technical reasons.
+        incidents: All failures, also the failures that a retry repaired.
     """
 
     panel: Panel
@@ -53,7 +53,7 @@ class Evaluation:
     def summary(self) -> dict[str, Any]:
         """Returns metrics by name; ``task_types`` has the success rate and n of each type.
 
-        Rates are over the finished rollouts; ``missing_rollouts`` says how many are not in them.
+        Rates count finished rollouts; ``missing_rollouts`` is the number of missing rollouts.
         """
         by_type: dict[str, list[bool]] = {}
         played = episodes(self.rollouts)
@@ -73,14 +73,14 @@ class Evaluation:
 def local_runner(
     config: PolicyConfig, runner: Callable[..., TextEnvRunner] = TextEnvRunner
 ) -> TextEnvRunner:
-    """Makes a runner in this process, without Ray and without an algorithm, for a model folder.
+    """Makes a runner in this process for a model, without Ray and without an algorithm.
 
     Args:
         config: Config of any text algorithm, with the model to evaluate.
         runner: Makes the runner from RLlib's arguments.
     """
     config = config.copy(copy_frozen=False)
-    config.in_evaluation = config.in_evaluation or config.engine in ENDPOINTS
+    config.in_evaluation = config.in_evaluation or bool(engine_class(config.engine).untrainable())
     config.validate()
     creator = env_creator(config.env)
     return runner(config=config, env_creator=creator, worker_index=0, num_workers=0)
@@ -98,18 +98,17 @@ def evaluate_panel(
     live: int = 128,
     timeout_s: float | None = None,
 ) -> Evaluation:
-    """Samples rollouts of every task of a panel; keeps each that finishes.
+    """Samples rollouts of every task of a panel; keeps each finished rollout.
 
     Args:
         source: A local runner, or the runners of an algorithm (``algorithm.env_runner_group``).
         panel: The tasks.
         rollouts: Rollouts of each task.
         seed: Seed of the random streams; the same seed, weights and panel give the same rollouts.
-        streams: Name of the random streams. The evaluation during training has those called
-            ``evaluation``.
+        streams: Name of the random streams; ``evaluation`` is for the evaluation during training.
         temperature: Sampling temperature, 0 for greedy; None means the source's evaluation setting.
         max_new_tokens: Limit on a response; None means the source's setting.
-        live: About how many episodes are live at a time; they share the engine's batches.
+        live: Approximate number of simultaneous episodes, which share the engine's batches.
         timeout_s: Seconds after which a remote runner counts as lost.
     """
     config: Any = source.config if isinstance(source, TextEnvRunner) else source._remote_config
@@ -121,29 +120,24 @@ def evaluate_panel(
         GroupRequest(k, task, panel.split, rollouts, (streams, seed), keep_finished=True)
         for k, task in enumerate(panel.task_ids)
     ]
-    finished: list[Rollout] = []
-    failures: list[Failure] = []
-    incidents: list[Incident] = []
+    evaluated = RolloutBatch()
     together = max(1, live // rollouts)
     for start in range(0, len(groups), together):
-        hand = groups[start : start + together]
-        batch: RolloutBatch
+        some = groups[start : start + together]
         if isinstance(source, TextEnvRunner):
-            batch = source.sample(groups=hand, sampling=sampling)
+            batch = source.sample(groups=some, sampling=sampling)
         else:
-            batch, _ = sample_groups(source, hand, sampling, timeout_s)
-        finished += batch.rollouts
-        failures += batch.failures
-        incidents += batch.incidents
-    return Evaluation(panel, finished, failures, incidents)
+            batch, _ = sample_groups(source, some, sampling, timeout_s)
+        evaluated.add_later(batch)
+    return Evaluation(panel, evaluated.rollouts, evaluated.failures, evaluated.incidents)
 
 
 def evaluate_algorithm(
     algorithm: Any, eval_env_runner_group: EnvRunnerGroup | None
 ) -> tuple[dict[str, Any], int, int]:
-    """RLlib's ``custom_evaluation_function``: the head of the evaluation panel.
+    """RLlib's ``custom_evaluation_function``: evaluates on the head of the evaluation panel.
 
-    Samples on the evaluation runners where there are some, else on the training runners. The
+    Samples on the evaluation runners, or on the training runners without evaluation runners. The
     summary goes under ``evaluation`` in RLlib's results, and the rollouts into
     ``algorithm.evaluation``.
 

@@ -26,20 +26,21 @@ logger = logging.getLogger(__name__)
 
 
 def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
-    """Writes config, weights (safetensors) and tokenizer where ``from_pretrained`` opens them.
+    """Writes config, weights (safetensors) and tokenizer into a folder for ``from_pretrained``.
 
-    An adapter is merged into the weights. Each of several policies has a folder of its id in it.
+    An adapter is merged into the weights. With several policies, each policy has a subfolder named
+    by its id.
 
     Args:
-        source: An algorithm, or a checkpoint that one wrote.
-        directory: The folder, made where it does not exist.
+        source: An algorithm, or an algorithm's checkpoint.
+        directory: The folder; it is made if necessary.
 
     Returns:
         The folder.
 
     Raises:
-        ValueError: When the path holds no checkpoint of a text algorithm.
-        OtherStartError: When the model below an adapter has changed since the run started.
+        ValueError: If the path holds no checkpoint of a text algorithm.
+        OtherStartError: If the model below an adapter has changed since the run started.
     """
     from trca.policies.lora import has_lora, merge_lora
     from trca.policies.models import load_tokenizer
@@ -51,11 +52,11 @@ def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
             if not isinstance(source, TextAlgorithm) and name not in read_start_weights(source):
                 logger.warning(unknown_start(source))
             merge_lora(module.model)
-        own = folder if len(modules) == 1 else folder / name
-        module.model.save_pretrained(own)
+        target = folder if len(modules) == 1 else folder / name
+        module.model.save_pretrained(target)
         tokenizer = load_tokenizer(module.model_config["model"])
-        tokenizer.save_pretrained(own)
-        if own != folder:  # what all have: whoever opens the folder needs no weights for it
+        tokenizer.save_pretrained(target)
+        if target != folder:  # shared by all policies, for readers that need no weights
             tokenizer.save_pretrained(folder)
             module.model.config.save_pretrained(folder)
     return folder
@@ -65,7 +66,7 @@ def _modules(source: TextAlgorithm | str | Path) -> dict[str, Any]:
     """The policies by their ids.
 
     Raises:
-        ValueError: When the path holds no checkpoint of a text algorithm.
+        ValueError: If the path holds no checkpoint of a text algorithm.
     """
     if isinstance(source, TextAlgorithm):
         (first, *_) = source.learner_group.ask("start_weights")
@@ -81,11 +82,11 @@ def _modules(source: TextAlgorithm | str | Path) -> dict[str, Any]:
     path = learner / COMPONENT_RL_MODULE
     if (learner / SHARDS).is_dir():
         return _from_shards(learner)
-    found = sorted(each.parent for each in path.glob(f"*/{RLModule.METADATA_FILE_NAME}"))
-    if not found:
+    folders = sorted(each.parent for each in path.glob(f"*/{RLModule.METADATA_FILE_NAME}"))
+    if not folders:
         missing = (path / DEFAULT_MODULE_ID).relative_to(source)
         raise ValueError(f"{source} is no checkpoint: it has no {missing}")
-    return {each.name: RLModule.from_checkpoint(each.absolute()) for each in found}
+    return {each.name: RLModule.from_checkpoint(each.absolute()) for each in folders}
 
 
 def _refuse_other_bases(start_weights: Mapping[str, StartWeights], source: object) -> None:
@@ -96,7 +97,7 @@ def _refuse_other_bases(start_weights: Mapping[str, StartWeights], source: objec
         source: The checkpoint or the algorithm, for the message.
 
     Raises:
-        OtherStartError: When the weights of a model have changed.
+        OtherStartError: If the weights of a model have changed.
     """
     then = "restore the checkpoint into an algorithm with model: FOLDER, and export the algorithm"
     for policy, trained_on in start_weights.items():

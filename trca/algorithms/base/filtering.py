@@ -1,7 +1,7 @@
-"""Leaves rollouts out of the update that have nothing to teach: those without advantages.
+"""Leaves rollouts without advantages out of the update.
 
-Advantages decide, and never rewards: a group without success has equal rewards, and rubric credit
-all the same. What is left out of the update stays in the metrics, in the rollout file and in the
+The criterion is the advantage, not the reward: a group without success has equal rewards and may
+still have rubric credit. Left-out rollouts stay in the metrics, in the rollout file and in the
 count of trajectories.
 """
 
@@ -12,16 +12,15 @@ from typing import Final
 
 import numpy as np
 
-from trca.algorithms.rollouts.loop import RolloutBatch
 from trca.algorithms.settings.parameters import OnZeroAdvantage
 from trca.records import Rollout
 
 NEAR_ZERO: Final = 1e-6
-"""Advantages up to this size count as none: of the size of epsilon in the norms."""
+"""Largest absolute advantage that counts as zero: the epsilon of the norms."""
 
 
 def teaching_groups(rollouts: Sequence[Rollout]) -> set[int]:
-    """The groups that have a step with an advantage.
+    """The groups with a step that has an advantage.
 
     Args:
         rollouts: Rollouts with their advantages.
@@ -30,11 +29,12 @@ def teaching_groups(rollouts: Sequence[Rollout]) -> set[int]:
 
 
 def teaching(rollouts: Sequence[Rollout], on_zero_advantage: OnZeroAdvantage) -> list[Rollout]:
-    """The rollouts that are learned from, in their order.
+    """The rollouts of the update, in their order.
 
     Args:
         rollouts: Rollouts with their advantages.
-        on_zero_advantage: Which are left out.
+        on_zero_advantage: ``keep``, or the unit that is left out: ``drop_groups`` or
+            ``drop_rollouts``.
     """
     if on_zero_advantage == "drop_groups":
         groups = teaching_groups(rollouts)
@@ -42,16 +42,6 @@ def teaching(rollouts: Sequence[Rollout], on_zero_advantage: OnZeroAdvantage) ->
     if on_zero_advantage == "drop_rollouts":
         return [rollout for rollout in rollouts if _teaches(rollout)]
     return list(rollouts)
-
-
-def add(sampled: RolloutBatch, more: RolloutBatch) -> None:
-    """Adds groups that were sampled after the others."""
-    sampled.rollouts += more.rollouts
-    sampled.failures += more.failures
-    sampled.incidents += more.incidents
-    sampled.memory_mb = max(sampled.memory_mb, more.memory_mb)
-    for name, seconds in more.seconds.items():
-        sampled.seconds[name] += seconds
 
 
 def _teaches(rollout: Rollout) -> bool:

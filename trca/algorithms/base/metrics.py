@@ -17,32 +17,32 @@ foundational_reward       mean r^F of a step
 breakthrough_reward       mean r^B of a step
 operators/<id>            share of steps on which the operator fires
 explained_variance        share of the variance of the critic's targets that its values explained
-roles/<role>/<name>       in a team, the metrics above of a role's steps; without <role>, the mean
-                          over the roles, but for operators
-policies/<id>/<name>      with several policies, the metrics of learning below of each; without
-                          <id>, the mean over them
-gold_in_training          1 where the credit rule reads the right answers or passages, else 0
+roles/<role>/<name>       in a team, the metrics above for a role's steps; without <role>, the mean
+                          over the roles, except for operators
+policies/<id>/<name>      with several policies, the metrics of learning below for each policy;
+                          without <id>, the mean over the policies
+gold_in_training          1 if the credit rule reads the right answers or passages, else 0
 context_group_size        mean, over steps, of the size of the step's context group
 missing_rollouts          rollouts lost for a technical reason (never counted as failures)
-left_out_rollouts         rollouts left out of the update for want of advantages
-refilled_groups           groups sampled in place of those without any advantage
-replayed_rollouts         rollouts of earlier iterations that were learned from again
+left_out_rollouts         rollouts without advantages, left out of the update
+refilled_groups           replacements of groups without any advantage
+replayed_rollouts         rollouts of earlier iterations in the update
 skipped_iterations        iterations so far without a single rollout
 panel_hash                hash of the training panel
 tokens_per_second         response tokens by seconds of generation
-policy, loss              clipped surrogate, and the whole objective
+policy, loss              clipped surrogate, and the complete objective
 ratio_mean, ratio_max     importance ratio, over the actions of all updates
 clip_ratio                share of ratios at which the clip stops the gradient
 approx_kl                 KL of the old policy to the new one on action tokens
 mismatch_kl               the same before any update: sampler against trainer
 mismatch_ratio            mean ratio of trainer to sampler of a token, before any update
-mismatch_ratio_max        the largest of them
+mismatch_ratio_max        largest ratio of trainer to sampler of a token, before any update
 mismatch_below            share of tokens that are likelier for the sampler than for the trainer
 masked_tokens             share of action tokens outside of token_ratio_band
 masked_steps              share of steps with an action outside of action_ratio_band
 staleness                 mean number of updates between the weights that sampled a step and the
                           trainer's
-staleness_max             the largest of them
+staleness_max             largest number of updates between sampling and training weights
 push_difference           largest difference of a log-probability between an engine and the
                           trainer, on a fixed prompt, after the push of weights
 kl, kl_format             KL to the reference, on action and on the other response tokens
@@ -52,7 +52,7 @@ skipped_updates           updates left out because loss or gradient was not fini
 lr                        learning rate of the last update
 value_loss                mean squared error of the critic's values, clipped
 value_clip_ratio          share of values whose gradient the clip stops
-critic_grad_norm          gradient norm of the critic's own weights before the clip
+critic_grad_norm          gradient norm of the critic's weights before the clip
 memory_mb/<process>       memory of driver, runners and learners alone, without what processes
                           share, such as Ray's object store; of the largest of each;
                           runners and learners in the driver's process are the driver's
@@ -78,7 +78,7 @@ _NAN = float("nan")
 
 
 def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, Any]:
-    """Returns the metrics of rollouts alone; nan where there are none."""
+    """Returns the metrics of rollouts, without rubric and credit; nan without rollouts."""
     names = sorted({name for rollout in rollouts for name in rollout.measures})
     played = episodes(rollouts)
     measures = {
@@ -131,6 +131,14 @@ def credit_metrics(
         rates = batch.judgments.mean(axis=0)
         metrics["operators"] = dict(zip(operator_ids, map(float, rates), strict=True))
     return metrics
+
+
+def means(metrics: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The mean of each metric over the dictionaries that have it."""
+    if len(metrics) == 1:
+        return metrics[0]
+    names = dict.fromkeys(name for each in metrics for name in each)
+    return {n: float(np.mean([each[n] for each in metrics if n in each])) for n in names}
 
 
 def _mean(values: Any) -> float:

@@ -89,7 +89,7 @@ class RunRecorder(RLlibCallback):
         """Opens the folder; continues the run from its last checkpoint if it has one.
 
         Raises:
-            ConfigError: When another process writes to the folder, or the named folder holds a run
+            ConfigError: If another process writes to the folder, or the named folder holds a run
                 with other settings.
         """
         run = _folder_of(algorithm)
@@ -114,10 +114,10 @@ class RunRecorder(RLlibCallback):
             self._begin(algorithm, rewind=True)
 
     def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **kwargs: Any) -> None:
-        """Records an iteration; evaluates after the last iteration.
+        """Records an iteration; the last iteration is evaluated into its result.
 
         Raises:
-            OSError: When the disk is full; the last checkpoint stays complete.
+            OSError: If the disk is full; the last checkpoint stays complete.
         """
         run = self.run
         if run is None:
@@ -149,7 +149,7 @@ class RunRecorder(RLlibCallback):
         run.set_status("finished" if iteration == last else "running", iteration)
 
     def save(self, algorithm: Any) -> None:
-        """Saves a checkpoint of the last iteration unless there is one."""
+        """Saves a checkpoint of the last iteration if it is missing."""
         if self.run is not None and self.run.last_iteration() < algorithm.iteration:
             self._save(algorithm, self.run, is_best(self.rows))
 
@@ -163,7 +163,7 @@ class RunRecorder(RLlibCallback):
             self.run.set_status("failed", self.run.last_iteration(), words(error))
 
     def recorded_end(self, algorithm: Any) -> dict[str, Any] | None:
-        """The last result of a run that was complete when it was opened; `None` for others."""
+        """The last result of a run that was complete at its opening; else `None`."""
         if self.run is None or not self._complete:
             return None
         result: dict[str, Any] = unflatten_dict(self.rows[-1])

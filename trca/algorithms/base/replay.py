@@ -1,70 +1,72 @@
-"""Self-imitation: rollouts that went well are learned from once more, some iterations later.
+"""Self-imitation: learners train on good rollouts once more in a later iteration.
 
 ::
 
     gain of a rollout = R(tau_i) - median of the mean outcomes of all groups so far
     kept in iteration k:  rollouts with a mean advantage and a gain above 0
-    replayed in iteration n, once ``replay_size`` of them are there; then it starts anew:
-        A_i = gain of the rollout by then,  where that is above 0
-    loss = loss of the iteration's rollouts + w(n) mean over the replayed ones
+    replayed in iteration n, when ``replay_size`` rollouts are kept; then the replay is empty:
+        A_i = gain of the rollout in iteration n,  if the gain is above 0
+    loss = loss of the iteration's rollouts + w(n) mean loss of the replayed rollouts
     w(n) = replay_weight (1 - cos(pi n / replay_ramp)) / 2  for n < replay_ramp, replay_weight after
 
-The ratio of a replayed action is taken to the policy that sampled it, and clipped as any other. The
-advantage is that of the outcome, whatever the credit rule: an old judgment of a step against its
-group says nothing about the policy of today, while the median rises with it, until what was good
-once is not worth imitating.
+The importance ratio of a replayed action is relative to the policy that sampled it, and is clipped.
+The advantage is the outcome's for every credit rule: a judgment of an old step within its group
+does not apply to the current policy. The median rises with the policy, so that old rollouts lose
+their gain.
 
-This is the replay of SPEAR (Qin et al., arXiv 2509.22601). Where it differs from the paper or the
-public code:
+This is the replay of SPEAR (Qin et al., arXiv 2509.22601). Differences from the paper and
+the public code:
 
 =======================  ===========================================================================
-Curriculum               The replay alone: no reward for the use of tools, no covariance clip, none
-                         of Dr.BoT's settings (`aggregation`, `on_zero_advantage` are here).
+Curriculum               Only the replay: without reward for the use of tools, covariance clip and
+                         Dr.BoT's settings (see `aggregation`, `on_zero_advantage`).
 Baseline                 Without the division by the median of the groups' standard deviations,
-                         which is 0 while success is rare; the public code's ALFWorld runs leave it
-                         out too (``norm_adv_by_std_in_grpo=False``).
+                         which is 0 while success is rare, as in the public code's ALFWorld runs
+                         (``norm_adv_by_std_in_grpo=False``).
 Baseline's memory        The last 10,240 groups, as in the public code.
-When                     At ``replay_size`` rollouts, all of them; the public code waits for half as
-                         many again and draws a power of two.
+When                     At ``replay_size`` rollouts, all of them; the public code waits for 1.5
+                         times as many and draws a power of two.
 Age                      At most ``replay_max_age`` iterations, 10 as in its README (its runs: 5).
 Ramp                     None by default (``replay_ramp: 0``). The public scripts name 100
                          iterations for ALFWorld and 200 for WebShop. The scripts do not pass the
                          number on, so that the public default, 200, holds in both.
-What is kept             The gain counts too: under TRCA failures have advantages above 0, which
-                         would take the places and be dropped at last. A rollout without a tool call
-                         counts too, which the public code's search runs skip.
-KL and entropy           On replayed rows as on all others, with their weight.
+Criterion                Also the gain: under TRCA, failures have advantages above 0 and would take
+                         places. Rollouts without a tool call count; the public code's search runs
+                         skip these.
+KL and entropy           Also on replayed rows, with the weight of the row.
 =======================  ===========================================================================
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trca.algorithms.base.crediting import by_module
 from trca.algorithms.learner.rows import Rows, join_rows, make_rows
 from trca.algorithms.settings.parameters import TextParameters
-from trca.records import Rollout, StepBatch
+from trca.envs.annotate import Operators
+from trca.records import Rollout, StepBatch, by_agent
 from trca.records.packing import pack, unpack
 
 _BASELINE_GROUPS: Final = 10_240
 
 
 class Replay:
-    """Rollouts to learn from once more."""
+    """Kept rollouts of one agent for a later update."""
 
     def __init__(self, size: int, max_age: int) -> None:
         """Starts empty.
 
         Args:
-            size: Rollouts that are replayed together; the newest are kept.
-            max_age: Iterations that a rollout may lie back when it is replayed.
+            size: Number of rollouts of a replay; the newest stay.
+            max_age: Largest age of a replayed rollout, in iterations.
         """
         self._max_age = max_age
         self._kept: deque[tuple[int, Rollout]] = deque(maxlen=size)
@@ -74,13 +76,13 @@ class Replay:
         return len(self._kept)
 
     def take(self, iteration: int) -> list[Rollout]:
-        """Takes the rollouts out, once there are enough; those that are still worth imitating.
+        """Takes all rollouts out as soon as ``size`` rollouts are kept.
 
         Args:
-            iteration: Number of the iteration that they are replayed in.
+            iteration: Number of the iteration of the replay.
 
         Returns:
-            The rollouts with their new advantages; none while there are too few.
+            The rollouts with a gain above 0 and with new advantages; empty before ``size``.
         """
         while self._kept and iteration - self._kept[0][0] > self._max_age:
             self._kept.popleft()
@@ -95,11 +97,11 @@ class Replay:
         ]
 
     def keep(self, iteration: int, rollouts: Sequence[Rollout]) -> None:
-        """Keeps what went well.
+        """Keeps the good rollouts of an iteration.
 
         Args:
             iteration: Number of the iteration.
-            rollouts: Its rollouts with their advantages.
+            rollouts: All rollouts of the iteration, with their advantages.
         """
         groups: dict[int, list[float]] = {}
         for rollout in rollouts:
@@ -109,7 +111,7 @@ class Replay:
         self._kept += [(iteration, rollout) for rollout in _copies(good)]
 
     def get_state(self) -> dict[str, Any]:
-        """All that is kept."""
+        """Returns the kept rollouts and the outcomes of earlier groups."""
         return {
             "iterations": [iteration for iteration, _ in self._kept],
             "rollouts": pack([rollout for _, rollout in self._kept]),
@@ -117,7 +119,7 @@ class Replay:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restores what was kept."""
+        """Restores the kept rollouts and the outcomes."""
         rollouts = unpack(state["rollouts"])
         self._kept.clear()
         self._kept += zip(state["iterations"], rollouts, strict=True)
@@ -129,12 +131,12 @@ class Replay:
 
 
 def replay_weight(iteration: int, weight: float, ramp: int) -> float:
-    """w(n), the weight of the replayed rollouts beside the iteration's.
+    """w(n), the weight of the replayed rollouts; the iteration's rollouts have weight 1.
 
     Args:
         iteration: n, from 0.
-        weight: What it rises to.
-        ramp: Iterations that it rises over; 0 for none.
+        weight: Final weight.
+        ramp: Number of iterations until the final weight; 0 for the final weight at once.
     """
     return weight * (1.0 - math.cos(math.pi * min(1.0, iteration / ramp))) / 2 if ramp else weight
 
@@ -146,14 +148,14 @@ def add_replayed(
     categories: NDArray[np.int8],
     settings: TextParameters,
 ) -> Rows:
-    """The rows of an iteration, and those of replayed rollouts, each of which counts alike.
+    """Adds the rows of replayed rollouts to rows; every replayed rollout has the same weight.
 
     Args:
-        rows: The iteration's.
-        replayed: The rollouts, with their advantages.
-        weight: Their weight beside the iteration's.
-        categories: int8 (M,), the categories of the library that judged them.
-        settings: How rows are made and weighted.
+        rows: The rows of the iteration.
+        replayed: The replayed rollouts, with their advantages.
+        weight: Weight of the replayed rollouts; the iteration's rollouts have weight 1.
+        categories: int8 (M,), the categories of the library that judged the replayed rollouts.
+        settings: The parameters ``aggregation``, ``train_malformed`` and ``constant_steps``.
     """
     if not replayed:
         return rows
@@ -167,8 +169,71 @@ def add_replayed(
     return join_rows(rows, more)
 
 
+class AgentReplays:
+    """The replays of an algorithm, one per agent."""
+
+    def __init__(self, config: Any, operators: Mapping[str, Operators]) -> None:
+        """Starts empty.
+
+        Args:
+            config: The algorithm's config.
+            operators: Rubric operators by agent.
+        """
+        self._config, self._operators = config, operators
+        self._replays: dict[str, Replay] = {}
+
+    def of(self, agent: str) -> Replay:
+        """The replay of an agent."""
+        size, age = self._config.replay_size, self._config.replay_max_age
+        return self._replays.setdefault(agent, Replay(size, age))
+
+    def add(
+        self, parts: Mapping[str, Rows], rollouts: Sequence[Rollout], iteration: int
+    ) -> tuple[dict[str, Rows], int]:
+        """Adds the rows of due rollouts, and keeps the good rollouts of the iteration.
+
+        The roles that one policy acts for have equal shares of the weight.
+
+        Args:
+            parts: The iteration's rows by policy.
+            rollouts: The iteration's rollouts with their advantages.
+            iteration: Number of the iteration, from 0.
+
+        Returns:
+            Rows by policy, and the number of replayed rollouts.
+        """
+        config = self._config
+        weight = replay_weight(iteration, config.replay_weight, config.replay_ramp)
+        learning = [r for r in rollouts if config.learns(r.agent_id, r.module_id)]
+        acting = Counter(module for _, module in {(r.agent_id, r.module_id) for r in learning})
+        rows_of, count = dict(parts), 0
+        for agent, played in by_agent(learning).items():
+            categories = self._operators[agent].categories
+            no_rows = make_rows(
+                [], StepBatch.from_rollouts([], categories), config.aggregation, False
+            )
+            replayed = self.of(agent).take(iteration)
+            self.of(agent).keep(iteration, played)
+            count += len(replayed)
+            for module, due in by_module(replayed).items():
+                share = weight / max(acting[module], 1)
+                rows = rows_of.get(module, no_rows)
+                rows_of[module] = add_replayed(rows, due, share, categories, config)
+        return {module: rows_of[module] for module in sorted(rows_of)}, count
+
+    def get_state(self) -> dict[str, Any]:
+        """The states of the replays by agent."""
+        return {agent: replay.get_state() for agent, replay in self._replays.items()}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the replays."""
+        self._replays = {}
+        for agent, kept in state.items():
+            self.of(agent).set_state(kept)
+
+
 def _copies(rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """Copies without advantages: arrays of fetched rollouts are views of whole batches."""
+    """Copies without advantages: arrays of fetched rollouts are views of complete batches."""
     return unpack(pack([replace(rollout, advantages=None) for rollout in rollouts]))
 
 

@@ -39,7 +39,7 @@ from trca.algorithms.settings.setting_names import IGNORED, unknown_setting
 from trca.common.extras import missing_recorder
 from trca.common.names import unknown
 from trca.envs.text_space import AnyText
-from trca.policies.engines import ENDPOINTS
+from trca.policies.engines import engine_class
 from trca.tune_configs.files import OWN_KEYS, read
 from trca.tune_configs.recording import RecordingParameters
 
@@ -203,7 +203,6 @@ class TextAlgorithmConfig(PolicyConfig):
             ValueError: Names what is wrong and what is allowed.
         """
         from trca.algorithms.credit import bind_credit
-        from trca.policies.engines import missing_engine
         from trca.policies.lora import missing_peft
 
         check(self.parameters_class, self.parameters())
@@ -264,16 +263,22 @@ class TextAlgorithmConfig(PolicyConfig):
             raise ValueError(f"lora_rank is {self.lora_rank}: {lack}")
         if self.output and (lack := missing_recorder()):
             raise ValueError(f"output is {self.output}: {lack}")
-        if lack := missing_engine(self.engine):
+        engine = engine_class(self.engine)
+        if lack := engine.missing():
             raise ValueError(lack)
-        if self.engine in ENDPOINTS:
-            if not self.in_evaluation:
-                raise ValueError(
-                    f"engine {self.engine!r} asks a model elsewhere, whose weights cannot be"
-                    " trained: evaluate it with trca evaluate --base-url"
-                )
+        if not self.in_evaluation and (reason := engine.untrainable()):
+            raise ValueError(f"engine {self.engine!r} {reason}")
+        if self.lora_rank and not engine.takes_adapters:
+            raise ValueError(
+                f"lora_rank is {self.lora_rank}, and engine {self.engine!r} takes no adapters: set"
+                " lora_rank to 0, or another engine"
+            )
+        if engine.remote:
+            pass
         elif str(self.model) != "tiny":
             _check_model(self.resolved_model(), self.max_prompt_tokens, self.max_new_tokens)
+            device = "cuda" if self.num_gpus_per_env_runner else "cpu"
+            engine.check_model(self.resolved_model(), device)
         elif self.template == "paper":
             warnings.warn(
                 "the tiny policy cannot follow the paper's prompt: set template to 'compact', or"

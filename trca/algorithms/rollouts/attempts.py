@@ -1,8 +1,8 @@
-"""Several trials of each task with reflections between them, as Reflexion plays.
+"""Several attempts at each task with reflections in between, as in Reflexion.
 
 ::
 
-    runner = local_runner(config, partial(TrialsRunner, trials=3, reflection=reflection_prompt))
+    runner = local_runner(config, partial(AttemptsRunner, attempts=3, reflection=reflection_prompt))
     evaluate_panel(runner, panel)
 """
 
@@ -15,8 +15,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
+from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
-from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.seeding import derive_seed
 from trca.common.short_line import short_line
 from trca.envs.responses import RESPONSE_FORMATS, PromptWriter
@@ -26,31 +26,31 @@ from trca.records import Rollout
 from trca.records.failures import Failure, Incident
 
 _REMEMBERED: Final = 3
-"""Reflections in a prompt, the newest."""
+"""Number of reflections in a prompt: the newest."""
 
 
-class TrialsRunner(TextEnvRunner):
-    """A runner that tries each task until it succeeds or its trials are used up.
+class AttemptsRunner(TextEnvRunner):
+    """A runner that repeats each task until success or until its attempts are used up.
 
-    `sample` returns the last trial of each task, with the number of its trials among its measures.
-    The first trial is the rollout that a `TextEnvRunner` samples.
+    `sample` returns the last attempt at each task, with the number of attempts in its measures. The
+    first attempt is the rollout that a `TextEnvRunner` samples.
     """
 
-    def __init__(self, *, trials: int, reflection: PromptWriter, **kwargs: Any) -> None:
-        """Takes the arguments of `TextEnvRunner` too.
+    def __init__(self, *, attempts: int, reflection: PromptWriter, **kwargs: Any) -> None:
+        """Sets up the runner.
 
         Args:
-            trials: The most trials of a task.
-            reflection: Writes the prompt that asks for a reflection on a failed trial.
+            attempts: Largest number of attempts at a task.
+            reflection: Writes the prompt that asks for a reflection on a failed attempt.
             kwargs: Arguments of `TextEnvRunner`.
 
         Raises:
-            ValueError: When a team plays: a group has one rollout, and a team leaves one a role.
+            ValueError: For a team: an attempt is one rollout, and a team leaves one per role.
         """
         super().__init__(**kwargs)
         if self.config.roles:
-            raise ValueError("trials are for one agent: leave env_config.team out")
-        self._trials, self._reflection = trials, reflection
+            raise ValueError("attempts are for one agent: leave env_config.team out")
+        self._attempts, self._reflection = attempts, reflection
 
     def sample(
         self,
@@ -59,18 +59,18 @@ class TrialsRunner(TextEnvRunner):
         sampling: SamplingParams | None = None,
         **kwargs: Any,
     ) -> RolloutBatch:
-        """Samples one rollout of each task, the last of its trials.
+        """Samples the last attempt at each task.
 
         Args:
             groups: Groups of one rollout.
-            sampling: Temperature and limits; by default those of training.
-            kwargs: Ignored arguments of RLlib's own loops.
+            sampling: Temperature and limits; None means the training settings.
+            kwargs: Ignored arguments of RLlib's loops.
 
         Raises:
             ValueError: For a group of several rollouts.
         """
         if any(group.size != 1 for group in groups):
-            raise ValueError("trials follow each other: give groups of one rollout")
+            raise ValueError("attempts follow each other: give groups of one rollout")
         config = self.config
         sampling = sampling or SamplingParams(config.temperature, config.max_new_tokens)
         batch = RolloutBatch()
@@ -78,27 +78,27 @@ class TrialsRunner(TextEnvRunner):
         keys = {group.group: group.key for group in groups}
         reflections: dict[int, list[str]] = {group.group: [] for group in groups}
         waiting = [replace(group, memory="") for group in groups]
-        for trial in range(self._trials):
+        for attempt in range(self._attempts):
             played = super().sample(groups=waiting, sampling=sampling)
-            _add(batch, played)
+            batch.add_later(replace(played, rollouts=[]))
             last = {g: r for g, r in last.items() if r.won}
             last |= {rollout.group: rollout for rollout in played.rollouts}
             for rollout in played.rollouts:
-                rollout.measures["trials"] = trial + 1
+                rollout.measures["attempts"] = attempt + 1
             lost = {r.group: r for r in played.rollouts if not r.won}
-            if trial + 1 == self._trials or not lost:
+            if attempt + 1 == self._attempts or not lost:
                 break
-            again = [group for group in waiting if group.group in lost]
-            self._reflect(again, lost, reflections, sampling, batch)
+            failed = [group for group in waiting if group.group in lost]
+            self._reflect(failed, lost, reflections, sampling, batch)
             missing = {failure.group for failure in batch.failures}
             last = {g: r for g, r in last.items() if g not in missing}
             waiting = [
                 replace(
                     group,
-                    key=(*keys[group.group], "trial", trial + 1),
+                    key=(*keys[group.group], "trial", attempt + 1),
                     memory=_memory(reflections[group.group]),
                 )
-                for group in again
+                for group in failed
                 if group.group not in missing
             ]
         batch.rollouts = [last[group] for group in sorted(last)]
@@ -112,20 +112,21 @@ class TrialsRunner(TextEnvRunner):
         sampling: SamplingParams,
         batch: RolloutBatch,
     ) -> None:
-        """Adds a reflection on each lost trial.
+        """Adds a reflection on each lost attempt.
 
-        One that fails is asked for again; where that fails too, the task's rollout is missing.
+        A reflection that fails is asked for once more. After a second failure the rollout of the
+        task is missing.
         """
         start = time.perf_counter()
         for action in ("retried", "dropped"):
-            asked = [(group, self._ask(group, lost, reflections, sampling)) for group in groups]
+            futures = [(group, self._ask(group, lost, reflections, sampling)) for group in groups]
             self.loop.engine.flush()
             groups = []
-            for group, future in asked:
+            for group, future in futures:
                 try:
                     completion = future.result(self.config.generation_timeout_s)
-                    said = self.loop.tokenizer.decode(completion.ids, skip_special_tokens=True)
-                    reflections[group.group].append(" ".join(said.split()))
+                    text = self.loop.tokenizer.decode(completion.ids, skip_special_tokens=True)
+                    reflections[group.group].append(" ".join(text.split()))
                 except Exception as error:
                     groups.append(group)
                     reason = short_line(f"{type(error).__name__}: {error}", 400)
@@ -149,14 +150,14 @@ class TrialsRunner(TextEnvRunner):
         try:
             ids = self._prompt(lost[number], reflections[number])
             return self.loop.engine.submit(Request(ids, seed), sampling)
-        except Exception as error:  # such as a prompt without room
+        except Exception as error:  # such as a prompt that is too long
             failed: Future[Completion] = Future()
             failed.set_exception(error)
             return failed
 
     @cached_property
     def _prompter(self) -> Prompter:
-        """Writes the prompts of reflections, with as much of a trial as there is room for."""
+        """Writes the prompts of reflections; long attempts are shortened."""
         acting = self.loop.prompter
         return Prompter(
             self.loop.tokenizer,
@@ -167,12 +168,12 @@ class TrialsRunner(TextEnvRunner):
         )
 
     def _prompt(self, rollout: Rollout, reflections: Sequence[str]) -> Any:
-        whole = RESPONSE_FORMATS.get(self.config.response_format).whole_history
+        complete = RESPONSE_FORMATS.get(self.config.response_format).whole_history
         return self._prompter.encode(
             task=rollout.instruction,
             step=len(rollout.steps),
             max_steps=len(rollout.steps),
-            history=[(s.observation, s.response if whole else s.action) for s in rollout.steps],
+            history=[(s.observation, s.response if complete else s.action) for s in rollout.steps],
             observation=rollout.last_observation,
             admissible=(),
             memory=_memory(reflections),
@@ -180,15 +181,6 @@ class TrialsRunner(TextEnvRunner):
 
 
 def _memory(reflections: Sequence[str]) -> str:
-    """The newest reflections, numbered by their trials, a line each."""
-    numbered = [f"Trial {number}: {said}" for number, said in enumerate(reflections, 1)]
+    """The newest reflections, numbered by attempt, one per line. ``Trial`` is Reflexion's word."""
+    numbered = [f"Trial {number}: {text}" for number, text in enumerate(reflections, 1)]
     return "\n".join(numbered[-_REMEMBERED:])
-
-
-def _add(batch: RolloutBatch, played: RolloutBatch) -> None:
-    """Adds what a trial left behind, but its rollouts."""
-    batch.failures += played.failures
-    batch.incidents += played.incidents
-    batch.memory_mb = max(batch.memory_mb, played.memory_mb)
-    for name, seconds in played.seconds.items():
-        batch.seconds[name] += seconds

@@ -1,8 +1,8 @@
-"""The pool of environments that a rollout loop plays in: it makes, steps, times and keeps them.
+"""`EnvPool`: makes, steps and times the environments of a rollout loop, and reuses them.
 
-All calls of environments run in threads, so that one that never returns can be given up: those that
-wait on a network side by side, the others in one thread, in order, and all steps of a turn as one
-call of it: handing each over would cost as much as a fast step.
+All calls of environments run in threads, so that the loop can give up a call that never returns.
+Environments that wait on a network have a thread each. All further environments share one thread,
+which takes the steps of a turn in order as one call: a hand-over costs as much as a fast step.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class PooledEnv:
         max_steps: Its step limit.
         idle_actions: Its admissible actions that change nothing.
         waits: Whether its steps and resets wait on a network.
-        prefetches: Whether its class looks up together what several steps need.
+        prefetches: Whether its class can look up the needs of several steps together.
         operators: Ids of the rubric operators that judge each agent, in library order.
         name: Its id, or its class.
-        stuck: Whether a call of it never returned.
+        stuck: Whether a call never returned.
     """
 
     env: gymnasium.Env[str, str]
@@ -68,7 +68,7 @@ class PooledEnv:
 
 
 class EnvPool:
-    """Environments by split, reused from episode to episode: making one costs more than a reset."""
+    """Environments by split. An environment is reused: making it costs more than a reset."""
 
     def __init__(
         self, make_env: Callable[[str], gymnasium.Env[str, str]], timeout_s: float = math.inf
@@ -76,8 +76,8 @@ class EnvPool:
         """Starts empty.
 
         Args:
-            make_env: Makes an environment of a split; it takes actions.
-            timeout_s: Seconds that a step or a reset may take.
+            make_env: Makes an environment of a split; the environment takes actions.
+            timeout_s: Longest time of a step or a reset, in seconds.
         """
         self._make_env = make_env
         self._timeout_s = timeout_s
@@ -89,11 +89,11 @@ class EnvPool:
         self._waited = self._unjudged = self._judging = 0.0
 
     def take(self, split: str, *, fresh: bool = False) -> PooledEnv:
-        """Takes an environment of a split; making one has no time limit.
+        """Takes an environment of a split, and makes it if necessary, without a time limit.
 
         Args:
             split: The split.
-            fresh: Whether to make one even where one is idle.
+            fresh: Whether to make a new environment although another is idle.
         """
         idle = self._idle.setdefault(split, [])
         if idle and not fresh:
@@ -106,7 +106,8 @@ class EnvPool:
 
         Args:
             env: The environment.
-            broken: Whether an error left it in an unknown state: it is closed, unless it is stuck.
+            broken: Whether an error left it in an unknown state. A broken environment is closed
+                unless it is stuck.
         """
         if broken:
             if not env.stuck:
@@ -118,10 +119,11 @@ class EnvPool:
         """Starts an episode; see `gymnasium.Env.reset`.
 
         Returns:
-            Waits for what the reset returns. An environment that does not wait is reset.
+            A function that waits for the result of ``reset``. An environment that does not wait on
+                a network is reset on return.
 
         Raises:
-            StuckError: When it does not return in time, here or where it is waited for.
+            StuckError: If the reset exceeds the time limit, here or in the returned function.
         """
         task = (self._many if env.waits else self._one).submit(self._reset, env, seed, options)
 
@@ -143,8 +145,8 @@ class EnvPool:
             actions: Environments, each once, with their actions.
 
         Returns:
-            What each step returns or raises, in the order of the actions. Environments that do not
-            wait have taken theirs.
+            The result or error of each step, in the order of the actions. Environments that do not
+            wait on a network have taken their steps on return.
         """
         start = time.perf_counter()
         steps = self._step_side_by_side([pair for pair in actions if pair[0].waits])
@@ -160,13 +162,13 @@ class EnvPool:
                 env.stuck = True
 
     def count(self, seconds: float) -> None:
-        """Adds wall-clock seconds in which the caller waited for environments."""
+        """Adds wall-clock seconds of the caller's wait for environments."""
         self._waited += seconds
 
     def take_seconds(self) -> dict[str, float]:
-        """Returns the counted seconds by ``environment`` and ``judging`` since the last call.
+        """Returns the counted seconds in ``environment`` and ``judging`` since the last call.
 
-        They are split as the stopwatches of the environments say.
+        The stopwatches of the environments give the ratio of the two.
         """
         with self._lock:
             total = self._unjudged + self._judging
@@ -185,7 +187,7 @@ class EnvPool:
         self._many.close()
 
     def _step_in_turn(self, actions: Sequence[tuple[PooledEnv, str]]) -> dict[int, Task]:
-        """Takes steps one after the other."""
+        """Takes steps in sequence."""
         if not actions:
             return {}
         prefetches = _prefetches(actions)
@@ -207,7 +209,7 @@ class EnvPool:
         return steps
 
     def _step_side_by_side(self, actions: Sequence[tuple[PooledEnv, str]]) -> dict[int, Task]:
-        """Starts steps in a thread each."""
+        """Starts each step in a thread."""
         prefetches = _prefetches(actions)
         prefetched = self._many.submit(_prefetch, prefetches) if prefetches else None
         steps = {}
@@ -231,7 +233,7 @@ class EnvPool:
 
     def _step(self, env: PooledEnv, action: str, prefetched: Task | None = None) -> Transition:
         if prefetched is not None:
-            prefetched.exception()  # waits for it
+            prefetched.exception()  # waits for the prefetch
         try:
             return env.env.step(action)
         finally:
@@ -257,7 +259,7 @@ class EnvPool:
             idle_actions=getattr(env.unwrapped, "idle_actions", frozenset()),
             waits=getattr(env.unwrapped, "waits", False),
             prefetches=any("prefetch" in vars(c) for c in mro if c is not TextEnv),
-            operators={agent: tuple(own.ids) for agent, own in operators_of(env).items()},
+            operators={agent: tuple(each.ids) for agent, each in operators_of(env).items()},
             name=env.spec.id if env.spec else type(env.unwrapped).__name__,
             _total=total,
             _unjudged=unjudged,
@@ -265,7 +267,7 @@ class EnvPool:
 
 
 def find_annotation(env: gymnasium.Env[str, str]) -> RubricAnnotation | None:
-    """Returns the wrapper that judges an environment; None where nothing judges."""
+    """Returns the wrapper that judges an environment; None without a rubric."""
     if isinstance(env.unwrapped, TeamEnv):
         env = env.unwrapped.inner
     while isinstance(env, gymnasium.Wrapper):
@@ -286,7 +288,7 @@ def operators_of(env: gymnasium.Env[str, str]) -> Mapping[str, Operators]:
 def _prefetches(
     actions: Sequence[tuple[PooledEnv, str]],
 ) -> list[tuple[type, list[tuple[Any, str]]]]:
-    """The classes that look up together what their environments' actions need, with these."""
+    """The classes that can prefetch, each with its environments and their actions."""
     by_class: dict[type, list[tuple[Any, str]]] = {}
     for env, action in actions:
         if env.prefetches:
@@ -299,7 +301,7 @@ def _prefetch(prefetches: list[tuple[Any, list[tuple[Any, str]]]]) -> None:
     for env_class, pairs in prefetches:
         try:
             env_class.prefetch(pairs)
-        except Exception:  # the steps look up by themselves, and say what is wrong
+        except Exception:  # the steps repeat the lookup and raise its error
             logger.warning("%s.prefetch failed", env_class.__name__, exc_info=True)
 
 

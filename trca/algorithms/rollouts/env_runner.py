@@ -1,4 +1,4 @@
-"""`TextEnvRunner`: RLlib's env runner for text environments; samples whole rollout groups."""
+"""`TextEnvRunner`: RLlib's env runner for text environments; samples complete rollout groups."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ from ray.rllib.utils.metrics import (
     WEIGHTS_SEQ_NO,
 )
 
+from trca.algorithms.rollouts.batch import GroupRequest, Limits, RolloutBatch
 from trca.algorithms.rollouts.env_pool import find_annotation, operators_of
-from trca.algorithms.rollouts.loop import GroupRequest, Limits, RolloutBatch, RolloutLoop
+from trca.algorithms.rollouts.loop import RolloutLoop
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.envs.annotate import Operators
@@ -42,7 +43,7 @@ from trca.envs.responses import RESPONSE_FORMATS
 from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import Gold, MissingPartError
 from trca.policies.canary import Canary, ask, digest
-from trca.policies.engines import ENDPOINTS, ENGINES
+from trca.policies.engines import engine_class
 from trca.policies.engines.engine import Engine, EngineSpec, SamplingParams
 from trca.policies.engines.several import SeveralEngines
 from trca.records import Rollout, by_agent, by_episode
@@ -50,10 +51,10 @@ from trca.rubric.rewards import DEFAULT_LAMBDA
 
 
 class TextEnvRunner(EnvRunner, Checkpointable):
-    """Samples rollout groups with the newest weights it was given.
+    """Samples rollout groups with the newest weights.
 
-    Environments, model and engine are made on first use: the local runner of an algorithm with
-    remote runners holds nothing but the weights to pass on.
+    Environments, model and engine are made on first use. The local runner of an algorithm with
+    remote runners has only the weights to pass on.
 
     Attributes:
         weights_version: RLlib's sequence number of the weights in use.
@@ -66,7 +67,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
 
         Args:
             config: The algorithm's config.
-            kwargs: ``env_creator``, ``worker_index`` and what else RLlib passes.
+            kwargs: ``env_creator``, ``worker_index`` and further arguments of RLlib.
         """
         super().__init__(config=config, **kwargs)
         torch.set_num_threads(config.torch_threads)
@@ -76,20 +77,20 @@ class TextEnvRunner(EnvRunner, Checkpointable):
 
     @cached_property
     def device(self) -> torch.device:
-        """Where the engine computes: a GPU if ``num_gpus_per_env_runner`` asks for one.
+        """Device of the engine: a GPU if ``num_gpus_per_env_runner`` is above 0.
 
         The runner of the driver (``num_env_runners: 0``) takes the driver's GPU.
 
         Raises:
-            RuntimeError: When a GPU is asked for and this process sees none.
+            RuntimeError: If the setting demands a GPU that this process does not see.
         """
-        asked = self.config.num_gpus_per_env_runner
-        if asked > 0 and not torch.cuda.is_available():
+        gpus = self.config.num_gpus_per_env_runner
+        if gpus > 0 and not torch.cuda.is_available():
             raise RuntimeError(
-                f"num_gpus_per_env_runner is {asked} and this process sees no GPU: set it to 0, or"
-                " start Ray where there is one"
+                f"num_gpus_per_env_runner is {gpus} and this process sees no GPU: set it to 0, or"
+                " start Ray on a machine with a GPU"
             )
-        return torch.device(get_device(self.config, asked))
+        return torch.device(get_device(self.config, gpus))
 
     @cached_property
     def loop(self) -> RolloutLoop:
@@ -105,7 +106,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             tokenizer,
             responses,
             limits,
-            None if config.engine in ENDPOINTS else self._open_engine,
+            None if engine_class(config.engine).remote else self._open_engine,
             keep_final_prompts=bool(config.critic_kind),
             module_of=config.module_of,
         )
@@ -121,8 +122,8 @@ class TextEnvRunner(EnvRunner, Checkpointable):
 
         Args:
             groups: The groups.
-            sampling: Temperature and limits; by default those of training.
-            kwargs: Ignored arguments of RLlib's own loops.
+            sampling: Temperature and limits; None means the training settings.
+            kwargs: Ignored arguments of RLlib's loops.
         """
         config = self.config
         batch = self.loop.run(
@@ -134,7 +135,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         return batch
 
     def canary(self) -> tuple[int, dict[str, Canary]]:
-        """Returns the number of this runner, and what each policy makes of the fixed prompt."""
+        """Returns the number of this runner and each policy's answer to the fixed prompt."""
         loop, weights, canaries = self.loop, self._weights or {}, dict[str, Canary]()
         for module in self.config.module_ids:
             sent = digest(weights.get(module, {}))
@@ -146,16 +147,16 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         """Returns the tasks of a split, in order."""
         env = self._make_env(split)
         try:
-            found: Panel = env.get_wrapper_attr("panel")
-            return found
+            panel: Panel = env.get_wrapper_attr("panel")
+            return panel
         finally:
             env.close()
 
     def gold(self, split: str, task_ids: Sequence[str]) -> list[Gold]:
-        """Returns the hidden truth of tasks, for credit rules that read it.
+        """Returns the hidden truth of tasks, for credit rules that read gold.
 
         Raises:
-            MissingPartError: When the environment has none to give.
+            MissingPartError: If the environment has no ``gold`` method.
         """
         env = self._make_env(split)
         try:
@@ -166,7 +167,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             env.close()
 
     def operators(self) -> dict[str, Operators]:
-        """Returns the rubric operators of each agent; none where nothing judges it."""
+        """Returns the rubric operators of each agent; empty without a rubric."""
         env = self._make_env(self.config.train_split)
         try:
             return dict(operators_of(env))
@@ -174,7 +175,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             env.close()
 
     def get_metrics(self) -> Any:
-        """Returns RLlib's counters of what was sampled since the last call."""
+        """Returns RLlib's counters of sampled steps and episodes since the last call."""
         return self.metrics.reduce()
 
     def get_spaces(self) -> dict[str, Any]:
@@ -195,7 +196,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
     def get_state(
         self, components: Any = None, *, not_components: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """Returns the version of the weights, and the weights unless left out."""
+        """Returns the version of the weights, and the weights unless excluded."""
         state: dict[str, Any] = {WEIGHTS_SEQ_NO: self.weights_version}
         if self._weights is not None and self._check_component(
             COMPONENT_RL_MODULE, components, not_components
@@ -204,7 +205,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Takes new weights, unless their version is in use."""
+        """Takes new weights; ignores the version in use."""
         if COMPONENT_RL_MODULE not in state:
             return
         version = state.get(WEIGHTS_SEQ_NO, 0)
@@ -218,7 +219,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             self._load_weights(self.loop.engine)
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns the arguments that build this runner again."""
+        """Returns the arguments that rebuild this runner."""
         return (), {"config": self.config, "env_creator": self._env_creator}
 
     def get_checkpointable_components(self) -> list[tuple[str, Any]]:
@@ -236,20 +237,21 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             lora_alpha=config.lora_alpha,
             options=config.engine_config,
         )
+        chosen = engine_class(config.engine)
         engines: dict[str, Engine] = {
-            module: ENGINES.get(config.engine)(replace(spec, model=config.model_of(module)))
+            module: chosen.open(replace(spec, model=config.model_of(module)))
             for module in config.module_ids
         }
-        alone = len(engines) == 1
-        engine: Engine = next(iter(engines.values())) if alone else SeveralEngines(engines)
+        one_policy = len(engines) == 1
+        engine: Engine = next(iter(engines.values())) if one_policy else SeveralEngines(engines)
         if self._weights is not None:
             self._load_weights(engine)
         return engine
 
     def _load_weights(self, engine: Engine) -> None:
         weights: Any = self._weights
-        (first, *others) = self.config.module_ids
-        engine.load_weights(weights if others else weights[first], self.weights_version)
+        (first, *more) = self.config.module_ids
+        engine.load_weights(weights if more else weights[first], self.weights_version)
 
     def _make_env(self, split: str) -> gymnasium.Env[str, str]:
         context = EnvContext(
@@ -266,7 +268,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         return env
 
     def _record(self, rollouts: Sequence[Rollout]) -> None:
-        """Writes training rollouts where ``config.offline_data(output=...)`` says."""
+        """Writes training rollouts into the folder of ``config.offline_data(output=...)``."""
         from trca.algorithms.rollouts.offline import write_episodes
 
         name = f"{self.weights_version:06d}-{self.worker_index or 0:03d}-{uuid4().hex}.parquet"
@@ -277,15 +279,16 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         log = self.metrics.log_value
         log(NUM_ENV_STEPS_SAMPLED, steps, reduce="sum")
         log(NUM_ENV_STEPS_SAMPLED_LIFETIME, steps, reduce="lifetime_sum", with_throughput=True)
-        for agent, own in (by_agent(rollouts) or {DEFAULT_AGENT_ID: []}).items():
-            count = sum(r.env_steps() for r in own)
+        for agent, of_agent in (by_agent(rollouts) or {DEFAULT_AGENT_ID: []}).items():
+            count = sum(r.env_steps() for r in of_agent)
             log((NUM_AGENT_STEPS_SAMPLED, agent), count, reduce="sum")
             log((NUM_AGENT_STEPS_SAMPLED_LIFETIME, agent), count, reduce="lifetime_sum")
         played = by_episode(rollouts)
         log(NUM_EPISODES, len(played), reduce="sum")
         log(NUM_EPISODES_LIFETIME, len(played), reduce="lifetime_sum")
         window = self.config.metrics_num_episodes_for_smoothing
-        for own in played:
-            episode_return = sum(step.reward for step in own[0].steps)
+        for of_episode in played:
+            episode_return = sum(step.reward for step in of_episode[0].steps)
             log(EPISODE_RETURN_MEAN, episode_return, reduce="mean", window=window)
-            log(EPISODE_LEN_MEAN, sum(r.env_steps() for r in own), reduce="mean", window=window)
+            length = sum(r.env_steps() for r in of_episode)
+            log(EPISODE_LEN_MEAN, length, reduce="mean", window=window)

@@ -1,4 +1,4 @@
-"""What RLlib makes environments by."""
+"""Creators of environments for RLlib."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ EnvCreator = Callable[[Mapping[str, Any]], gymnasium.Env[str, str]]
 
 
 def env_creator(env: EnvClass) -> EnvCreator:
-    """The function that makes an environment of its ``env_config``, in any process.
+    """Returns the function that makes an environment from its ``env_config``, in any process.
 
     Args:
-        env: An environment registered with Ray Tune, or one as `trca.envs.make` takes it.
+        env: An environment registered with Ray Tune, or an argument of `trca.envs.make`.
 
     Raises:
         ValueError: For an unknown name.
@@ -31,7 +31,7 @@ def env_creator(env: EnvClass) -> EnvCreator:
 
 
 def default_split(env: EnvClass, env_config: Mapping[str, Any]) -> str:
-    """The split that is evaluated where none is named."""
+    """The split of evaluations without a named split."""
     if not _is_rays(env):
         return registration.default_split(env)
     made = env_creator(env)(env_config)
@@ -42,7 +42,7 @@ def default_split(env: EnvClass, env_config: Mapping[str, Any]) -> str:
 
 
 def no_rubric(algorithm: str, env: EnvClass, env_config: Mapping[str, Any]) -> str:
-    """One sentence on why an algorithm that learns from judgments cannot train here; else blank."""
+    """Why an algorithm that learns from judgments cannot train here; blank if it can."""
     why = f"nothing judges {env}" if _is_rays(env) else lacks_rubric(env, env_config.get("library"))
     hint = "add one (docs/environments.md) or train with GRPO or GiGPO"
     return why and f"{algorithm} learns from rubric judgments, and {why}: {hint}"

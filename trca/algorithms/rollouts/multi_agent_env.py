@@ -1,4 +1,4 @@
-"""RLlib's multi-agent environment of a team or a rollout group; all that knows RLlib's class.
+"""RLlib's multi-agent environment of a team or a rollout group.
 
 ::
 
@@ -10,7 +10,7 @@
         policies={"planner", "executor"}, policy_mapping_fn=lambda agent, *_, **__: agent
     )
 
-The algorithms of this package need none of it: they train a team by ``env_config: {team: ...}``.
+The algorithms of this package do not use it: they train a team with ``env_config: {team: ...}``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _ALL = "__all__"
 
 
 class TextMultiAgentEnv(MultiAgentEnv):
-    """Agents that act on text; those that may act are given observations, as RLlib has it.
+    """Agents that act on text. As in RLlib, only the agents that may act get observations.
 
-    An agent gets its reward in the step in which the environment pays it; RLlib adds up what it
-    gets between two of its observations. An agent that has finished leaves.
+    An agent gets a reward in the step of the environment's reward; RLlib adds up the rewards
+    between two observations of an agent. A finished agent leaves.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
@@ -38,10 +38,10 @@ class TextMultiAgentEnv(MultiAgentEnv):
 
         Args:
             config: ``env``, and the arguments of `trca.envs.multi_agent.make_agents`: ``agents`` or
-                ``team``, and what `trca.envs.make` takes.
+                ``team``, and arguments of `trca.envs.make`.
 
         Raises:
-            ValueError: Without ``env``, or when not one of agents and team is given.
+            ValueError: Without ``env``, and unless exactly one of agents and team is given.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         settings = dict(config or {})
@@ -64,7 +64,7 @@ class TextMultiAgentEnv(MultiAgentEnv):
     def step(  # type: ignore[override]
         self, action_dict: dict[Any, Any]
     ) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
-        """Takes the actions of the agents that may act; one without an action takes a blank one."""
+        """Takes the actions of the agents that may act; a missing action is blank."""
         before = list(self._core.live)
         results = self._core.act_all(action_dict)
         rewards = {agent: reward for agent, (reward, _, _) in results.items()}

@@ -1,11 +1,11 @@
 """Rollouts as episodes of RLlib's offline API.
 
-An algorithm of this package records what it samples when its config says where::
+An algorithm of this package records its rollouts if its config names a folder::
 
     config.offline_data(output="episodes")
 
 Each iteration of each env runner writes one Parquet file that RLlib reads with
-``offline_data(input_=..., input_read_episodes=True)``, and `read_episodes` with nothing lost.
+``offline_data(input_=..., input_read_episodes=True)``. `read_episodes` restores the rollouts.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _RECORD: Final = "rollout"
 
 
 def to_episode(rollout: Rollout) -> SingleAgentEpisode:
-    """A rollout as RLlib has one: observations and actions are text.
+    """Converts a rollout to an RLlib episode of text observations and text actions.
 
-    Each ``info`` has the context of its state, and after an action the rubric's judgments of the
-    transition; that of the last state has the whole record under ``rollout``.
-    ``extra_model_outputs`` has the prompt's and the response's tokens, the response, and the
-    log-probability of all its tokens as ``action_logp``.
+    Each ``info`` has the context of its state and, after an action, the judgments of the
+    transition; the last ``info`` has the complete record under ``rollout``.
+    ``extra_model_outputs`` has the tokens of prompt and response, the response, and the sum of its
+    log-probabilities as ``action_logp``.
 
     Raises:
         ValueError: For a rollout without steps.
@@ -75,11 +75,11 @@ def write_episodes(rollouts: Sequence[Rollout], path: str | Path) -> int:
     """Writes rollouts as one Parquet file of RLlib's episodes.
 
     Args:
-        rollouts: The rollouts; those without a step are left out.
-        path: The file, or a URI that ``pyarrow.fs.FileSystem.from_uri`` knows.
+        rollouts: The rollouts; rollouts without a step are left out.
+        path: The file, or a URI for ``pyarrow.fs.FileSystem.from_uri``.
 
     Returns:
-        The number of episodes in the file; with none, no file is written.
+        The number of episodes in the file; 0 writes no file.
     """
     states = [to_episode(rollout).get_state() for rollout in rollouts if rollout.steps]
     if states:
@@ -91,23 +91,23 @@ def write_episodes(rollouts: Sequence[Rollout], path: str | Path) -> int:
 
 
 def read_episodes(folder: str | Path) -> Iterator[Rollout]:
-    """Reads the rollouts that `write_episodes` wrote, with nothing lost; runs nothing of a file.
+    """Reads the rollouts of `write_episodes`; runs no code of a file.
 
     Args:
-        folder: A folder, which is searched with the folders in it, or a file; a path or a URI.
+        folder: A file, or a folder that is searched with its subfolders; a path or a URI.
 
     Raises:
-        FileNotFoundError: When nothing is there.
+        FileNotFoundError: If the path does not exist.
         ValueError: For an episode that is no rollout of this package.
     """
     files, place = _files(folder)
-    found = files.get_file_info(place)
-    if found.type is FileType.NotFound:
+    entry = files.get_file_info(place)
+    if entry.type is FileType.NotFound:
         raise FileNotFoundError(f"there is nothing at {folder}")
-    inside = [found] if found.is_file else files.get_file_info(FileSelector(place, recursive=True))
+    inside = [entry] if entry.is_file else files.get_file_info(FileSelector(place, recursive=True))
     for each in sorted(info.path for info in inside if info.path.endswith(".parquet")):
         for packed in pq.read_table(each, filesystem=files)[_COLUMN].to_pylist():
-            try:  # arrays stay packed: msgpack_numpy unpickles those of objects
+            try:  # arrays stay packed: msgpack_numpy unpickles arrays of objects
                 record = msgpack.unpackb(packed)["infos"]["data"][-1][_RECORD]
             except (ValueError, LookupError, TypeError):
                 raise ValueError(f"{each} has episodes that are no rollouts of trca") from None

@@ -1,4 +1,4 @@
-"""Spreads rollout groups over the healthy env runners and gathers their rollouts."""
+"""Distributes rollout groups over the healthy env runners and gathers their rollouts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, Final
 import ray
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
+from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
-from trca.algorithms.rollouts.loop import GroupRequest, RolloutBatch
 from trca.policies.engines.engine import SamplingParams
 from trca.records.failures import Failure, Incident
 
@@ -28,10 +28,10 @@ def sample_groups(
     sampling: SamplingParams,
     timeout_s: float | None,
 ) -> tuple[RolloutBatch, list[dict[str, Any]]]:
-    """Samples the groups on the remote runners, or on the local one where there are none.
+    """Samples the groups on the remote runners, or on the local runner without remote runners.
 
-    What is sampled does not depend on the number of runners. The groups of a runner that dies or is
-    too slow are sampled again on the others; a slow one is killed, and RLlib starts it again.
+    The rollouts do not depend on the number of runners. If a runner dies or exceeds its time, the
+    remaining runners sample its groups again; a slow runner is killed, and RLlib restarts it.
 
     Args:
         runners: RLlib's set of runners.
@@ -40,7 +40,7 @@ def sample_groups(
         timeout_s: Seconds after which a runner counts as lost.
 
     Returns:
-        The rollouts (seconds are those of the slowest runner), and the runners' metrics.
+        The rollouts with the seconds of the slowest runner, and the runners' metrics.
     """
     if runners.num_remote_env_runners() == 0:
         local: Any = runners.local_env_runner
@@ -74,7 +74,7 @@ def _sample_on_all(
     sampling: SamplingParams,
     timeout_s: float | None,
 ) -> tuple[list[tuple[RolloutBatch, dict[str, Any]]], list[int]]:
-    """Returns what these runners sampled, and those of them that came back."""
+    """Returns the batches and metrics of some runners, and the runners that answered."""
     if not ids:
         return [], []
     calls: Any = [
@@ -104,19 +104,24 @@ def _numbered(
 
 
 def lost_runner(number: int, action: str) -> Incident:
-    """The incident of a lost runner, and what becomes of its groups."""
+    """The incident of a lost runner.
+
+    Args:
+        number: Number of the runner.
+        action: Treatment of its groups: ``retried`` or ``dropped``.
+    """
     return Incident(time.time(), "env runner", str(number), "", LOST, action)
 
 
 def no_runner_left() -> Incident:
-    """The incident of groups that nobody can sample."""
+    """The incident of groups without a runner."""
     return Incident(time.time(), "env runner", "all", "", "none is left", "dropped")
 
 
 def take_out(runners: EnvRunnerGroup, lost: Sequence[int]) -> None:
-    """Takes lost runners out of service; RLlib takes them back when they are there again.
+    """Takes lost runners out of service until RLlib has restarted them.
 
-    Those that only are too slow are killed: they would go on with what is late.
+    Slow runners are killed: their late rollouts would keep them busy.
     """
     manager = runners._worker_manager
     for runner in set(lost) & set(runners.healthy_env_runner_ids()):
@@ -125,19 +130,19 @@ def take_out(runners: EnvRunnerGroup, lost: Sequence[int]) -> None:
 
 
 def wait_for_one(runners: EnvRunnerGroup, timeout_s: float) -> None:
-    """Waits until a remote runner answers, where none is in service and Ray restarts some.
+    """Waits until a restarted remote runner answers if no remote runner is in service.
 
     Args:
         runners: RLlib's set of runners.
-        timeout_s: Seconds to wait; then there is none.
+        timeout_s: Longest time to wait, in seconds.
     """
     actors = runners._worker_manager.actors().values()
     if not actors or runners.num_healthy_remote_workers():
         return
     logger.warning("no env runner is left: waiting up to %g s for one", timeout_s)
-    end, comes = time.monotonic() + timeout_s, True
-    while comes and time.monotonic() < end:
-        comes = False
+    end, restarting = time.monotonic() + timeout_s, True
+    while restarting and time.monotonic() < end:
+        restarting = False
         for actor in actors:
             try:
                 ray.get(actor.ping.remote(), timeout=_PING_S)
@@ -145,20 +150,20 @@ def wait_for_one(runners: EnvRunnerGroup, timeout_s: float) -> None:
             except ray.exceptions.ActorDiedError:
                 continue
             except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
-                comes = True
+                restarting = True
         time.sleep(_PING_S)
 
 
 def merge_batches(parts: list[RolloutBatch], groups: Sequence[GroupRequest]) -> RolloutBatch:
-    """Puts the rollouts of several runners together; groups that are not there are missing."""
+    """Merges the batches of several runners; groups without a result are missing.
+
+    Args:
+        parts: The batches.
+        groups: The groups that the runners had to sample.
+    """
     merged = RolloutBatch()
     for part in parts:
-        merged.rollouts += part.rollouts
-        merged.failures += part.failures
-        merged.incidents += part.incidents
-        merged.memory_mb = max(merged.memory_mb, part.memory_mb)
-        for name, seconds in part.seconds.items():
-            merged.seconds[name] = max(merged.seconds[name], seconds)
+        merged.add_parallel(part)
     back = {r.group for r in merged.rollouts} | {f.group for f in merged.failures}
     merged.failures += [
         Failure(g.group, g.task_id, g.size, LOST) for g in groups if g.group not in back

@@ -12,7 +12,7 @@ from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from trca.algorithms.settings.parameters import TextParameters
 from trca.common.names import unknown
 from trca.envs.teams.team import Team
-from trca.policies.engines import ENDPOINTS
+from trca.policies.engines import engine_class
 
 
 class PolicyConfig(AlgorithmConfig):
@@ -93,7 +93,7 @@ class PolicyConfig(AlgorithmConfig):
 
         At an endpoint it is the model's name there.
         """
-        if self.engine in ENDPOINTS:
+        if engine_class(self.engine).remote:
             return str(self.model)
         env_config = json.dumps(self.env_config, sort_keys=True, default=str)
         return _resolve(str(self.model), self.env, env_config, self.response_format)

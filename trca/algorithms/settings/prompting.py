@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from trca.envs.responses import RESPONSE_FORMATS
-from trca.policies.engines import ENDPOINTS
+from trca.policies.engines import engine_class
 from trca.policies.prompts import Prompter, paper_prompt
 
 
@@ -41,20 +41,10 @@ def engine_tokenizer(engine: str, model: str) -> Any:
         engine: Its name.
         model: Folder or Hugging Face name of its model.
     """
-    if engine in ENDPOINTS:
-        from trca.policies.engines.endpoint import byte_tokenizer
-
-        return byte_tokenizer()
-    from trca.policies.models import load_tokenizer
-
-    return load_tokenizer(model)
+    return engine_class(engine).tokenizer(model)
 
 
 def _limit(parameters: Any) -> int:
     """The most ids of a prompt: tokens, or the bytes of so many where ids are bytes."""
     limit: int = parameters.max_prompt_tokens
-    if parameters.engine not in ENDPOINTS:
-        return limit
-    from trca.policies.engines.endpoint import BYTES_PER_TOKEN
-
-    return limit * BYTES_PER_TOKEN
+    return limit * engine_class(parameters.engine).ids_per_token

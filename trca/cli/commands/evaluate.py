@@ -276,12 +276,12 @@ def _play(
         terminal.status("loading the model") as status,
     ):
         from trca.algorithms.base.evaluation import evaluate_panel, local_runner
-        from trca.algorithms.rollouts.attempts import TrialsRunner
+        from trca.algorithms.rollouts.attempts import AttemptsRunner
         from trca.algorithms.rollouts.env_runner import TextEnvRunner
 
         maker: Any = TextEnvRunner
         if agent and agent.reflection:
-            maker = partial(TrialsRunner, trials=trials, reflection=agent.reflection)
+            maker = partial(AttemptsRunner, attempts=trials, reflection=agent.reflection)
         runner = local_runner(subject.algorithm_config(), maker)
         evaluations = {}
         for seed in range(seeds):

@@ -112,23 +112,19 @@ def _task_id(env: Env, task: str | None) -> str | None:
 
 
 def _episode(env: Env, policy: Policy, task: str | None, seed: int, why: bool) -> None:
+    from trca.envs.playing import play
+
     observation, info = env.reset(seed=seed, options={"task": task} if task else None)
     print_task(info["task_id"], info["task_type"])
     _print_turn(info)
     print_observation(observation)
     choose = _chooser(env, policy, seed)
     total, over, steps, agent = 0.0, False, 0, info.get("agent")
-    while not over:
-        action = choose(info)
-        if action is None:
-            console.print("\nleft the game.")
-            return
-        if policy is not Policy.HUMAN:
-            print_action(action)
-        observation, reward, terminated, truncated, info = env.step(action)
-        total, over, steps = total + float(reward), terminated or truncated, steps + 1
+    for step in play(env, info, choose):
+        info, over = step.info, step.is_last
+        total, steps = total + step.reward, steps + 1
         if "agent" not in info:
-            print_observation(observation)
+            print_observation(step.observation)
             _print_rubric(env, info.get("rubric"), info.get("facts"), why)
             continue
         for ended in info["closed"]:
@@ -137,7 +133,10 @@ def _episode(env: Env, policy: Policy, task: str | None, seed: int, why: bool) -
         if not over and info["agent"] != agent:
             _print_turn(info)
         agent = info["agent"]
-        print_observation(observation)
+        print_observation(step.observation)
+    if not over:
+        console.print("\nleft the game.")
+        return
     print_end(bool(info["won"]), steps, total)
 
 
@@ -176,12 +175,18 @@ def _chooser(env: Env, policy: Policy, seed: int) -> Callable[[Mapping[str, Any]
         return _ask
     if policy is Policy.ORACLE:
         oracle: Callable[[], str] = env.get_wrapper_attr("oracle_action")
-        return lambda info: oracle()
+        return lambda info: _shown(oracle())
     import numpy as np
 
     rng = np.random.default_rng(seed)
     choose: Callable[[np.random.Generator], str] = env.get_wrapper_attr("random_action")
-    return lambda info: choose(rng)
+    return lambda info: _shown(choose(rng))
+
+
+def _shown(action: str) -> str:
+    """Prints an action and returns it."""
+    print_action(action)
+    return action
 
 
 def _ask(info: Mapping[str, Any]) -> str | None:

@@ -59,14 +59,14 @@ def check(settings: RunSettings) -> None:
 
 def setting_problems(settings: RunSettings) -> list[str]:
     """What is wrong on every machine."""
-    from trca.policies.engines import missing_engine
+    from trca.policies.engines import engine_class
     from trca.policies.models import TINY
 
     parameters = settings.parameters
     config = settings.algorithm_config()
     if not local_model(settings):
         config.training(model=TINY)  # a model elsewhere is for `machine_problems` to judge
-    if missing_engine(parameters.engine):
+    if engine_class(parameters.engine).missing():
         config.training(engine="transformers")  # so is an engine
     wrong = _invalid(config)
     own_rule = bool(parameters.credit.partition(":")[2])
@@ -135,12 +135,12 @@ def _for_the_tiny_policy(parameters: TextParameters) -> list[str]:
 
 def machine_notes(settings: RunSettings) -> list[str]:
     """What the run still needs here, for a dry run; the Hugging Face hub is not asked."""
-    from trca.policies.engines import missing_engine
+    from trca.policies.engines import engine_class
     from trca.policies.models import TINY
 
     model = settings.parameters.model
     notes = [*missing_trackers(settings.run.tracking), *_missing_gpus(settings)]
-    if lack := missing_engine(settings.parameters.engine):
+    if lack := engine_class(settings.parameters.engine).missing():
         notes.append(lack)
     data = missing_data(settings)
     if data:

@@ -155,6 +155,8 @@ def _fewer_processes(settings: RunSettings, gpus: GPUs) -> dict[str, Any]:
 
 def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
     """What saves memory, from what costs least."""
+    from trca.policies.engines import engine_class
+
     parameters = settings.parameters
     longest = parameters.max_prompt_tokens + parameters.max_new_tokens
     if parameters.sharding == "fsdp" and not parameters.sync_each_pass:
@@ -172,11 +174,11 @@ def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
         yield {"sharding": "fsdp", "num_learners": learners, "sync_each_pass": True}
     if not parameters.lora_rank:
         yield {"lora_rank": 16}
-    if parameters.engine == "vllm":
+    if split_option := engine_class(parameters.engine).split_option:
         for split in (2, 4, 8):
             if split <= gpus.count:
                 yield {
-                    "engine_config": {**parameters.engine_config, "tensor_parallel_size": split},
+                    "engine_config": {**parameters.engine_config, split_option: split},
                     "num_gpus_per_env_runner": split,
                 }
 

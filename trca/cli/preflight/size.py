@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 
 _LOGIT_BYTES: Final = 20
 """A logit that is scored: itself, its log-probability, its share of the entropy, the gradients."""
-_SAMPLED_LOGIT_BYTES: Final = 30
-"""A logit that is sampled from: float32 logits and log-probabilities, float64 cumulative sums."""
-_PREFILL_TOKENS: Final = 4096
-_MAX_BATCH_ROWS: Final = 512
-_VLLM_SHARE: Final = 0.9
 
 
 @dataclass(frozen=True)
@@ -194,35 +189,31 @@ def engine(settings: RunSettings, shape: Shape, gpu_bytes: float | None = None) 
         shape: Shape of the model.
         gpu_bytes: Size of a GPU, a share of which vLLM takes for itself.
     """
-    parameters, options = settings.parameters, settings.parameters.engine_config
-    vllm, size = parameters.engine == "vllm", shape.size
-    split = int(options.get("tensor_parallel_size", 1)) if vllm else 1
-    adapter, policies = parameters.lora_rank * shape.adapted, policy_count(settings)
-    bases = 1 if adapter and not vllm else policies
-    held = {"weights": (bases * shape.parameters + policies * adapter) * size / split}
-    rows = live_rows(settings)
-    cache = rows * row_cache_bytes(settings, shape) / split
-    if not vllm:
-        held["KV cache"] = cache
-        return Needs(
-            held,
-            {
-                "logits of a pass": rows * shape.vocabulary * _SAMPLED_LOGIT_BYTES,
-                "one prefill": _PREFILL_TOKENS * shape.layer_bytes(),
-            },
-        )
-    if gpu_bytes is not None and settings.run.num_gpus_per_env_runner > 0:
-        share = float(options.get("gpu_memory_utilization", _VLLM_SHARE))
-        held["KV cache"] = max(policies * share * gpu_bytes - held["weights"], 0.0)
-    else:
-        held["KV cache"] = cache
-    return Needs(held, {})
+    from trca.policies.engines import engine_class
+    from trca.policies.engines.memory import EngineLoad
+
+    parameters = settings.parameters
+    load = EngineLoad(
+        policies=policy_count(settings),
+        parameters=shape.parameters,
+        adapter=parameters.lora_rank * shape.adapted,
+        weight_bytes=shape.size,
+        requests=live_rows(settings),
+        cache_bytes=row_cache_bytes(settings, shape),
+        vocabulary=shape.vocabulary,
+        layer_bytes=shape.layer_bytes(),
+        gpu_bytes=gpu_bytes if settings.run.num_gpus_per_env_runner > 0 else None,
+        options=parameters.engine_config,
+    )
+    return Needs(*engine_class(parameters.engine).memory(load))
 
 
 def rollouts_at_once(settings: RunSettings, shape: Shape, gpu_bytes: float | None = None) -> int:
     """Rollouts of an engine whose keys and values fit at once, at their longest."""
+    from trca.policies.engines import engine_class
+
     parameters = settings.parameters
-    split = parameters.engine_config.get("tensor_parallel_size", 1)
+    split = parameters.engine_config.get(engine_class(parameters.engine).split_option, 1)
     cache = engine(settings, shape, gpu_bytes).held["KV cache"] * int(split)
     return min(live_rows(settings), int(cache / row_cache_bytes(settings, shape)))
 
@@ -236,13 +227,13 @@ def row_cache_bytes(settings: RunSettings, shape: Shape) -> float:
 
 def live_rows(settings: RunSettings) -> int:
     """Rollouts that an engine has under way at once."""
+    from trca.policies.engines import engine_class
+
     run, parameters = settings.run, settings.parameters
     groups = -(-parameters.tasks_per_iteration // max(1, run.num_env_runners))
     rows = groups * parameters.group_size
-    if parameters.engine == "transformers":
-        most = int(parameters.engine_config.get("max_batch_rows", _MAX_BATCH_ROWS))
-        rows = min(-(-rows // 8) * 8, most)
-    return rows
+    chosen = engine_class(parameters.engine)
+    return chosen.parallel_requests(rows, parameters.engine_config)
 
 
 def host(settings: RunSettings, shape: Shape) -> dict[str, float]:

@@ -124,10 +124,12 @@ def pack(
 
 def _extras(settings: RunSettings, sweep: SweepSettings | None) -> list[str]:
     """The extras of this package that a run needs."""
+    from trca.policies.engines import engine_class
+
     parameters = settings.parameters
     return [
         "train",
-        *["vllm"] * (parameters.engine == "vllm"),
+        *filter(None, [engine_class(parameters.engine).extra]),
         *["lora"] * (parameters.lora_rank > 0),
         *["optuna"] * (sweep is not None and sweep.search is not None),
     ]

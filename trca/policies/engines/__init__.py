@@ -1,39 +1,48 @@
 """Generation engines by name.
 
-An entry makes an engine where it runs: ``ENGINES.get(name)(EngineSpec(model))``.
+::
+
+    engine = engine_class("transformers").open(EngineSpec(model))
+
+A new engine is a subclass of `trca.policies.engines.engine.Engine` in its own file, and one line of
+`ENGINES` or the setting ``engine: path/to/file.py:Class``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from trca.common.chat_endpoint import missing_client
 from trca.common.registry import Registry
 
 if TYPE_CHECKING:
-    from trca.policies.engines.engine import Engine, EngineSpec
+    from trca.policies.engines.engine import Engine
 
-ENGINES: Final[Registry[Callable[[EngineSpec], Engine]]] = Registry(
+ENGINES: Final[Registry[type[Engine]]] = Registry(
     "engine",
     {
-        "openai": "trca.policies.engines.endpoint:open_engine",
-        "transformers": "trca.policies.engines.transformers:open_engine",
-        "vllm": "trca.policies.engines.vllm:open_engine",
+        "openai": "trca.policies.engines.endpoint:EndpointEngine",
+        "transformers": "trca.policies.engines.transformers:TransformersEngine",
+        "vllm": "trca.policies.engines.vllm:VLLMEngine",
     },
 )
-"""Engines by name; one of your own is ``path/to/file.py:NAME`` and is called with a spec."""
+"""Classes of engines by name."""
 
 
-ENDPOINTS: Final = frozenset({"openai"})
-"""Engines that ask a model elsewhere: ids are bytes of text, and weights cannot be set."""
+def engine_class(name: str) -> type[Engine]:
+    """Returns the class of an engine, which states needs and features of the engine.
 
+    Args:
+        name: A registered name or ``path/to/file.py:Class``.
 
-def missing_engine(name: str) -> str:
-    """What to do for an engine that this machine lacks; blank when it is there."""
-    if name in ENDPOINTS:
-        return missing_client()
-    if name != "vllm" or find_spec("vllm"):
-        return ""
-    return "engine 'vllm' needs vLLM: pip install 'trca[vllm]'"
+    Raises:
+        ValueError: For an unknown name, or an object that is no subclass of `Engine`.
+    """
+    from trca.policies.engines.engine import Engine
+
+    entry: object = ENGINES.get(name)
+    if not (isinstance(entry, type) and issubclass(entry, Engine)):
+        raise ValueError(
+            f"engine {name!r} is no subclass of trca.policies.engines.engine.Engine: name such a"
+            " class"
+        )
+    return entry

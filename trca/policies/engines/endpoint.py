@@ -1,8 +1,7 @@
 """The engine of prompting agents: a model at an OpenAI-compatible endpoint.
 
-It takes and gives ids like every engine. They are the bytes of the text (`byte_tokenizer`), since
-the model's own tokens are not known here. Log-probabilities are NaN, and weights cannot be set, so
-nothing is trained with it.
+Ids are the bytes of the text (`byte_tokenizer`), since the tokens of the model are unknown here.
+Log-probabilities are NaN and weights cannot be set, so that no policy is trained with this engine.
 """
 
 from __future__ import annotations
@@ -10,50 +9,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from tokenizers import Tokenizer, decoders, models
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerFast
 
-from trca.common.chat_endpoint import ChatEndpoint, Usage
+from trca.common.chat_endpoint import ChatEndpoint, Usage, missing_client
 from trca.common.threads import Threads
-from trca.policies.engines.engine import Completion, EngineSpec, Request, SamplingParams
+from trca.policies.engines.engine import Completion, Engine, EngineSpec, Request, SamplingParams
 from trca.policies.spans import byte_alphabet
 
-BYTES_PER_TOKEN: Final = 4
-"""About how many bytes of English one token of a usual model has; limits on prompts count so."""
-
 _MOST_BYTES_PER_TOKEN: Final = 16
-"""An answer with more bytes for each token that it may have is cut."""
+"""Longest answer, in bytes per token of the limit; longer answers are cut."""
 
 
-def open_engine(spec: EngineSpec) -> EndpointEngine:
-    """Opens the endpoint of a spec: its model is a name there, its options are arguments.
+class EndpointEngine(Engine):
+    """Sends requests to an endpoint, many at once; `version` stays 0."""
 
-    Raises:
-        ValueError: Without ``base_url``, and for an unknown option.
-    """
-    options = dict(spec.options)
-    if "base_url" not in options:
-        raise ValueError(
-            "engine 'openai' needs engine_config.base_url, such as http://host:8000/v1"
-        )
-    try:
-        return EndpointEngine(spec.model, **options)
-    except TypeError as error:
-        raise ValueError(f"engine_config {options}: {error}") from None
-
-
-class EndpointEngine:
-    """Asks an endpoint, many requests at once.
-
-    Attributes:
-        version: 0: the weights are elsewhere.
-    """
-
-    version: int = 0
+    remote = True
+    takes_weights = False
+    gives_logprobs = False
+    ids_per_token = 4
+    """Bytes of English text per token of a usual model."""
 
     def __init__(
         self,
@@ -65,16 +44,16 @@ class EndpointEngine:
         attempts: int = 6,
         request: Mapping[str, Any] | None = None,
     ) -> None:
-        """Prepares a client; nothing is asked yet.
+        """Prepares a client; sends no request yet.
 
         Args:
             model: The model's name at the endpoint.
             base_url: The endpoint's base URL.
-            concurrency: The most requests under way at once.
+            concurrency: Largest number of requests at once.
             timeout: Seconds to wait for a reply.
-            attempts: How often a request is tried in all.
-            request: Further fields of each request; they win over ``temperature``, ``max_tokens``
-                and ``seed``, and a field that is None is left out.
+            attempts: Number of tries of a request, in total.
+            request: Further fields of each request. They replace ``temperature``, ``max_tokens``
+                and ``seed``; a field with None is left out.
         """
         self._endpoint = ChatEndpoint(base_url, model, timeout=timeout, attempts=attempts)
         self._request = dict(request or {})
@@ -82,26 +61,39 @@ class EndpointEngine:
 
     @property
     def usage(self) -> Usage:
-        """What was asked and answered so far."""
+        """Counts of requests and tokens so far."""
         return self._endpoint.usage
 
-    def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
-        """Asks in a thread, as soon as one is free."""
-        return self._threads.submit(self._complete, request, sampling)
-
-    def flush(self) -> None:
-        """Does nothing: requests are under way."""
-
-    def sleep(self) -> None:
-        """Does nothing: no memory of this machine is held."""
-
-    def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
-        """Refuses.
+    @classmethod
+    def open(cls, spec: EngineSpec) -> Self:
+        """Opens the endpoint of a spec: the model is a name there, the options are arguments.
 
         Raises:
-            RuntimeError: Always.
+            ValueError: Without ``base_url``, and for an unknown option.
         """
-        raise RuntimeError(f"{self._endpoint.url}: the weights of an endpoint cannot be set")
+        options = dict(spec.options)
+        if "base_url" not in options:
+            raise ValueError(
+                "engine 'openai' needs engine_config.base_url, such as http://host:8000/v1"
+            )
+        try:
+            return cls(spec.model, **options)
+        except TypeError as error:
+            raise ValueError(f"engine_config {options}: {error}") from None
+
+    @classmethod
+    def missing(cls) -> str:
+        """How to install the client; blank if it is installed."""
+        return missing_client()
+
+    @classmethod
+    def tokenizer(cls, model: str) -> Any:
+        """The tokenizer of bytes."""
+        return byte_tokenizer()
+
+    def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
+        """Sends a request as soon as a thread is free."""
+        return self._threads.submit(self._complete, request, sampling)
 
     def close(self) -> None:
         """Closes all connections."""
@@ -110,14 +102,14 @@ class EndpointEngine:
 
     def _complete(self, request: Request, sampling: SamplingParams) -> Completion:
         prompt = request.prompt_ids.astype(np.uint8).tobytes().decode(errors="replace")
-        said = {
+        fields = {
             "temperature": sampling.temperature,
             "max_tokens": sampling.max_new_tokens,
             "seed": request.seed % 2**31,
         }
-        answer = self._endpoint.ask(prompt, **said | self._request)
+        answer = self._endpoint.ask(prompt, **fields | self._request)
         text, reason = answer.text, answer.finish_reason
-        # An endpoint leaves a stop string out of its answer: so none is sent, and they end it here.
+        # An endpoint leaves the stop string out of its answer, so stop strings are applied here.
         ends = [at + len(stop) for stop in sampling.stop if (at := text.find(stop)) >= 0]
         if ends:
             text, reason = text[: min(ends)], "stop"

@@ -1,7 +1,6 @@
-"""The generation engine: token ids in; token ids, logprobs and a finish reason out.
+"""The generation engine: token ids in; token ids, log-probabilities and a finish reason out.
 
-The rollout loop submits each prompt when it is ready, and goes on with a rollout when its
-completion is there::
+The rollout loop submits each ready prompt and continues a rollout after its completion::
 
     future = engine.submit(Request(prompt_ids, seed), SamplingParams())
     engine.flush()
@@ -14,10 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from trca.policies.engines.memory import EngineLoad, EngineMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,9 @@ class Request:
 
     Attributes:
         prompt_ids: int32 of shape (P,).
-        seed: Seed of this request's own random stream. The same seed, prompt and weights give the
-            same completion whatever else is in the batch.
-        module: Id of the policy that is asked; one engine has one policy and does not look.
+        seed: Seed of the request's random stream. The same seed, prompt and weights give the same
+            completion in any batch.
+        module: Id of the policy; an engine of one policy ignores it.
     """
 
     prompt_ids: NDArray[np.int32]
@@ -38,14 +39,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What the engine sampled.
+    """A sampled completion.
 
     Attributes:
-        ids: int32 of shape (R,): the sampled tokens, the stop string's or end token included.
-        logprobs: float32 of shape (R,): log-probability of each under the sampling distribution
-            (after temperature).
+        ids: int32 of shape (R,): the sampled tokens, including stop string or end token.
+        logprobs: float32 of shape (R,): log-probability of each token under the sampling
+            distribution (after temperature).
         finish_reason: ``stop`` (stop string or end token) or ``length``.
-        version: Version of the weights that sampled it.
+        version: Version of the weights that sampled the completion.
     """
 
     ids: NDArray[np.int32]
@@ -61,8 +62,8 @@ class SamplingParams:
     Attributes:
         temperature: Softmax temperature; 0 means greedy.
         max_new_tokens: Limit on R.
-        stop: Strings that end a completion, and stay in it. The rollout loop takes those of its
-            response format when there are none here.
+        stop: Strings that end a completion and stay in it. If empty, the rollout loop takes the
+            stop strings of its response format.
     """
 
     temperature: float = 1.0
@@ -72,16 +73,16 @@ class SamplingParams:
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """What an engine is made from, in the process and on the device where it runs.
+    """The arguments of `Engine.open`.
 
     Attributes:
         model: Folder or Hugging Face name of the model and its tokenizer.
-        dtype: Precision: ``float32``, ``bfloat16``, or ``auto`` for the one the model was saved in.
+        dtype: Precision: ``float32``, ``bfloat16``, or ``auto`` for the saved precision.
         device: ``cpu`` or ``cuda``, as PyTorch names devices.
-        max_tokens: The most tokens of a prompt and its response together.
-        lora_rank: Rank of the adapter whose weights will be pushed; 0 for the model's own weights.
+        max_tokens: Largest number of tokens of a prompt and its response together.
+        lora_rank: Rank of the adapter whose weights will be pushed; 0 for the model's weights.
         lora_alpha: The adapter's product is multiplied by ``lora_alpha / lora_rank``.
-        options: Settings of the engine's own.
+        options: The ``engine_config``: settings of this engine.
     """
 
     model: str
@@ -93,39 +94,146 @@ class EngineSpec:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Engine(Protocol):
-    """Generates completions with one version of the policy's weights."""
+class Engine(ABC):
+    """Generates completions with one version of the policy's weights.
 
-    @property
-    def version(self) -> int:
-        """Version of the weights."""
-        ...
+    A subclass overrides `submit`, and `load_weights` for training; `BatchEngine` is the base of
+    engines that generate in batches. The class attributes and class methods state needs and
+    features of the engine: checks, planner and pages ask the class before an engine is opened.
 
-    def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
-        """Starts a completion. An error of the request or of the engine goes into the future."""
-        ...
-
-    def flush(self) -> None:
-        """Says that no more requests come for now: an engine of batches generates."""
-        ...
-
-    def sleep(self) -> None:
-        """Says that a phase of sampling is over: memory may go to others until the next call."""
-        ...
-
-    def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
-        """Takes new weights (a state dict of tensors or arrays) and their version."""
-        ...
-
-    def close(self) -> None:
-        """Frees what the engine holds."""
-        ...
-
-
-class BatchEngine(ABC):
-    """Base of engines that generate in batches: `flush` generates what was submitted before it."""
+    Attributes:
+        version: Version of the weights.
+        extra: Extra of this package that installs the engine; blank without an extra.
+        remote: Whether the model is at an endpoint: ``EngineSpec.model`` is its name there.
+        takes_weights: Whether `load_weights` takes the policy's weights; training needs it.
+        gives_logprobs: Whether completions have log-probabilities.
+        takes_adapters: Whether `load_weights` takes a LoRA adapter without its base.
+        frees_memory: Whether `sleep` can free memory for a learner on the same GPU.
+        split_option: Key of ``engine_config`` with the number of GPUs that share one model; blank
+            if an engine has one GPU.
+        ids_per_token: Prompt ids per token, for limits on prompts.
+    """
 
     version: int = 0
+    extra: ClassVar[str] = ""
+    remote: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = True
+    gives_logprobs: ClassVar[bool] = True
+    takes_adapters: ClassVar[bool] = False
+    frees_memory: ClassVar[bool] = False
+    split_option: ClassVar[str] = ""
+    ids_per_token: ClassVar[int] = 1
+
+    @classmethod
+    def open(cls, spec: EngineSpec) -> Self:
+        """Opens an engine in the process and on the device where it generates.
+
+        By default calls the class with the spec.
+
+        Raises:
+            ValueError: For unknown options, or if the engine is not installed.
+        """
+        constructor: Any = cls
+        opened: Self = constructor(spec)
+        return opened
+
+    @abstractmethod
+    def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
+        """Starts a completion. Errors of the request or of the engine go into the future."""
+
+    def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
+        """Takes new weights (a state dict of tensors or arrays) and their version.
+
+        Raises:
+            RuntimeError: If the engine does not take weights, as by default.
+        """
+        raise RuntimeError(f"the weights of {type(self).__name__} cannot be set")
+
+    def close(self) -> None:  # noqa: B027
+        """Frees the engine's resources."""
+
+    def flush(self) -> None:  # noqa: B027
+        """Runs the submitted batch; nothing to do for an engine that starts requests at once."""
+
+    def sleep(self) -> None:  # noqa: B027
+        """Ends a phase of sampling: the engine may free memory until the next call."""
+
+    @classmethod
+    def missing(cls) -> str:
+        """How to install the engine on this machine; blank if it is installed."""
+        return ""
+
+    @classmethod
+    def untrainable(cls) -> str:
+        """Why no policy can be trained with this engine; blank if training works."""
+        if cls.remote:
+            return (
+                "asks a model elsewhere, whose weights cannot be trained: evaluate it with"
+                " trca evaluate --base-url"
+            )
+        if not cls.takes_weights:
+            return "does not take the policy's weights: evaluate with it, or set another engine"
+        if not cls.gives_logprobs:
+            return "gives no log-probabilities: evaluate with it, or set another engine"
+        return ""
+
+    @classmethod  # noqa: B027
+    def check_model(cls, model: str, device: str) -> None:
+        """Refuses a model that the engine does not support.
+
+        Args:
+            model: Folder or Hugging Face name.
+            device: ``cpu`` or ``cuda``.
+
+        Raises:
+            ValueError: Names the model, the reason and the fix.
+        """
+
+    @classmethod
+    def tokenizer(cls, model: str) -> Any:
+        """The tokenizer of prompts and completions.
+
+        Args:
+            model: Folder or Hugging Face name; the name at the endpoint for a remote engine.
+        """
+        from trca.policies.models import load_tokenizer
+
+        return load_tokenizer(model)
+
+    @classmethod
+    def parallel_requests(cls, requests: int, options: Mapping[str, Any]) -> int:
+        """Number of requests that an engine keeps in memory at once.
+
+        Args:
+            requests: Number of requests that are submitted at once.
+            options: The ``engine_config``.
+        """
+        return requests
+
+    @classmethod
+    def memory(cls, load: EngineLoad) -> EngineMemory:
+        """Memory of a runner's engines on each of their devices.
+
+        By default the weights of each policy, and keys and values of all requests.
+        """
+        weights = load.policies * (load.parameters + load.adapter) * load.weight_bytes
+        cache = load.requests * load.cache_bytes
+        return EngineMemory({"weights": weights, "KV cache": cache}, {})
+
+    @classmethod  # noqa: B027
+    def share_memory(cls, engines: Sequence[Any]) -> None:
+        """Lets engines of several policies share memory; nothing to share by default.
+
+        Args:
+            engines: Open engines of this class.
+        """
+
+
+class BatchEngine(Engine):
+    """Base of engines that generate in batches; a subclass overrides `generate`.
+
+    `flush` generates everything that was submitted before it.
+    """
 
     def __init__(self) -> None:
         self._submitted: list[tuple[Request, SamplingParams, Future[Completion]]] = []
@@ -141,13 +249,10 @@ class BatchEngine(ABC):
         return future
 
     def flush(self) -> None:
-        """Generates all that was submitted; a request that breaks its batch fails alone."""
+        """Generates the next batch. A request that breaks its batch is generated separately."""
         submitted, self._submitted = self._submitted, []
         for sampling in dict.fromkeys(params for _, params, _ in submitted):
             self._complete([(r, f) for r, params, f in submitted if params == sampling], sampling)
-
-    def sleep(self) -> None:  # noqa: B027
-        """Has nothing to do: the memory stays."""
 
     def _complete(
         self, batch: list[tuple[Request, Future[Completion]]], sampling: SamplingParams

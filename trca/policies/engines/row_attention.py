@@ -1,4 +1,4 @@
-"""Attention of one new token a row over a `RowCache`, without copies of the grouped heads."""
+"""Attention of one new token per row over a `RowCache`, without copies of grouped heads."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def row_attention(
     Args:
         module: The attention layer.
         query: Shape (rows, heads, queries, d). For one query a row, query heads meet the key-value
-            head that they share where it lies; other calls go to PyTorch's own attention, which
-            would copy the keys and values for each query head.
+            head that they share without a copy; all further calls go to PyTorch's attention, which
+            copies keys and values for each query head.
         key: Shape (rows, key-value heads, size, d).
         value: Shape (rows, key-value heads, size, d).
         attention_mask: Additive, shape (rows, 1, 1, size).
-        scaling: Factor of the scores; the root of 1/d for None.
-        kwargs: What else the model says.
+        scaling: Factor of the scores; None means the root of 1/d.
+        kwargs: Further arguments of the model.
     """
     rows, heads, queries, width = query.shape
     if queries > 1 or attention_mask is None or any(kwargs.get(k) is not None for k in _SPECIAL):
@@ -57,9 +57,9 @@ AttentionMaskInterface.register(_NAME, sdpa_mask)
 
 @contextmanager
 def rows_attended(model: Any) -> Iterator[None]:
-    """Lets a model that uses PyTorch's attention use `row_attention` meanwhile.
+    """Replaces a model's PyTorch attention by `row_attention` within the context.
 
-    Models that do not look their attention up by name (Falcon) keep their own.
+    Models that do not select their attention by name (Falcon) keep their attention.
     """
     config = model.config
     before = config._attn_implementation

@@ -1,4 +1,4 @@
-"""Keys and values of rows that stand at different positions, for Hugging Face models."""
+"""Keys and values of rows at different positions, for Hugging Face models."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from transformers.cache_utils import DynamicLayer
 
 
 class RowCache(Cache):
-    """A cache of tensors of one size, into which every row writes at its own position.
+    """A cache of tensors of one size; every row writes at a separate position.
 
     Attributes:
-        size: Positions there is room for.
+        size: Number of positions.
     """
 
     def __init__(self, rows: int, size: int) -> None:
-        """Makes an empty cache; the first `write` tells it the sizes of the heads."""
+        """Makes an empty cache; the first `write` sets the sizes of the heads."""
         super().__init__(layers=[])
         self._own: list[_RowLayer] = []
         self.size = size
         self._rows = rows
 
     def write(self, read: DynamicCache, lines: Tensor, places: Tensor) -> None:
-        """Takes over ``lines`` of a finished prefill as the rows ``places``."""
+        """Copies ``lines`` of a finished prefill to the rows ``places``."""
         for number, layer in enumerate(read.layers):
             if number == len(self._own):
                 self._own.append(_RowLayer(layer, self._rows, self.size))
@@ -33,7 +33,7 @@ class RowCache(Cache):
             self._own[number].write(layer, lines, places)
 
     def aim(self, positions: Tensor) -> None:
-        """Sets where the next token of each row goes, int64 (rows,)."""
+        """Sets the position of the next token of each row, int64 (rows,)."""
         for layer in self._own:
             layer.positions = positions
 
@@ -43,7 +43,7 @@ class RowCache(Cache):
             layer.keys, layer.values = layer.keys[rows], layer.values[rows]
 
     def grow(self, by: int) -> None:
-        """Makes room for more positions."""
+        """Adds positions."""
         self.size += by
         for layer in self._own:
             layer.keys = nn.functional.pad(layer.keys, (0, 0, 0, by))

@@ -1,4 +1,4 @@
-"""`SeveralEngines`: the engines of several policies, as one."""
+"""`SeveralEngines`: the engines of several policies as one engine."""
 
 from __future__ import annotations
 
@@ -7,49 +7,42 @@ from concurrent.futures import Future
 from typing import Any
 
 from trca.policies.engines.engine import Completion, Engine, Request, SamplingParams
-from trca.policies.engines.transformers import TransformersEngine
-from trca.policies.lora import share_bases
 
 
-class SeveralEngines:
-    """Hands each request to the engine of its policy (`Request.module`).
+class SeveralEngines(Engine):
+    """Sends each request to the engine of its policy (`Request.module`).
 
     Attributes:
-        engines: The engines by the ids of their policies.
+        engines: Engines by id of their policy.
+        version: Version of the weights of all engines.
     """
 
     def __init__(self, engines: Mapping[str, Engine]) -> None:
-        """Takes open engines; there is at least one.
-
-        With LoRA, the ``transformers`` engines of one model hold its base once.
-        """
+        """Takes one or more open engines of the same class; they share memory."""
         self.engines = dict(engines)
-        of_transformers = [e for e in self.engines.values() if isinstance(e, TransformersEngine)]
-        share_bases([engine.model for engine in of_transformers])
-
-    @property
-    def version(self) -> int:
-        """Version of the weights; all engines get theirs together."""
-        return next(iter(self.engines.values())).version
+        first, *_ = opened = list(self.engines.values())
+        self.version = first.version
+        type(first).share_memory(opened)
 
     def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
-        """Starts a completion by the request's policy."""
+        """Starts a completion of the request's policy."""
         return self.engines[request.module].submit(request, sampling)
 
     def flush(self) -> None:
-        """Lets every engine generate, one after the other."""
+        """Runs the batch of each engine, in sequence."""
         for engine in self.engines.values():
             engine.flush()
 
     def sleep(self) -> None:
-        """Lets every engine rest."""
+        """Ends a phase of sampling in every engine."""
         for engine in self.engines.values():
             engine.sleep()
 
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
-        """Takes new weights: those of each policy by its id."""
+        """Takes new weights of each policy, by its id."""
         for module, engine in self.engines.items():
             engine.load_weights(weights[module], version)
+        self.version = version
 
     def close(self) -> None:
         """Closes every engine."""

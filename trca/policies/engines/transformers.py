@@ -1,22 +1,22 @@
 """The default engine: batched sampling from a Hugging Face causal LM in this process.
 
-A request's completion does not depend on what else is in the batch, bit for bit on CPU:
+A request's completion does not depend on the rest of its batch, bit for bit on CPU:
 
-* Chance: each request draws from its own counter-based stream, one uniform number a token, and the
-  token is found by inverse CDF in the order of the ids.
-* Arithmetic: PyTorch's CPU kernels round a row alike whatever its neighbours when the tokens of a
-  pass are a multiple of eight and the other sizes are the same (see the tests; passes of 1, 2 or 7
-  tokens differ in the last bits). So rows only share a pass with rows of the same padded sizes,
-  which are functions of the prompt's own length, and a pass of single tokens is filled up with
-  copies. Prompts are padded on the right, where causal attention keeps the padding out, and each
-  row writes keys and values at its own positions.
+* Chance: each request has a counter-based stream with one uniform number per token; inverse CDF in
+  the order of the ids gives the token.
+* Arithmetic: PyTorch's CPU kernels round a row independently of its neighbours if the tokens of a
+  pass are a multiple of eight and all further sizes are equal (see the tests; passes of 1, 2 or 7
+  tokens differ in the last bits). A pass therefore has rows of the same padded sizes, which are
+  functions of the length of each prompt, and copies fill up a pass of single tokens. Prompts are
+  padded on the right, where causal attention ignores the padding, and each row writes keys and
+  values at the positions of its tokens.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import torch
@@ -31,9 +31,11 @@ from trca.policies.engines.engine import (
     Request,
     SamplingParams,
 )
+from trca.policies.engines.memory import EngineLoad, EngineMemory
 from trca.policies.engines.row_attention import rows_attended
 from trca.policies.engines.row_cache import RowCache
-from trca.policies.lora import add_lora
+from trca.policies.engines.stops import end_ids
+from trca.policies.lora import add_lora, share_bases
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.spans import token_bytes
 from trca.policies.weights import import_weights
@@ -43,35 +45,65 @@ _PREFILL_GRID: Final = 8
 _CACHE_GRID: Final = 64
 _CACHE_SLACK: Final = 32
 _PREFILL_TOKENS: Final = 4096
-
-
-def open_engine(spec: EngineSpec) -> TransformersEngine:
-    """Opens the model of a spec; its options are arguments of `TransformersEngine`."""
-    model = load_model(spec.model, spec.dtype)
-    if spec.lora_rank:
-        add_lora(model, spec.lora_rank, spec.lora_alpha)
-    return TransformersEngine(model.to(spec.device), load_tokenizer(spec.model), **spec.options)
+_BATCH_ROWS: Final = 512
+_LOGIT_BYTES: Final = 30
+"""Bytes of a sampled logit: float32 logit and log-probability, float64 cumulative sum."""
 
 
 class TransformersEngine(BatchEngine):
-    """Samples completions with a causal LM; see the module for what makes them reproducible.
+    """Samples completions with a causal LM; the module docstring explains their reproducibility.
 
     Attributes:
         model: The causal LM.
         version: Version of the weights, as given to `load_weights`.
     """
 
+    takes_adapters = True
+
+    @classmethod
+    def open(cls, spec: EngineSpec) -> Self:
+        """Opens the model of a spec; the options are arguments of the class."""
+        model = load_model(spec.model, spec.dtype)
+        if spec.lora_rank:
+            add_lora(model, spec.lora_rank, spec.lora_alpha)
+        return cls(model.to(spec.device), load_tokenizer(spec.model), **spec.options)
+
+    @classmethod
+    def parallel_requests(cls, requests: int, options: Mapping[str, Any]) -> int:
+        """Number of rows of a batch: a multiple of eight, at most ``max_batch_rows``."""
+        return min(_round_up(requests, _ROWS), int(options.get("max_batch_rows", _BATCH_ROWS)))
+
+    @classmethod
+    def memory(cls, load: EngineLoad) -> EngineMemory:
+        """Memory of a runner's engines. With LoRA, the engines share the base."""
+        bases = 1 if load.adapter else load.policies
+        parameters = bases * load.parameters + load.policies * load.adapter
+        held = {
+            "weights": parameters * load.weight_bytes,
+            "KV cache": load.requests * load.cache_bytes,
+        }
+        computing = {
+            "logits of a pass": load.requests * load.vocabulary * _LOGIT_BYTES,
+            "one prefill": _PREFILL_TOKENS * load.layer_bytes,
+        }
+        return EngineMemory(held, computing)
+
+    @classmethod
+    def share_memory(cls, engines: Sequence[Any]) -> None:
+        """Lets engines with adapters of the same model hold the model once."""
+        share_bases([engine.model for engine in engines])
+
     def __init__(
-        self, model: Any, tokenizer: Any, *, version: int = 0, max_batch_rows: int = 512
+        self, model: Any, tokenizer: Any, *, version: int = 0, max_batch_rows: int = _BATCH_ROWS
     ) -> None:
-        """Takes a model; it is used where it lies (device, precision) and not copied.
+        """Takes a model with its device and precision, without a copy.
 
         Args:
             model: A Hugging Face causal LM.
-            tokenizer: Its tokenizer; ids outside of it are never sampled.
+            tokenizer: The model's tokenizer; ids outside the tokenizer are never sampled.
             version: Version of the weights in the model.
-            max_batch_rows: The most requests decoded together; bounds the memory for keys and
-                values and changes no result.
+            max_batch_rows: Largest number of requests decoded together; bounds the memory of keys
+                and values and changes no result.
         """
         super().__init__()
         self.version = version
@@ -79,7 +111,7 @@ class TransformersEngine(BatchEngine):
         self._tokenizer = tokenizer
         self._vocabulary = len(tokenizer)
         self._max_rows = max(_ROWS, max_batch_rows // _ROWS * _ROWS)
-        self._ends = _end_ids(model, tokenizer)
+        self._ends = end_ids(model, tokenizer)
         config = model.config.get_text_config()
         self._positions = context_length(config)
         kinds = getattr(config, "layer_types", None)
@@ -92,10 +124,10 @@ class TransformersEngine(BatchEngine):
 
         Args:
             requests: Prompts of one token or more, each with its seed.
-            sampling: How to sample; the same for all.
+            sampling: Temperature and limits of all requests.
 
         Raises:
-            ValueError: When a prompt is empty or outgrows the model.
+            ValueError: If a prompt is empty or too long for the model.
         """
         groups: dict[int, list[int]] = defaultdict(list)
         for number, request in enumerate(requests):
@@ -116,17 +148,16 @@ class TransformersEngine(BatchEngine):
         return [completions[number] for number in range(len(requests))]
 
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
-        """Takes new weights by the names of the model's state dict, tied ones once or twice.
+        """Takes new weights by the names of the model's state dict, tied weights once or twice.
 
         Raises:
-            ValueError: When names or shapes are not those of the model; the weights and the
-                version stay then.
+            ValueError: If names or shapes differ from the model's; weights and version stay.
         """
         import_weights(self.model, weights)
         self.version = version
 
     def close(self) -> None:
-        """Lets go of the model."""
+        """Frees the model."""
         self.model = None
 
     def _checked_length(self, request: Request, sampling: SamplingParams) -> int:
@@ -143,7 +174,13 @@ class TransformersEngine(BatchEngine):
     def _decode(
         self, requests: Sequence[Request], sampling: SamplingParams, cached: int
     ) -> list[Completion]:
-        """Completes requests whose keys and values take the size ``cached`` at first."""
+        """Completes requests.
+
+        Args:
+            requests: The requests.
+            sampling: Temperature and limits.
+            cached: First number of positions of the cache.
+        """
         device = self.model.device
         rows = [_Row(request, sampling) for request in requests]
         places = _filled(list(range(len(rows))))
@@ -177,7 +214,7 @@ class TransformersEngine(BatchEngine):
         return [row.completion(self.version) for row in rows]
 
     def _prefill(self, prompts: Sequence[list[int]], cached: int) -> RowCache:
-        """Keys and values of all but the last token of each prompt; equal prompts are read once."""
+        """Keys and values of each prompt without its last token; equal prompts are read once."""
         device = self.model.device
         owners: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for place, prompt in enumerate(prompts):
@@ -193,7 +230,7 @@ class TransformersEngine(BatchEngine):
                 ids = np.zeros((len(some), width), dtype=np.int64)
                 for line, prefix in enumerate(some):
                     ids[line, : len(prefix)] = prefix
-                read = DynamicCache()  # without the config, which would drop what slid away
+                read = DynamicCache()  # the config would drop keys outside the window
                 self.model(
                     input_ids=torch.from_numpy(ids).to(device),
                     position_ids=torch.arange(width, device=device)[None],
@@ -207,7 +244,7 @@ class TransformersEngine(BatchEngine):
         return cache
 
     def _next_logits(self, tokens: Tensor, positions: Tensor, cache: RowCache) -> Tensor:
-        """float32 logits (rows, vocabulary) after one more token in each row."""
+        """float32 logits (rows, vocabulary) after the next token of each row."""
         columns = torch.arange(cache.size, device=tokens.device)
         mask = torch.zeros(
             len(tokens), 1, 1, cache.size, dtype=self.model.dtype, device=tokens.device
@@ -232,7 +269,7 @@ class TransformersEngine(BatchEngine):
 
 
 class _Row:
-    """One request on its way."""
+    """One request during generation."""
 
     def __init__(self, request: Request, sampling: SamplingParams) -> None:
         self.prompt: list[int] = request.prompt_ids.tolist()
@@ -265,7 +302,7 @@ class _Row:
 def _sample(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """Tokens int64 (rows,) and their log-probabilities float32 (rows,).
 
-    At temperature 0 the likeliest token, with its log-probability at temperature 1.
+    Temperature 0 gives the likeliest token, with its log-probability at temperature 1.
     """
     if temperature != 0 and temperature != 1:
         logits = logits / temperature
@@ -280,16 +317,9 @@ def _sample(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor
 
 
 def _filled(places: list[int]) -> list[int]:
-    """The places, and copies of the first up to a multiple of eight."""
+    """The places, filled up to a multiple of eight with copies of the first place."""
     return places + [places[0]] * (-len(places) % _ROWS)
 
 
 def _round_up(size: int, grid: int) -> int:
     return -(-size // grid) * grid
-
-
-def _end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    config = getattr(model, "generation_config", None)
-    ends = getattr(config, "eos_token_id", None)
-    known = ends if isinstance(ends, list) else [ends]
-    return frozenset(i for i in [*known, tokenizer.eos_token_id] if i is not None)

@@ -1,20 +1,20 @@
-"""The vLLM engine: every prompt starts as it comes, and shares its passes with those under way.
+"""The vLLM engine: every prompt starts at once and is batched with the prompts under way.
 
-Needs ``pip install 'trca[vllm]'``. On a CPU it lives in this process and one thread steps it; on
-GPUs it is vLLM's ``AsyncLLM``. ``engine_config`` takes the arguments of vLLM's ``EngineArgs``, such
-as ``tensor_parallel_size`` and ``gpu_memory_utilization``.
+Needs ``pip install 'trca[vllm]'``. On a CPU the engine runs in this process and one thread steps
+it; on GPUs it is vLLM's ``AsyncLLM``. ``engine_config`` takes the arguments of vLLM's
+``EngineArgs``, such as ``tensor_parallel_size`` and ``gpu_memory_utilization``.
 
 ==================  ================================================================================
-Log-probabilities   Those of the distribution that was sampled from, after temperature. There is no
-                    ``top_p`` and no ``top_k``: they bias the importance ratio.
-Vocabulary          Ids that the tokenizer does not have are never sampled.
-Stop strings        vLLM sees some a token late; the rest is cut off by the bytes of the tokens.
-Prefix cache        On. It is emptied by a push, and prompts of two versions never share an entry.
+Log-probabilities   Of the sampling distribution, after temperature. ``top_p`` and ``top_k`` are not
+                    available: they bias the importance ratio.
+Vocabulary          Ids outside the tokenizer are never sampled.
+Stop strings        vLLM detects some of them a token late; the surplus is cut off by bytes.
+Prefix cache        On. A push empties it, and prompts of two versions never share an entry.
 Weights             Pushed through a file in shared memory, in the engine's precision. Names and
-                    shapes are checked first: vLLM passes missing ones in silence, and does not
-                    survive wrong ones. An adapter is pushed as a file of peft's.
-Push under way      Running requests are computed again under the new weights, and keep the tokens
-                    they have. A completion carries the version at which it was submitted.
+                    shapes are checked before: vLLM ignores missing tensors and dies of wrong
+                    shapes. An adapter is pushed as a file in peft's format.
+Push under way      Running requests are computed again under the new weights and keep their tokens.
+                    A completion carries the version at its submission.
 ==================  ================================================================================
 """
 
@@ -26,16 +26,18 @@ import tempfile
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from trca.policies.engines import missing_engine
-from trca.policies.engines.engine import Completion, EngineSpec, Request, SamplingParams
+from trca.policies.engines.engine import Completion, Engine, EngineSpec, Request, SamplingParams
+from trca.policies.engines.memory import EngineLoad, EngineMemory
+from trca.policies.engines.stops import end_ids
 from trca.policies.models import load_tokenizer, resolve_dtype
 from trca.policies.spans import token_bytes
 from trca.policies.weights import check_weights, named_tensors, to_tensor
@@ -53,32 +55,68 @@ _CPU_SETTINGS: Final = {
     "kv_cache_memory_bytes": 256 << 20,
     "max_num_seqs": 128,
 }
+_CPU_HEAD_WIDTH: Final = 32
+_GPU_SHARE: Final = 0.9
+"""vLLM's default of ``gpu_memory_utilization``."""
 _LORA_RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
 _WORKER: Final = "trca.policies.engines.vllm_worker"
 _SHARED_MEMORY: Final = Path("/dev/shm")
 
 
-def open_engine(spec: EngineSpec) -> VLLMEngine:
-    """Opens the model of a spec; its options are arguments of vLLM's ``EngineArgs``.
+class VLLMEngine(Engine):
+    """Generates with vLLM; see the module docstring.
 
-    ``in_process`` says whether the engine lives in this process, by default on CPU. ``sleep`` says
-    whether it gives up its GPU's memory between phases of sampling, so that a learner on the same
-    GPU has it: weights wait in the memory of the CPU, keys and values are dropped.
-
-    Raises:
-        ValueError: When vLLM is not installed.
-    """
-    if lack := missing_engine("vllm"):
-        raise ValueError(lack)
-    return VLLMEngine(spec)
-
-
-class VLLMEngine:
-    """Generates with vLLM; see the module.
+    Two options are not vLLM's. ``in_process`` runs the engine in this process, by default on a CPU.
+    ``sleep`` lets the engine free the GPU's memory between phases of sampling, for a learner on the
+    same GPU: weights move to the CPU's memory, keys and values are dropped.
 
     Attributes:
         version: Version of the weights, as given to `load_weights`.
     """
+
+    extra = "vllm"
+    takes_adapters = True
+    frees_memory = True
+    split_option = "tensor_parallel_size"
+
+    @classmethod
+    def open(cls, spec: EngineSpec) -> Self:
+        """Opens the model of a spec.
+
+        Raises:
+            ValueError: If vLLM is not installed.
+        """
+        if lack := cls.missing():
+            raise ValueError(lack)
+        return cls(spec)
+
+    @classmethod
+    def missing(cls) -> str:
+        """How to install vLLM; blank if vLLM is installed."""
+        return "" if find_spec("vllm") else "engine 'vllm' needs vLLM: pip install 'trca[vllm]'"
+
+    @classmethod
+    def check_model(cls, model: str, device: str) -> None:
+        """Refuses models with narrow attention heads on a CPU; see `Engine.check_model`."""
+        config = AutoConfig.from_pretrained(model).get_text_config()
+        heads = config.num_attention_heads
+        width = getattr(config, "head_dim", None) or config.hidden_size // heads
+        if device == "cpu" and width < _CPU_HEAD_WIDTH:
+            raise ValueError(
+                f"model {model!r} has attention heads of width {width}: vLLM on a CPU needs"
+                f" {_CPU_HEAD_WIDTH} or more; set engine to transformers"
+            )
+
+    @classmethod
+    def memory(cls, load: EngineLoad) -> EngineMemory:
+        """Memory of a runner's engines. On GPUs the KV cache fills vLLM's share of the GPU."""
+        split = int(load.options.get(cls.split_option, 1))
+        weights = load.policies * (load.parameters + load.adapter) * load.weight_bytes / split
+        cache = load.requests * load.cache_bytes / split
+        if load.gpu_bytes is not None:
+            share = float(load.options.get("gpu_memory_utilization", _GPU_SHARE))
+            cache = max(load.policies * share * load.gpu_bytes - weights, 0.0)
+        return EngineMemory({"weights": weights, "KV cache": cache}, {})
 
     def __init__(self, spec: EngineSpec) -> None:
         """Starts vLLM with the weights of the spec's folder."""
@@ -105,9 +143,7 @@ class VLLMEngine:
         self._lora = (spec.lora_rank, spec.lora_alpha)
         self._adapter: Any = None
         self._folder = Path(tempfile.mkdtemp(prefix="trca-", dir=_shared_memory()))
-        ends = getattr(model.generation_config, "eos_token_id", None)
-        known = ends if isinstance(ends, list) else [ends]
-        self._ends = sorted({i for i in [*known, self._tokenizer.eos_token_id] if i is not None})
+        self._ends = sorted(end_ids(model, self._tokenizer))
         if spec.lora_rank:
             rank = next(r for r in _LORA_RANKS if r >= spec.lora_rank)
             options |= {"enable_lora": True, "max_lora_rank": rank}
@@ -146,20 +182,17 @@ class VLLMEngine:
         outcome.add_done_callback(finish)
         return done
 
-    def flush(self) -> None:
-        """Has nothing to do: what was submitted runs."""
-
     def sleep(self) -> None:
-        """Gives its GPU's memory to others until the next prompt or push, where `sleep` is set."""
+        """Frees the GPU's memory until the next prompt or push if the option `sleep` is set."""
         if self._sleeps and not self._asleep:
             self._server.sleep()
             self._asleep = True
 
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
-        """Pushes new weights, or those of the adapter.
+        """Pushes new weights of the model or of the adapter.
 
         Raises:
-            ValueError: When names or shapes are not those of the model; nothing is changed then.
+            ValueError: If names or shapes differ from the model's; the weights stay.
         """
         from safetensors.torch import save_file
 
@@ -189,7 +222,7 @@ class VLLMEngine:
             self._asleep = False
 
     def _adapter_folder(self, tensors: Mapping[str, torch.Tensor], version: int) -> str:
-        """Writes an adapter as peft does; the files of two versions alternate."""
+        """Writes an adapter in peft's format; two folders alternate."""
         from safetensors.torch import save_file
 
         folder = self._folder / f"adapter-{version % 2}"
@@ -203,20 +236,20 @@ class VLLMEngine:
         return str(folder)
 
     def _completion(self, output: Any, sampling: SamplingParams, version: int) -> Completion:
-        said = output.outputs[0]
-        ids = np.array(said.token_ids, dtype=np.int32)
-        scores = said.logprobs.logprobs
+        sampled = output.outputs[0]
+        ids = np.array(sampled.token_ids, dtype=np.int32)
+        scores = sampled.logprobs.logprobs
         assert len(scores) == len(ids)
         size = self._stop(ids, sampling.stop)
         return Completion(
             ids=ids[:size],
             logprobs=np.array(scores[:size], dtype=np.float32),
-            finish_reason="length" if said.finish_reason == "length" else "stop",
+            finish_reason="length" if sampled.finish_reason == "length" else "stop",
             version=version,
         )
 
     def _stop(self, ids: NDArray[np.int32], stops: tuple[str, ...]) -> int:
-        """The number of tokens up to the one that completes a stop string."""
+        """Number of tokens up to the end of the first stop string."""
         wanted, text = [stop.encode() for stop in stops], b""
         longest = max(map(len, wanted), default=0)
         for place, token in enumerate(ids.tolist()):

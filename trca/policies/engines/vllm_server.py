@@ -1,6 +1,6 @@
-"""vLLM behind one small interface: in this process, or in processes of its own.
+"""vLLM behind one small interface: in this process, or in separate processes.
 
-The rest of the package does not see vLLM's classes, which change from version to version.
+vLLM's classes change between versions; only this module and `vllm_worker` use them.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _SLEEP_LEVEL = 1
 
 
 class _BareLogprobs(LogprobsProcessor):  # type: ignore[misc]
-    """Keeps log-probabilities without the text of each token, which nobody reads.
+    """Keeps log-probabilities without the text of each token.
 
-    vLLM decodes each token one to three times for it, on the thread that steps or waits for the
-    engine: for a small model that takes as long as all the rest.
+    vLLM decodes each token one to three times for the text, on the thread that steps the engine or
+    waits for it. For a small model this doubles the time.
     """
 
     @classmethod
     def from_new_request(cls, tokenizer: Any, request: Any) -> Any:
-        """Makes one that has no tokenizer."""
+        """Makes a processor without tokenizer."""
         return super().from_new_request(None, request)
 
 
@@ -47,7 +47,7 @@ vllm.v1.engine.output_processor.LogprobsProcessor = _BareLogprobs
 
 
 def sampling_params(sampling: SamplingParams, seed: int, ends: Sequence[int]) -> Any:
-    """Returns vLLM's own parameters of a request."""
+    """Returns vLLM's parameters of a request."""
     return vllm.SamplingParams(
         temperature=sampling.temperature,
         max_tokens=sampling.max_new_tokens,
@@ -65,18 +65,18 @@ def sampling_params(sampling: SamplingParams, seed: int, ends: Sequence[int]) ->
 
 
 def _adapter_request(version: int, folder: str) -> Any:
-    """Names an adapter by its version, so that none is taken for another."""
+    """Names an adapter by its version, so that vLLM keeps versions apart."""
     return LoRARequest(f"version {version}", version + 1, folder)
 
 
 class InProcess:
-    """An engine in this process. One thread steps it and does what comes between the steps."""
+    """An engine in this process. One thread steps the engine and runs jobs between the steps."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
         """Starts the engine.
 
         Args:
-            arguments: Those of vLLM's ``EngineArgs``.
+            arguments: Arguments of vLLM's ``EngineArgs``.
         """
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._running: dict[str, Future[Any]] = {}
@@ -109,7 +109,7 @@ class InProcess:
         return future
 
     def load(self, path: str) -> None:
-        """Loads weights between two steps, and starts running requests again under them."""
+        """Loads weights between two steps; running requests restart with the new weights."""
 
         def load() -> None:
             self._engine.collective_rpc("load_trca_weights", args=(path,))
@@ -118,7 +118,7 @@ class InProcess:
         self._call(load)
 
     def adapter(self, version: int, folder: str) -> Any:
-        """Loads an adapter and returns what requests name it by."""
+        """Loads an adapter; returns its request object for `submit`."""
         request = _adapter_request(version, folder)
 
         def load() -> None:
@@ -129,7 +129,7 @@ class InProcess:
         return request
 
     def sleep(self) -> None:
-        """Frees the GPU; requests that run are lost."""
+        """Frees the GPU; running requests are lost."""
 
         def sleep() -> None:
             self._engine.sleep(level=_SLEEP_LEVEL)
@@ -138,11 +138,11 @@ class InProcess:
         self._call(sleep)
 
     def wake(self) -> None:
-        """Takes the GPU again."""
+        """Takes the GPU back."""
         self._call(lambda: self._engine.wake_up())
 
     def close(self) -> None:
-        """Stops the engine; requests that run are lost."""
+        """Stops the engine; running requests are lost."""
         self._jobs.put(self._stop)
         self._thread.join()
 
@@ -187,7 +187,7 @@ class InProcess:
             raise RuntimeError("vLLM did not empty its prefix cache after a push of weights")
 
     def _call(self, job: Callable[[], Any]) -> None:
-        """Runs a job between two steps, and waits for it."""
+        """Runs a job between two steps and waits for its end."""
         done: Future[None] = Future()
 
         def run() -> None:
@@ -202,13 +202,13 @@ class InProcess:
 
 
 class Separate:
-    """An engine in processes of its own, for GPUs and tensor parallelism."""
+    """An engine in separate processes, for GPUs and tensor parallelism."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
         """Starts the engine.
 
         Args:
-            arguments: Those of vLLM's ``EngineArgs``.
+            arguments: Arguments of vLLM's ``EngineArgs``.
         """
         self._ids = count()
         self._loop = asyncio.new_event_loop()
@@ -228,8 +228,8 @@ class Separate:
         Args:
             ids: The prompt.
             params: See `sampling_params`.
-            salt: Prompts of two salts share no entry of the prefix cache.
-            adapter: What `adapter` returned, or None.
+            salt: Prompts of different salts share no entry of the prefix cache.
+            adapter: Result of `adapter`, or None.
 
         Returns:
             vLLM's output of the finished request.
@@ -244,7 +244,7 @@ class Separate:
         return asyncio.run_coroutine_threadsafe(generate(), self._loop)
 
     def load(self, path: str) -> None:
-        """Loads weights while requests pause, and starts these again under the new ones."""
+        """Loads weights while requests pause; the requests restart with the new weights."""
 
         async def load() -> None:
             await self._engine.collective_rpc("load_trca_weights", args=(path,))
@@ -252,7 +252,7 @@ class Separate:
         self._call(self._paused(load))
 
     def adapter(self, version: int, folder: str) -> Any:
-        """Loads an adapter and returns what requests name it by."""
+        """Loads an adapter; returns its request object for `submit`."""
         request = _adapter_request(version, folder)
 
         async def load() -> None:
@@ -262,11 +262,11 @@ class Separate:
         return request
 
     def sleep(self) -> None:
-        """Frees the GPU; requests that run are lost."""
+        """Frees the GPU; running requests are lost."""
         self._call(self._engine.sleep(level=_SLEEP_LEVEL))
 
     def wake(self) -> None:
-        """Takes the GPU again."""
+        """Takes the GPU back."""
         self._call(self._engine.wake_up())
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What vLLM's own processes run for us: loading of pushed weights, and a limit on sampled ids."""
+"""Extensions that run in vLLM's processes: loading of pushed weights, a limit on sampled ids."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class WorkerExtension:
                 model.load_weights((name, file.get_tensor(name)) for name in file.keys())  # noqa: SIM118
             finalize_layerwise_reload(model, self.vllm_config.model_config)
             if torch.device(self.device).type == "cpu" and hasattr(model, "lm_head"):
-                # A head that is tied to the embedding would keep its packed copy of the old one.
+                # A head tied to the embedding would keep a packed copy of the old embedding.
                 dispatch_cpu_unquantized_gemm(model.lm_head, remove_weight=False)
 
 
 class KnownIds(LogitsProcessor):  # type: ignore[misc]
-    """Leaves out the ids that the tokenizer does not have."""
+    """Excludes ids outside the tokenizer."""
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         self._known = int(vllm_config.additional_config["known_ids"])
 
     def apply(self, logits: Tensor) -> Tensor:
-        """Returns the logits with -inf for unknown ids."""
+        """Returns the logits with -inf for ids outside the tokenizer."""
         if logits.shape[-1] > self._known:
             logits[..., self._known :] = -torch.inf
         return logits

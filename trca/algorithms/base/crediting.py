@@ -1,0 +1,148 @@
+"""Credit of an iteration: advantages of every step, and the rows that each policy learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trca.algorithms.base.filtering import teaching
+from trca.algorithms.base.metrics import credit_metrics, means, rollout_metrics
+from trca.algorithms.base.text_config import TextAlgorithmConfig
+from trca.algorithms.credit import READS, BoundRule, Sources
+from trca.algorithms.credit.inputs.values import explained_variance
+from trca.algorithms.learner.rows import Rows, TokenColumns, join_roles, make_rows
+from trca.envs.annotate import Operators
+from trca.envs.text_env import DEFAULT_AGENT
+from trca.records import Rollout, StepBatch, assign_advantages, by_agent
+from trca.rubric import Budgets
+
+
+@dataclass(frozen=True)
+class CreditedRollouts:
+    """Rollouts of an agent with their advantages.
+
+    Attributes:
+        agent: The agent.
+        rollouts: Its rollouts.
+        batch: Columns of the steps.
+        tokens: Columns of the tokens.
+    """
+
+    agent: str
+    rollouts: list[Rollout]
+    batch: StepBatch
+    tokens: TokenColumns
+
+    def critic_metrics(self) -> dict[str, Any]:
+        """Explained variance of the critic's values; empty without a critic."""
+        values, targets = self.tokens.values, self.tokens.value_targets
+        if values is None or targets is None:
+            return {}
+        return {"explained_variance": explained_variance(values, targets)}
+
+
+class Crediting:
+    """Applies the credit rule of an algorithm. The rollouts of each agent are credited separately.
+
+    Attributes:
+        operators: Rubric operators by agent.
+    """
+
+    def __init__(
+        self,
+        config: TextAlgorithmConfig,
+        rule: BoundRule,
+        operators: Mapping[str, Operators],
+        sources: Callable[[list[Rollout]], Sources],
+    ) -> None:
+        """Takes the parts of an algorithm.
+
+        Args:
+            config: The algorithm's config.
+            rule: The credit rule with its parameters.
+            operators: Rubric operators by agent.
+            sources: Returns the sources of the rule's reads for some rollouts.
+        """
+        self._config, self._rule, self._sources = config, rule, sources
+        self.operators = operators
+
+    def credit(self, rollouts: Sequence[Rollout]) -> list[CreditedRollouts]:
+        """Assigns advantages to rollouts."""
+        return [self._credit(agent, played) for agent, played in by_agent(rollouts).items()]
+
+    def rows(self, credited: Sequence[CreditedRollouts]) -> tuple[dict[str, Rows], int]:
+        """The rows that each policy learns from.
+
+        Returns:
+            Rows by policy, and the number of rollouts that are left out of the update.
+        """
+        config, left_out = self._config, 0
+        parts: dict[str, list[Rows]] = {}
+        for each in credited:
+            taught = teaching(each.rollouts, config.on_zero_advantage)
+            left_out += len(each.rollouts) - len(taught)
+            for module, rollouts in by_module(taught).items():
+                rows = self._rows(each, rollouts)
+                if len(rows) and config.learns(each.agent, module):
+                    parts.setdefault(module, []).append(rows)
+        return {module: join_roles(parts[module]) for module in sorted(parts)}, left_out
+
+    def metrics(self, credited: Sequence[CreditedRollouts]) -> dict[str, Any]:
+        """The metrics of rubric and credit; for a team, the means over roles and each role's."""
+        budgets = Budgets.of(self._config.budgets)
+        by_role = {
+            each.agent: credit_metrics(
+                each.rollouts, each.batch, budgets, self.operators[each.agent].ids
+            )
+            | (each.critic_metrics() if self._teaches(each) else {})
+            for each in credited
+        }
+        if list(by_role) == [DEFAULT_AGENT]:
+            return by_role[DEFAULT_AGENT]
+        shared = [{k: v for k, v in m.items() if k != "operators"} for m in by_role.values()]
+        roles = {e.agent: rollout_metrics(e.rollouts) | by_role[e.agent] for e in credited}
+        return {**means(shared), "roles": roles}
+
+    def _credit(self, agent: str, rollouts: list[Rollout]) -> CreditedRollouts:
+        rule, batch = (
+            self._rule,
+            StepBatch.from_rollouts(rollouts, self.operators[agent].categories),
+        )
+        sources = self._sources(rollouts)
+        reads = {name: READS.get(name)(sources, batch) for name in rule.reads}
+        credit = rule.credit(batch, **reads)
+        tokens = sum(len(step.response_ids) for r in rollouts for step in r.steps)
+        heads = self._config.value_heads if self._config.critic_kind else 0
+        rule.check_tokens(credit, tokens, heads)
+        assign_advantages(rollouts, credit.advantages)
+        values = reads["values"].tokens if "values" in reads else None
+        columns = TokenColumns(credit.token_advantages, values, credit.value_targets)
+        return CreditedRollouts(agent, rollouts, batch, columns)
+
+    def _rows(self, credited: CreditedRollouts, taught: list[Rollout]) -> Rows:
+        """The rows of some rollouts of an agent."""
+        config, columns, tokens = self._config, credited.batch, credited.tokens
+        if len(taught) < len(credited.rollouts):
+            columns = StepBatch.from_rollouts(taught, columns.categories)
+            tokens = tokens.of_rollouts(taught, credited.rollouts)
+        return make_rows(
+            taught,
+            columns,
+            config.aggregation,
+            config.train_malformed,
+            config.constant_steps,
+            tokens,
+        )
+
+    def _teaches(self, credited: CreditedRollouts) -> bool:
+        """Whether some policy learns from an agent's rollouts."""
+        return any(self._config.learns(r.agent_id, r.module_id) for r in credited.rollouts)
+
+
+def by_module(rollouts: Sequence[Rollout]) -> dict[str, list[Rollout]]:
+    """Rollouts by the policy that acted, in their order."""
+    groups: dict[str, list[Rollout]] = {}
+    for rollout in rollouts:
+        groups.setdefault(rollout.module_id, []).append(rollout)
+    return groups

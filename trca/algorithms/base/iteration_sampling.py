@@ -1,0 +1,132 @@
+"""Samples the rollout groups of an iteration: at once, ahead of time, and as replacements."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ray.rllib.env.env_runner_group import EnvRunnerGroup
+
+from trca.algorithms.base.crediting import CreditedRollouts, Crediting
+from trca.algorithms.base.curriculum import Curriculum
+from trca.algorithms.base.filtering import teaching_groups
+from trca.algorithms.base.text_config import TextAlgorithmConfig
+from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
+from trca.algorithms.rollouts.sampling import sample_groups
+from trca.algorithms.rollouts.sampling_ahead import SamplingAhead
+from trca.policies.engines.engine import SamplingParams
+
+
+class Sampled(NamedTuple):
+    """The rollouts of an iteration.
+
+    Attributes:
+        batch: The rollouts.
+        credited: The same rollouts with advantages if refilling needed them; else None.
+        refilled: Number of replacement groups.
+        metrics: Metrics of the env runners.
+    """
+
+    batch: RolloutBatch
+    credited: list[CreditedRollouts] | None
+    refilled: int
+    metrics: list[dict[str, Any]]
+
+
+class IterationSampler:
+    """Samples the groups of each iteration on the env runners.
+
+    With ``max_staleness``, runners sample ahead. With ``refill_groups``, further groups replace the
+    groups without any advantage.
+    """
+
+    def __init__(
+        self,
+        config: TextAlgorithmConfig,
+        runners: EnvRunnerGroup,
+        curriculum: Curriculum,
+        crediting: Crediting,
+    ) -> None:
+        """Takes the parts of an algorithm.
+
+        Args:
+            config: The algorithm's config.
+            runners: RLlib's set of runners.
+            curriculum: Draws the tasks.
+            crediting: Assigns the advantages that refilling depends on.
+        """
+        self._config, self._runners = config, runners
+        self._curriculum, self._crediting = curriculum, crediting
+        self._sampling = SamplingParams(config.temperature, config.max_new_tokens)
+        self._ahead: SamplingAhead | None = None
+
+    def sample(self, iteration: int) -> Sampled:
+        """Samples the groups of an iteration.
+
+        Args:
+            iteration: Number of the iteration, from 0.
+        """
+        config = self._config
+        if config.max_staleness:
+            if self._ahead is None:
+                self._ahead = SamplingAhead(
+                    self._runners, self.groups, self._sampling, config.max_staleness, iteration
+                )
+            batch, metrics = self._ahead.take(iteration, config.sample_timeout_s)
+        else:
+            batch, metrics = self._sample(self.groups(iteration))
+        if not config.refill_groups:
+            return Sampled(batch, None, 0, metrics)
+        credited, refilled, more = self._refill(batch, iteration)
+        return Sampled(batch, credited, refilled, metrics + more)
+
+    def groups(self, iteration: int) -> list[GroupRequest]:
+        """The rollout groups of an iteration, without replacements."""
+        tasks = self._curriculum.tasks(iteration, self._config.tasks_per_iteration)
+        return self._requests(iteration, tasks)
+
+    def forget(self) -> None:
+        """Forgets the groups sampled ahead, which belong to the policy before a restore."""
+        self._ahead = None
+
+    def _sample(self, groups: Sequence[GroupRequest]) -> tuple[RolloutBatch, list[dict[str, Any]]]:
+        return sample_groups(self._runners, groups, self._sampling, self._config.sample_timeout_s)
+
+    def _refill(
+        self, batch: RolloutBatch, iteration: int
+    ) -> tuple[list[CreditedRollouts] | None, int, list[dict[str, Any]]]:
+        """Samples replacements for groups without any advantage, up to the limit.
+
+        Returns:
+            The credited rollouts, if they are up to date; the number of replacements; and the
+            runners' metrics.
+        """
+        config, metrics = self._config, list[dict[str, Any]]()
+        size, wanted = config.tasks_per_iteration, len({r.group for r in batch.rollouts})
+        credited, refilled = None, 0
+        while refilled < config.refill_groups and batch.rollouts:
+            start = time.perf_counter()
+            credited = self._crediting.credit(batch.rollouts)
+            seconds = batch.seconds.get("credit", 0.0) + time.perf_counter() - start
+            batch.seconds["credit"] = seconds
+            learned = [r for r in batch.rollouts if config.learns(r.agent_id, r.module_id)]
+            lacking = wanted - len(teaching_groups(learned))
+            count = min(lacking, config.refill_groups - refilled)
+            if count <= 0:
+                break
+            tasks = self._curriculum.more(iteration, size, refilled, count)
+            more, metrics_of_more = self._sample(self._requests(iteration, tasks, size + refilled))
+            batch.add_later(more)
+            metrics += metrics_of_more
+            credited, refilled = None, refilled + count
+        return credited, refilled, metrics
+
+    def _requests(self, iteration: int, tasks: Sequence[str], first: int = 0) -> list[GroupRequest]:
+        config = self._config
+        key = ("training", config.seed or 0, iteration)
+        progress = min(1.0, iteration / config.iterations)
+        return [
+            GroupRequest(k, task, config.train_split, config.group_size, key, progress)
+            for k, task in enumerate(tasks, first)
+        ]

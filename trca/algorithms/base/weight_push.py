@@ -1,0 +1,120 @@
+"""Pushes weights from the learners to the engines and proves their arrival."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from operator import methodcaller
+from typing import Any
+
+import numpy as np
+from ray.rllib.env.env_runner_group import EnvRunnerGroup
+
+from trca.algorithms.base.text_config import TextAlgorithmConfig
+from trca.algorithms.learner.group import TextLearnerGroup
+from trca.algorithms.learner.mismatch import cause
+from trca.policies.canary import Canary, PushError, Sent, check
+from trca.policies.dtypes import DTYPES
+from trca.policies.models import resolve_dtype
+from trca.records import Rollout
+
+logger = logging.getLogger(__name__)
+
+
+class WeightPush:
+    """Pushes weights, and compares the engines' answers to a fixed prompt with the learners'."""
+
+    def __init__(
+        self, config: TextAlgorithmConfig, runners: EnvRunnerGroup, learners: TextLearnerGroup
+    ) -> None:
+        """Takes the parts of an algorithm."""
+        self._config, self._runners, self._learners = config, runners, learners
+        self._canaries: dict[tuple[int, str], Canary] = {}
+
+    def push(self) -> dict[str, Any]:
+        """Pushes the weights; returns the metrics.
+
+        Learners that are lost meanwhile are built again without a push, so that the push repeats.
+
+        Raises:
+            PushError: If an engine does not have the pushed weights.
+        """
+        while True:
+            rebuilt = self._learners.rebuilt
+            self._runners.sync_weights(
+                from_worker_or_learner_group=self._learners, inference_only=True
+            )
+            try:
+                return self._check()
+            except PushError:
+                if self._learners.rebuilt == rebuilt:
+                    raise
+
+    def forget(self) -> None:
+        """Forgets the answers of the engines before a restore."""
+        self._canaries = {}
+
+    def _check(self) -> dict[str, Any]:
+        """Compares the canary of every engine with the weights that the learners pushed.
+
+        Runners that sample ahead are busy and are not asked: each step carries the version of the
+        weights that sampled it.
+        """
+        if self._config.max_staleness:
+            return {}
+        runners, scored = self._runners, dict[tuple[str, bytes], Sent]()
+        answers: list[tuple[int, dict[str, Canary]]] = runners.foreach_env_runner(
+            methodcaller("canary"),
+            local_env_runner=runners.num_remote_env_runners() == 0,
+            timeout_seconds=self._config.generation_timeout_s,
+        )
+        worst = 0.0
+        for number, module, canary in [(k, m, c) for k, each in answers for m, c in each.items()]:
+            answer = module, canary.ids.tobytes()
+            if answer not in scored:
+                scores = self._learners.ask(
+                    "score_canary",
+                    prompt_ids=canary.prompt_ids,
+                    ids=canary.ids,
+                    module_id=module,
+                )
+                # The learner that pushed the weights has their digest.
+                scored[answer] = max(scores, key=lambda sent: bool(sent.digest))
+            before = self._canaries.get((number, module))
+            worst = max(worst, check(canary, scored[answer], before))
+            self._canaries[number, module] = canary
+        return {"push_difference": worst}
+
+
+def staleness(rollouts: Sequence[Rollout], version: int) -> dict[str, float]:
+    """Mean and largest age of the weights that sampled the steps, in updates.
+
+    Args:
+        rollouts: The rollouts.
+        version: Version of the weights that were pushed last.
+    """
+    versions = [step.version for rollout in rollouts for step in rollout.steps]
+    newest = max(version, *versions)
+    ages = [newest - each for each in versions]
+    return {"staleness": float(np.mean(ages)), "staleness_max": max(ages)}
+
+
+def warn_of_mismatch(
+    config: TextAlgorithmConfig, mismatch: Mapping[str, float], oldest: float
+) -> None:
+    """Logs a warning with the likely cause if sampler and trainer disagree.
+
+    Args:
+        config: The algorithm's config.
+        mismatch: Mismatch metrics of a policy.
+        oldest: Largest age of the weights that sampled, in updates.
+    """
+    dtype = resolve_dtype(config.resolved_model(), config.dtype)
+    bound = DTYPES[dtype].mismatch
+    if mismatch["mismatch_kl"] > bound:
+        logger.warning(
+            "sampler and trainer disagree: mismatch_kl %.1e is above %.0e. Likely cause: %s",
+            mismatch["mismatch_kl"],
+            bound,
+            cause(dict(mismatch), int(oldest), dtype),
+        )

@@ -1,0 +1,200 @@
+"""`Episode`: one episode of a rollout group, from its reset to its recorded end.
+
+An episode turns views into prompts, completions into actions, and transitions into recorded steps.
+The scheduler calls engine and environments in between::
+
+    episode.reset(pool)
+    episode.start(engine.version)
+    while not episode.done:
+        completion = engine.submit(episode.next_request(), sampling).result()
+        episode.read(completion)
+        episode.record(episode.env.step(episode.action))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.algorithms.rollouts.batch import GroupRequest
+from trca.algorithms.rollouts.env_pool import EnvPool, PooledEnv, Start, Transition
+from trca.algorithms.rollouts.recording import AgentRecorder, Recorder, Turn, View
+from trca.algorithms.rollouts.seeding import derive_seed
+from trca.algorithms.rollouts.team_recording import TeamRecorder
+from trca.envs.responses import ResponseFormat
+from trca.envs.teams.env import TeamEnv
+from trca.policies.engines.engine import Completion, Request
+from trca.policies.prompts import Prompter
+from trca.policies.spans import read_response
+from trca.records import Rollout
+
+
+@dataclass(frozen=True)
+class PolicyInterface:
+    """How policies read states and write actions; the episodes of a loop share it.
+
+    Attributes:
+        prompter: Renders prompts.
+        tokenizer: Tokenizer of the engine's model.
+        response_format: Format of actions in responses.
+        keep_final_prompts: Whether truncated rollouts keep the prompt of their last state.
+        module_of: Returns the id of the policy that acts for an agent of a group.
+    """
+
+    prompter: Prompter
+    tokenizer: Any
+    response_format: ResponseFormat
+    keep_final_prompts: bool
+    module_of: Callable[[str, GroupRequest], str]
+
+
+@dataclass(eq=False)
+class Episode:
+    """One episode.
+
+    Attributes:
+        interface: Prompts and responses.
+        request: The group.
+        index: Number of the rollout within the group.
+        is_retry: Whether the episode replaces a failed episode of the same index.
+        env: The environment; None before `reset`.
+        turns: Number of actions so far.
+        started: Time of the first prompt, by `time.monotonic`.
+        asked: Time of the last prompt, by `time.monotonic`.
+        pending: The completion or step under way; None if the episode was given up.
+        done: Whether the episode has ended.
+        error: Why the episode failed, on one line; blank without a failure.
+    """
+
+    interface: PolicyInterface
+    request: GroupRequest
+    index: int
+    is_retry: bool = False
+    env: PooledEnv | None = None
+    turns: int = 0
+    started: float = 0.0
+    asked: float = 0.0
+    pending: Future[Any] | None = None
+    done: bool = False
+    error: str = ""
+    _start: Callable[[], Start] | None = None
+    _recorder: Recorder | None = None
+    _prompt_ids: Any = None
+    _turn: Turn | None = None
+    _subgoals: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Group and index, by which episodes are ordered."""
+        return self.request.group, self.index
+
+    @property
+    def recorder(self) -> Recorder:
+        """The records of the started episode."""
+        assert self._recorder is not None
+        return self._recorder
+
+    @property
+    def action(self) -> str:
+        """The action of the last completion."""
+        assert self._turn is not None
+        return self._turn.response.action
+
+    def waits(self) -> bool:
+        """Whether a completion or step is under way."""
+        return self.pending is not None and not self.pending.done()
+
+    def reset(self, pool: EnvPool) -> None:
+        """Takes an environment and starts its reset; a retry takes a fresh environment."""
+        request = self.request
+        self.env = pool.take(request.split, fresh=self.is_retry)
+        seed = derive_seed(*request.key, request.group, self.index, "reset") % 2**31
+        self._start = pool.reset(self.env, seed, request.options())
+
+    def start(self, policy_version: int) -> None:
+        """Waits for the reset and starts the records.
+
+        Args:
+            policy_version: Version of the weights.
+        """
+        assert self.env is not None
+        assert self._start is not None
+        env, request, module_of = self.env, self.request, self.interface.module_of
+        observation, info = self._start()
+
+        def new_rollout(agent: str, instruction: str) -> Rollout:
+            return Rollout(
+                task_id=request.task_id,
+                split=request.split,
+                task_type=info["task_type"],
+                group=request.group,
+                index=self.index,
+                policy_version=policy_version,
+                agent_id=agent,
+                module_id=module_of(agent, request),
+                instruction=instruction,
+                operators=env.operators[agent],
+            )
+
+        inner = env.env.unwrapped
+        if isinstance(inner, TeamEnv):
+            roles, instruction = env.operators, inner.instruction
+            self._recorder = TeamRecorder(observation, info, new_rollout, roles, instruction)
+        else:
+            self._recorder = AgentRecorder(observation, info, new_rollout)
+
+    def next_request(self) -> Request:
+        """Renders the next prompt.
+
+        Raises:
+            ValueError: If the prompt does not fit into its limit.
+        """
+        view = self.recorder.view
+        self._prompt_ids = self._prompt(view)
+        turn = (self.request.group, self.index, self.turns)
+        seed = derive_seed(*self.request.key, *turn)
+        return Request(self._prompt_ids, seed, view.rollout.module_id)
+
+    def read(self, completion: Completion) -> None:
+        """Reads the response to the last prompt."""
+        view, interface = self.recorder.view, self.interface
+        response = read_response(completion.ids, interface.tokenizer, interface.response_format)
+        self._turn = Turn(self.turns, view.observation, self._prompt_ids, completion, response)
+        if response.plan is not None:
+            self._subgoals[view.rollout.agent_id] = response.plan.subgoal
+
+    def record(self, transition: Transition) -> None:
+        """Records the transition of the last response."""
+        assert self._turn is not None
+        views = self.recorder.add(self._turn, transition)
+        self.turns += 1
+        _, _, terminated, truncated, _ = transition
+        self.done = bool(terminated or truncated)
+        if self.done and self.interface.keep_final_prompts:
+            for view in views:
+                if view.rollout.truncated:
+                    view.rollout.final_prompt_ids = self._prompt(view)
+
+    def _prompt(self, view: View) -> NDArray[np.int32]:
+        """The prompt of a view."""
+        assert self.env is not None
+        interface, info, steps = self.interface, view.info, view.rollout.steps
+        complete = interface.response_format.whole_history
+        memory = self.request.memory
+        brief = info.get("brief") if interface.prompter.template != "compact" else None
+        return interface.prompter.encode(
+            task=brief or info["task"],
+            step=len(steps),
+            max_steps=self.env.max_steps,
+            history=[(s.observation, s.response if complete else s.action) for s in steps],
+            observation=view.observation,
+            admissible=info["admissible_actions"],
+            idle=self.env.idle_actions,
+            memory=info.get("memory") if memory is None else memory,
+            subgoal=self._subgoals.get(view.rollout.agent_id, ""),
+        )
