@@ -186,3 +186,14 @@ def test_a_run_in_use_is_refused_and_names_the_process(tmp_path):
         assert f"is in use by process {os.getpid()}" in result.output
     with run.locked():
         pass
+
+
+def test_a_run_that_trains_no_action_says_so_and_names_the_commands_that_show_why(train, cluster):
+    result = train()
+    assert result.exit_code == 0, result.output
+    assert "iteration 1 trained no action: no response contains a readable" in result.output
+    end = result.output[result.output.rindex("1/1") :]
+    assert "warning: only 0% of the responses contain a readable action" in end
+    advice = end[end.index("What next:") :]
+    for command in ("diagnose", "inspect", "view"):
+        assert f"trca {command} outputs/quickstart" in advice
