@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trca.cli.show.console import console, fail, noise_to, refusing, tracing_to, use_one_thread
+from trca.cli.show.console import (
+    console,
+    fail,
+    noise_to,
+    refusing,
+    tracing_to,
+    use_one_thread,
+)
+from trca.cli.show.unreadable import why_unreadable
 from trca.common.errors import words
 
 if TYPE_CHECKING:
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from trca.policies.agents import Agent
 
 
+_ZERO_SHOT: Final = "zero-shot"
 _NAMED: Final = frozenset({"evaluation_split", "evaluation_temperature", "evaluation_tasks"})
 """Settings that a report's name has anyway."""
 
@@ -72,8 +81,9 @@ def evaluate(
     agent: Annotated[
         str | None,
         typer.Option(
-            help="How a model that was not trained here is prompted: zero-shot, react, reflexion or"
-            " file.py:AGENT. [default: as the config says; zero-shot at an endpoint]"
+            help="Prompting of a model that was not trained here: zero-shot, react, reflexion or"
+            " file.py:AGENT. [default: the prompt of --config or of the run; without both,"
+            " zero-shot for a model with a chat template and at an endpoint]"
         ),
     ] = None,
     model: Annotated[
@@ -140,7 +150,9 @@ def evaluate(
         chosen = canonical_panel(panel_name) if panel_name else None
         if split is not None:
             given["evaluation_split"] = split
-        prompting = _agent(agent or ("zero-shot" if base_url else None))
+        if agent is None and (base_url or (config is None and _chats(run_or_model))):
+            agent = _ZERO_SHOT
+        prompting = _agent(agent)
         if trials and not (prompting and prompting.reflection):
             raise ConfigError("--trials is for an agent that reflects: --agent reflexion")
         settings = {**(prompting.settings if prompting else {}), **given}
@@ -171,6 +183,8 @@ def evaluate(
         f" {temperature:g}",
         markup=False,
     )
+    if prompting:
+        console.print(f"Prompt: {agent}", markup=False)
     about: dict[str, Any] = {"policy": subject.name, "seeds": seeds, "temperature": temperature}
     record: dict[str, Any] = {"settings": subject.settings.flat(), "versions": versions()}
     if subject.selection:
@@ -183,7 +197,7 @@ def evaluate(
         about["panel_name"] = panel_name
     label, most_trials = subject.label, trials or 3
     if prompting:
-        about["agent"] = agent or "zero-shot"
+        about["agent"] = agent
         label += f"_{Path(about['agent']).name.replace(':', '-')}"
         if prompting.reflection:
             about["trials"], label = most_trials, f"{label}-{most_trials}"
@@ -206,6 +220,10 @@ def evaluate(
     except Exception as error:
         fail(f"{words(error)}. Log: {log}")
     console.print(report.table(), soft_wrap=False)
+    rollouts = [rollout for each in played.evaluations.values() for rollout in each.rollouts]
+    chat = bool(getattr(played.tokenizer, "chat_template", None))
+    if unreadable := why_unreadable(rollouts, subject.settings.parameters, chat):
+        console.print(f"warning: {unreadable}", markup=False, style="yellow")
     for reason, missing in report.failures().items():
         console.print(f"{missing} missing: {reason}", markup=False, style="bold red")
     if played.usage:
@@ -302,6 +320,23 @@ def _agent(name: str | None) -> Agent | None:
     from trca.policies.agents import AGENTS
 
     return AGENTS.get(name) if name else None
+
+
+def _chats(name: str | None) -> bool:
+    """Whether a name means a model, of no run, whose tokenizer has a chat template.
+
+    Raises:
+        ValueError: For a folder without tokenizer.
+        OSError: If the tokenizer cannot be fetched.
+    """
+    from trca.cli.run.checkpoints import is_model_name
+    from trca.policies.models import load_tokenizer
+
+    if name is None or name == "tiny" or not is_model_name(name):
+        return False
+    path = Path(name).expanduser()
+    tokenizer = load_tokenizer(str(path) if path.exists() else name)
+    return bool(getattr(tokenizer, "chat_template", None))
 
 
 def _write_transcripts(path: Path, played: _Played) -> None:
