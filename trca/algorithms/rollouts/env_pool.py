@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, SupportsFloat
 
 import gymnasium
@@ -25,6 +26,8 @@ from trca.envs.text_env import DEFAULT_AGENT, TextEnv
 logger = logging.getLogger(__name__)
 
 _MOST_THREADS: Final = 128
+SLOW_S: Final = 30.0
+"""Seconds after which a call of an environment that still runs is logged."""
 
 Start = tuple[str, dict[str, Any]]
 """What ``reset`` returns: observation, info."""
@@ -153,8 +156,9 @@ class EnvPool:
         return [steps[id(env)] for env, _ in actions]
 
     def give_up_stuck(self) -> None:
-        """Ends the steps that take too long with a `StuckError`."""
+        """Logs slow steps; ends the steps that take too long with a `StuckError`."""
         for env, action, task in self._running.values():
+            task.warn_if_slow(SLOW_S, partial(_step_words, env, action))
             if task.overdue(self._timeout_s):
                 task.give_up(stuck(task, self._timeout_s, _step_words(env, action)))
                 env.stuck = True
@@ -199,7 +203,7 @@ class EnvPool:
                 return _words(actions[0][0], "prefetch()")
             return _step_words(*actions[call - first])
 
-        wait(tasks, self._timeout_s, words)
+        wait(tasks, self._timeout_s, words, SLOW_S)
         steps = {}
         for (env, _), task in zip(actions, tasks[first:], strict=True):
             env.stuck = isinstance(task.exception(), StuckError)
@@ -220,7 +224,7 @@ class EnvPool:
         self._wait(self._one.submit(env.env.close), env, "close()")
 
     def _wait(self, call: Task, env: PooledEnv, call_words: str) -> None:
-        wait([call], self._timeout_s, lambda _: _words(env, call_words))
+        wait([call], self._timeout_s, lambda _: _words(env, call_words), SLOW_S)
         env.stuck = env.stuck or isinstance(call.exception(), StuckError)
 
     def _reset(self, env: PooledEnv, seed: int, options: dict[str, Any]) -> Start:

@@ -15,11 +15,13 @@ import typer
 from trca.cli.show.console import (
     console,
     fail,
+    log_words,
     noise_to,
     refusing,
     tracing_to,
     use_one_thread,
 )
+from trca.cli.show.slow_steps import slow_steps_shown
 from trca.cli.show.unreadable import why_unreadable
 from trca.common.errors import words
 
@@ -218,7 +220,7 @@ def evaluate(
             if transcripts:
                 _write_transcripts(path.with_name(f"{path.name}.jsonl"), played)
     except Exception as error:
-        fail(f"{words(error)}. Log: {log}")
+        fail(f"{words(error)}.{log_words(log)}")
     console.print(report.table(), soft_wrap=False)
     rollouts = [rollout for each in played.evaluations.values() for rollout in each.rollouts]
     chat = bool(getattr(played.tokenizer, "chat_template", None))
@@ -229,7 +231,7 @@ def evaluate(
     if played.usage:
         console.print(f"Endpoint: {played.usage.words(prices)}", markup=False)
     if not finished:
-        fail(f"no episode was finished, nothing is written. Log: {log}")
+        fail(f"no episode was finished, nothing is written.{log_words(log)}")
     kinds = "md,json,jsonl" if transcripts else "md,json"
     console.print(f"Written to {path.parent}:\n  {path.name}.{{{kinds}}}", markup=False)
 
@@ -292,6 +294,7 @@ def _play(
         noise_to(log) as terminal,
         tracing_to(log),
         terminal.status("loading the model") as status,
+        slow_steps_shown(log, terminal.print),
     ):
         from trca.algorithms.base.evaluation import evaluate_panel, local_runner
         from trca.algorithms.rollouts.attempts import TrialsRunner

@@ -177,6 +177,7 @@ def _prepare(settings: RunSettings, run: RunFolder) -> RunSettings:
 def _run(settings: RunSettings, run: RunFolder) -> None:
     from trca.cli.run.training import InterruptedRunError, train
     from trca.cli.show.progress import Progress
+    from trca.cli.show.slow_steps import slow_steps_shown
     from trca.runs.folder import quoted
 
     again = f"trca train --resume {quoted(run.address)}"
@@ -190,6 +191,7 @@ def _run(settings: RunSettings, run: RunFolder) -> None:
             noise_to(log) as terminal,
             tracing_to(log),
             Progress(terminal, run.name, settings.parameters.iterations) as progress,
+            slow_steps_shown(log, progress.warn),
         ):
             train(settings, run, progress)
     except (InterruptedRunError, KeyboardInterrupt):

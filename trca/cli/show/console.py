@@ -15,6 +15,8 @@ from typing import Final, NoReturn
 import typer
 from rich.console import Console
 
+from trca.common.process_log import log_crashes
+
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -69,6 +71,11 @@ def tracing_to(log: Path) -> Iterator[None]:
         raise
 
 
+def log_words(log: Path) -> str:
+    """Names a log at the end of an error message; blank if the log does not exist or is empty."""
+    return f" Log: {log}" if log.is_file() and log.stat().st_size else ""
+
+
 def use_one_thread() -> None:
     """Keeps numerical libraries to one thread each, unless the user said otherwise.
 
@@ -102,10 +109,12 @@ def noise_to(log: Path) -> Iterator[Console]:
     os.dup2(file, 2)
     os.close(file)
     logging.captureWarnings(True)
+    end_watch = log_crashes(2)
     try:
         with os.fdopen(os.dup(kept[0]), "w", encoding="utf-8") as terminal:
             yield Console(file=terminal, highlight=False, soft_wrap=True)
     finally:
+        end_watch()
         sys.stdout.flush()
         sys.stderr.flush()
         for descriptor, number in zip(kept, (1, 2), strict=True):
