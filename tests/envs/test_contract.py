@@ -382,3 +382,19 @@ def test_gymnasium_makes_it_with_no_import_of_ours_and_plays_without_anything_he
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+def test_control_characters_and_surrogates_never_reach_an_environment():
+    class Echo(Coin):
+        def take_action(self, action: str) -> Outcome:
+            return Outcome(f"heard {action!r}")
+
+    env = make(Echo)
+    env.reset()
+    for action in ("\0 cabinet", "turn\x1b[2J", "\x7f", "turn \x9f", "turn\ud800"):
+        observation, _, _, _, info = env.step(action)
+        assert observation == "heard ''"
+        assert info["parsed"] is False
+    observation, _, _, _, info = env.step("say a\n\tb é 漢")
+    assert observation == "heard 'say a\\n\\tb é 漢'"
+    assert info["parsed"] is True
