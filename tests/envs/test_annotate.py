@@ -160,3 +160,15 @@ def test_a_library_is_checked_against_its_environment(tmp_path):
     path.write_text(source.replace('"alfworld"', '"chess"'))
     with pytest.raises(RubricError, match=r"mine\.yaml: unknown environment 'chess'.*alfworld"):
         check_library(path)
+
+
+def test_the_names_of_the_facts_are_listed_once_for_all_wrong_operators(tmp_path):
+    source = RubricLibrary.load("alfworld").model_dump_json()
+    path = tmp_path / "mine.yaml"
+    path.write_text(source.replace("object_type", "thing_type").replace("new_objects", "seen"))
+    with pytest.raises(RubricError) as caught:
+        load_judge(path, ALFWorldAdapter)
+    message = str(caught.value)
+    assert len(message.splitlines()) > 2
+    assert message.count("Known: facts.") == 1
+    assert "Known:" in message.splitlines()[0]

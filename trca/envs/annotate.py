@@ -92,7 +92,10 @@ class ContextAnnotation(gymnasium.Wrapper[str, str, str, str]):
 
 
 class RubricAnnotation(ContextAnnotation):
-    """Judges each transition and adds ``rubric`` (a `RubricInfo`) to ``info`` on ``step``.
+    """Judges each transition and adds ``rubric`` (a `RubricInfo`) to ``info``.
+
+    After ``reset``, no operator has fired and all rewards are 0: a vector environment, which resets
+    its environments within ``step``, then has ``rubric`` in each ``info``.
 
     Attributes:
         judge: The judge, with its library and its count of evaluation errors.
@@ -127,6 +130,8 @@ class RubricAnnotation(ContextAnnotation):
         if library is None:
             raise ValueError(f"{name} declares no rubric library: set library")
         self.judge = load_judge(library, adapter_class)
+        self._nothing = np.zeros(len(self.judge.library.ids), np.uint8)
+        self._nothing.setflags(write=False)
         self.reward_by(budgets, lambda_)
 
     @property
@@ -146,7 +151,11 @@ class RubricAnnotation(ContextAnnotation):
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode without covered operators."""
         self.rewards.reset()
-        return super().reset(seed=seed, options=options)
+        observation, info = super().reset(seed=seed, options=options)
+        info["rubric"] = RubricInfo(
+            judgments=self._nothing, foundational=0.0, breakthrough=0.0, reward=0.0, fired=()
+        )
+        return observation, info
 
     def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Steps the environment and judges the transition."""

@@ -95,7 +95,8 @@ def make(
         kwargs: Arguments of the class.
 
     Raises:
-        ValueError: For an unknown name, or a library for an environment without adapter.
+        ValueError: For an unknown name, an unknown argument, or a library for an environment
+            without adapter.
         TypeError: If observations or actions are not text.
     """
     judging: dict[str, Any] = {"library": library, "budgets": budgets, "lambda_": lambda_}
@@ -104,6 +105,7 @@ def make(
         if env in ENVIRONMENTS:
             played = {**kwargs, **({_TEAM: team} if team is not None else {})}
             return cast("_Env", gymnasium.make(env, disable_env_checker=True, **judging, **played))
+    _check_arguments(env, kwargs)
     text_env = _made(env, kwargs)
     unjudged = library is None and cast("TextEnv", text_env.unwrapped).library is None
     annotated = ContextAnnotation(text_env) if unjudged else RubricAnnotation(text_env, **judging)
@@ -284,6 +286,28 @@ def _made(env: EnvClass, kwargs: Mapping[str, Any]) -> _Env:
     else:
         wrapped = maker(**rest)
     return wrapped if isinstance(wrapped.unwrapped, TextEnv) else PlainEnv(wrapped, **plain)
+
+
+def _check_arguments(env: EnvClass, kwargs: Mapping[str, Any]) -> None:
+    """Refuses arguments that a text environment does not have.
+
+    Raises:
+        ValueError: For an unknown argument. The message gives the nearest argument.
+    """
+    maker = env_class(env)
+    if not _is_text_env(maker):
+        return
+    parameters = inspect.signature(maker).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    for name in kwargs.keys() - {parameter.name for parameter in parameters}:
+        raise ValueError(no_argument(env, name))
+
+
+def no_argument(env: EnvClass, name: str) -> str:
+    """The message for an argument that an environment does not have."""
+    shown = env if isinstance(env, str) else env_class(env).__name__
+    return f"{shown} has no argument {name!r}: {nearest(name, arguments(env))}"
 
 
 def _is_text_env(maker: Any) -> bool:

@@ -88,6 +88,17 @@ def test_the_note_says_where_the_tasks_are_not_known_to_be_the_papers(run):
     assert note(table, [official]).endswith("over three seeds.")
 
 
+def test_the_note_warns_of_a_small_panel_beside_the_papers_numbers(run):
+    result = read_run(run("a", [row("All", 0.4)]), "")
+    [table] = tables([result])
+    assert "Warning" not in note(table, [result])
+    small = replace(result, tasks=4)
+    warning = "with 4 tasks, the 95% interval of a success rate is up to 70 points wide"
+    assert warning in note(table, [small])
+    [alone] = tables([small], paper=False)
+    assert "Warning" not in note(alone, [small])
+
+
 def test_other_environments_have_the_papers_other_columns(run):
     shop = run("shop", [row("book", 0.2, score=0.4), row("All", 0.3, score=0.55)], "webshop")
     search = run("search", [row("nq", 0.2), row("popqa", 0.4), row("All", 0.25)], "searchqa")

@@ -40,6 +40,9 @@ def compare(
 
     with refusing(ValueError, OSError):
         reports = [read_report(name) for name in (first, second)]
+        paths = [Path(report["path"]).resolve() for report in reports]
+        if paths[0] == paths[1]:
+            raise ValueError(f"A and B are the same evaluation, {paths[0]}: name two")
         rows = pair(*reports)
     _print(rows, reports)
     if output:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -12,6 +12,9 @@ from trca.cli.show.console import console, refusing, use_one_thread
 
 if TYPE_CHECKING:
     from trca.analysis.paper_tables import Result, Table
+
+FEW_TASKS: Final = 50
+"""Panels with fewer tasks get a warning beside the paper's numbers."""
 
 
 def report(
@@ -125,6 +128,7 @@ def over_setting(
 def note(table: Table, results: Sequence[Result]) -> str:
     """What the numbers are, and of which tasks."""
     from trca.analysis.paper_tables import official_hashes
+    from trca.runs.success_tables import wilson
 
     panels = dict.fromkeys(r.panel for r in results)
     tasks = sorted({r.tasks for r in results})
@@ -143,5 +147,12 @@ def note(table: Table, results: Sequence[Result]) -> str:
             " seeds."
         )
         if not panels.keys() <= official_hashes():
-            parts.append("Its tasks are not known to be these.")
+            parts.append("It is unknown whether its tasks are the same.")
+        if tasks[0] < FEW_TASKS:
+            low, high = wilson(tasks[0] / 2, tasks[0])
+            parts.append(
+                f"Warning: with {tasks[0]} tasks, the 95% interval of a success rate is up to"
+                f" {100 * (high - low):.0f} points wide: these numbers do not compare with the"
+                " paper's."
+            )
     return " ".join(parts)
