@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.envs.adapter import Adapter
+from trca.envs.blame import add_place
 from trca.envs.info import RubricInfo
 from trca.envs.text_env import DEFAULT_AGENT, TextEnv
 from trca.rubric import Budgets, EpisodeRewards, Judge, RubricLibrary
@@ -52,7 +53,7 @@ class ContextAnnotation(gymnasium.Wrapper[str, str, str, str]):
     ``reset`` adds ``context`` and ``memory``. ``step`` adds ``context`` (before the action),
     ``next_context``, ``memory`` and ``facts``. In an environment without adapter, the context is
     the observation, the memory is blank, and facts are absent. Observations, rewards, termination
-    and truncation stay unchanged.
+    and truncation stay unchanged. An exception of the environment gets a note with class and line.
     """
 
     def __init__(self, env: gymnasium.Env[str, str]) -> None:
@@ -69,24 +70,32 @@ class ContextAnnotation(gymnasium.Wrapper[str, str, str, str]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode."""
-        observation, info = self.env.reset(seed=seed, options=options)
-        adapter = self._text_env.adapter if self._adapts else None
-        self._context = info["context"] = adapter.context if adapter else observation
-        info["memory"] = adapter.memory if adapter else ""
+        try:
+            observation, info = self.env.reset(seed=seed, options=options)
+            adapter = self._text_env.adapter if self._adapts else None
+            self._context = info["context"] = adapter.context if adapter else observation
+            info["memory"] = adapter.memory if adapter else ""
+        except Exception as error:
+            add_place(error, self)
+            raise
         return observation, info
 
     def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Steps the environment and annotates the transition."""
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        info["context"] = self._context
-        if self._adapts:
-            adapter = self._text_env.adapter
-            self._context = adapter.context
-            info["memory"] = adapter.memory
-            info["facts"] = adapter.facts
-        else:
-            self._context = observation
-            info["memory"] = ""
+        try:
+            observation, reward, terminated, truncated, info = self.env.step(action)
+            info["context"] = self._context
+            if self._adapts:
+                adapter = self._text_env.adapter
+                self._context = adapter.context
+                info["memory"] = adapter.memory
+                info["facts"] = adapter.facts
+            else:
+                self._context = observation
+                info["memory"] = ""
+        except Exception as error:
+            add_place(error, self)
+            raise
         info["next_context"] = self._context
         return observation, reward, terminated, truncated, info
 

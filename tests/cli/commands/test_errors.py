@@ -1,4 +1,4 @@
-"""What ends a run is one line: the cause, and where the whole of it stands."""
+"""An error that ends a run is one line with the cause and the log."""
 
 import json
 import os
@@ -139,7 +139,9 @@ def test_a_run_whose_every_group_is_missing_ends_with_the_first_reason_and_the_l
     result = train("--env=down.py:Down", "--iterations=4", "--set=env_config.max_steps=2")
     assert result.exit_code == 1
     (line,) = [line for line in result.output.splitlines() if line.startswith("error:")]
-    assert "the simulator does not answer (every rollout is missing" in line
+    assert "task 'small/train/" in line
+    place = "(in Down, at down.py:4 in step)"
+    assert f"the simulator does not answer {place} (every rollout is missing" in line
     assert "Log: outputs/quickstart/logs/output.log" in line
 
 

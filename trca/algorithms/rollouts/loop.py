@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from trca.algorithms.rollouts.env_pool import EnvPool, PooledEnv, Start, Transition
 from trca.algorithms.rollouts.seeding import derive_seed
 from trca.algorithms.settings.parameters import OnMissingRollout
+from trca.common.errors import notes
 from trca.common.memory import own_memory_mb
 from trca.common.threads import StuckError, Threads, wait
 from trca.envs.responses import ACTION_FORMAT, ResponseFormat
@@ -591,7 +592,7 @@ def _engine_words(engine: Engine, requests: int) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    return " ".join([*f"{type(error).__name__}: {error}".split(), *notes(error)])
 
 
 def _record(episode: _Episode, transition: Transition) -> Sequence[RoleTransition]:
