@@ -175,6 +175,7 @@ def _prepare(settings: RunSettings, run: RunFolder) -> RunSettings:
 
 
 def _run(settings: RunSettings, run: RunFolder) -> None:
+    from trca.cli.run.start_policy import build_start
     from trca.cli.run.training import InterruptedRunError, train
     from trca.cli.show.progress import Progress
     from trca.cli.show.slow_steps import slow_steps_shown
@@ -186,7 +187,7 @@ def _run(settings: RunSettings, run: RunFolder) -> None:
         console.print(
             f"[bold]{run.address}[/]: {settings.run.algorithm} on {short_name(settings.run.env)}"
         )
-        settings.algorithm_config().resolved_model()
+        build_start(settings, log)
         with (
             noise_to(log) as terminal,
             tracing_to(log),
