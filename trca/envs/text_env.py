@@ -139,6 +139,8 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         generated: Whether each ``seed`` generates a complete and different set of tasks.
         waits: Whether steps and resets wait for a network. Such environments run in parallel
             threads.
+        isolation: ``process`` if the environment plays in a child process that can be killed, for
+            native libraries; see `trca.envs.isolated`. Else ``none``.
         split: Name of the split that provides the tasks.
         max_steps: The step limit.
     """
@@ -153,6 +155,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     idle_actions: ClassVar[frozenset[str]] = frozenset()
     generated: bool = False
     waits: bool = False
+    isolation: ClassVar[str] = "none"
     split: str
     max_steps: int
 

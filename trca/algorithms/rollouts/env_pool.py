@@ -20,6 +20,7 @@ import gymnasium
 
 from trca.common.threads import Call, StuckError, Task, Threads, stuck, wait
 from trca.envs.annotate import NO_OPERATORS, Operators, RubricAnnotation
+from trca.envs.isolated import IsolatedEnv
 from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import DEFAULT_AGENT, TextEnv
 
@@ -110,9 +111,12 @@ class EnvPool:
         Args:
             env: The environment.
             broken: Whether an error left it in an unknown state: it is closed, unless it is stuck.
+                The child process of an `IsolatedEnv` is killed.
         """
         if broken:
-            if not env.stuck:
+            if isinstance(env.env.unwrapped, IsolatedEnv):
+                env.env.unwrapped.kill()
+            elif not env.stuck:
                 self._close(env)
         else:
             self._idle.setdefault(env.split, []).append(env)
