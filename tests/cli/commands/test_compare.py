@@ -53,7 +53,7 @@ def test_tasks_are_paired_and_counted():
     assert whole.p == pytest.approx(2 * (1 + 7 + 21) / 128)
     assert (heat.task_type, heat.tasks) == ("Heat", 9)
     assert (pick.tasks, pick.difference, pick.p) == (1, 0.0, 1.0)
-    assert isnan(pick.low)  # one difference says nothing of the next
+    assert isnan(pick.low)  # one difference has no interval
     assert isnan(pick.high)
 
 

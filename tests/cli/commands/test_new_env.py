@@ -1,4 +1,4 @@
-"""``trca new-env``: what it writes is the example, works under another name, and trains at once."""
+"""``trca new-env``: the package equals the example, works under another name, and trains."""
 
 import os
 import subprocess

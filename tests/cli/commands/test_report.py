@@ -83,7 +83,7 @@ def test_the_note_says_where_the_tasks_are_not_known_to_be_the_papers(run):
     result = read_run(run("a", [row("All", 0.4)], model=model), "")
     [table] = tables([result])
     assert "another model" not in note(table, [result])
-    assert note(table, [result]).endswith("Its tasks are not known to be these.")
+    assert note(table, [result]).endswith("It is unknown whether its tasks are the same.")
     official = replace(result, panel="095d277ff7a02906")  # official-134
     assert note(table, [official]).endswith("over three seeds.")
 

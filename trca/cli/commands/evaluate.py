@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _ZERO_SHOT: Final = "zero-shot"
 _NAMED: Final = frozenset({"evaluation_split", "evaluation_temperature", "evaluation_tasks"})
-"""Settings that a report's name has anyway."""
+"""Settings that are part of the name of every report."""
 
 
 def evaluate(
@@ -66,7 +66,7 @@ def evaluate(
     config: Annotated[
         str | None,
         typer.Option(
-            help="Config that names environment and prompt, for a model without a run. [default:"
+            help="Config with the environment and the prompt for a model without a run. [default:"
             " quickstart]"
         ),
     ] = None,
@@ -117,8 +117,8 @@ def evaluate(
 
     Every task of the panel is played with every seed. A rollout that is missing for a technical
     reason is counted and named; it is never a zero. Each policy, panel, number of seeds,
-    temperature and choice of settings gets a report of its own, which has the SHA-256 of the
-    model's weights and the versions of packages.
+    temperature and choice of settings gets a separate report with the SHA-256 of the weights of the
+    model and the versions of packages.
 
     RUN is the run's last checkpoint. RUN@best has the highest success of the evaluations during
     training; its report leaves out the tasks of these evaluations, since success on them is likely
@@ -128,7 +128,7 @@ def evaluate(
     - `trca evaluate outputs/quickstart` plays the last checkpoint on the run's held-out split
     - `trca evaluate outputs/quickstart@best --split valid_seen --seeds 3`
     - `trca evaluate outputs/quickstart --panel embedded-alfworld-132` plays a canonical panel
-    - `trca evaluate outputs/quickstart --temperature 0 --transcripts` keeps what was said and done
+    - `trca evaluate outputs/quickstart --temperature 0 --transcripts` keeps responses and actions
     - `trca evaluate my-policy --config outputs/quickstart/config.yaml` evaluates an exported folder
     - `trca evaluate Qwen/Qwen2.5-1.5B-Instruct --config paper/alfworld_qwen2.5_1.5b --tasks 16`
     - `trca evaluate --agent react --model NAME --base-url https://HOST/v1 --prices 2.5 10`
@@ -164,8 +164,9 @@ def evaluate(
             subject = policy(run_or_model, config, settings)
         else:
             raise ConfigError(
-                "name what to evaluate: RUN or MODEL for one here; --model NAME --base-url URL, and"
-                " --prices if you like, for one at an endpoint"
+                "name the policy to evaluate: RUN or MODEL on this machine; or --model NAME"
+                " --base-url URL,"
+                " with --prices if you like, at an endpoint"
             )
         if chosen:
             subject = subject.on(chosen, given)
@@ -246,8 +247,8 @@ def report_name(
         panel: The panel.
         seeds: Times it is played.
         temperature: Of sampling.
-        identity: What else tells the report from others, such as changed settings; the name ends
-            with a hash of it.
+        identity: Further properties of the report, such as changed settings. The name ends with
+            their hash.
     """
     name = (
         f"evaluation_{label}_{panel.split}-{len(panel.task_ids)}-{panel.hash[:8]}"
@@ -260,21 +261,21 @@ def report_name(
 
 
 def _identity(subject: Policy, folder: Path, changed: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What tells a report from others in the folder, beside what its name says.
+    """The properties that distinguish a report from a report with the same file name.
 
-    In a run's own folder that is changed settings. Elsewhere it is the policy and its settings: a
-    label is the last part of a name.
+    In the folder of the run these are the changed settings. Elsewhere these are the policy and its
+    settings, since a label is only the last part of a name.
     """
     if subject.selection:
-        own = folder.resolve() in Path(subject.model).resolve().parents
-        return changed if own else {**changed, "policy": subject.name}
+        is_inside = folder.resolve() in Path(subject.model).resolve().parents
+        return changed if is_inside else {**changed, "policy": subject.name}
     kept = {k: v for k, v in subject.settings.flat().items() if k not in _NAMED}
     return {**kept, "model": subject.model}
 
 
 @dataclass(frozen=True)
 class _Played:
-    """Evaluations by seed, the tokenizer of their rollouts, and what an endpoint was asked."""
+    """Evaluations by seed, the tokenizer of their rollouts, and the usage of an endpoint."""
 
     evaluations: dict[int, Evaluation]
     tokenizer: Any
