@@ -21,7 +21,6 @@ from trca.cli.show.console import (
     tracing_to,
     use_one_thread,
 )
-from trca.cli.show.slow_steps import slow_steps_shown
 from trca.cli.show.unreadable import why_unreadable
 from trca.common.errors import words
 
@@ -291,6 +290,8 @@ def _play(
     agent: Agent | None,
     trials: int,
 ) -> _Played:
+    from trca.cli.show.slow_steps import slow_steps_shown
+
     with (
         noise_to(log) as terminal,
         tracing_to(log),
