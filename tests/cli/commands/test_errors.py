@@ -136,13 +136,15 @@ def test_a_run_whose_every_group_is_missing_ends_with_the_first_reason_and_the_l
         "    def step(self, action):\n"
         "        raise RuntimeError('the simulator does not answer')\n"
     )
-    result = train("--env=down.py:Down", "--iterations=4", "--set=env_config.max_steps=2")
+    result = train("--env=down.py:Down", "--iterations=4", "--set=num_env_runners=1")
     assert result.exit_code == 1
     (line,) = [line for line in result.output.splitlines() if line.startswith("error:")]
     assert "task 'small/train/" in line
     place = "(in Down, at down.py:4 in step)"
     assert f"the simulator does not answer {place} (every rollout is missing" in line
     assert "Log: outputs/quickstart/logs/output.log" in line
+    log = (tmp_path / "outputs/quickstart/logs/output.log").read_text()
+    assert "raise RuntimeError('the simulator does not answer')" in log  # of the runner's process
 
 
 def test_an_error_in_training_is_one_line_with_the_log_and_a_status_in_words(
