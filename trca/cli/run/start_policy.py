@@ -33,7 +33,7 @@ def build_start(settings: RunSettings, log: Path) -> None:
 
 
 def start_lines(metrics: Mapping[str, Any]) -> list[str]:
-    """Returns what the evaluation of a start policy shows, one sentence per line.
+    """Returns sentences about the evaluation of a start policy.
 
     Args:
         metrics: The summary of the evaluation; see `trca.algorithms.base.evaluation`.
