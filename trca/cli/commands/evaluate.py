@@ -164,8 +164,7 @@ def evaluate(
         else:
             raise ConfigError(
                 "name the policy to evaluate: RUN or MODEL on this machine; or --model NAME"
-                " --base-url URL,"
-                " with --prices if you like, at an endpoint"
+                " --base-url URL, with --prices if you like, at an endpoint"
             )
         if chosen:
             subject = subject.on(chosen, given)
