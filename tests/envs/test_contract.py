@@ -20,7 +20,7 @@ from gymnasium.utils.env_checker import check_env
 
 from trca.envs import Adapter, Outcome, TextEnv, make, register
 from trca.envs.registration import PACKAGED, arguments, canonical, env_class
-from trca.envs.text_env import MissingPartError
+from trca.envs.text_env import MissingPartError, as_action
 from trca.rubric import RubricLibrary
 
 
@@ -152,7 +152,7 @@ def episode(env: Any, task: str, seed: int) -> list[tuple[str, dict[str, Any]]]:
         observation, reward, terminated, truncated, info = env.step(action)
         assert type(reward) is float
         assert not (terminated and truncated)
-        assert info["parsed"] == bool(action.strip())
+        assert info["parsed"] == bool(as_action(action).strip())
         steps.append((observation, info))
         over = terminated or truncated
     assert len(steps) <= env.unwrapped.max_steps + 1

@@ -57,8 +57,9 @@ def log_process(path: Path) -> None:
     """
     if not path.parent.is_dir():
         return
-    handler = logging.FileHandler(path, encoding="utf-8")
+    file = path.open("a", encoding="utf-8")
+    handler = logging.StreamHandler(file)
     handler.setLevel(logging.WARNING)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logging.getLogger("trca").addHandler(handler)
-    log_crashes(handler.stream.fileno())
+    log_crashes(file.fileno())

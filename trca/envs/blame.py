@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from contextlib import suppress
 from pathlib import Path
-from traceback import FrameSummary, extract_tb
+from traceback import extract_tb
 
 import gymnasium
 
@@ -37,9 +37,9 @@ def place(error: BaseException, env_class: type) -> str:
     frames = extract_tb(error.__traceback__)
     files = _files(env_class)
     defining = [frame for frame in frames if frame.filename in files]
-    frame: FrameSummary | None = (defining or list(frames) or [None])[-1]
-    if frame is None:
+    if not frames:
         return ""
+    frame = (defining or frames)[-1]
     return f", at {Path(frame.filename).name}:{frame.lineno} in {frame.name}"
 
 

@@ -265,9 +265,12 @@ def _sendable(error: Exception) -> Exception:
 
 
 def _about(env: TextEnv) -> dict[str, Any]:
-    names = ("env_id", "library", "default_split", "idle_actions", "generated", "waits")
+    names = ("library", "default_split", "idle_actions", "generated", "waits")
     return {
-        "attributes": {name: getattr(env, name) for name in names},
+        "attributes": {
+            **{name: getattr(env, name) for name in names},
+            "env_id": env.env_id or type(env).__name__,
+        },
         "render_mode": env.render_mode,
         "split": env.split,
         "max_steps": env.max_steps,

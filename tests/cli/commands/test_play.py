@@ -176,7 +176,7 @@ def test_an_environment_that_raises_ends_play_in_one_line_with_place_and_log(tra
     result = trca("play", trap, "--task", "0", stdin="jump\n")
     assert result.exit_code == 1
     [line] = [line for line in result.output.splitlines() if "error" in line.lower()]
-    assert line == (
+    assert line.removeprefix("> ") == (
         "error: task 'trap-0': KeyError: 'wood' (in Trap, at trap.py:15 in take_action)."
         " Log: outputs/logs/play.log"
     )

@@ -57,7 +57,7 @@ def trca(*arguments):
 
 
 def test_runs_that_differ_in_seed_are_one_row_with_mean_and_spread(household):
-    [table] = tables([read_run(name, "") for name in household], with_paper=False)
+    [table] = tables([read_run(name, "") for name in household], with_with_paper=False)
     assert table.columns == ("Pick", "Heat", "All")
     lines = as_markdown(table).splitlines()
     assert lines[2] == "| TRCA | 2 | **60.0 (14.1)** | 25.0 (0.0) | **45.0 (7.1)** |"

@@ -141,9 +141,9 @@ def searchqa(
         counts = prepare_questions(questions or (), place)
     for name, splits in counts.items():
         dataset = DATASETS.get(name)
-        counts = ", ".join(f"{split} {count:,}" for split, count in sorted(splits.items()))
+        sizes = ", ".join(f"{split} {count:,}" for split, count in sorted(splits.items()))
         domain = f" ({_domain(dataset.in_domain)})" if dataset else ""
-        console.print(f"{name}{domain}: {counts}", markup=False)
+        console.print(f"{name}{domain}: {sizes}", markup=False)
     setting = f"questions={place.resolve()}"
     console.print(f"Use them with trca train searchqa --set env_config.{setting}", markup=False)
     console.print("and the index of a corpus: --set env_config.corpus=FOLDER")

@@ -85,7 +85,7 @@ class SlowStepNotice(gymnasium.Wrapper[str, str, str, str]):
     def close(self) -> None:
         """Closes the environment and ends the watch."""
         self._ended.set()
-        super().close()
+        self.env.close()
 
     @contextmanager
     def _timed(self, call: str) -> Iterator[None]:
