@@ -46,7 +46,6 @@ def test_a_segmentation_fault_leaves_its_traceback_in_the_log(tmp_path):
 
 
 def test_native_code_that_holds_the_interpreter_is_named_in_the_log(tmp_path):
-    (tmp_path / "logs").mkdir()
     done = run(tmp_path, SILENCE)
     assert done.returncode == 0, done.stderr
     log = (tmp_path / "logs" / "output.log").read_text()
@@ -55,6 +54,7 @@ def test_native_code_that_holds_the_interpreter_is_named_in_the_log(tmp_path):
 
 
 def test_a_machine_without_the_folder_of_the_run_writes_nothing(tmp_path):
-    done = run(tmp_path, SILENCE.replace("1_500_000", "1"))
+    code = SILENCE.replace("1_500_000", "1").replace("logs/", "run/logs/")
+    done = run(tmp_path, code)
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.iterdir())

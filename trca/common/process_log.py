@@ -50,13 +50,14 @@ def log_crashes(file: int) -> Callable[[], None]:
 def log_process(path: Path) -> None:
     """Appends warnings of this process with their tracebacks, crashes and hangs to a log.
 
-    A process on a machine without the folder of the log writes nothing.
+    A process on a machine without the run folder writes nothing.
 
     Args:
-        path: The log, such as ``logs/output.log`` of a run.
+        path: The log, ``logs/output.log`` in a run folder.
     """
-    if not path.parent.is_dir():
+    if not path.parent.parent.is_dir():
         return
+    path.parent.mkdir(exist_ok=True)
     file = path.open("a", encoding="utf-8")
     handler = logging.StreamHandler(file)
     handler.setLevel(logging.WARNING)

@@ -57,7 +57,7 @@ def trca(*arguments):
 
 
 def test_runs_that_differ_in_seed_are_one_row_with_mean_and_spread(household):
-    [table] = tables([read_run(name, "") for name in household], with_with_paper=False)
+    [table] = tables([read_run(name, "") for name in household], with_paper=False)
     assert table.columns == ("Pick", "Heat", "All")
     lines = as_markdown(table).splitlines()
     assert lines[2] == "| TRCA | 2 | **60.0 (14.1)** | 25.0 (0.0) | **45.0 (7.1)** |"
@@ -95,7 +95,7 @@ def test_the_note_warns_of_a_small_panel_beside_the_papers_numbers(run):
     small = replace(result, tasks=4)
     warning = "with 4 tasks, the 95% interval of a success rate is up to 70 points wide"
     assert warning in note(table, [small])
-    [alone] = tables([small], paper=False)
+    [alone] = tables([small], with_paper=False)
     assert "Warning" not in note(alone, [small])
 
 
