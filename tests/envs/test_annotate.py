@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.toy import Rooms, RoomsAdapter
 from trca.envs.alfworld.adapter import ALFWorldAdapter
 from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.env import ALFWorldEnv
@@ -94,7 +95,8 @@ def test_contexts_chain(episodes):
     for infos in episodes:
         assert infos[1]["context"] == infos[0]["context"]
         assert "next_context" not in infos[0]
-        assert "rubric" not in infos[0]
+        assert infos[0]["rubric"]["fired"] == ()
+        assert not infos[0]["rubric"]["judgments"].any()
         for before, after in pairwise(infos[1:]):
             assert after["context"] == before["next_context"]
 
@@ -132,8 +134,9 @@ def test_any_action_is_judged(one_env, action):
 def test_a_megabyte_of_command_is_judged():
     env = RubricAnnotation(ALFWorldEnv())
     env.reset(seed=0)
-    for action in ("x" * 1_000_000, "\0" * 1_000_000, "go to " * 200_000):
+    for action in ("x" * 1_000_000, "go to " * 200_000):
         assert env.step(action)[4]["rubric"]["fired"] == ("malformed",)
+    assert env.step("\0" * 1_000_000)[4]["rubric"]["fired"] == ("unparsed",)
 
 
 def test_settings_that_make_no_sense_are_refused():
@@ -160,3 +163,15 @@ def test_a_library_is_checked_against_its_environment(tmp_path):
     path.write_text(source.replace('"alfworld"', '"chess"'))
     with pytest.raises(RubricError, match=r"mine\.yaml: unknown environment 'chess'.*alfworld"):
         check_library(path)
+
+
+def test_the_names_of_the_facts_are_listed_once_for_all_wrong_operators(tmp_path):
+    source = RubricLibrary.load(Rooms.library).model_dump_json()
+    path = tmp_path / "mine.yaml"
+    path.write_text(source.replace("moved", "walked").replace("taken", "zzz"))
+    with pytest.raises(RubricError) as caught:
+        load_judge(path, RoomsAdapter)
+    lines = str(caught.value).splitlines()
+    assert len(lines) > 2
+    assert [number for number, line in enumerate(lines) if "Known: facts." in line] == [0]
+    assert not any(line.endswith(":") for line in lines)

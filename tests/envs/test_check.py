@@ -1,12 +1,15 @@
 """The self-check passes a sound environment and names the faults of a spoiled environment."""
 
+from typing import ClassVar
+
 import gymnasium
 import pytest
 
 from tests.envs.test_contract import Coin, CoinAdapter, CoinBinding, CoinFacts
 from trca.envs import make
 from trca.envs.alfworld.env import ALFWorldEnv
-from trca.envs.check import self_check
+from trca.envs.check import HOSTILE_ACTIONS, self_check
+from trca.envs.text_env import TextEnv
 
 
 def test_the_generated_games_are_sound():
@@ -98,3 +101,58 @@ def test_a_team_is_played_by_its_roles_though_one_sees_no_actions(tmp_path):
     assert not report.unsolved
     assert report.firing["heeded"] > 0
     assert report.firing["target_taken"] > 0
+
+
+class Nested(Coin):
+    """Raises in a task, and on actions that it cannot encode or that are long."""
+
+    def start_task(self, task_id, options):
+        if task_id == "train-2":
+            raise LookupError("no such coin")
+        return super().start_task(task_id, options)
+
+    def take_action(self, action):
+        if len(action) > 1000:
+            raise OverflowError("too long")
+        return super().take_action(action)
+
+
+def test_exceptions_are_problems_with_class_task_and_line():
+    report = self_check(make(Nested))
+    assert not report.ok
+    missing, long = report.errors
+    assert missing.startswith("task 'train-2' raises: LookupError: no such coin (in Nested, at")
+    assert "test_check.py:" in missing
+    assert "in start_task" in missing
+    assert "after the action 'xxxxxxxxxxxxxxxxxxxx'... of 1,048,576 characters" in long
+    assert "OverflowError: too long (in Nested, at test_check.py:" in long
+    assert report.unsolved == ()
+
+
+def test_the_hostile_actions_hold_nul_control_characters_surrogates_and_megabytes():
+    class Recorder(gymnasium.Wrapper):
+        actions: ClassVar[list[str]] = []
+
+        def step(self, action):
+            self.actions.append(action)
+            return self.env.step(action)
+
+    report = self_check(Recorder(make(Coin)))
+    assert report.ok, report.problems
+    sent = Recorder.actions[-len(HOSTILE_ACTIONS) :]
+    assert any("\0" in action for action in sent)
+    assert any("\x1b" in action for action in sent)
+    assert any("\ud800" in action for action in sent)
+    assert any(len(action) >= 2**20 for action in sent)
+
+
+def test_an_environment_without_oracle_is_checked_for_the_rest():
+    class NoOracle(Coin):
+        def oracle_action(self):
+            return TextEnv.oracle_action(self)
+
+    report = self_check(make(NoOracle))
+    assert report.ok, report.problems
+    assert report.oracle_steps is None
+    assert report.tasks == 4
+    assert report.steps > 0

@@ -20,7 +20,7 @@ from gymnasium.utils.env_checker import check_env
 
 from trca.envs import Adapter, Outcome, TextEnv, make, register
 from trca.envs.registration import PACKAGED, arguments, canonical, env_class
-from trca.envs.text_env import MissingPartError
+from trca.envs.text_env import MissingPartError, as_action
 from trca.rubric import RubricLibrary
 
 
@@ -152,7 +152,7 @@ def episode(env: Any, task: str, seed: int) -> list[tuple[str, dict[str, Any]]]:
         observation, reward, terminated, truncated, info = env.step(action)
         assert type(reward) is float
         assert not (terminated and truncated)
-        assert info["parsed"] == bool(action.strip())
+        assert info["parsed"] == bool(as_action(action).strip())
         steps.append((observation, info))
         over = terminated or truncated
     assert len(steps) <= env.unwrapped.max_steps + 1
@@ -382,3 +382,19 @@ def test_gymnasium_makes_it_with_no_import_of_ours_and_plays_without_anything_he
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+def test_control_characters_and_surrogates_never_reach_an_environment():
+    class Echo(Coin):
+        def take_action(self, action: str) -> Outcome:
+            return Outcome(f"heard {action!r}")
+
+    env = make(Echo)
+    env.reset()
+    for action in ("\0 cabinet", "turn\x1b[2J", "\x7f", "turn \x9f", "turn\ud800"):
+        observation, _, _, _, info = env.step(action)
+        assert observation == "heard ''"
+        assert info["parsed"] is False
+    observation, _, _, _, info = env.step("say a\n\tb é 漢")
+    assert observation == "heard 'say a\\n\\tb é 漢'"
+    assert info["parsed"] is True

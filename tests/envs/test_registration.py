@@ -4,6 +4,9 @@ import pickle
 import subprocess
 import sys
 
+import gymnasium
+import pytest
+
 from trca.common.registry import load_file
 from trca.envs import register
 from trca.envs.registration import creator
@@ -36,3 +39,12 @@ def test_a_class_out_of_a_file_is_known_by_its_id_in_another_process(tmp_path):
     program = [sys.executable, "-c", IN_ANOTHER_PROCESS]
     done = subprocess.run(program, input=pickle.dumps(creator("test/Mine-v0")), capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_a_wrong_argument_is_named_with_the_nearest_argument():
+    for name in ("trca.envs:trca/ALFWorld-v0", "trca/ALFWorld-v0"):
+        with pytest.raises(ValueError, match=r"no argument 'game': did you mean 'games'\?"):
+            gymnasium.make(name, game="small")
+    with pytest.raises(ValueError, match="WebShopEnv has no argument 'catalog': did you mean"):
+        gymnasium.make("trca/WebShop-v0", catalog="small")
+    assert gymnasium.make("trca/ALFWorld-v0", render_mode="ansi").render_mode == "ansi"

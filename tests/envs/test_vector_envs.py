@@ -59,3 +59,20 @@ def test_a_forked_copy_leaves_the_folder_alone(tmp_path):
     assert folder.exists()
     _remove(str(folder), os.getpid())
     assert not Path(folder).exists()
+
+
+def test_every_step_of_a_vector_environment_has_rubric_information():
+    vector = gymnasium.make_vec(
+        "trca/ALFWorld-v0", num_envs=2, vectorization_mode="sync", max_steps=2
+    )
+    _, info = vector.reset(seed=7)
+    for _ in range(4):  # the third step resets both environments
+        assert info["_rubric"].all()
+        assert info["rubric"]["judgments"].shape == (2, 15)
+        *_, info = vector.step(("look",) * 2)
+    vector.close()
+
+
+def test_the_observation_space_prints_its_name():
+    env = gymnasium.make("trca/ALFWorld-v0")
+    assert str(env.observation_space) == repr(env.action_space) == "AnyText()"

@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trca.envs.plans import PLAN_FORMAT, write_plan
 from trca.envs.responses import read_action
+from trca.envs.text_env import as_action
 from trca.policies.spans import byte_alphabet, read_response, token_bytes
 
 PIECES = ("<action>", "</action>", "<", ">", "/", "act", "ion", "go to bed 1", "é", "漢", "x", " ")
@@ -43,7 +44,11 @@ def test_the_mask_covers_the_action_that_is_read_and_no_token_more(
     def check(ids: list[int]) -> None:
         response = read_response(ids, tokenizer)
         mask, said = response.action_mask, response.text
-        assert response.action == read_action(said).action
+        action = read_action(said).action
+        assert response.action == as_action(action)
+        if as_action(action) != action:
+            assert not mask.any()
+            return
         end = said.rfind("</action>")
         if "<action>" not in said[: max(end, 0)]:
             assert not mask.any()
@@ -173,3 +178,17 @@ def test_a_subgoal_of_broken_bytes_is_printable(tokenizer: Any) -> None:
     plan = read_response(ids, tokenizer, PLAN_FORMAT).plan
     assert plan is not None
     assert plan.subgoal == "a\ufffd"
+
+
+@pytest.mark.parametrize("name", ["tokenizer", "qwen_tokenizer"])
+def test_an_action_with_a_control_character_is_unreadable(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    tokenizer = request.getfixturevalue(name)
+    for character in ("\0", "\x1b", "\x7f", "\x85"):
+        text = f"<action>open{character} cabinet</action>"
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        response = read_response(ids, tokenizer)
+        assert response.text == text
+        assert response.action == ""
+        assert not response.action_mask.any()

@@ -8,6 +8,7 @@ from trca.envs.panel import Panel
 from trca.records import Rollout
 from trca.records.failures import Failure
 from trca.runs.reports import Report
+from trca.runs.success_tables import as_markdown, by_task_type
 
 
 def evaluation(*scores, times=1):
@@ -52,7 +53,16 @@ def test_the_interval_of_a_run_counts_a_task_once_however_often_it_was_played():
 
 def test_the_steps_of_a_team_are_those_of_all_its_roles():
     rollouts = [
-        Rollout("t0", "valid", "mug", 0, index, 0, agent_id=role, steps=[None] * steps)
+        Rollout(
+            "t0",
+            "valid",
+            "mug",
+            0,
+            index,
+            0,
+            agent_id=role,
+            steps=[SimpleNamespace(parsed=True)] * steps,
+        )
         for index, lengths in enumerate(((4, 13), (1, 2)))
         for role, steps in zip(("planner", "executor"), lengths, strict=True)
     ]
@@ -66,3 +76,17 @@ def test_gold_that_training_read_stands_in_the_report(tmp_path):
     report.write(tmp_path / "evaluation", gold_in_training=("gold_answers", "gold_passages"))
     page = (tmp_path / "evaluation.md").read_text()
     assert "- gold_in_training: gold_answers, gold_passages\n" in page
+
+
+def test_the_share_of_readable_responses_is_over_the_steps_of_all_roles():
+    steps = [SimpleNamespace(parsed=number % 4 != 0) for number in range(8)]
+    rollouts = [
+        Rollout("t0", "valid", "mug", 0, 0, 0, agent_id="planner", steps=steps[:2]),
+        Rollout("t0", "valid", "mug", 0, 0, 0, agent_id="executor", steps=steps[2:]),
+    ]
+    played = SimpleNamespace(rollouts=rollouts, failures=[])
+    report = Report.of(Panel("environment", "valid", ("t0",)), {0: played})
+    row = by_task_type(report.outcomes)[-1]
+    assert row.parsed_ratio == 0.75
+    assert "| All | 1 | 0.0% | 0.0% - 79.3% | 75.0% | 8.0 | 0 |" in as_markdown([row])
+    assert by_task_type([])[-1].parsed_ratio is None

@@ -1,4 +1,4 @@
-"""The ``trca`` command; one file of `trca.cli.commands` for each of its commands."""
+"""The ``trca`` command. Each of its commands is a file of `trca.cli.commands`."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def trca(
 
     A first quarter of an hour:
 
-    - `trca play` lets you play a household task and shows what the rubric says
+    - `trca play` lets you play a household task and shows the judgments of the rubric
     - `trca train` trains a small policy on this machine, with no download, in minutes
-    - `trca evaluate outputs/quickstart` plays it on tasks it never saw
+    - `trca evaluate outputs/quickstart` plays the policy on tasks outside its training
     - `trca inspect outputs/quickstart` shows a rollout and why its operators fired
     - `trca train quickstart --algorithm GRPO --name grpo` trains another algorithm on them
 
@@ -66,13 +66,13 @@ def trca(
 
 
 def _need_training() -> None:
-    """Ends a command that needs more than the base installation has."""
+    """Ends the command if the packages for training are missing."""
     if lack := missing_training():
         fail(lack, code=2)
 
 
 def _training(command: Callable[..., None]) -> Callable[..., None]:
-    """A command that first asks whether what training needs is installed."""
+    """Returns a command that first checks the packages for training."""
 
     @wraps(command)
     def checked(*args: Any, **kwargs: Any) -> None:

@@ -15,13 +15,25 @@ _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 def words(error: BaseException) -> str:
-    """An error on one line of plain text: what was raised first, where Ray wrapped it.
+    """An error on one line of plain text, with its notes: the cause, where Ray wrapped it.
 
     The type is left out where the message is written for people. A full disk is told as one.
     """
+    return " ".join([_message(error), *notes(error)])
+
+
+def notes(error: BaseException) -> list[str]:
+    """The notes of an error in brackets, each on one line; see `BaseException.add_note`."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, BaseException):
-        return words(cause)
+        return notes(cause)
+    return [f"({' '.join(note.split())})" for note in getattr(error, "__notes__", ())]
+
+
+def _message(error: BaseException) -> str:
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, BaseException):
+        return _message(cause)
     text = _ANSI.sub("", str(error)).strip()
     for full in _FULL:
         if full in text:

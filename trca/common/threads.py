@@ -10,17 +10,24 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final
 
+logger = logging.getLogger(__name__)
+
 _TICK_S: Final = 1.0
+STILL_RUNNING: Final = "is still running after"
+"""Words of the warning about a slow task."""
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 """A function and its arguments."""
@@ -43,6 +50,7 @@ class Task(Future[Any]):
         self._owner = owner
         self._thread: threading.Thread | None = None
         self._rest: _Calls = deque()
+        self._warned = False
 
     def overdue(self, limit: float) -> bool:
         """Whether it has run for longer than the limit, in seconds."""
@@ -51,6 +59,19 @@ class Task(Future[Any]):
     def give_up(self, error: Exception) -> None:
         """Ends it with an error, unless it has ended; its thread is left to itself."""
         self._owner._give_up(self, error)
+
+    def warn_if_slow(self, limit: float, what: Callable[[], str]) -> None:
+        """Logs one warning if it has run for longer than the limit, in seconds.
+
+        Args:
+            limit: Seconds.
+            what: Describes the call.
+        """
+        if not self._warned and self.overdue(limit):
+            self._warned = True
+            place = self.place()
+            at = f", at {place}" if place else ""
+            logger.warning("%s %s %g s%s", what(), STILL_RUNNING, limit, at)
 
     def place(self) -> str:
         """Where its thread is, such as ``socket.py:720 in readinto``; blank when it has ended."""
@@ -154,7 +175,9 @@ class Threads:
 _Calls = deque[tuple[Task, Callable[..., Any], tuple[Any, ...]]]
 
 
-def wait(tasks: Sequence[Task], limit: float, what: Callable[[int], str]) -> None:
+def wait(
+    tasks: Sequence[Task], limit: float, what: Callable[[int], str], slow: float = math.inf
+) -> None:
     """Waits for the end of tasks, and gives up each that runs for more than ``limit`` seconds.
 
     Args:
@@ -162,11 +185,13 @@ def wait(tasks: Sequence[Task], limit: float, what: Callable[[int], str]) -> Non
             where one was given up, are then there.
         limit: Seconds that each may run.
         what: Says what it is that does not return, by its place in the tasks.
+        slow: Seconds after which a warning about a task that still runs is logged.
     """
     ended = threading.Event()
     tasks[-1].add_done_callback(lambda _: ended.set())
-    while not ended.wait(min(limit, _TICK_S)):
+    while not ended.wait(min(limit, slow, _TICK_S)):
         for place, task in enumerate(tasks):
+            task.warn_if_slow(slow, partial(what, place))
             if task.overdue(limit):
                 task.give_up(stuck(task, limit, what(place)))
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.envs.adapter import Adapter
+from trca.envs.blame import add_place
 from trca.envs.info import RubricInfo
 from trca.envs.text_env import DEFAULT_AGENT, TextEnv
 from trca.rubric import Budgets, EpisodeRewards, Judge, RubricLibrary
@@ -52,7 +53,7 @@ class ContextAnnotation(gymnasium.Wrapper[str, str, str, str]):
     ``reset`` adds ``context`` and ``memory``. ``step`` adds ``context`` (before the action),
     ``next_context``, ``memory`` and ``facts``. In an environment without adapter, the context is
     the observation, the memory is blank, and facts are absent. Observations, rewards, termination
-    and truncation stay unchanged.
+    and truncation stay unchanged. An exception of the environment gets a note with class and line.
     """
 
     def __init__(self, env: gymnasium.Env[str, str]) -> None:
@@ -69,30 +70,41 @@ class ContextAnnotation(gymnasium.Wrapper[str, str, str, str]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode."""
-        observation, info = self.env.reset(seed=seed, options=options)
-        adapter = self._text_env.adapter if self._adapts else None
-        self._context = info["context"] = adapter.context if adapter else observation
-        info["memory"] = adapter.memory if adapter else ""
+        try:
+            observation, info = self.env.reset(seed=seed, options=options)
+            adapter = self._text_env.adapter if self._adapts else None
+            self._context = info["context"] = adapter.context if adapter else observation
+            info["memory"] = adapter.memory if adapter else ""
+        except Exception as error:
+            add_place(error, self)
+            raise
         return observation, info
 
     def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Steps the environment and annotates the transition."""
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        info["context"] = self._context
-        if self._adapts:
-            adapter = self._text_env.adapter
-            self._context = adapter.context
-            info["memory"] = adapter.memory
-            info["facts"] = adapter.facts
-        else:
-            self._context = observation
-            info["memory"] = ""
+        try:
+            observation, reward, terminated, truncated, info = self.env.step(action)
+            info["context"] = self._context
+            if self._adapts:
+                adapter = self._text_env.adapter
+                self._context = adapter.context
+                info["memory"] = adapter.memory
+                info["facts"] = adapter.facts
+            else:
+                self._context = observation
+                info["memory"] = ""
+        except Exception as error:
+            add_place(error, self)
+            raise
         info["next_context"] = self._context
         return observation, reward, terminated, truncated, info
 
 
 class RubricAnnotation(ContextAnnotation):
-    """Judges each transition and adds ``rubric`` (a `RubricInfo`) to ``info`` on ``step``.
+    """Judges each transition and adds ``rubric`` (a `RubricInfo`) to ``info``.
+
+    After ``reset``, no operator has fired and all rewards are 0: a vector environment, which resets
+    its environments within ``step``, then has ``rubric`` in each ``info``.
 
     Attributes:
         judge: The judge, with its library and its count of evaluation errors.
@@ -127,6 +139,8 @@ class RubricAnnotation(ContextAnnotation):
         if library is None:
             raise ValueError(f"{name} declares no rubric library: set library")
         self.judge = load_judge(library, adapter_class)
+        self._nothing = np.zeros(len(self.judge.library.ids), np.uint8)
+        self._nothing.setflags(write=False)
         self.reward_by(budgets, lambda_)
 
     @property
@@ -146,7 +160,11 @@ class RubricAnnotation(ContextAnnotation):
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode without covered operators."""
         self.rewards.reset()
-        return super().reset(seed=seed, options=options)
+        observation, info = super().reset(seed=seed, options=options)
+        info["rubric"] = RubricInfo(
+            judgments=self._nothing, foundational=0.0, breakthrough=0.0, reward=0.0, fired=()
+        )
+        return observation, info
 
     def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Steps the environment and judges the transition."""

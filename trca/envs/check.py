@@ -1,4 +1,4 @@
-"""The self-check of an environment: oracle, random agent and repeated episodes.
+"""The self-check of an environment: oracle, random agent, repeated episodes, hostile actions.
 
 report = self_check(gymnasium.make("trca/ALFWorld-v0", split="valid_seen"))
 assert report.ok, report.problems
@@ -8,19 +8,37 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache
 from inspect import formatannotation
-from typing import Any, get_type_hints
+from typing import Any, Final, get_type_hints
 
 import gymnasium
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from trca.common.errors import words
+from trca.envs.blame import add_place
 from trca.envs.playing import Player, play
 from trca.envs.teams.env import TeamEnv
-from trca.envs.text_env import UNPARSED, TextEnv
+from trca.envs.text_env import UNPARSED, MissingPartError, TextEnv
+
+_MEGABYTE: Final = 2**20
+HOSTILE_ACTIONS: Final = (
+    "\0 cabinet",
+    "look\0",
+    "".join(map(chr, [*range(32), 127, *range(128, 160)])),
+    "\x1b[2J\x1b]0;title\x07",
+    "\ud800",
+    "look \udfff\ud800",
+    "\ufffe\uffff\U0010ffff",
+    "x" * _MEGABYTE,
+    "go " * (_MEGABYTE // 2),
+    "[" * _MEGABYTE,
+)
+"""Actions that crash careless environments: control characters, surrogates, megabytes."""
 
 
 @dataclass(frozen=True)
@@ -30,28 +48,32 @@ class CheckReport:
     Attributes:
         tasks: Number of tasks played.
         unsolved: Ids of the tasks that the oracle failed.
-        oracle_steps: Mean length of the oracle's episodes, in steps.
+        oracle_steps: Mean length of the oracle's episodes, in steps; None without oracle.
         random_wins: Number of tasks that the random agent completed.
         unlike: Ids of the tasks with different transcripts in two episodes of the same actions.
         misfits: Descriptions of the fields of facts and binding with values of a wrong type.
         steps: Number of steps of the oracle and the random agent together.
         firing: Number of steps on which each operator fired, in library order. Empty without
             rubric.
+        errors: Descriptions of the exceptions, with class, task and line.
+        raised: Number of tasks with an exception.
     """
 
     tasks: int
     unsolved: tuple[str, ...]
-    oracle_steps: float
+    oracle_steps: float | None
     random_wins: int
     unlike: tuple[str, ...]
     misfits: tuple[str, ...]
     steps: int
     firing: Mapping[str, int]
+    errors: tuple[str, ...] = ()
+    raised: int = 0
 
     @property
     def problems(self) -> tuple[str, ...]:
         """Descriptions of the problems; empty if the environment is sound."""
-        problems = []
+        problems = list(self.errors)
         if self.unsolved:
             problems.append(
                 f"the oracle fails on {len(self.unsolved)} tasks: {_some(self.unsolved)}"
@@ -74,6 +96,9 @@ def self_check(
 ) -> CheckReport:
     """Plays every task once with the oracle and twice with the random agent.
 
+    The first task also gets `HOSTILE_ACTIONS`. Without oracle, nothing is said about solvability.
+    After an exception the check continues with the next task.
+
     Args:
         env: A text environment, with or without wrappers. With a rubric, the report counts the
             operators that fire.
@@ -92,29 +117,79 @@ def self_check(
     firing = Counter(dict.fromkeys(_operators(env), 0))
     unsolved, unlike = [], []
     misfits: dict[str, str] = {}
+    errors = _Errors(env)
     oracle_steps = random_steps = random_wins = 0
+    oracle = bool(tasks) and _has_oracle(env, tasks[0])
     for task_id in tasks:
-        episode = _play(env, task_id, lambda _: inner.oracle_action(), firing, misfits)
-        oracle_steps += len(episode) - 1
-        if not episode[-1][2]:
-            unsolved.append(task_id)
-        transcript = _play(env, task_id, random_player(inner, f"{seed}/{task_id}"), firing, misfits)
-        random_steps += len(transcript) - 1
-        random_wins += transcript[-1][2]
-        if transcript != _play(
-            env, task_id, random_player(inner, f"{seed}/{task_id}"), Counter(), {}
-        ):
-            unlike.append(task_id)
+        with errors.of(task_id):
+            if oracle:
+                episode = _play(env, task_id, lambda _: inner.oracle_action(), firing, misfits)
+                oracle_steps += len(episode) - 1
+                if not episode[-1][2]:
+                    unsolved.append(task_id)
+            player = random_player(inner, f"{seed}/{task_id}")
+            transcript = _play(env, task_id, player, firing, misfits)
+            random_steps += len(transcript) - 1
+            random_wins += transcript[-1][2]
+            player = random_player(inner, f"{seed}/{task_id}")
+            if transcript != _play(env, task_id, player, Counter(), {}):
+                unlike.append(task_id)
+    for action in HOSTILE_ACTIONS if tasks else ():
+        with errors.of(tasks[0], action):
+            env.reset(options={"task": tasks[0]})
+            env.step(action)
     return CheckReport(
         tasks=len(tasks),
         unsolved=tuple(unsolved),
-        oracle_steps=oracle_steps / max(1, len(tasks)),
+        oracle_steps=oracle_steps / max(1, len(tasks)) if oracle else None,
         random_wins=random_wins,
         unlike=tuple(unlike),
         misfits=tuple(misfits.values()),
         steps=oracle_steps + random_steps,
         firing=dict(firing),
+        errors=tuple(errors.descriptions.values()),
+        raised=errors.tasks,
     )
+
+
+class _Errors:
+    """Collects the exceptions of an environment, each place in the code once."""
+
+    def __init__(self, env: gymnasium.Env[str, str]) -> None:
+        self.descriptions: dict[str, str] = {}
+        self.tasks = 0
+        self._env = env
+
+    @contextmanager
+    def of(self, task_id: str, action: str | None = None) -> Iterator[None]:
+        """Collects an exception in a task; ``action`` is the hostile action that is sent."""
+        try:
+            yield
+        except Exception as error:
+            self.tasks += action is None
+            add_place(error, self._env)
+            message = words(error)
+            sent = "" if action is None else f" after the action {_shortened(action)}"
+            place = str(getattr(error, "__notes__", message))
+            self.descriptions.setdefault(place, f"task {task_id!r} raises{sent}: {message}")
+
+
+def _has_oracle(env: gymnasium.Env[str, str], task_id: str) -> bool:
+    """Whether the environment has an oracle; True if this cannot be seen for an exception."""
+    inner: Any = env.unwrapped
+    try:
+        env.reset(options={"task": task_id})
+        inner.oracle_action()
+    except MissingPartError:
+        return False
+    except Exception:  # the check of this task reports the exception
+        return True
+    return True
+
+
+def _shortened(action: str) -> str:
+    shown = repr(action[:20])
+    return shown if len(action) <= 20 else f"{shown}... of {len(action):,} characters"
 
 
 def _operators(env: gymnasium.Env[str, str]) -> list[str]:

@@ -26,6 +26,8 @@ class RubricInfo(TypedDict):
 class TextInfo(TypedDict, total=False):
     """The documented keys of ``info``. Keys from ``next_context`` on are absent after ``reset``.
 
+    The exception is ``rubric``: after ``reset`` no operator has fired.
+
     `trca.envs.make` adds ``context``, ``memory`` and ``next_context``. It also adds ``facts`` for
     an environment with an adapter, and ``rubric`` for an environment with an adapter and a rubric
     library.

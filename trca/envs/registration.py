@@ -11,8 +11,9 @@ run code.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
@@ -25,6 +26,7 @@ from trca.common.files import find
 from trca.common.names import nearest
 from trca.common.registry import Registry, file_of, own_file
 from trca.envs.annotate import ContextAnnotation, RubricAnnotation
+from trca.envs.isolated import PROCESS, IsolatedEnv
 from trca.envs.plain import PlainEnv
 from trca.envs.teams.env import TeamEnv
 from trca.envs.teams.team import Team
@@ -44,6 +46,7 @@ PACKAGED: Final = {
 ENVIRONMENTS: Final[Registry[Any]] = Registry("environment")
 """Registered environment classes by Gymnasium id."""
 _JUDGES: Final = ("library", "budgets", "lambda_")
+_ISOLATION: Final = "isolation"
 _TEAM: Final = "team"
 
 
@@ -78,6 +81,7 @@ def make(
     budgets: Budgets | Mapping[str, float] | None = None,
     lambda_: float = DEFAULT_LAMBDA,
     team: str | Path | Team | None = None,
+    isolation: str | None = None,
     **kwargs: Any,
 ) -> _Env:
     """Makes an environment with contexts, memory lines, facts and rubric judgments in ``info``.
@@ -92,10 +96,13 @@ def make(
         lambda_: Weight of the breakthrough reward in ``info``.
         team: Name or path of a team that plays in turns (see `trca.envs.teams.env.TeamEnv`); None
             for one agent.
+        isolation: ``process`` plays in a child process that can be killed (see
+            `trca.envs.isolated`); None for the attribute ``isolation`` of the class.
         kwargs: Arguments of the class.
 
     Raises:
-        ValueError: For an unknown name, or a library for an environment without adapter.
+        ValueError: For an unknown name, an unknown argument, or a library for an environment
+            without adapter.
         TypeError: If observations or actions are not text.
     """
     judging: dict[str, Any] = {"library": library, "budgets": budgets, "lambda_": lambda_}
@@ -103,8 +110,10 @@ def make(
         env = canonical(env)
         if env in ENVIRONMENTS:
             played = {**kwargs, **({_TEAM: team} if team is not None else {})}
+            played |= {_ISOLATION: isolation} if isolation is not None else {}
             return cast("_Env", gymnasium.make(env, disable_env_checker=True, **judging, **played))
-    text_env = _made(env, kwargs)
+    _check_arguments(env, kwargs)
+    text_env = _isolated(env, kwargs) if _isolates(env, isolation) else _made(env, kwargs)
     unjudged = library is None and cast("TextEnv", text_env.unwrapped).library is None
     annotated = ContextAnnotation(text_env) if unjudged else RubricAnnotation(text_env, **judging)
     return annotated if team is None else TeamEnv(team, annotated, budgets, lambda_)
@@ -162,7 +171,8 @@ def arguments(env: EnvClass) -> tuple[str, ...]:
     if not _is_text_env(env_class(env)):
         names += inspect.signature(PlainEnv).parameters
         names.remove("env")
-    return tuple(n for n in dict.fromkeys([*names, *_JUDGES, _TEAM]) if n != "render_mode")
+    names += [*_JUDGES, _TEAM, _ISOLATION]
+    return tuple(n for n in dict.fromkeys(names) if n != "render_mode")
 
 
 def default_split(env: EnvClass) -> str:
@@ -190,7 +200,7 @@ def lacks_rubric(env: EnvClass, library: object = None) -> str:
 def language(env: EnvClass) -> tuple[str, ...]:
     """Names of the arguments that change the texts of an environment."""
     declared = getattr(env_class(env), "language", None)
-    silent = ("split", "max_steps", *_JUDGES)
+    silent = ("split", "max_steps", *_JUDGES, _ISOLATION)
     if declared is None:
         return tuple(n for n in arguments(env) if n not in silent)
     return (*declared, _TEAM)
@@ -226,7 +236,7 @@ def check_library(library: str | Path, env: EnvClass | None = None) -> RubricLib
     return loaded
 
 
-def creator(env: EnvClass) -> Callable[..., _Env]:
+def creator(env: EnvClass) -> _Creator:
     """A picklable function that makes one environment in any process.
 
     The receiving process registers the environment's id if necessary. A class from a ``file.py`` is
@@ -272,6 +282,27 @@ def _received(env: EnvClass, env_id: str) -> _Creator:
     return _Creator(env, env_id)
 
 
+def _isolates(env: EnvClass, isolation: str | None) -> bool:
+    """Whether an environment plays in a child process.
+
+    Raises:
+        ValueError: For an unknown isolation.
+    """
+    chosen = isolation if isolation is not None else getattr(env_class(env), _ISOLATION, "none")
+    if chosen not in ("none", PROCESS):
+        raise ValueError(f"isolation is {chosen!r}: give none or {PROCESS}")
+    return bool(chosen == PROCESS)
+
+
+def _isolated(env: EnvClass, kwargs: Mapping[str, Any]) -> _Env:
+    """An environment in a child process, without annotation."""
+    return IsolatedEnv(env_class(env), partial(_remade, creator(env), dict(kwargs)))
+
+
+def _remade(maker: _Creator, kwargs: Mapping[str, Any]) -> _Env:
+    return _made(maker.env, kwargs)
+
+
 def _made(env: EnvClass, kwargs: Mapping[str, Any]) -> _Env:
     """An environment as a `TextEnv`, without annotation."""
     maker = env_class(env)
@@ -284,6 +315,28 @@ def _made(env: EnvClass, kwargs: Mapping[str, Any]) -> _Env:
     else:
         wrapped = maker(**rest)
     return wrapped if isinstance(wrapped.unwrapped, TextEnv) else PlainEnv(wrapped, **plain)
+
+
+def _check_arguments(env: EnvClass, kwargs: Mapping[str, Any]) -> None:
+    """Refuses arguments that a text environment does not have.
+
+    Raises:
+        ValueError: For an unknown argument. The message gives the nearest argument.
+    """
+    maker = env_class(env)
+    if not _is_text_env(maker):
+        return
+    parameters = inspect.signature(maker).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    for name in kwargs.keys() - {parameter.name for parameter in parameters}:
+        raise ValueError(no_argument(env, name))
+
+
+def no_argument(env: EnvClass, name: str) -> str:
+    """The message for an argument that an environment does not have."""
+    shown = env if isinstance(env, str) else env_class(env).__name__
+    return f"{shown} has no argument {name!r}: {nearest(name, arguments(env))}"
 
 
 def _is_text_env(maker: Any) -> bool:

@@ -38,6 +38,7 @@ __all__ = [
     "RubricInfo",
     "TextEnv",
     "TextInfo",
+    "as_action",
 ]
 
 UNPARSED: Final = ""
@@ -46,8 +47,19 @@ UNPARSED: Final = ""
 DEFAULT_AGENT: Final = "default_agent"
 """Id of the agent of an episode with one agent (RLlib's name)."""
 
+_NO_TEXT: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
 BLANK: Final = re.compile("<[^<>]+>")
 """A blank in an admissible action that the agent fills in, as in ``search[<your query>]``."""
+
+
+def as_action(text: str) -> str:
+    """Returns a text as an action: `UNPARSED` if it contains control characters or surrogates.
+
+    Native libraries, such as interpreters of text adventures, may crash or hang on these
+    characters. Tabs and line breaks are allowed.
+    """
+    return UNPARSED if _NO_TEXT.search(text) else text
 
 
 class MissingPartError(NotImplementedError, ValueError):
@@ -105,10 +117,11 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     ``reset(seed=..., options={"task": task_id})`` starts the named task. Without the option,
     ``reset`` draws a task uniformly from the split with the environment's random generator.
     ``step(action)`` takes *any* string: an environment answers garbage with an observation and
-    raises no exception. ``terminated`` means the end of the task, ``truncated`` the step limit. The
-    reward is sparse: 1 on success, else 0. ``info`` has the keys of `TextInfo`. The same task and
-    actions always give the same transcript. An exception in `start_task` or `take_action` makes the
-    rollout missing; the agent gets no zero reward.
+    raises no exception. Control characters never reach `take_action`. ``terminated`` means the end
+    of the task, ``truncated`` the step limit. The reward is sparse: 1 on success, else 0. ``info``
+    has the keys of `TextInfo`. The same task and actions always give the same transcript. An
+    exception in `start_task` or `take_action` makes the rollout missing; the agent gets no zero
+    reward.
 
     Attributes:
         env_id: Gymnasium id, part of a panel and its hash. Default: the name of the class.
@@ -126,6 +139,8 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         generated: Whether each ``seed`` generates a complete and different set of tasks.
         waits: Whether steps and resets wait for a network. Such environments run in parallel
             threads.
+        isolation: ``process`` if the environment plays in a child process that can be killed, for
+            native libraries; see `trca.envs.isolated`. Else ``none``.
         split: Name of the split that provides the tasks.
         max_steps: The step limit.
     """
@@ -140,6 +155,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     idle_actions: ClassVar[frozenset[str]] = frozenset()
     generated: bool = False
     waits: bool = False
+    isolation: ClassVar[str] = "none"
     split: str
     max_steps: int
 
@@ -311,6 +327,8 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Carries out an action. Any string is legal; blank stands for an unreadable response.
 
+        An action with control characters or surrogates counts as blank (`as_action`).
+
         Raises:
             gymnasium.error.ResetNeeded: Before the first ``reset`` and after the end of an episode.
             ValueError: If reward or score is not finite.
@@ -318,6 +336,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         self._check_started()
         if self._over:
             raise ResetNeeded("the episode is over: call reset() to start another")
+        action = as_action(action)
         outcome = self.take_action(action)
         observation, reward, terminated, truncated, accepted, won, score = outcome
         score = reward if score is None else score

@@ -29,6 +29,10 @@ class AnyText(Text):
     def __init__(self) -> None:
         super().__init__(max_length=64, min_length=0)
 
+    def __repr__(self) -> str:
+        """The name: the bounds of `Text` are those of samples."""
+        return "AnyText()"
+
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is a string, of any length and with any characters."""
         return isinstance(x, str)

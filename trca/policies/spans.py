@@ -12,7 +12,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.envs.responses import ACTION_FORMAT, Plan, ResponseFormat, Span
+from trca.envs.responses import ACTION_FORMAT, NO_ACTION, Plan, ResponseFormat, Span
+from trca.envs.text_env import as_action
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ def read_response(
 ) -> Response:
     """Reads sampled ids: one reading gives the action and the tokens it consists of.
 
+    A response whose action contains control characters has no readable action.
+
     Args:
         ids: The sampled ids, shape (R,); ids outside the vocabulary count as empty.
         tokenizer: The tokenizer of the ids; see `token_bytes`.
@@ -52,6 +55,9 @@ def read_response(
     # Every byte that is not UTF-8 becomes one character, which turns back into that byte.
     text = b"".join(pieces).decode(errors="surrogateescape")
     reading = response_format.read(text)
+    action = _printable(reading.action)
+    if as_action(action) != action:
+        reading = NO_ACTION
     mask = np.zeros(len(pieces), dtype=bool)
     parts = np.zeros(len(pieces), dtype=np.int8)
 

@@ -181,7 +181,7 @@ def check_each(operators: Sequence[Operator], check: Callable[[Operator], _T]) -
         except RubricError as error:
             errors.append(str(error))
     if errors:
-        raise RubricError("\n".join(errors))
+        raise RubricError("\n".join(_with_known_names_once(errors)))
     return checked
 
 
@@ -190,6 +190,17 @@ def _shipped() -> dict[str | Path, RubricLibrary]:
     folder = resources.files(__package__) / "libraries"
     texts = {e.name: e.read_text("utf-8") for e in folder.iterdir() if e.name.endswith(".yaml")}
     return {Path(name).stem: RubricLibrary.parse(text, name) for name, text in texts.items()}
+
+
+def _with_known_names_once(errors: Sequence[str]) -> list[str]:
+    """Errors in which each list of known names stands only once, where it comes first."""
+    lists = set[str]()
+    lines = []
+    for error in errors:
+        head, _, names = error.partition(" Known: ")
+        lines.append(head.rstrip(":") if names in lists else error)
+        lists |= {names} if names else set()
+    return lines
 
 
 def _same_names(where: str, field: str, listed: tuple[str, ...], used: frozenset[str]) -> None:

@@ -73,6 +73,7 @@ class Report:
                         rollout.won,
                         sum(len(role.steps) for role in own),
                         ({"score": rollout.score} if scored else {}) | rollout.measures,
+                        parsed=sum(step.parsed for role in own for step in role.steps),
                     )
                 )
         for seed, evaluation in evaluations.items():

@@ -29,6 +29,7 @@ class Outcome:
         steps: Its length.
         measures: Other results, by name, such as ``f1``.
         failure: The technical reason, when it is missing.
+        parsed: Number of steps whose response contained an action; None if unknown.
     """
 
     task_id: str
@@ -38,6 +39,7 @@ class Outcome:
     steps: int = 0
     measures: Mapping[str, float | None] = field(default_factory=dict)
     failure: str = ""
+    parsed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Row:
         measures: Mean of each other measure over the episodes that have it; where tasks were played
             k times, ``pass@k`` too: the share of tasks that one of k episodes solved, over those
             without a missing episode.
+        parsed_ratio: Share of the steps whose response contained an action; None if unknown.
     """
 
     task_type: str
@@ -69,6 +72,7 @@ class Row:
     steps: float | None
     missing: int
     measures: Mapping[str, float | None] = field(default_factory=dict)
+    parsed_ratio: float | None = None
 
 
 def by_task_type(outcomes: Sequence[Outcome]) -> list[Row]:
@@ -194,7 +198,15 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> Row:
         steps=sum(outcome.steps for outcome in played) / n if n else None,
         missing=len(outcomes) - n,
         measures=measures,
+        parsed_ratio=_parsed_ratio(played),
     )
+
+
+def _parsed_ratio(played: Sequence[Outcome]) -> float | None:
+    """Share of the steps whose response contained an action; None if unknown."""
+    counts = [outcome.parsed for outcome in played if outcome.parsed is not None]
+    steps = sum(outcome.steps for outcome in played)
+    return sum(counts) / steps if steps and len(counts) == len(played) else None
 
 
 def _means(measured: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
@@ -209,7 +221,8 @@ def _means(measured: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
 
 def _columns(rows: Sequence[Row]) -> tuple[str, ...]:
     measured = dict.fromkeys(name for row in rows for name in row.measures)
-    return ("n", "success", "95% interval", *measured, "steps", "missing")
+    parsed = ("parsed_ratio",) if any(row.parsed_ratio is not None for row in rows) else ()
+    return ("n", "success", "95% interval", *measured, *parsed, "steps", "missing")
 
 
 def _cells(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
@@ -219,6 +232,7 @@ def _cells(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
         "95% interval": f"{row.low:.1%} - {row.high:.1%}" if row.n else "-",
         "steps": "-" if row.steps is None else f"{row.steps:.1f}",
         "missing": str(row.missing),
+        "parsed_ratio": "-" if row.parsed_ratio is None else f"{row.parsed_ratio:.1%}",
         **{name: f"{mean:.3f}" for name, mean in row.measures.items() if mean is not None},
     }
     return (row.task_type, *(cells.get(name, "-") for name in columns))

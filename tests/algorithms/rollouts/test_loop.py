@@ -1,5 +1,6 @@
 """The rollout loop: records, ends of responses, and failures of groups."""
 
+import re
 import threading
 import time
 from types import SimpleNamespace
@@ -197,10 +198,16 @@ def test_a_group_of_a_broken_environment_is_missing_with_its_reason_on_one_line(
     loop = make_loop(model, Leaking, broken=("train-2",))
     left = loop.run(GROUPS, SAMPLING)
     assert plain(left.rollouts) == plain(batch.rollouts[:4])
-    assert {f.group: (f.rollouts, f.reason) for f in left.failures} == {
-        1: (4, "OSError: the roof is leaking"),
-        2: (4, "RuntimeError: the door of train-2 is stuck"),
-    }
+    reasons = {f.group: f.reason for f in left.failures}
+    assert {f.group: f.rollouts for f in left.failures} == {1: 4, 2: 4}
+    assert re.fullmatch(
+        r"OSError: the roof is leaking \(in Leaking, at test_loop\.py:\d+ in take_action\)",
+        reasons[1],
+    )
+    assert re.fullmatch(
+        r"RuntimeError: the door of train-2 is stuck \(in Leaking, at toy\.py:\d+ in start_task\)",
+        reasons[2],
+    )
     assert {(i.which, i.task_id, i.action) for i in left.incidents if i.task_id == "train-2"} == {
         ("0 of group 2", "train-2", "retried"),
         ("0 of group 2", "train-2", "dropped"),
@@ -234,13 +241,9 @@ def test_a_rollout_that_fails_once_is_played_again_from_the_same_seeds(batch, mo
     assert left.failures == []
     assert len(Shaky.made) == 14
     (_, _, _, stuck, _), leaking = sorted(tell(left.incidents), key=lambda i: i[1])[::-1]
-    assert leaking == (
-        "rollout",
-        "1 of group 1",
-        "train-1",
-        "OSError: the roof is leaking",
-        "retried",
-    )
+    kind, which, task_id, reason, action = leaking
+    assert (kind, which, task_id, action) == ("rollout", "1 of group 1", "train-1", "retried")
+    assert reason.startswith("OSError: the roof is leaking (in Shaky, at test_loop.py:")
     assert "environment Shaky: step(" in stuck
     assert "has not returned for 0.3 s, at threading.py" in stuck
     loop.close()
@@ -264,7 +267,9 @@ def test_a_rollout_that_fails_twice_is_missing_and_its_group_with_it_or_not(batc
     whole = [r for r in batch.rollouts if r.group != 1]
     lost = {"drop_group": 4, "go_on": 1}[policy]
     assert plain(left.rollouts) == plain(whole if policy == "drop_group" else others)
-    assert left.failures == [Failure(1, "train-1", lost, "OSError: the roof is leaking")]
+    [failure] = left.failures
+    assert failure == Failure(1, "train-1", lost, failure.reason)
+    assert failure.reason.startswith("OSError: the roof is leaking (in Leaking, at test_loop.py:")
     assert [i.action for i in left.incidents] == ["retried", "dropped"]
 
 

@@ -1,4 +1,4 @@
-"""`trca diagnose` tells a run's first part from its last, and what looks wrong."""
+"""`trca diagnose` compares the first part of a run with the last and names signs of trouble."""
 
 import json
 
@@ -52,7 +52,7 @@ def test_what_cannot_be_diagnosed_is_refused_with_the_mend(recorded_run, tmp_pat
         ([empty], "no rollout with a step"),
         ([other, "--config=webshop"], "judged by another rubric library"),
         ([other, "--config=webshop"], "name the right --config"),
-        ([recorded_run, "--config=quickstart"], "a run brings its own"),
+        ([recorded_run, "--config=quickstart"], "a run has its config"),
         ([tmp_path / "nothing.jsonl"], "No such file"),
         (["nothing"], "no run"),
     ):
@@ -83,7 +83,7 @@ def test_a_model_labels_beside_the_operators(recorded_run, tmp_path):
     assert "Endpoint: 12 answers" in said
     with replying(reply('{"label": "Other"}'), http("never asked")) as (url, requests):
         labelled(url, recorded_run, "--output", tmp_path, "--transitions=12")
-        assert len(requests) == 1  # the one reply that was no label
+        assert len(requests) == 1  # the reply without a label
         told = json.loads((tmp_path / "diagnosis.json").read_text())["judge"]
         assert (told["labelled"], told["unlabelled"]) == (12, 0)
         again = labelled(url, recorded_run, "--output", tmp_path, "--transitions=12")

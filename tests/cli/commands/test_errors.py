@@ -1,4 +1,4 @@
-"""What ends a run is one line: the cause, and where the whole of it stands."""
+"""An error that ends a run is one line with the cause and the log."""
 
 import json
 import os
@@ -136,11 +136,15 @@ def test_a_run_whose_every_group_is_missing_ends_with_the_first_reason_and_the_l
         "    def step(self, action):\n"
         "        raise RuntimeError('the simulator does not answer')\n"
     )
-    result = train("--env=down.py:Down", "--iterations=4", "--set=env_config.max_steps=2")
+    result = train("--env=down.py:Down", "--iterations=4", "--set=num_env_runners=1")
     assert result.exit_code == 1
     (line,) = [line for line in result.output.splitlines() if line.startswith("error:")]
-    assert "the simulator does not answer (every rollout is missing" in line
+    assert "task 'small/train/" in line
+    place = "(in Down, at down.py:4 in step)"
+    assert f"the simulator does not answer {place} (every rollout is missing" in line
     assert "Log: outputs/quickstart/logs/output.log" in line
+    log = (tmp_path / "outputs/quickstart/logs/output.log").read_text()
+    assert "raise RuntimeError('the simulator does not answer')" in log  # of the runner's process
 
 
 def test_an_error_in_training_is_one_line_with_the_log_and_a_status_in_words(
@@ -186,3 +190,14 @@ def test_a_run_in_use_is_refused_and_names_the_process(tmp_path):
         assert f"is in use by process {os.getpid()}" in result.output
     with run.locked():
         pass
+
+
+def test_a_run_that_trains_no_action_says_so_and_names_the_commands_that_show_why(train, cluster):
+    result = train()
+    assert result.exit_code == 0, result.output
+    assert "iteration 1 trained no action: no response contains a readable" in result.output
+    end = result.output[result.output.rindex("1/1") :]
+    assert "warning: only 0% of the responses contain a readable action" in end
+    advice = end[end.index("What next:") :]
+    for command in ("diagnose", "inspect", "view"):
+        assert f"trca {command} outputs/quickstart" in advice

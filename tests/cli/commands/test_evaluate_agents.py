@@ -1,4 +1,4 @@
-"""``trca evaluate --agent`` against real servers: whole episodes, reports, and no key anywhere."""
+"""``trca evaluate --agent`` against real servers: episodes, reports, and no API key in any file."""
 
 import json
 from itertools import pairwise
@@ -210,9 +210,9 @@ def test_a_canonical_panel_is_played_whole_and_named(folder):
 
 def test_what_cannot_be_is_said_in_one_line(folder):
     for arguments, words in [
-        ([], "name what to evaluate"),
-        (["--model=m"], "name what to evaluate"),
-        (["x", "--base-url=http://a.b"], "name what to evaluate"),
+        ([], "name the policy to evaluate"),
+        (["--model=m"], "name the policy to evaluate"),
+        (["x", "--base-url=http://a.b"], "name the policy to evaluate"),
         (["--model=m", "--base-url=http://a:b@c.d/v1"], "has more than a path"),
         (["--model=m", "--base-url=http://c.d", "--agent=reakt"], "did you mean 'react'?"),
         (["--model=m", "--base-url=http://c.d", "--set=lr=-1"], "lr is -1"),

@@ -152,7 +152,7 @@ def test_without_a_number_the_rollouts_of_the_last_iteration_are_listed(run, env
 def test_what_is_not_recorded_is_refused_with_what_is(run):
     for options, message in (
         (["--iteration", 3], "no train.jsonl of iteration 3: choose 2"),
-        (["--rollout", 2], "has 2 rollouts, from 0 on"),
+        (["--rollout", 2], "has 2 rollouts, numbered from 0"),
         (["--evaluation"], "no eval.jsonl of any iteration"),
     ):
         result = trca("inspect", run, *options)

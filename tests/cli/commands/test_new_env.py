@@ -1,4 +1,4 @@
-"""``trca new-env``: what it writes is the example, works under another name, and trains at once."""
+"""``trca new-env``: the package equals the example, works under another name, and trains."""
 
 import os
 import subprocess
@@ -92,9 +92,9 @@ def test_it_trains_at_once(tmp_path, monkeypatch):
         ("class", "'class' is no package name"),
         ("none", "'none' is no package name"),
         ("my_", "'my_' is no package name"),
-        ("facts", "'facts' would hide another Facts"),
-        ("binding", "'binding' would hide another Binding"),
-        ("outcome", "'outcome' would hide another Outcome"),
+        ("facts", "'facts' hides the imported Facts"),
+        ("binding", "'binding' hides the imported Binding"),
+        ("outcome", "'outcome' hides the imported Outcome"),
         ("numpy", "there is a Python package 'numpy' already"),
         ("taken", "taken exists: name another package"),
     ],

@@ -1,7 +1,12 @@
+import threading
+
 import pytest
 from typer.testing import CliRunner
 
+from tests.toy import Rooms
 from trca.cli import app
+from trca.cli.show.slow_steps import SlowStepNotice
+from trca.envs import make
 
 
 def trca(*arguments, stdin=""):
@@ -129,7 +134,7 @@ def test_the_roles_of_a_team_play_in_turns_and_each_act_has_its_judgments():
         (["--split", "valid"], "unknown split"),
         (["--games", "smal"], "did you mean 'small'"),
         (["--games", "/no/such/folder"], "no folder or archive of games"),
-        (["--task", "99999"], "from 0 on"),
+        (["--task", "99999"], "numbered from 0"),
         (["--task", "small/valid_seen/heat-9999"], "unknown task"),
     ],
 )
@@ -138,3 +143,82 @@ def test_what_is_not_there_is_named_with_what_is(arguments, message):
     assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output
+
+
+RAISING = """\
+from trca.envs import Outcome, TextEnv
+
+
+class Trap(TextEnv):
+    task_ids = ("trap-0", "trap-1")
+    instruction = "cross the room."
+    admissible_actions = ["walk", "jump"]
+
+    def start_task(self, task_id, options):
+        self.floor = {"stone": 1}
+        return "You are in a room."
+
+    def take_action(self, action):
+        if action == "jump":
+            return Outcome("You jump.", self.floor["wood"])
+        return Outcome("You walk.", float(len(action) > 1000), len(action) > 1000)
+"""
+
+
+@pytest.fixture
+def trap(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trap.py").write_text(RAISING)
+    return "trap.py:Trap"
+
+
+def test_an_environment_that_raises_ends_play_in_one_line_with_place_and_log(trap, tmp_path):
+    result = trca("play", trap, "--task", "0", stdin="jump\n")
+    assert result.exit_code == 1
+    [line] = [line for line in result.output.splitlines() if "error" in line.lower()]
+    assert line.removeprefix("> ") == (
+        "error: task 'trap-0': KeyError: 'wood' (in Trap, at trap.py:15 in take_action)."
+        " Log: outputs/logs/play.log"
+    )
+    assert "Traceback" not in result.output
+    assert 'self.floor["wood"]' in (tmp_path / "outputs/logs/play.log").read_text()
+
+
+def test_an_environment_that_cannot_be_made_is_one_line(trap, tmp_path):
+    (tmp_path / "unmade.py").write_text(
+        "from tests.toy import Rooms\n\nclass Unmade(Rooms):\n"
+        "    def __init__(self, split='train'):\n        self.rooms = {}['hall']\n"
+    )
+    result = trca("play", "unmade.py:Unmade")
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
+    assert "KeyError: 'hall', at unmade.py:5 in __init__. Log: outputs/logs/play.log" in " ".join(
+        result.output.split()
+    )
+
+
+def test_the_check_names_what_raises_and_needs_no_oracle(trap):
+    result = trca("play", trap, "--check")
+    assert result.exit_code == 1
+    assert "2 tasks: no oracle_action() shows that the tasks can be solved" in result.output
+    assert "a random agent solves 0; 0 repeat exactly" in result.output
+    [line] = [line for line in result.output.splitlines() if "problem" in line]
+    assert "task 'trap-0' raises: KeyError: 'wood' (in Trap, at trap.py:15" in line
+    assert "Traceback" not in result.output
+
+
+def test_a_slow_step_is_named_while_it_runs():
+    named = threading.Event()
+
+    class Slow(Rooms):
+        def take_action(self, action):
+            named.wait(60.0)
+            return super().take_action(action)
+
+    lines = []
+    env = SlowStepNotice(make(Slow), lambda text: (lines.append(text), named.set()), limit_s=0.2)
+    env.reset(options={"task": "train-0"})
+    env.step("go")
+    env.close()
+    [line] = lines
+    assert line.startswith("Slow: step('go') is still running after 0.2 s, at threading.py:")

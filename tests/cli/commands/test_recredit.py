@@ -1,4 +1,4 @@
-"""`trca recredit` credits a run's records again, and refuses what it cannot."""
+"""`trca recredit` credits recorded rollouts again, and refuses unsuitable runs."""
 
 import json
 

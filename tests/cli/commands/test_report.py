@@ -83,9 +83,20 @@ def test_the_note_says_where_the_tasks_are_not_known_to_be_the_papers(run):
     result = read_run(run("a", [row("All", 0.4)], model=model), "")
     [table] = tables([result])
     assert "another model" not in note(table, [result])
-    assert note(table, [result]).endswith("Its tasks are not known to be these.")
+    assert note(table, [result]).endswith("It is unknown whether its tasks are the same.")
     official = replace(result, panel="095d277ff7a02906")  # official-134
     assert note(table, [official]).endswith("over three seeds.")
+
+
+def test_the_note_warns_of_a_small_panel_beside_the_papers_numbers(run):
+    result = read_run(run("a", [row("All", 0.4)]), "")
+    [table] = tables([result])
+    assert "Warning" not in note(table, [result])
+    small = replace(result, tasks=4)
+    warning = "with 4 tasks, the 95% interval of a success rate is up to 70 points wide"
+    assert warning in note(table, [small])
+    [alone] = tables([small], with_paper=False)
+    assert "Warning" not in note(alone, [small])
 
 
 def test_other_environments_have_the_papers_other_columns(run):

@@ -1,4 +1,4 @@
-"""``trca rubric build`` against a real server that gives good replies and bad ones."""
+"""``trca rubric build`` against a real server with good and bad replies."""
 
 import json
 from pathlib import Path

@@ -89,6 +89,9 @@ def test_a_run_prints_one_line_an_iteration_and_ends_with_curve_table_and_advice
         "95% interval",
         f"{folder}/quickstart/curve.png",
         f"trca evaluate {folder}/quickstart@last --seeds 3",
+        f"trca diagnose {folder}/quickstart",
+        f"trca inspect {folder}/quickstart",
+        f"trca view {folder}/quickstart",
     ):
         assert part in output
     assert "WARNING" not in output

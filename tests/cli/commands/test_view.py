@@ -1,4 +1,4 @@
-"""`trca view` refuses what it cannot show, and names the mend."""
+"""`trca view` refuses runs that it cannot show, and names the fix."""
 
 import socket
 

@@ -11,6 +11,8 @@ def row(iteration, **others):
         "iteration": iteration,
         "seconds": 2.0,
         "success_rate": 0.25,
+        "parsed_ratio": 0.98,
+        "ratio_mean": 1.0,
         "score": 0.25,
         "foundational_reward": -0.1,
         "breakthrough_reward": 0.2,
@@ -31,14 +33,35 @@ def test_without_a_terminal_every_iteration_is_one_row_under_one_head():
         "success",
         "held",
         "out",
+        "readable",
         "score",
         "r^F",
         "r^B",
         "seconds",
         "left",
     ]
-    assert lines[2].split() == ["1/10", "25.0%", "-", "0.25", "-0.10", "0.20", "2.0", "0:18"]
-    assert lines[3].split() == ["2/10", "25.0%", "50.0%", "0.25", "-0.10", "0.20", "2.0", "0:16"]
+    assert lines[2].split() == [
+        "1/10",
+        "25.0%",
+        "-",
+        "98.0%",
+        "0.25",
+        "-0.10",
+        "0.20",
+        "2.0",
+        "0:18",
+    ]
+    assert lines[3].split() == [
+        "2/10",
+        "25.0%",
+        "50.0%",
+        "98.0%",
+        "0.25",
+        "-0.10",
+        "0.20",
+        "2.0",
+        "0:16",
+    ]
     assert len({len(line) for line in lines[1:]}) == 1
     assert len(lines[1]) <= 80
     assert "\x1b" not in out.getvalue()
@@ -60,3 +83,37 @@ def test_time_left_is_unknown_before_the_first_iteration():
     assert progress.seconds_left() != progress.seconds_left()
     progress.show(row(4))
     assert progress.seconds_left() == pytest.approx(12.0)
+
+
+def shown(rows):
+    out = io.StringIO()
+    with Progress(Console(file=out, soft_wrap=True), "run", 30) as progress:
+        for each in rows:
+            progress.show(each)
+    return out.getvalue()
+
+
+def test_a_run_that_learns_gets_no_warning():
+    assert "warning" not in shown([row(k) for k in range(1, 13)])
+
+
+def test_an_iteration_without_a_trained_action_is_named_with_its_reason():
+    unread = row(1, parsed_ratio=0.0, ratio_mean=0.0)
+    text = shown([unread, unread | {"iteration": 2}])
+    assert text.count("iteration 1 trained no action: no response contains a readable action") == 1
+    assert "only 0% of the responses" in text
+    equal = row(3, frac_zero_advantage=1.0)
+    del equal["ratio_mean"]  # no update: RLlib's result has no such metric
+    assert "iteration 3 trained no action: every advantage is 0" in shown([equal])
+
+
+def test_a_low_share_of_readable_responses_is_named_once():
+    rows = [row(k, parsed_ratio=0.25) for k in range(1, 4)]
+    assert shown(rows).count("only 25% of the responses contain a readable action") == 1
+
+
+def test_ten_iterations_without_success_are_named():
+    lost = [row(k, success_rate=0.0) for k in range(1, 11)]
+    assert "no training rollout succeeded" not in shown(lost[:9])
+    assert "no training rollout succeeded in the last 10 iterations" in shown(lost)
+    assert "no training rollout succeeded" not in shown([*lost[:9], row(10)])

@@ -1,4 +1,4 @@
-"""Runs to look into, among them one whose every text attacks the page."""
+"""Runs for the page. The texts of one run attack the page."""
 
 import json
 
@@ -32,7 +32,7 @@ def hostile_run(recorded_run, tmp_path_factory):
         record = json.loads(line)
         for name in ("task_id", "task_type", "last_observation", "agent_id"):
             record[name] += attack
-        if record["group"]:  # one that the adapter cannot read, and one that it can
+        if record["group"]:  # an unreadable and a readable instruction
             record["instruction"] += attack
         for step in record["steps"]:
             for name in ("observation", "response", "action", "context"):

@@ -1,4 +1,4 @@
-"""The index of a file of rollouts says what reading all of its JSON says."""
+"""The index of a file of rollouts equals the result of parsing the JSON."""
 
 import json
 
@@ -22,7 +22,7 @@ def test_the_ends_of_a_line_tell_what_all_of_it_tells(which, separators, request
         record = json.loads(line)
         whole = index._parsed(record)
         with monkeypatch.context() as patch:
-            patch.setattr(index, "_parsed", None)  # the quick way alone
+            patch.setattr(index, "_parsed", None)  # without parsing
             quick = index._summary(json.dumps(record, separators=separators).encode() + b"\n")
         assert quick == whole
 

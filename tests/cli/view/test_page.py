@@ -1,4 +1,4 @@
-"""The page in a real browser: what it shows, and that no text of a model runs."""
+"""The page in a real browser: its content, and that no text of a model runs as code."""
 
 import re
 import signal

@@ -1,4 +1,4 @@
-"""The server answers this machine alone, and says what is recorded."""
+"""The server answers only this machine, and returns the recorded rollouts."""
 
 import pytest
 from starlette.testclient import TestClient

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trca.envs.text_env import as_action
 from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.data.generate import generated
 from trca.envs.webshop.data.products import encode
@@ -110,4 +111,4 @@ def test_environments_answer_garbage_until_the_limit():
         observation, _, terminated, _, info = env.step(action)
         assert isinstance(observation, str)
         assert not terminated
-        assert info["parsed"]
+        assert info["parsed"] == (as_action(action) == action)

@@ -363,7 +363,9 @@ class TextAlgorithm(Algorithm):
         self._log({"memory_mb": memory})
 
     def _skip(self, failures: list[Failure]) -> None:
-        reason = failures[0].reason if failures else "there was no group to sample"
+        reason = "there was no group to sample"
+        if failures:
+            reason = f"task {failures[0].task_id!r}: {failures[0].reason}"
         if self._failed_in_a_row == 0:
             self._first_reason = reason
         self._failed_in_a_row += 1

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any, Final
 
+from trca.common.errors import notes
 from trca.common.threads import StuckError, Threads, wait
 from trca.policies.engines.engine import Completion, Engine, Request, SamplingParams
 from trca.records.failures import Incident
@@ -126,5 +127,5 @@ class EngineGuard:
 
 
 def one_line(error: BaseException) -> str:
-    """Type and message of an error on one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    """Type, message and notes of an error on one line."""
+    return " ".join([*f"{type(error).__name__}: {error}".split(), *notes(error)])

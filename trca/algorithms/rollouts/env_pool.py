@@ -13,18 +13,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, SupportsFloat
 
 import gymnasium
 
 from trca.common.threads import Call, StuckError, Task, Threads, stuck, wait
 from trca.envs.annotate import NO_OPERATORS, Operators, RubricAnnotation
+from trca.envs.isolated import IsolatedEnv
 from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import DEFAULT_AGENT, TextEnv
 
 logger = logging.getLogger(__name__)
 
 _MOST_THREADS: Final = 128
+SLOW_S: Final = 30.0
+"""Seconds after which a call of an environment that still runs is logged."""
 
 Start = tuple[str, dict[str, Any]]
 """What ``reset`` returns: observation, info."""
@@ -107,10 +111,12 @@ class EnvPool:
         Args:
             env: The environment.
             broken: Whether an error left it in an unknown state. A broken environment is closed
-                unless it is stuck.
+                unless it is stuck. The child process of an `IsolatedEnv` is killed.
         """
         if broken:
-            if not env.stuck:
+            if isinstance(env.env.unwrapped, IsolatedEnv):
+                env.env.unwrapped.kill()
+            elif not env.stuck:
                 self._close(env)
         else:
             self._idle.setdefault(env.split, []).append(env)
@@ -155,8 +161,9 @@ class EnvPool:
         return [steps[id(env)] for env, _ in actions]
 
     def give_up_stuck(self) -> None:
-        """Ends the steps that take too long with a `StuckError`."""
+        """Logs slow steps; ends the steps that take too long with a `StuckError`."""
         for env, action, task in self._running.values():
+            task.warn_if_slow(SLOW_S, partial(_step_words, env, action))
             if task.overdue(self._timeout_s):
                 task.give_up(stuck(task, self._timeout_s, _step_words(env, action)))
                 env.stuck = True
@@ -201,7 +208,7 @@ class EnvPool:
                 return _words(actions[0][0], "prefetch()")
             return _step_words(*actions[call - first])
 
-        wait(tasks, self._timeout_s, words)
+        wait(tasks, self._timeout_s, words, SLOW_S)
         steps = {}
         for (env, _), task in zip(actions, tasks[first:], strict=True):
             env.stuck = isinstance(task.exception(), StuckError)
@@ -222,7 +229,7 @@ class EnvPool:
         self._wait(self._one.submit(env.env.close), env, "close()")
 
     def _wait(self, call: Task, env: PooledEnv, call_words: str) -> None:
-        wait([call], self._timeout_s, lambda _: _words(env, call_words))
+        wait([call], self._timeout_s, lambda _: _words(env, call_words), SLOW_S)
         env.stuck = env.stuck or isinstance(call.exception(), StuckError)
 
     def _reset(self, env: PooledEnv, seed: int, options: dict[str, Any]) -> Start:

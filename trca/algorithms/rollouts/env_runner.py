@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -37,6 +38,7 @@ from trca.algorithms.rollouts.env_pool import find_annotation, operators_of
 from trca.algorithms.rollouts.loop import RolloutLoop
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
+from trca.common.process_log import log_process
 from trca.envs.annotate import Operators
 from trca.envs.panel import Panel
 from trca.envs.responses import RESPONSE_FORMATS
@@ -71,6 +73,8 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         """
         super().__init__(config=config, **kwargs)
         torch.set_num_threads(config.torch_threads)
+        if self.worker_index and config.run_folder:
+            log_process(Path(config.run_folder, "logs", "output.log"))
         self._env_creator = kwargs["env_creator"]
         self._weights: dict[str, Any] | None = None
         self.weights_version = -1

@@ -1,1 +1,1 @@
-"""The commands. What is heavy to import is imported inside them, so that ``--help`` is quick."""
+"""The commands. A command imports slow modules in its function, so that ``--help`` is fast."""

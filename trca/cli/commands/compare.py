@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from trca.analysis.comparison import Paired
 
-_WHAT: Final = "The JSON file of an evaluation, or a run, for the one at its end."
+_WHAT: Final = "The JSON file of an evaluation; or a run, for its last evaluation."
 
 
 def compare(
@@ -23,15 +23,15 @@ def compare(
     second: Annotated[str, typer.Argument(metavar="B", help=_WHAT)],
     output: Annotated[Path | None, typer.Option(help="File for the comparison, as JSON.")] = None,
 ) -> None:
-    """Compare two evaluations task by task: who is ahead, by how much, and how sure that is.
+    """Compare two evaluations task by task: the difference of success and its uncertainty.
 
-    Both must be of the same panel, which its hash proves. The tasks are the unit: differences are
-    paired by task, with a 95% bootstrap interval over tasks and an exact sign test.
+    Both evaluations must have the same panel hash. The tasks are the unit: differences are paired
+    by task, with a 95% bootstrap interval over tasks and an exact sign test.
 
-    - `trca compare outputs/grpo outputs/quickstart` compares what two runs found at their end
+    - `trca compare outputs/grpo outputs/quickstart` compares the last evaluations of two runs
     - `trca compare outputs/grpo/evaluation_A.json outputs/quickstart/evaluation_B.json`
 
-    The other run is `trca train outputs/quickstart/config.yaml --algorithm GRPO --name grpo`.
+    `trca train outputs/quickstart/config.yaml --algorithm GRPO --name grpo` makes the second run.
     """
     from dataclasses import asdict
 
@@ -40,6 +40,9 @@ def compare(
 
     with refusing(ValueError, OSError):
         reports = [read_report(name) for name in (first, second)]
+        paths = [Path(report["path"]).resolve() for report in reports]
+        if paths[0] == paths[1]:
+            raise ValueError(f"A and B are the same evaluation, {paths[0]}: name two")
         rows = pair(*reports)
     _print(rows, reports)
     if output:

@@ -80,9 +80,9 @@ def webshop(
         files = official.CatalogueFiles.find(path)
         for file in files.all:
             if (difference := official.differs(file)) is not None:
-                fail(f"{file}: {difference}: fetch it again, or rename a file of your own", code=2)
-            known = "as released" if file.name in official.RELEASE else "not of the release"
-            console.print(f"{file.name}: {known}", markup=False)
+                fail(f"{file}: {difference}: fetch it again, or rename your file", code=2)
+            origin = "as released" if file.name in official.RELEASE else "not of the release"
+            console.print(f"{file.name}: {origin}", markup=False)
         catalogue = open_catalogue(path)
     instructions = sum(map(len, catalogue.human_instructions.values()))
     console.print(
@@ -116,7 +116,7 @@ def searchqa(
 ) -> None:
     """Index a corpus for searching, check question files, or say where both come from.
 
-    Indexing streams the corpus, which may be compressed, and resumes where it was stopped. Question
+    Indexing streams the corpus, which may be compressed, and resumes after a stop. Question
     files are read in the forms of FlashRAG, Search-R1 and our own, and written in our own:
 
     - `trca data searchqa`
@@ -140,10 +140,10 @@ def searchqa(
     with refusing(QuestionFileError, OSError):
         counts = prepare_questions(questions or (), place)
     for name, splits in counts.items():
-        known = DATASETS.get(name)
-        told = ", ".join(f"{split} {count:,}" for split, count in sorted(splits.items()))
-        domain = f" ({_domain(known.in_domain)})" if known else ""
-        console.print(f"{name}{domain}: {told}", markup=False)
+        dataset = DATASETS.get(name)
+        sizes = ", ".join(f"{split} {count:,}" for split, count in sorted(splits.items()))
+        domain = f" ({_domain(dataset.in_domain)})" if dataset else ""
+        console.print(f"{name}{domain}: {sizes}", markup=False)
     setting = f"questions={place.resolve()}"
     console.print(f"Use them with trca train searchqa --set env_config.{setting}", markup=False)
     console.print("and the index of a corpus: --set env_config.corpus=FOLDER")
@@ -178,7 +178,7 @@ def _tell_of_searchqa() -> None:
         hops = "several hops" if dataset.multi_hop else "one hop"
         domain = _domain(dataset.in_domain)
         console.print(f"  {dataset.name}: {domain}, {hops}, {dataset.licence}", markup=False)
-    console.print("Fetch the passages, 21,015,324 of Wikipedia in 2018, or take your own:")
+    console.print("Fetch the passages, 21,015,324 of Wikipedia in 2018, or use another corpus:")
     console.print(f"  {SOURCES['corpus']}", markup=False)
     console.print("\nThen prepare them: trca data searchqa --questions FOLDER --to data/searchqa")
     console.print("and: trca data searchqa --corpus wiki-18.jsonl.gz --to wiki --workers 8")

@@ -48,7 +48,7 @@ def diagnose(
     ] = None,
     judge: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="A model at --base-url that labels transitions, too."),
+        typer.Option(metavar="NAME", help="A model at --base-url that also labels transitions."),
     ] = None,
     base_url: Annotated[
         str | None,
@@ -61,19 +61,19 @@ def diagnose(
         "outputs"
     ),
 ) -> None:
-    """Say how scarce success is, what failed rollouts still show, and what looks wrong.
+    """Show how scarce success is, what failed rollouts contain, and signs of trouble.
 
     The paper's diagnostic study with the rubric's operators as judges: failure rate, groups without
     a success, and the share of useful transitions (Evidence, Execution, Validity) in failed
-    rollouts. Of a run the first and the last fifth of the iterations stand beside each other; each
-    role of a team has a study of its own.
+    rollouts. For a run, the tables compare the first and the last fifth of the iterations. Each
+    role of a team has a separate study.
 
     - `trca diagnose outputs/quickstart`
     - `trca evaluate tiny --split train --tasks 16 --seeds 8 --transcripts` samples 16 groups of 8,
       and `trca diagnose outputs/evaluation_....jsonl` makes the study of the warm start
     - `trca diagnose outputs/quickstart --judge NAME --base-url https://HOST/v1` lets a model label
-      transitions of failed rollouts beside the operators, with Cohen's kappa; it resumes where it
-      was stopped
+      transitions of failed rollouts and compares its labels with the operators by Cohen's kappa;
+      a second call resumes after a stop
     """
     use_one_thread()
     from trca.common.chat_endpoint import EndpointError
@@ -94,7 +94,7 @@ def diagnose(
             folder = output or Path(run).parent
         else:
             if config:
-                raise ConfigError("--config goes with a file: a run brings its own")
+                raise ConfigError("--config goes with a file: a run has its config")
             opened = RunFolder.open(run, storage_path)
             name = f"{opened.name}/config.yaml"
             settings = RunSettings.resolve(opened.read_config(), name, need_data=False)
@@ -102,22 +102,24 @@ def diagnose(
             folder = output or opened.path
         operators = agent_operators(settings.run.env, settings.run.env_config)
         if not any(each.ids for each in operators.values()):
-            raise ConfigError(f"nothing judges {settings.run.env}: there is no rubric to ask")
+            raise ConfigError(f"nothing judges {settings.run.env}: diagnose needs a rubric")
         played = {words: _by_agent(judged(p, operators, mend)) for words, p in parts.items()}
-        agents = [a for a in operators if all(own.get(a) for own in played.values())]
+        agents = [
+            a for a in operators if all(agent_parts.get(a) for agent_parts in played.values())
+        ]
         if not agents:
             raise ValueError("no rollout with a step is recorded")
         for absent in operators.keys() - agents:
             console.print(f"{absent} did not act in every part: left out", markup=False)
         folder.mkdir(parents=True, exist_ok=True)
         for agent in agents:
-            own = {words: pairs[agent] for words, pairs in played.items()}
+            agent_parts = {words: pairs[agent] for words, pairs in played.items()}
             agreed = None
             if judge and base_url:
-                agreed = _ask(own, operators[agent], judge, base_url, transitions, folder)
+                agreed = _ask(agent_parts, operators[agent], judge, base_url, transitions, folder)
             role = "" if agent == DEFAULT_AGENT else agent
             title = _title(run, settings) + (f", {role}" if role else "")
-            _study(own, operators[agent], metrics, folder, title, role, judge or "", agreed)
+            _study(agent_parts, operators[agent], metrics, folder, title, role, judge or "", agreed)
 
 
 def _study(
@@ -149,27 +151,27 @@ def _study(
     from trca.common.files import write_json
     from trca.rubric import CATEGORIES
 
-    found = {}
+    diagnoses = {}
     for words, pairs in played.items():
         rollouts, groups = zip(*pairs, strict=True)
-        found[words] = diagnose(rollouts, groups, operators.categories)
+        diagnoses[words] = diagnose(rollouts, groups, operators.categories)
     kinds = [CATEGORIES[category] for category in operators.categories.tolist()]
     categories = dict(zip(operators.ids, kinds, strict=True))
     wanted = [name for name, category in categories.items() if category != "invalidity"]
-    first, *_, last = [*found.values(), *found.values()]
-    told = alarms(first, last, wanted, metrics)
+    first, *_, last = [*diagnoses.values(), *diagnoses.values()]
+    alarm_texts = alarms(first, last, wanted, metrics)
     name = f"diagnosis_{role}" if role else "diagnosis"
-    data = {words: asdict(each) for words, each in found.items()} | {"alarms": told}
+    data = {words: asdict(each) for words, each in diagnoses.items()} | {"alarms": alarm_texts}
     if agreed:
         data["judge"] = {"model": model, **asdict(agreed)}
     write_json(folder / f"{name}.json", data)
-    draw_diagnosis(found, categories, folder / f"{name}.png", title)
+    draw_diagnosis(diagnoses, categories, folder / f"{name}.png", title)
     if role:
         console.print(role, style="bold", markup=False)
-    _print(found, categories)
+    _print(diagnoses, categories)
     if agreed:
         _print_agreement(agreed, model)
-    for each in told:
+    for each in alarm_texts:
         console.print("! ", style="bold red", end="")
         print_folded(each, indent=0, hanging=2)
     console.print(f"Written to {folder}: {name}.json, {name}.png", markup=False)
@@ -185,18 +187,18 @@ def _title(run: str, settings: RunSettings) -> str:
 def _by_agent(
     iterations: Iterable[tuple[int, Mapping[str, Sequence[Rollout]]]],
 ) -> dict[str, _Pairs]:
-    """Each agent's rollouts with what tells their groups: in a file, iteration 0, the task."""
-    found: dict[str, _Pairs] = {}
+    """The rollouts of each agent, with the key of their group; in a file, the key is the task."""
+    pairs: dict[str, _Pairs] = {}
     for iteration, played in iterations:
         for agent, rollouts in played.items():
-            found.setdefault(agent, []).extend(
+            pairs.setdefault(agent, []).extend(
                 (r, (iteration, r.group) if iteration else r.task_id) for r in rollouts
             )
-    return found
+    return pairs
 
 
 def _fifths(paths: dict[int, Path]) -> dict[str, dict[int, Path]]:
-    """The first and the last fifth of the iterations, by their words; all where they are few."""
+    """The first and the last fifth of the iterations, by name; all iterations of a short run."""
     numbers = list(paths)
     size = max(1, len(numbers) // 5)
     parts = [numbers[:size], numbers[-size:]] if len(numbers) > 1 else [numbers]
@@ -259,7 +261,7 @@ def _ask(
         return agreed
     console.print("! ", style="bold red", end="")
     print_folded(
-        f"none of {model}'s {len(drawn)} replies is a label: it must answer with the JSON object"
+        f"none of {model}'s {len(drawn)} replies is a label: it must reply with the JSON object"
         f" that it is asked for, within {_REPLY_TOKENS} tokens",
         indent=0,
         hanging=2,
@@ -289,13 +291,13 @@ def _print_agreement(agreed: Agreement, model: str) -> None:
     )
 
 
-def _print(found: Mapping[str, Diagnosis], categories: Mapping[str, str]) -> None:
+def _print(diagnoses: Mapping[str, Diagnosis], categories: Mapping[str, str]) -> None:
     from trca.runs.success_tables import terminal_table
 
     def table(first: str) -> Table:
         made = terminal_table()
         made.add_column(first, no_wrap=True)
-        for words in found:
+        for words in diagnoses:
             made.add_column(words, justify="right")
         return made
 
@@ -303,7 +305,7 @@ def _print(found: Mapping[str, Diagnosis], categories: Mapping[str, str]) -> Non
         cells = ["-" if value != value else f"{value:.1%}" for value in values]
         made.add_row(name, *cells, style=style)
 
-    each = list(found.values())
+    each = list(diagnoses.values())
     ratios = table("")
     ratios.add_row("rollouts", *(f"{d.rollouts:,} in {d.groups:,} groups" for d in each))
     for words, name in _ROWS:

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trca.cli.show.console import console, fail, noise_to, refusing, tracing_to, use_one_thread
+from trca.cli.show.console import (
+    console,
+    fail,
+    log_words,
+    noise_to,
+    refusing,
+    tracing_to,
+    use_one_thread,
+)
+from trca.cli.show.unreadable import why_unreadable
 from trca.common.errors import words
 
 if TYPE_CHECKING:
@@ -23,8 +32,9 @@ if TYPE_CHECKING:
     from trca.policies.agents import Agent
 
 
+_ZERO_SHOT: Final = "zero-shot"
 _NAMED: Final = frozenset({"evaluation_split", "evaluation_temperature", "evaluation_tasks"})
-"""Settings that a report's name has anyway."""
+"""Settings that are part of the name of every report."""
 
 
 def evaluate(
@@ -55,7 +65,7 @@ def evaluate(
     config: Annotated[
         str | None,
         typer.Option(
-            help="Config that names environment and prompt, for a model without a run. [default:"
+            help="Config with the environment and the prompt for a model without a run. [default:"
             " quickstart]"
         ),
     ] = None,
@@ -72,8 +82,9 @@ def evaluate(
     agent: Annotated[
         str | None,
         typer.Option(
-            help="How a model that was not trained here is prompted: zero-shot, react, reflexion or"
-            " file.py:AGENT. [default: as the config says; zero-shot at an endpoint]"
+            help="Prompting of a model that was not trained here: zero-shot, react, reflexion or"
+            " file.py:AGENT. [default: the prompt of --config or of the run; without both,"
+            " zero-shot for a model with a chat template and at an endpoint]"
         ),
     ] = None,
     model: Annotated[
@@ -105,8 +116,8 @@ def evaluate(
 
     Every task of the panel is played with every seed. A rollout that is missing for a technical
     reason is counted and named; it is never a zero. Each policy, panel, number of seeds,
-    temperature and choice of settings gets a report of its own, which has the SHA-256 of the
-    model's weights and the versions of packages.
+    temperature and choice of settings gets a separate report with the SHA-256 of the weights of the
+    model and the versions of packages.
 
     RUN is the run's last checkpoint. RUN@best has the highest success of the evaluations during
     training; its report leaves out the tasks of these evaluations, since success on them is likely
@@ -116,7 +127,7 @@ def evaluate(
     - `trca evaluate outputs/quickstart` plays the last checkpoint on the run's held-out split
     - `trca evaluate outputs/quickstart@best --split valid_seen --seeds 3`
     - `trca evaluate outputs/quickstart --panel embedded-alfworld-132` plays a canonical panel
-    - `trca evaluate outputs/quickstart --temperature 0 --transcripts` keeps what was said and done
+    - `trca evaluate outputs/quickstart --temperature 0 --transcripts` keeps responses and actions
     - `trca evaluate my-policy --config outputs/quickstart/config.yaml` evaluates an exported folder
     - `trca evaluate Qwen/Qwen2.5-1.5B-Instruct --config paper/alfworld_qwen2.5_1.5b --tasks 16`
     - `trca evaluate --agent react --model NAME --base-url https://HOST/v1 --prices 2.5 10`
@@ -140,7 +151,9 @@ def evaluate(
         chosen = canonical_panel(panel_name) if panel_name else None
         if split is not None:
             given["evaluation_split"] = split
-        prompting = _agent(agent or ("zero-shot" if base_url else None))
+        if agent is None and (base_url or (config is None and _chats(run_or_model))):
+            agent = _ZERO_SHOT
+        prompting = _agent(agent)
         if trials and not (prompting and prompting.reflection):
             raise ConfigError("--trials is for an agent that reflects: --agent reflexion")
         settings = {**(prompting.settings if prompting else {}), **given}
@@ -150,8 +163,8 @@ def evaluate(
             subject = policy(run_or_model, config, settings)
         else:
             raise ConfigError(
-                "name what to evaluate: RUN or MODEL for one here; --model NAME --base-url URL, and"
-                " --prices if you like, for one at an endpoint"
+                "name the policy to evaluate: RUN or MODEL on this machine; or --model NAME"
+                " --base-url URL, with --prices if you like, at an endpoint"
             )
         if chosen:
             subject = subject.on(chosen, given)
@@ -171,6 +184,8 @@ def evaluate(
         f" {temperature:g}",
         markup=False,
     )
+    if prompting:
+        console.print(f"Prompt: {agent}", markup=False)
     about: dict[str, Any] = {"policy": subject.name, "seeds": seeds, "temperature": temperature}
     record: dict[str, Any] = {"settings": subject.settings.flat(), "versions": versions()}
     if subject.selection:
@@ -183,7 +198,7 @@ def evaluate(
         about["panel_name"] = panel_name
     label, most_trials = subject.label, trials or 3
     if prompting:
-        about["agent"] = agent or "zero-shot"
+        about["agent"] = agent
         label += f"_{Path(about['agent']).name.replace(':', '-')}"
         if prompting.reflection:
             about["trials"], label = most_trials, f"{label}-{most_trials}"
@@ -204,14 +219,18 @@ def evaluate(
             if transcripts:
                 _write_transcripts(path.with_name(f"{path.name}.jsonl"), played)
     except Exception as error:
-        fail(f"{words(error)}. Log: {log}")
+        fail(f"{words(error)}.{log_words(log)}")
     console.print(report.table(), soft_wrap=False)
+    rollouts = [rollout for each in played.evaluations.values() for rollout in each.rollouts]
+    chat = bool(getattr(played.tokenizer, "chat_template", None))
+    if unreadable := why_unreadable(rollouts, subject.settings.parameters, chat):
+        console.print(f"warning: {unreadable}", markup=False, style="yellow")
     for reason, missing in report.failures().items():
         console.print(f"{missing} missing: {reason}", markup=False, style="bold red")
     if played.usage:
         console.print(f"Endpoint: {played.usage.words(prices)}", markup=False)
     if not finished:
-        fail(f"no episode was finished, nothing is written. Log: {log}")
+        fail(f"no episode was finished, nothing is written.{log_words(log)}")
     kinds = "md,json,jsonl" if transcripts else "md,json"
     console.print(f"Written to {path.parent}:\n  {path.name}.{{{kinds}}}", markup=False)
 
@@ -226,8 +245,8 @@ def report_name(
         panel: The panel.
         seeds: Times it is played.
         temperature: Of sampling.
-        identity: What else tells the report from others, such as changed settings; the name ends
-            with a hash of it.
+        identity: Further properties of the report, such as changed settings. The name ends with
+            their hash.
     """
     name = (
         f"evaluation_{label}_{panel.split}-{len(panel.task_ids)}-{panel.hash[:8]}"
@@ -240,21 +259,21 @@ def report_name(
 
 
 def _identity(subject: Policy, folder: Path, changed: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What tells a report from others in the folder, beside what its name says.
+    """The properties that distinguish a report from a report with the same file name.
 
-    In a run's own folder that is changed settings. Elsewhere it is the policy and its settings: a
-    label is the last part of a name.
+    In the folder of the run these are the changed settings. Elsewhere these are the policy and its
+    settings, since a label is only the last part of a name.
     """
     if subject.selection:
-        own = folder.resolve() in Path(subject.model).resolve().parents
-        return changed if own else {**changed, "policy": subject.name}
+        is_inside = folder.resolve() in Path(subject.model).resolve().parents
+        return changed if is_inside else {**changed, "policy": subject.name}
     kept = {k: v for k, v in subject.settings.flat().items() if k not in _NAMED}
     return {**kept, "model": subject.model}
 
 
 @dataclass(frozen=True)
 class _Played:
-    """Evaluations by seed, the tokenizer of their rollouts, and what an endpoint was asked."""
+    """Evaluations by seed, the tokenizer of their rollouts, and the usage of an endpoint."""
 
     evaluations: dict[int, Evaluation]
     tokenizer: Any
@@ -270,10 +289,13 @@ def _play(
     agent: Agent | None,
     trials: int,
 ) -> _Played:
+    from trca.cli.show.slow_steps import slow_steps_shown
+
     with (
         noise_to(log) as terminal,
         tracing_to(log),
         terminal.status("loading the model") as status,
+        slow_steps_shown(log, terminal.print),
     ):
         from trca.algorithms.base.evaluation import evaluate_panel, local_runner
         from trca.algorithms.rollouts.attempts import AttemptsRunner
@@ -302,6 +324,23 @@ def _agent(name: str | None) -> Agent | None:
     from trca.policies.agents import AGENTS
 
     return AGENTS.get(name) if name else None
+
+
+def _chats(name: str | None) -> bool:
+    """Whether a name means a model, of no run, whose tokenizer has a chat template.
+
+    Raises:
+        ValueError: For a folder without tokenizer.
+        OSError: If the tokenizer cannot be fetched.
+    """
+    from trca.cli.run.checkpoints import is_model_name
+    from trca.policies.models import load_tokenizer
+
+    if name is None or name == "tiny" or not is_model_name(name):
+        return False
+    path = Path(name).expanduser()
+    tokenizer = load_tokenizer(str(path) if path.exists() else name)
+    return bool(getattr(tokenizer, "chat_template", None))
 
 
 def _write_transcripts(path: Path, played: _Played) -> None:

@@ -20,12 +20,12 @@ def export(
 ) -> None:
     """Export a run's policy to a folder that `from_pretrained` opens, tokenizer included.
 
-    Its `README.md` says how the checkpoint was chosen, and which environment, prompt template and
-    tags the policy needs.
+    The `README.md` of the folder documents the choice of the checkpoint, and the environment,
+    prompt template and tags that the policy needs.
 
     - `trca export outputs/quickstart --to my-policy`
     - `trca export outputs/quickstart@best --to my-policy`
-    - `trca evaluate my-policy --config outputs/quickstart/config.yaml` then scores as the run does
+    - `trca evaluate my-policy --config outputs/quickstart/config.yaml` then evaluates the folder
     """
     use_one_thread()
     from trca.cli.run.card import card

@@ -29,13 +29,13 @@ def inspect(
     ] = False,
     prompts: Annotated[
         bool,
-        typer.Option("--prompts", help="What the policy read, in place of the observations."),
+        typer.Option("--prompts", help="Show prompts instead of observations."),
     ] = False,
     storage_path: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path(
         "outputs"
     ),
 ) -> None:
-    """Show a recorded rollout as `trca play` would, and why its operators fired.
+    """Show a recorded rollout in the format of `trca play`, and why its operators fired.
 
     - `trca inspect outputs/quickstart` lists the rollouts of the last iteration
     - `trca inspect outputs/quickstart --iteration 25 --rollout 3`
@@ -59,12 +59,12 @@ def inspect(
         if rollout is None:
             _list(read_rollouts(path), path)
             return
-        found = next(islice(read_rollouts(path), rollout, None), None)
-        if found is None:
+        chosen = next(islice(read_rollouts(path), rollout, None), None)
+        if chosen is None:
             count = sum(1 for _ in read_rollouts(path))
-            raise ConfigError(f"--rollout {rollout}: {path} has {count} rollouts, from 0 on")
+            raise ConfigError(f"--rollout {rollout}: {path} has {count} rollouts, numbered from 0")
         settings = RunSettings.resolve(folder.read_config(), f"{folder.name}/config.yaml")
-        _show(found, settings, read_prompts(path, rollout) if prompts else [])
+        _show(chosen, settings, read_prompts(path, rollout) if prompts else [])
 
 
 def _list(rollouts: Iterator[Rollout], path: Path) -> None:
@@ -81,7 +81,7 @@ def _list(rollouts: Iterator[Rollout], path: Path) -> None:
 
 
 def _show(rollout: Rollout, settings: RunSettings, prompts: Sequence[str]) -> None:
-    """Prints a rollout, with these prompts, if any, in place of what was observed."""
+    """Prints a rollout. If there are prompts, they replace the observations."""
     from trca.analysis.reasons import Reasons
     from trca.cli.show.steps import (
         print_action,
@@ -97,9 +97,11 @@ def _show(rollout: Rollout, settings: RunSettings, prompts: Sequence[str]) -> No
     if rollout.turns and reasons is not None and not reasons.knows(rollout):
         reasons = None  # a role that speaks has operators of messages too
     elif reasons is not None and not reasons.knows(rollout):
-        console.print("The rubric library has changed since: no reasons are given.", style="red")
+        console.print(
+            "The rubric library has changed since the run: no reasons are shown.", style="red"
+        )
         reasons = None
-    told = reasons.of(rollout) if reasons else []
+    reasons_of_steps = reasons.of(rollout) if reasons else []
     before = prompts or [step.observation for step in rollout.steps]
     after = [*before, rollout.last_observation]
     print_observation(after.pop(0))
@@ -111,5 +113,5 @@ def _show(rollout: Rollout, settings: RunSettings, prompts: Sequence[str]) -> No
         fired = [rollout.operators[place] for place in step.judgments.nonzero()[0]]
         print_judgments(fired, step.foundational, step.breakthrough)
         if reasons is not None:
-            print_reasons(told[number], reasons.library)
+            print_reasons(reasons_of_steps[number], reasons.library)
     print_end(rollout.won, len(rollout.steps), sum(step.reward for step in rollout.steps))

@@ -21,12 +21,12 @@ def new_env(
         str, typer.Argument(help="Name of the package: lower-case letters, digits, underscores.")
     ],
     to: Annotated[
-        Path, typer.Option("--to", file_okay=False, help="Folder to write the package's into.")
+        Path, typer.Option("--to", file_okay=False, help="Parent folder of the package.")
     ] = Path(),
 ) -> None:
-    """Write a package with an environment, its facts, rubric, tests and configs; it trains at once.
+    """Write a package with an environment, its facts, rubric, tests and configs, ready to train.
 
-    It is a small game that works as it is. Put yours in its place, part by part.
+    The package contains a small game that works. Replace the game by yours, part by part.
 
     - `trca new-env my_game`
     - `cd my_game && trca train train.yaml`
@@ -37,10 +37,10 @@ def new_env(
     console.print(f"[green]ok[/]: {folder}")
     console.print("What next:")
     for command, why in (
-        (f"cd {folder}", "its README.md says what each file is for"),
+        (f"cd {folder}", "its README.md explains each file"),
         (f"trca play {env}", "play it"),
         ("trca train train.yaml", "train a tiny policy on it, in minutes"),
-        ("pytest", "what environment and rubric promise"),
+        ("pytest", "test environment and rubric"),
     ):
         console.print(f"  [cyan]{command}[/]\n      {why}")
 
@@ -53,16 +53,16 @@ def write_package(name: str, to: Path) -> Path:
         to: Where the folder is made.
 
     Raises:
-        ValueError: For a name that is no package's or is another's, and for a folder that exists.
+        ValueError: If the name is invalid or in use, or if the folder exists.
     """
     fits = re.fullmatch("[a-z]([a-z0-9_]*[a-z0-9])?", name)
     if not fits or any(map(keyword.iskeyword, (name, class_name(name)))):
         raise ValueError(
-            f"{name!r} is no package name: lower-case letters, digits, underscores within"
+            f"{name!r} is no package name: use lower-case letters, digits and inner underscores"
         )
     code = (_TEMPLATE / "key_door" / "env.py").read_text("utf-8")
     if class_name(name) in {n.id for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Name)}:
-        raise ValueError(f"{name!r} would hide another {class_name(name)}: choose another name")
+        raise ValueError(f"{name!r} hides the imported {class_name(name)}: choose another name")
     folder = to / name
     if folder.exists():
         raise ValueError(f"{folder} exists: name another package, or another folder with --to")

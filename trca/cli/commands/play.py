@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trca.cli.show.console import console, errors, refusing
+from trca.cli.show.console import console, errors, fail, log_words, refusing, tracing_to
 from trca.cli.show.steps import (
     print_action,
     print_end,
@@ -18,6 +19,7 @@ from trca.cli.show.steps import (
     print_reasons,
     print_task,
 )
+from trca.common.errors import words
 
 if TYPE_CHECKING:
     import gymnasium
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from trca.envs.text_env import RubricInfo
 
     Env = gymnasium.Env[str, str]
+
+_LOG: Final = Path("outputs", "logs", "play.log")
+"""File for the traceback of an environment that raises."""
 
 
 class Policy(StrEnum):
@@ -60,13 +65,16 @@ def play(
     seed: Annotated[int, typer.Option(help="Seed of the drawn task and the random agent.")] = 0,
     why: Annotated[
         bool,
-        typer.Option("--why", help="Say what each fired operator means and why it fired."),
+        typer.Option("--why", help="Print the meaning of each fired operator and why it fired."),
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Play every task by oracle and at random, and judge.")
+        bool,
+        typer.Option(
+            "--check", help="Play every task with the oracle and at random; show problems."
+        ),
     ] = False,
 ) -> None:
-    """Play a task and see what the rubric says of every step.
+    """Play a task and see the judgments of the rubric on every step.
 
     - `trca play` lets you play: type an action or its number, or `quit`
     - `trca play --policy oracle --task 3 --why` shows the oracle, and why operators fire
@@ -74,8 +82,10 @@ def play(
     - `trca play searchqa --set questions=medium`
     - `trca play --set team=alfworld_planner` lets you play all roles of a team in turns
     - `trca play --check --games medium` checks that every task can be solved and that episodes
-      repeat exactly, and shows which operators fire
+      repeat exactly, sends hostile actions, and shows which operators fire
     """
+    from trca.cli.show.slow_steps import SlowStepNotice
+    from trca.common.process_log import log_crashes
     from trca.tune_configs.files import assignments
 
     with refusing(ValueError, OSError):
@@ -83,23 +93,48 @@ def play(
         arguments |= {"split": split} if split else {}
         arguments |= {"games": games} if games else {}
         env = _make(environment, arguments)
+        task_id = _task_id(env, task)
+        _check_task(env, task_id)
+    end_watch = log_crashes(2)
+    env = SlowStepNotice(env, lambda text: errors.print(f"warning: {text}", markup=False))
+    try:
         if check:
-            _check(env, _task_id(env, task))
-            return
-        _episode(env, policy, _task_id(env, task), seed, why)
+            _check(env, task_id)
+        else:
+            _play(env, policy, task_id, seed, why)
+    finally:
+        end_watch()
+        env.close()
+
+
+def _play(env: Env, policy: Policy, task_id: str | None, seed: int, why: bool) -> None:
+    """Plays one episode; an exception of the environment ends the command in one line."""
+    try:
+        with tracing_to(_LOG):
+            observation, info = env.reset(seed=seed, options={"task": task_id} if task_id else None)
+            task_id = info["task_id"]
+            _episode(env, policy, observation, info, seed, why)
+    except Exception as error:
+        which = f"task {task_id!r}: " if task_id else ""
+        fail(f"{which}{words(error)}.{log_words(_LOG)}")
 
 
 def _make(environment: str, given: Mapping[str, Any]) -> Env:
-    from trca.common.names import nearest
-    from trca.envs.registration import arguments, default_split, make
+    from trca.envs.blame import place
+    from trca.envs.registration import arguments, default_split, env_class, make, no_argument
 
-    known = arguments(environment)
+    names = arguments(environment)
     for argument in given:
-        if argument not in known:
-            raise ValueError(
-                f"{environment} has no argument {argument!r}: {nearest(argument, known)}"
-            )
-    return make(environment, **{"split": default_split(environment), **given})
+        if argument not in names:
+            raise ValueError(no_argument(environment, argument))
+    try:
+        with tracing_to(_LOG):
+            return make(environment, **{"split": default_split(environment), **given})
+    except (ValueError, OSError):
+        raise
+    except Exception as error:
+        where = place(error, env_class(environment))
+        fail(f"{environment}: {words(error)}{where}.{log_words(_LOG)}")
 
 
 def _task_id(env: Env, task: str | None) -> str | None:
@@ -107,14 +142,26 @@ def _task_id(env: Env, task: str | None) -> str | None:
         return task
     tasks = env.get_wrapper_attr("task_ids")
     if int(task) >= len(tasks):
-        raise ValueError(f"--task {task}: the split has {len(tasks)} tasks, from 0 on")
+        raise ValueError(f"--task {task}: the split has {len(tasks)} tasks, numbered from 0")
     return str(tasks[int(task)])
 
 
-def _episode(env: Env, policy: Policy, task: str | None, seed: int, why: bool) -> None:
+def _check_task(env: Env, task_id: str | None) -> None:
+    """Starts a task that the split does not list, to see whether the environment has the task.
+
+    Raises:
+        ValueError: If the environment has no such task.
+    """
+    if task_id is not None and task_id not in env.get_wrapper_attr("task_ids"):
+        env.reset(options={"task": task_id})
+
+
+def _episode(
+    env: Env, policy: Policy, observation: str, info: dict[str, Any], seed: int, why: bool
+) -> None:
+    """Plays an episode from its first observation and ``info``."""
     from trca.envs.playing import play
 
-    observation, info = env.reset(seed=seed, options={"task": task} if task else None)
     print_task(info["task_id"], info["task_type"])
     _print_turn(info)
     print_observation(observation)
@@ -147,13 +194,13 @@ def _print_turn(info: Mapping[str, Any]) -> None:
 
 
 def _print_rubric(env: Env, rubric: RubricInfo | None, facts: Any, why: bool) -> None:
-    """Prints what fired on an act, and why.
+    """Prints the operators that fired on an action or a message, and the reasons.
 
     Args:
-        env: The environment that was acted in.
-        rubric: What the library says of it; None where nothing judges it.
-        facts: Of the action, or of a message.
-        why: Whether to say why.
+        env: The environment.
+        rubric: The judgments; None without rubric.
+        facts: The facts of the action or of the message.
+        why: Whether to print the reasons.
     """
     from trca.envs.teams.messages import MessageFacts, message_judge
 
@@ -219,7 +266,7 @@ def _ask(info: Mapping[str, Any]) -> str | None:
 
 
 def _complete(actions: list[str]) -> None:
-    """Completes actions on Tab, where the terminal can."""
+    """Completes actions on Tab if the terminal supports it."""
     with suppress(ImportError):
         import readline
 
@@ -236,12 +283,17 @@ def _check(env: Env, task: str | None) -> None:
 
     from trca.envs.check import self_check
 
-    with errors.status("playing every task by the oracle and at random"):
+    with errors.status("playing every task with the oracle and at random"):
         report = self_check(env, [task] if task else None)
+    oracle = "no oracle_action() shows that the tasks can be solved"
+    if report.oracle_steps is not None:
+        oracle = (
+            f"the oracle solves {report.tasks - len(report.unsolved) - report.raised} in"
+            f" {report.oracle_steps:.1f} steps on average"
+        )
     console.print(
-        f"{report.tasks} tasks: the oracle solves {report.tasks - len(report.unsolved)} in "
-        f"{report.oracle_steps:.1f} steps on average, a random agent {report.random_wins}; "
-        f"{report.tasks - len(report.unlike)} repeat exactly."
+        f"{report.tasks} tasks: {oracle}, a random agent solves {report.random_wins};"
+        f" {report.tasks - len(report.unlike) - report.raised} repeat exactly."
     )
     if report.firing:
         table = Table("operator", box=box.SIMPLE_HEAD)

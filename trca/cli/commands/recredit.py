@@ -1,4 +1,4 @@
-"""``trca recredit``: what another credit rule says of recorded rollouts, with no new rollout."""
+"""``trca recredit``: the credit of recorded rollouts under another rule, without new rollouts."""
 
 from __future__ import annotations
 
@@ -30,18 +30,16 @@ def recredit(
         list[int] | None,
         typer.Option(min=1, help="Only this iteration; repeatable. [default: all recorded]"),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="File for the whole comparison, as JSON.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option(help="File for the comparison, as JSON.")] = None,
     storage_path: Annotated[str, typer.Option(help="Folder or URI that holds the runs.")] = (
         "outputs"
     ),
 ) -> None:
-    """Credit a run's rollouts again: what another rule, or another lambda, would have taught.
+    """Credit the rollouts of a run again, by another rule or with another lambda.
 
-    Compares the advantages that the run learned from with those of the rule you name, step by step:
-    signs, ranks, groups without a signal, and what changes for each rubric operator. The roles of a
-    team are credited each by itself.
+    Compares the advantages of the run with the advantages under the named rule, step by step:
+    signs, ranks, groups without a signal, and the change for each rubric operator. Each role of a
+    team is credited separately.
 
     - `trca recredit outputs/quickstart --credit gigpo`
     - `trca recredit outputs/quickstart --set lambda_=0.5`
@@ -78,15 +76,15 @@ def recredit(
                 f"{rule.name} does not read {unread[0]}: name a rule by --credit; --set takes"
                 f" {', '.join(rule.parameters) or 'nothing'} here"
             )
-        told = {}
+        changes = {}
         operators = agent_operators(was.run.env, was.run.env_config)
         for agent, judges in operators.items():  # reads again: one role's rollouts fit in memory
-            played = (own[agent] for _, own in judged(paths, operators) if agent in own)
+            played = (agents[agent] for _, agents in judged(paths, operators) if agent in agents)
             if (first := next(played, None)) is None:
                 continue  # a role that never acted
-            found, count = credit_again(chain([first], played), rule, judges.categories)
-            told[agent] = change(found, count, judges.ids)
-        if not told:
+            credited, count = credit_again(chain([first], played), rule, judges.categories)
+            changes[agent] = change(credited, count, judges.ids)
+        if not changes:
             raise ValueError("no rollout with a step is recorded")
     about = {
         "run": str(folder.path),
@@ -94,21 +92,21 @@ def recredit(
         "credit": [was.parameters.credit, now.parameters.credit],
         "set": dict(given),
     }
-    alone = told.get(DEFAULT_AGENT)
-    for agent, of_agent in told.items():
-        _print(of_agent, about, "" if alone else f", {agent}")
+    single = changes.get(DEFAULT_AGENT)
+    for agent, of_agent in changes.items():
+        _print(of_agent, about, "" if single else f", {agent}")
     if output:
-        roles = {"roles": {agent: asdict(of_agent) for agent, of_agent in told.items()}}
+        roles = {"roles": {agent: asdict(of_agent) for agent, of_agent in changes.items()}}
         with refusing(OSError):
-            write_json(output, {**about, **(asdict(alone) if alone else roles)})
+            write_json(output, {**about, **(asdict(single) if single else roles)})
         console.print(f"Written to {output}", markup=False)
 
 
 def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any]) -> RunSettings:
-    """The settings under which the other rule is bound.
+    """The settings that bind the named rule.
 
-    A registered rule brings the defaults of its algorithm; the run's values stay for what both
-    have.
+    A registered rule has the defaults of its algorithm. Settings that both algorithms have keep the
+    values of the run.
     """
     from trca.algorithms import ALGORITHMS
     from trca.common.registry import own_file
@@ -124,7 +122,7 @@ def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any])
     return RunSettings.resolve(assign(config, given), "--set", need_data=False)
 
 
-def _print(told: Change, about: dict[str, Any], whose: str) -> None:
+def _print(change: Change, about: dict[str, Any], whose: str) -> None:
     from rich.text import Text
 
     from trca.analysis.recredit import SIGNS
@@ -140,12 +138,12 @@ def _print(told: Change, about: dict[str, Any], whose: str) -> None:
     changed = "".join(f" {key}={value}" for key, value in about["set"].items())
     console.print(
         Text(
-            f"{about['run']}{whose}: {told.steps:,} steps of {told.rollouts:,} rollouts in"
-            f" {told.groups:,} groups, iterations {_ranges(about['iterations'])}",
+            f"{about['run']}{whose}: {change.steps:,} steps of {change.rollouts:,} rollouts in"
+            f" {change.groups:,} groups, iterations {_ranges(about['iterations'])}",
             style="bold",
         )
     )
-    console.print(f"before: {was}, as learned; after: {now}{changed}", markup=False)
+    console.print(f"before: {was}, as in training; after: {now}{changed}", markup=False)
     sides = table("", "before", "after")
     for words, name in (
         ("steps with an advantage", "steps"),
@@ -154,29 +152,33 @@ def _print(told: Change, about: dict[str, Any], whose: str) -> None:
         ("positive, in failed rollouts", "positive_in_lost"),
         ("negative, in successful rollouts", "negative_in_won"),
     ):
-        sides.add_row(words, *(_share(getattr(side, name)) for side in (told.before, told.after)))
+        sides.add_row(
+            words, *(_share(getattr(side, name)) for side in (change.before, change.after))
+        )
     for words, name in (("mean |A|", "magnitude"), ("standard deviation in a group", "spread")):
-        sides.add_row(words, *(f"{getattr(side, name):.3f}" for side in (told.before, told.after)))
+        sides.add_row(
+            words, *(f"{getattr(side, name):.3f}" for side in (change.before, change.after))
+        )
     console.print(sides, soft_wrap=False)
-    if told.rank_correlation == told.rank_correlation:
+    if change.rank_correlation == change.rank_correlation:
         console.print(
-            f"Rank correlation {told.rank_correlation:.2f}; within groups"
-            f" {told.rank_correlation_in_groups:.2f} on average"
+            f"Rank correlation {change.rank_correlation:.2f}; within groups"
+            f" {change.rank_correlation_in_groups:.2f} on average"
         )
     else:
         console.print("No rank correlation: one side has the same advantage everywhere")
     signs = table("share of steps", *(f"after {sign}" for sign in SIGNS))
-    for sign, row in zip(SIGNS, told.signs, strict=True):
+    for sign, row in zip(SIGNS, change.signs, strict=True):
         signs.add_row(f"before {sign}", *map(_share, row))
     console.print(signs, soft_wrap=False)
-    fired = [each for each in told.operators if each.steps]
+    fired = [each for each in change.operators if each.steps]
     if not fired:
         return
     operators = table("operator fired", "steps", "mean before", "mean after", "other sign")
     for each in sorted(fired, key=lambda each: -abs(each.after - each.before)):
         operators.add_row(*_cells(each))
     console.print(operators, soft_wrap=False)
-    if silent := [each.operator for each in told.operators if not each.steps]:
+    if silent := [each.operator for each in change.operators if not each.steps]:
         console.print(f"Never fired: {', '.join(silent)}", markup=False)
 
 

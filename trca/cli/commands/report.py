@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,6 +13,9 @@ from trca.cli.show.console import console, refusing, use_one_thread
 if TYPE_CHECKING:
     from trca.analysis.paper_tables import Result, Table
 
+FEW_TASKS: Final = 50
+"""Panels with fewer tasks get a warning beside the paper's numbers."""
+
 
 def report(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Finished runs.")],
@@ -20,21 +23,21 @@ def report(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="KEY", help="A setting that tells methods apart, such as lambda_; repeatable."
+            metavar="KEY", help="A setting that distinguishes methods, such as lambda_; repeatable."
         ),
     ] = None,
     paper: Annotated[
-        bool, typer.Option(help="Set the paper's numbers beside, marked with a dagger.")
+        bool, typer.Option(help="Add the numbers of the paper, marked with a dagger.")
     ] = True,
     storage_path: Annotated[str, typer.Option(help="Folder or URI that holds the runs.")] = (
         "outputs"
     ),
 ) -> None:
-    """Write tables and figures of runs, as the paper's: one table an environment and model.
+    """Write tables and figures of runs as in the paper: one table per environment and model.
 
-    Runs that differ in seed, games or machine alone are one row: mean, and standard deviation over
-    runs; what else they differ in must be named by `--by`. Numbers are those at the end of a run,
-    never its peak; a run that has not ended, or that a sweep stopped early, is refused. Tables come
+    Runs that differ only in seed, games or machine form one row: mean, and standard deviation over
+    runs. `--by` names every further difference. Numbers are from the end of a run, never from its
+    peak. A run that has not ended, or that a sweep stopped early, is refused. Tables come
     as Markdown, LaTeX and CSV, figures as PNG and SVG: learning curves, success at three budgets,
     by type of task as dots and as a radar, and over the numbers of a single `--by`.
 
@@ -65,17 +68,17 @@ def report(
     pages = ["# Results", ""]
     for table in made:
         name = f"{table.environment}_{table.model}".lower()
-        own = [r for r in results if (r.environment, r.model) == (table.environment, table.model)]
+        group = [r for r in results if (r.environment, r.model) == (table.environment, table.model)]
         title = f"{table.environment}, {table.model}"
-        told = note(table, own)
+        caption = note(table, group)
         text = as_markdown(table)
         console.print(title, markup=False, style="bold")
         console.print(text, markup=False, soft_wrap=True)
-        console.print(told, markup=False, style="dim")
+        console.print(caption, markup=False, style="dim")
         write_text(out / f"{name}.tex", as_latex(table))
         write_text(out / f"{name}.csv", as_csv(table))
-        pages += [f"## {title}", "", text, told, ""]
-        metrics = {m: [r.metrics for r in own if r.method == m] for m in table.rows}
+        pages += [f"## {title}", "", text, caption, ""]
+        metrics = {m: [r.metrics for r in group if r.method == m] for m in table.rows}
         draw_comparison(metrics, out / f"{name}_curves.png", title, "", ("png", "svg"))
         draw_budgets(metrics, out / f"{name}_budgets.png", title)
         drawn = ["curves", "budgets"]
@@ -90,30 +93,30 @@ def report(
         if len(kinds) > 2:
             draw_radar(shares, out / f"{name}_radar.png", title)
             drawn.append("radar")
-        if over := over_setting(table, own):
+        if over := over_setting(table, group):
             draw_setting(over, keys[0], out / f"{name}_{keys[0]}.png", title)
             drawn.append(keys[0])
         pages += [f"![{kind}]({name}_{kind}.svg)\n" for kind in drawn]
     write_text(out / "report.md", "\n".join(pages))
-    console.print(f"Written to {out}: report.md, and tables and figures beside it", markup=False)
+    console.print(f"Written to {out}: report.md, tables and figures", markup=False)
 
 
 def over_setting(
     table: Table, results: Sequence[Result]
 ) -> dict[str, dict[float, list[float]]] | None:
-    """Success by column and value of the setting of ``--by``, where it is one number and no more.
+    """Success by column and value of the setting of ``--by``, if this is a single number.
 
-    None with fewer than three values, and where runs differ in more than it.
+    None with fewer than three values, and if runs differ in further settings.
     """
     values = {r.method: list(r.by.values()) for r in results}
     if not all(len(v) == 1 and type(v[0]) in (int, float) for v in values.values()):
         return None
-    found = {method: float(value) for method, (value,) in values.items()}
-    if len(set(found.values())) < max(3, len(found)):
+    numbers = {method: float(value) for method, (value,) in values.items()}
+    if len(set(numbers.values())) < max(3, len(numbers)):
         return None
     return {
         column: {
-            found[method]: [value / 100 for value in cells[column]]
+            numbers[method]: [value / 100 for value in cells[column]]
             for method, cells in table.rows.items()
             if column in cells
         }
@@ -123,8 +126,9 @@ def over_setting(
 
 
 def note(table: Table, results: Sequence[Result]) -> str:
-    """What the numbers are, and of which tasks."""
+    """Describes the numbers and their tasks."""
     from trca.analysis.paper_tables import official_hashes
+    from trca.runs.success_tables import wilson
 
     panels = dict.fromkeys(r.panel for r in results)
     tasks = sorted({r.tasks for r in results})
@@ -139,9 +143,16 @@ def note(table: Table, results: Sequence[Result]) -> str:
     if table.paper:
         other = "" if table.paper_model == table.model else ", another model"
         parts.append(
-            f"† The paper's with {table.paper_model}{other}, with standard deviations over three"
-            " seeds."
+            f"† Numbers of the paper with {table.paper_model}{other}, with standard deviations over"
+            " three seeds."
         )
         if not panels.keys() <= official_hashes():
-            parts.append("Its tasks are not known to be these.")
+            parts.append("It is unknown whether its tasks are the same.")
+        if tasks[0] < FEW_TASKS:
+            low, high = wilson(tasks[0] / 2, tasks[0])
+            parts.append(
+                f"Warning: with {tasks[0]} tasks, the 95% interval of a success rate is up to"
+                f" {100 * (high - low):.0f} points wide: these numbers do not compare with the"
+                " paper's."
+            )
     return " ".join(parts)

@@ -27,14 +27,14 @@ app = typer.Typer(no_args_is_help=True, help="Show, check, measure and build rub
 Library = Annotated[str, typer.Argument(help="Name of a library, or the path of a YAML file.")]
 
 _PATIENCE_S: Final = 600.0
-"""A large model thinks about a library for minutes."""
+"""Seconds that a large model may need for a library."""
 WIDE: Final = 120
-"""Columns from which a terminal shows a table; below it, and in a pipe, blocks are easier."""
+"""Width from which a terminal shows a table. A narrow terminal and a pipe get blocks."""
 
 
 @app.command()
 def show(library: Library = "alfworld") -> None:
-    """Show a library's operators: what they detect, and their conditions.
+    """Show the operators of a library, with their meanings and conditions.
 
     - `trca rubric show`
     - `trca rubric show my_library.yaml`
@@ -57,7 +57,7 @@ def facts(
         str, typer.Argument(help="alfworld, webshop, searchqa, or path/to/file.py:Class.")
     ] = "alfworld",
 ) -> None:
-    """List what the conditions of an environment can read: types, values and meanings.
+    """List the facts that conditions of an environment can read: types, values and meanings.
 
     - `trca rubric facts webshop`
     """
@@ -69,7 +69,7 @@ def facts(
         if adapter_class is None:
             raise ValueError(f"{environment} declares no adapter_class, so it has no facts")
     records = {"facts": adapter_class.facts_type, "task": adapter_class.binding_type}
-    headings = ("facts of a transition", "the task binding, read out of the instruction")
+    headings = ("facts of a transition", "the task binding, read from the instruction")
     for (prefix, record), what in zip(records.items(), headings, strict=True):
         console.print(f"{prefix}.*: {what}", markup=False, style="bold")
         summary = " ".join((record.__doc__ or "").partition("Attributes:")[0].split())
@@ -101,7 +101,7 @@ def check(
 
     Oracle, demonstrator and a random agent play the first tasks. The table shows the share of steps
     on which each operator fires, and the coverage: the share of the positive operators that fire in
-    an episode. A good library covers the oracle's episodes and hardly the random ones.
+    an episode. A good library covers episodes of the oracle and few episodes of the random agent.
 
     - `trca rubric check my_library.yaml`
     - `trca rubric check my_library.yaml --env my_env.py:MyEnv`
@@ -148,13 +148,13 @@ def build(
         bool, typer.Option("--dry-run", help="Print the prompt and ask nobody.")
     ] = False,
 ) -> None:
-    """Let a model write a library from what an agent can observe of an environment.
+    """Let a model write a library from the observable interface of an environment.
 
-    One call, before training. The model is told the interface, the facts and the language of
-    conditions, and what the environment answers to a few random actions; no trajectory of a policy,
-    outcome, right answer or result. It has four replies in all; one that breaks a rule goes back
-    with all errors. The file keeps the model, the date and the whole prompt. The key is
-    `OPENAI_API_KEY`.
+    One call, before training. The prompt contains the interface, the facts, the language of
+    conditions, and the answers of the environment to a few random actions. It contains no
+    trajectory of a policy, no outcome, no right answer and no result. The model has four replies; a
+    reply that breaks a rule is sent back with all errors. The file keeps the model, the date and
+    the prompt. The key is `OPENAI_API_KEY`.
 
     - `trca rubric build my_env.py:MyEnv --to rubric.yaml --url https://host/v1 --model some-model`
     - `trca rubric check rubric.yaml --env my_env.py:MyEnv` then measures it

@@ -175,8 +175,10 @@ def _prepare(settings: RunSettings, run: RunFolder) -> RunSettings:
 
 
 def _run(settings: RunSettings, run: RunFolder) -> None:
+    from trca.cli.run.start_policy import build_start
     from trca.cli.run.training import InterruptedRunError, train
     from trca.cli.show.progress import Progress
+    from trca.cli.show.slow_steps import slow_steps_shown
     from trca.runs.folder import quoted
 
     again = f"trca train --resume {quoted(run.address)}"
@@ -185,11 +187,12 @@ def _run(settings: RunSettings, run: RunFolder) -> None:
         console.print(
             f"[bold]{run.address}[/]: {settings.run.algorithm} on {short_name(settings.run.env)}"
         )
-        settings.algorithm_config().resolved_model()
+        build_start(settings, log)
         with (
             noise_to(log) as terminal,
             tracing_to(log),
             Progress(terminal, run.name, settings.parameters.iterations) as progress,
+            slow_steps_shown(log, progress.warn),
         ):
             train(settings, run, progress)
     except (InterruptedRunError, KeyboardInterrupt):
@@ -218,12 +221,16 @@ def _note(run: RunFolder, state: Literal["interrupted", "failed"], message: str 
 
 
 def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
+    from trca.cli.show.warnings import training_warnings
     from trca.common.json_lines import read_lines
+    from trca.envs.registration import lacks_rubric
     from trca.runs.failures import failure_table
     from trca.runs.folder import quoted
     from trca.runs.reports import read_table
 
     console.print()
+    for warning in training_warnings(run.metrics()).values():
+        console.print(f"warning: {warning}", markup=False, style="yellow")
     console.print(read_table(run.path / "evaluation"), soft_wrap=False)
     if failed := read_lines(run.failures):
         console.print(failure_table(failed))
@@ -232,6 +239,8 @@ def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
     address, config = run.address, quoted(run.path / "config.yaml")
     other = "GiGPO" if settings.run.algorithm == "GRPO" else "GRPO"
     commands = [
+        (f"trca inspect {quoted(address)}", "the rollouts of the last iteration, step by step"),
+        (f"trca view {quoted(address)}", "the rollouts in a browser"),
         (
             f"trca evaluate {quoted(f'{address}@last')} --seeds 3",
             "the last checkpoint on held-out tasks, 3 times, fresh random streams",
@@ -242,6 +251,9 @@ def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
         ),
         (f"trca export {quoted(address)} --to my-policy", "a folder that from_pretrained opens"),
     ]
+    if not lacks_rubric(settings.run.env, settings.run.env_config.get("library")):
+        why = "what failed rollouts contain, and what looks wrong"
+        commands.insert(0, (f"trca diagnose {quoted(address)}", why))
     if "tensorboard" in settings.run.tracking:
         commands.append((f"tensorboard --logdir {quoted(run.path)}", "every metric over time"))
     for command, why in commands:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def view(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or its name.")],
     other: Annotated[
-        str | None, typer.Argument(metavar="[RUN2]", help="Another run to stand beside it.")
+        str | None, typer.Argument(metavar="[RUN2]", help="A second run, for comparison.")
     ] = None,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of the page; 0 takes a free one.")
@@ -38,7 +38,7 @@ def view(
 ) -> None:
     """Show recorded rollouts in a browser: why operators fired, and where credit went.
 
-    Serves at this machine's own address only, until Ctrl-C.
+    Serves only at the local address of this machine, until Ctrl-C.
 
     - `trca view outputs/quickstart`
     - `trca view outputs/quickstart outputs/grpo` sets two runs side by side, task by task
@@ -52,9 +52,7 @@ def view(
     with refusing(ConfigError, ValueError, OSError):
         runs = [RecordedRun(RunFolder.open(r, storage_path)) for r in (run, other) if r]
         if not export and (iteration or evaluation):
-            raise ConfigError(
-                "--iteration and --evaluation go with --export: the page has them all"
-            )
+            raise ConfigError("--iteration and --evaluation go with --export: the page shows all")
         for each in runs:
             if not any(each.about()["iterations"].values()):
                 raise ConfigError(f"{each.folder.path} has no recorded rollouts yet")
@@ -101,14 +99,14 @@ def _serve(runs: list[RecordedRun], port: int) -> None:
             run.index_first()
     server = uvicorn.Server(uvicorn.Config(create_app(runs), log_level="warning"))
     console.print(f"http://{HOST}:{opened.getsockname()[1]}/", markup=False)
-    errors.print("Ctrl-C ends it")
+    errors.print("Ctrl-C stops the server")
     Thread(target=_warm, args=(runs,), daemon=True).start()
     with opened, suppress(KeyboardInterrupt):
         server.run(sockets=[opened])
 
 
 def _warm(runs: list[RecordedRun]) -> None:
-    """Imports what whole groups need while the list is being read; errors come up when asked."""
+    """Loads the parts that groups need while the user reads the list; a request shows errors."""
     with suppress(Exception):
         for run in runs:
             run.load()

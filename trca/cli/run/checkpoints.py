@@ -128,7 +128,7 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
         ConfigError: When the name means nothing here, or the settings are wrong.
     """
     path = Path(name).expanduser()
-    if name == "tiny" or _is_model(path) or _is_hub_name(name):
+    if is_model_name(name):
         config = config or "quickstart"
         settings = RunSettings.resolve(assign(read(config), given), run_name(config))
         model = str(path.resolve()) if path.exists() else name
@@ -183,6 +183,11 @@ def endpoint_policy(model: str, url: str, config: str | None, given: Mapping[str
         assign(read(config), {**engine, **here, **given}), run_name(config)
     )
     return Policy(f"{model} at {url}", _label(model), settings, model, DEFAULT_ROOT)
+
+
+def is_model_name(name: str) -> bool:
+    """Whether a name means a model without a run: ``tiny``, a model folder or a hub name."""
+    return name == "tiny" or _is_model(Path(name).expanduser()) or _is_hub_name(name)
 
 
 def _label(name: str) -> str:

@@ -103,15 +103,17 @@ def _algorithm(
         start_ray(run.path, settings.run, progress.stage)
     restored = " from its checkpoint" if run.has_checkpoint() else ""
     progress.stage(f"building the algorithm{restored}")
-    config = settings.algorithm_config().reporting(run_folder=run.address)
+    # Env runners may have another working directory, and write to the log in the folder.
+    folder = run.address if run.storage else str(run.path.absolute())
+    config = settings.algorithm_config().reporting(run_folder=folder)
     algorithm: Any = config.build_algo()
     try:
         yield algorithm
     finally:
-        folder = Path(algorithm.logdir)
+        results = Path(algorithm.logdir)
         algorithm.stop()
         with suppress(OSError):
-            folder.rmdir()
+            results.rmdir()
         if started:
             ray.shutdown()
 

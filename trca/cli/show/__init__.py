@@ -1,1 +1,1 @@
-"""What the terminal shows: progress, tables and figures."""
+"""Output of the commands: progress, warnings, tables and figures."""

@@ -15,6 +15,8 @@ from typing import Final, NoReturn
 import typer
 from rich.console import Console
 
+from trca.common.process_log import log_crashes
+
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -27,7 +29,7 @@ ONE_THREAD: Final = {
 
 
 def print_folded(text: str, indent: int = 4, style: str = "", hanging: int = 0) -> None:
-    """Prints words indented and folded to the width of the console, losing none; no blank line."""
+    """Prints a text, indented and folded to the width of the console; nothing for a blank text."""
     margin = " " * indent
     lines = textwrap.wrap(
         " ".join(text.split()),
@@ -49,7 +51,7 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
 @contextmanager
 def refusing(*kinds: type[Exception]) -> Iterator[None]:
-    """Turns errors a user can mend into one line and exit code 2, without a traceback."""
+    """Turns errors that a user can correct into one line and exit code 2, without a traceback."""
     try:
         yield
     except kinds as error:
@@ -58,7 +60,7 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def tracing_to(log: Path) -> Iterator[None]:
-    """Writes the trace of an error to the log; the error goes on."""
+    """Writes the traceback of an error to the log and raises the error again."""
     try:
         yield
     except Exception:
@@ -69,11 +71,16 @@ def tracing_to(log: Path) -> Iterator[None]:
         raise
 
 
+def log_words(log: Path) -> str:
+    """Names a log at the end of an error message; blank if the log does not exist or is empty."""
+    return f" Log: {log}" if log.is_file() and log.stat().st_size else ""
+
+
 def use_one_thread() -> None:
-    """Keeps numerical libraries to one thread each, unless the user said otherwise.
+    """Keeps numerical libraries to one thread each, unless the environment variables are set.
 
     Call it before torch is imported: a process with more threads than free cores is many times
-    slower than with one. Where a setting asks for more, idle threads wait without spinning.
+    slower than with one. If a setting asks for more threads, idle threads wait without spinning.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for name, value in ONE_THREAD.items():
@@ -82,10 +89,10 @@ def use_one_thread() -> None:
 
 @contextmanager
 def noise_to(log: Path) -> Iterator[Console]:
-    """Sends what libraries print, log and warn to a file; yields a console on the terminal.
+    """Sends output, logs and warnings of libraries to a file; yields a console on the terminal.
 
-    Both file descriptors are redirected, so that what C++ code and child processes write goes to
-    the file too.
+    Both file descriptors are redirected, so that output of C++ code and child processes also goes
+    to the file. A crash of native code writes its traceback to the file.
 
     Args:
         log: The file; text is appended.
@@ -102,10 +109,12 @@ def noise_to(log: Path) -> Iterator[Console]:
     os.dup2(file, 2)
     os.close(file)
     logging.captureWarnings(True)
+    end_watch = log_crashes(2)
     try:
         with os.fdopen(os.dup(kept[0]), "w", encoding="utf-8") as terminal:
             yield Console(file=terminal, highlight=False, soft_wrap=True)
     finally:
+        end_watch()
         sys.stdout.flush()
         sys.stderr.flush()
         for descriptor, number in zip(kept, (1, 2), strict=True):

@@ -26,7 +26,7 @@ def draw_diagnosis(
     """Draws a diagnosis to a PNG: failures, transitions of failed rollouts, operators that fired.
 
     Args:
-        parts: The diagnoses, by what they are of; one or two.
+        parts: One or two diagnoses, by the name of their iterations.
         categories: The category of each operator, in order.
         path: The file, replaced at once.
         title: The run and its environment.

@@ -30,7 +30,7 @@ METHODS: Final = {"TRCA": HELD_OUT, "GRPO": TRAIN, "GiGPO": EXECUTION, "HiPER": 
 """Methods that have the same colour in every picture."""
 
 LINES: Final = ("-", "--", ":")
-"""Styles of lines, where there are more of them than colours."""
+"""Styles of lines, for more lines than colours."""
 
 BUDGET_SHARES: Final = (0.3, 0.6, 1.0)
 """Shares of a run's trajectories: the paper's 1.92K and 3.84K of 6.40K."""
@@ -48,9 +48,9 @@ def draw_comparison(
     Args:
         runs: The rows of metrics of each run, by the name of its setting.
         path: The file, replaced at once.
-        title: The title: what is compared, and the environment.
+        title: The title, with the compared settings and the environment.
         panel: The tasks, for the line below the panels.
-        formats: Files to write, such as ``svg``, each beside the path.
+        formats: File formats, such as ``svg``. All files have the stem of the path.
     """
     height = 4.2 + 0.2 * len(runs) * _long(runs)
     with figure_in(path, (9.6, height), formats) as figure:
@@ -178,11 +178,11 @@ def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
 def draw_setting(
     shares: Mapping[str, Mapping[float, Sequence[float]]], setting: str, path: Path, title: str
 ) -> None:
-    """Draws held-out success over the values of a setting to PNG and SVG, a line a type of task.
+    """Draws held-out success over the values of a setting to PNG and SVG, one line per task type.
 
     Args:
-        shares: By type and value: the success of each run. The last type is that of all tasks; it
-            is drawn bold, with the range over runs.
+        shares: By type and value: the success of each run. The last type stands for all tasks; its
+            line is bold and has the range over runs.
         setting: The setting's name.
         path: The file, replaced at once.
         title: The title.
@@ -191,15 +191,15 @@ def draw_setting(
     with figure_in(path, (7.6, 4.2), ("png", "svg")) as figure:
         axis = figure.subplots()
         for number, kind in enumerate([whole, *types]):
-            found = sorted(shares[kind].items())
-            values = [value for value, _ in found]
+            points = sorted(shares[kind].items())
+            values = [value for value, _ in points]
             color = INK if kind == whole else SERIES[(number - 1) % len(SERIES)]
             line = LINES[(number - 1) // len(SERIES) % len(LINES)]
             style = {"linewidth": 2.6} if kind == whole else {"linewidth": 1.3, "linestyle": line}
-            means = [np.mean(each) for _, each in found]
+            means = [np.mean(each) for _, each in points]
             axis.plot(values, means, marker="o", color=color, markersize=4, label=kind, **style)
             if kind == whole:
-                lowest, highest = zip(*((min(each), max(each)) for _, each in found), strict=True)
+                lowest, highest = zip(*((min(each), max(each)) for _, each in points), strict=True)
                 axis.fill_between(values, lowest, highest, color=tinted(INK, 0.1), zorder=0)
         axis.set_xticks(sorted({value for each in shares.values() for value in each}))
         axis.set_xlabel(setting)
@@ -218,7 +218,7 @@ def plot_comparison(
     title: str,
     panel: str,
 ) -> None:
-    """Plots what `draw_comparison` draws."""
+    """Plots the panels of `draw_comparison`."""
     left, right = figure.subplots(1, 2, sharey=True)
     most = max(
         (row["trajectories"] for each in runs.values() for r in each for row in r), default=1
@@ -229,14 +229,14 @@ def plot_comparison(
     ):
         success_axis(axis)
         axis.set_title(name, loc="left", fontsize=10)
-        found = {setting: _together(each, key) for setting, each in runs.items()}
-        if found and all(len(x) == 1 for x, _ in found.values()):
-            _plot_points(axis, found)
+        curves = {setting: _together(each, key) for setting, each in runs.items()}
+        if curves and all(len(x) == 1 for x, _ in curves.values()):
+            _plot_points(axis, curves)
             continue
         axis.set_xlim(0, 1.04 * most)
         axis.set_xlabel("trajectories")
         for (setting, (x, values)), (color, before) in zip(
-            found.items(), _looks(found), strict=True
+            curves.items(), _looks(curves), strict=True
         ):
             each, style = runs[setting], LINES[before % len(LINES)]
             if len(x) == 1:
@@ -265,40 +265,40 @@ def plot_comparison(
 
 
 def _plot_points(
-    axis: Any, found: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
+    axis: Any, curves: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
 ) -> None:
-    """One point a setting, each in a column of its own, and its range over runs."""
-    for number, (setting, (_, values)) in enumerate(found.items()):
-        color, _ = _looks(found)[number]
+    """Plots one point per setting, with the range over runs."""
+    for number, (setting, (_, values)) in enumerate(curves.items()):
+        color, _ = _looks(curves)[number]
         axis.vlines(number, values.min(), values.max(), color=color, alpha=0.5, linewidth=2.5)
         axis.plot(number, values.mean(), "o", color=color, markersize=6, zorder=3, label=setting)
-    labels = list(map(str, range(1, len(found) + 1))) if _long(found) else list(found)
+    labels = list(map(str, range(1, len(curves) + 1))) if _long(curves) else list(curves)
     slant: dict[str, Any] = {"rotation": 20, "ha": "right"} if len("".join(labels)) > 36 else {}
-    axis.set_xticks(range(len(found)), labels, fontsize=8.5, **slant)
-    axis.set_xlim(-0.5, len(found) - 0.5)
-    at = " to ".join(dict.fromkeys(f"{end:,.0f}" for end in _ends(found)))
+    axis.set_xticks(range(len(curves)), labels, fontsize=8.5, **slant)
+    axis.set_xlim(-0.5, len(curves) - 0.5)
+    at = " to ".join(dict.fromkeys(f"{end:,.0f}" for end in _ends(curves)))
     axis.set_xlabel(f"after {at} trajectories")
 
 
 def _looks(names: Iterable[str]) -> list[tuple[str, int]]:
-    """A colour for each name, and how many names before have the same; methods keep their own.
+    """The colour of each name, and the number of earlier names with the same colour.
 
-    Where a method stands under several names, such as one for each lambda, none keeps its own.
+    Methods have fixed colours, except a method with several names, such as one per lambda.
     """
-    own = [METHODS.get(name.partition(" ")[0].partition("-")[0]) for name in names]
-    kept = [color for color in own if color]
+    fixed = [METHODS.get(name.partition(" ")[0].partition("-")[0]) for name in names]
+    kept = [color for color in fixed if color]
     if len(set(kept)) < len(kept):
-        own = [None] * len(own)
-    others = [c for c in SERIES if c not in own]
-    if any(own):
-        others.sort(key=list(METHODS.values()).count)  # those of no method first
+        fixed = [None] * len(fixed)
+    others = [c for c in SERIES if c not in fixed]
+    if any(fixed):
+        others.sort(key=list(METHODS.values()).count)  # first the colours of no method
     free = itertools.chain(others, itertools.cycle(SERIES))
-    colors = [color or next(free) for color in own]
+    colors = [color or next(free) for color in fixed]
     return [(color, colors[:k].count(color)) for k, color in enumerate(colors)]
 
 
 def _long(names: Iterable[str]) -> bool:
-    """Whether names have no place inside a picture, and are numbered below it."""
+    """Whether names are too long for the picture and are numbered below it."""
     return max(map(len, names), default=0) > 32
 
 
@@ -317,9 +317,9 @@ def tinted(color: str, shade: float) -> tuple[float, float, float]:
     return red, green, blue
 
 
-def _ends(found: Mapping[str, tuple[NDArray[np.float64], Any]]) -> tuple[float, float]:
+def _ends(curves: Mapping[str, tuple[NDArray[np.float64], Any]]) -> tuple[float, float]:
     """The least and the most trajectories of points."""
-    x = [float(each[0]) for each, _ in found.values()]
+    x = [float(each[0]) for each, _ in curves.values()]
     return min(x), max(x)
 
 
@@ -339,5 +339,5 @@ def _together(
     values = np.stack([column(rows, key)[:length] for rows in runs])
     if not key.startswith("evaluation/"):
         values = np.stack([moving_mean(row) for row in values])
-    known = ~np.isnan(values).any(axis=0)
-    return x[known], values[:, known]
+    complete = ~np.isnan(values).any(axis=0)
+    return x[complete], values[:, complete]

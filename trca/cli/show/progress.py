@@ -16,30 +16,32 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from trca.cli.show.warnings import training_warnings
 from trca.runs.curve import column, sparkline
 
 _COLUMNS: Final = {
     "iteration": 9,
     "success": 7,
     "held out": 8,
+    "readable": 8,
     "score": 5,
     "r^F": 5,
     "r^B": 5,
     "seconds": 7,
     "left": 8,
 }
-"""Columns of the plain lines with their widths."""
+"""Columns of the plain lines with their widths; ``readable`` is ``parsed_ratio``."""
 _HEAD: Final = "  ".join(f"{name:>{width}}" for name, width in _COLUMNS.items())
 
 
 class Progress:
-    """Shows the rows of metrics as they come.
+    """Shows the rows of metrics as they come, and warns of iterations that teach nothing.
 
     Use it as a context manager: ``with Progress(console, "quickstart", 25) as progress``.
     """
 
     def __init__(self, console: Console, title: str, iterations: int) -> None:
-        """Starts with nothing shown.
+        """Starts without rows.
 
         Args:
             console: The console to write to.
@@ -53,6 +55,7 @@ class Progress:
         self._stage = "starting"
         self._since = time.monotonic()
         self._headed = False
+        self._warned: set[str] = set()
         self._live: Live | None = None
         if console.is_terminal:
             self._live = Live(
@@ -74,17 +77,17 @@ class Progress:
             self._live.stop()
 
     def stage(self, text: str, announce: bool = True) -> None:
-        """Says what is being done now; ``announce`` gives it a line of its own off the terminal."""
+        """Shows the current stage; ``announce`` prints a line if the output is no terminal."""
         self._stage, self._since = text, time.monotonic()
         if self._live is None and announce:
             self._console.print(f"{text} ...")
 
     def earlier(self, rows: list[dict[str, Any]]) -> None:
-        """Takes in the rows of a run that is resumed."""
+        """Adds the rows of a run that is resumed."""
         self._rows.extend(rows)
 
     def show(self, row: Mapping[str, Any]) -> None:
-        """Takes in one iteration's row."""
+        """Shows the row of one iteration, and each warning when it applies for the first time."""
         self._rows.append(row)
         self._stage, self._since = "", time.monotonic()
         if self._live is None:
@@ -92,6 +95,14 @@ class Progress:
                 self._console.print(_HEAD)
             self._headed = True
             self._console.print(self._line(row))
+        for name, warning in training_warnings(self._rows).items():
+            if name not in self._warned:
+                self.warn(warning)
+            self._warned.add(name)
+
+    def warn(self, text: str) -> None:
+        """Prints a warning. Any thread may call this method."""
+        self._console.print(f"warning: {text}", markup=False, style="yellow")
 
     def seconds_left(self) -> float:
         """Seconds to the last iteration at the pace of the last ten; NaN before the first."""
@@ -106,6 +117,7 @@ class Progress:
             f"{row['iteration']}/{self._iterations}",
             _percent(row.get("success_rate")),
             _percent(row.get("evaluation/success_rate")),
+            _percent(row.get("parsed_ratio")),
             _number(row.get("score")),
             _number(row.get("foundational_reward")),
             _number(row.get("breakthrough_reward")),
@@ -138,7 +150,7 @@ class Progress:
     def _figures(self) -> Table:
         row = self._rows[-1]
         held_out = column(self._rows, "evaluation/success_rate")
-        known = held_out[~np.isnan(held_out)]
+        evaluated = held_out[~np.isnan(held_out)]
         table = Table.grid(padding=(0, 2))
         table.add_column(style="dim")
         table.add_column(justify="right")
@@ -150,9 +162,10 @@ class Progress:
         )
         table.add_row(
             "success, held out",
-            _percent(known[-1] if len(known) else None),
-            Text(sparkline(known), style="magenta"),
+            _percent(evaluated[-1] if len(evaluated) else None),
+            Text(sparkline(evaluated), style="magenta"),
         )
+        table.add_row("readable responses", _percent(row.get("parsed_ratio")), "")
         table.add_row("score", _number(row.get("score")), "")
         table.add_row("r^F foundational", _number(row.get("foundational_reward")), "")
         table.add_row("r^B breakthrough", _number(row.get("breakthrough_reward")), "")

@@ -1,4 +1,4 @@
-"""How a step of an episode is printed, by ``trca play`` and ``trca inspect`` alike."""
+"""Prints the steps of an episode for ``trca play`` and ``trca inspect``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def print_task(task_id: str, task_type: str) -> None:
 
 
 def print_observation(observation: str) -> None:
-    """Prints what the agent was shown, line by line, folded to the width of the console."""
+    """Prints an observation line by line, folded to the width of the console."""
     for line in observation.splitlines():
         if line.strip():
             print_folded(line, indent=len(line) - len(line.lstrip()), style="bold")
@@ -26,7 +26,7 @@ def print_observation(observation: str) -> None:
 
 
 def print_action(action: str, response: str = "") -> None:
-    """Prints what the agent did, or its whole response where no action could be read from it."""
+    """Prints the action of the agent, or its response if the response has no readable action."""
     console.print()
     if action:
         print_folded(f"> {action}", indent=0, style="cyan", hanging=2)
@@ -47,7 +47,7 @@ def print_judgments(fired: Sequence[str], foundational: float, breakthrough: flo
 
 
 def print_reasons(reasons: Mapping[str, Sequence[Clause]], library: RubricLibrary) -> None:
-    """Prints what each fired operator means, and its true clauses with the values they read."""
+    """Prints the meaning of each fired operator, and its true clauses with their values."""
     meanings = {operator.id: operator.description for operator in library.operators}
     for name, clauses in reasons.items():
         print_folded(f"{name}: {meanings[name]}", indent=4, style="magenta")
@@ -67,7 +67,7 @@ def print_end(won: bool, steps: int, reward: float) -> None:
 
 
 def shown_values(clause: Clause) -> str:
-    """The values a clause read, as ``name = value``; blank where the clause itself says them."""
+    """The values that a clause read, as ``name = value``; blank if the clause contains them."""
     for name, value in clause.values.items():
         if clause.text in (name, f"!{name}", f"{name} == {_shown(value)}"):
             return ""

@@ -1,7 +1,7 @@
-"""The page itself: HTML, style and script, with links to them or all in one file.
+"""The page: HTML, style and script, as separate files or as a single file.
 
-Text of models and environments reaches the page as JSON, and the script writes it as text nodes
-alone. A content security policy forbids whatever else might run.
+Text of models and environments reaches the page as JSON, and the script writes this text only into
+text nodes. A content security policy forbids other scripts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any, Final
 
 _SCRIPTS: Final = ("parts.js", "source.js", "group.js", "training.js", "view.js")
-"""In the order in which the browser reads them, as one."""
+"""The scripts, in the order in which `read` joins them."""
 _STYLE_LINK: Final = '<link rel="stylesheet" href="view.css">'
 _SCRIPT_LINK: Final = '<script src="view.js" defer></script>'
 _SAFE: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
@@ -26,7 +26,7 @@ POLICY: Final = (
 
 
 def read(name: str) -> str:
-    """A file of the page; ``view.js`` is all scripts, one after the other."""
+    """Returns a file of the page; ``view.js`` consists of all scripts."""
     folder = resources.files("trca.cli.view") / "page"
     names = _SCRIPTS if name == "view.js" else (name,)
     return "\n".join((folder / each).read_text("utf-8") for each in names)
@@ -36,7 +36,7 @@ def single_file(data: Any) -> str:
     """The page with its data in one HTML file, which loads nothing.
 
     Args:
-        data: What the script reads in place of a server, as plain JSON types.
+        data: The data that the script otherwise requests from the server, as plain JSON types.
     """
     style, script = read("view.css"), read("view.js")
     policy = (
@@ -53,7 +53,7 @@ def single_file(data: Any) -> str:
 
 
 def safe_json(data: Any) -> str:
-    """JSON that may stand in a script element: no character in it ends one or begins a comment."""
+    """JSON that is safe in a script element: no character ends the element or begins a comment."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_SAFE)
 

@@ -1,9 +1,9 @@
-"""All that the page says of one rollout group, as plain JSON types.
+"""The data of one rollout group for the page, as plain JSON types.
 
-The advantages are those that the steps were learned from. Their parts are computed again from the
-group alone, and are left out where they do not add up to what is recorded. Reasons need the
-rubric library, and the text of single tokens needs the tokenizer: where one cannot be loaded the
-page shows the rest. Nothing is downloaded.
+The advantages are the recorded advantages of training. Their parts are computed again from the
+group, and are left out if their sum differs from the record. Reasons need the rubric library, and
+the text of single tokens needs the tokenizer; without one of them the page shows the rest. Nothing
+is downloaded.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 _THOUGHT: Final = re.compile(r"<think>(.*?)</think>", re.S)
 _EXACT: Final = 1e-6
-"""How far the parts of an advantage may be from what is recorded."""
+"""Largest accepted difference between the parts of an advantage and the record."""
 
-Told = list[dict[str, "tuple[Clause, ...]"]]
+FiredClauses = list[dict[str, "tuple[Clause, ...]"]]
 """The operators that fired on each step, with the clauses that made them true."""
 Parts = dict[str, list[float]]
 """Columns of a rollout by name: ``return``, ``episode``, ``step``."""
 
 
 class Details:
-    """Says all of a group; loads what it needs when it is first asked.
+    """Describes groups; loads rubric library and tokenizer on first use.
 
     Attributes:
         settings: The settings of the run.
@@ -50,37 +50,37 @@ class Details:
         self.settings = settings
 
     def load(self) -> None:
-        """Loads what `of` loads when it is first asked."""
+        """Loads the parts that the first call of `of` needs."""
         from trca.algorithms.trca import credit  # noqa: F401
 
         _ = self._reasons, self._vocabulary
 
     def of(self, rollouts: Sequence[Rollout]) -> dict[str, Any]:
-        """All of a group.
+        """Returns all data of a group.
 
         Args:
             rollouts: The rollouts of the group, at least one.
         """
         rows, meets = align([[step.context for step in r.steps] for r in rollouts])
         parts, note = self._parts(rollouts)
-        told = [self._told(rollout) for rollout in rollouts]
+        clauses = [self._clauses(rollout) for rollout in rollouts]
         return {
             "group": rollouts[0].group,
             "task": rollouts[0].task_id,
             "type": rollouts[0].task_type,
             "instruction": rollouts[0].instruction,
             "rows": rows,
-            "notes": list(dict.fromkeys(n for n in (note, *(n for _, n in told)) if n)),
+            "notes": list(dict.fromkeys(n for n in (note, *(n for _, n in clauses)) if n)),
             "rollouts": [
                 self._rollout(rollout, reasons, columns, counts)
                 for rollout, (reasons, _), columns, counts in zip(
-                    rollouts, told, parts, meets, strict=True
+                    rollouts, clauses, parts, meets, strict=True
                 )
             ],
         }
 
     def _rollout(
-        self, rollout: Rollout, told: Told, parts: Parts, meets: Sequence[int]
+        self, rollout: Rollout, clauses: FiredClauses, parts: Parts, meets: Sequence[int]
     ) -> dict[str, Any]:
         steps = []
         for k, step in enumerate(rollout.steps):
@@ -106,7 +106,7 @@ class Details:
                     "fired": [
                         {
                             "id": name,
-                            "why": [[c.text, shown_values(c)] for c in told[k].get(name, ())],
+                            "why": [[c.text, shown_values(c)] for c in clauses[k].get(name, ())],
                         }
                         for name in fired
                     ],
@@ -123,15 +123,19 @@ class Details:
         }
 
     def _parts(self, rollouts: Sequence[Rollout]) -> tuple[list[Parts], str]:
-        """Return, A^E and A^S of each rollout where the rule is TRCA, and what is to be said."""
+        """Return, A^E and A^S of each rollout if the rule is TRCA, and a note for the reader."""
         from trca.algorithms.trca.credit import trca_parts
         from trca.records import StepBatch, advantages_of
 
         none: list[Parts] = [{} for _ in rollouts]
         parameters = self.settings.parameters.model_dump()
         reasons = self._reasons
-        known = reasons is not None and all(map(reasons.knows, rollouts))
-        if self.settings.parameters.credit != "trca" or not known or not _all_credited(rollouts):
+        explained = reasons is not None and all(map(reasons.knows, rollouts))
+        if (
+            self.settings.parameters.credit != "trca"
+            or not explained
+            or not _all_credited(rollouts)
+        ):
             return none, ""
         assert reasons is not None
         batch: StepBatch = StepBatch.from_rollouts(rollouts, reasons.library.categories)
@@ -140,8 +144,8 @@ class Details:
         gap = np.abs(parts.episode + parts.step - advantages_of(rollouts)).max(initial=0.0)
         if gap > _EXACT:
             return none, (
-                "The recorded advantages are not those that the settings give on this group"
-                f" (they differ by {gap:.2g}), so their parts are not shown."
+                "The recorded advantages differ from the advantages of these settings on this group"
+                f" (by {gap:.2g}), so their parts are not shown."
             )
         ends = np.cumsum([len(rollout.steps) for rollout in rollouts])[:-1]
         named = {"return": parts.returns, "episode": parts.episode, "step": parts.step}
@@ -151,9 +155,9 @@ class Details:
             for k in range(len(rollouts))
         ], ""
 
-    def _told(self, rollout: Rollout) -> tuple[Told, str]:
-        """Why operators fired on each step, and what is to be said where that is not known."""
-        nothing: Told = [{} for _ in rollout.steps]
+    def _clauses(self, rollout: Rollout) -> tuple[FiredClauses, str]:
+        """The reasons why operators fired on each step, and a note if the reasons are unknown."""
+        nothing: FiredClauses = [{} for _ in rollout.steps]
         if not rollout.operators:
             return nothing, ""
         if self._reasons is None:
@@ -166,7 +170,7 @@ class Details:
             return nothing, f"No reasons are given: {error}"
 
     def _tokens(self, step: Step) -> list[list[Any]]:
-        """Text, probability (None: not recorded) and whether it is the action, by token."""
+        """Text, probability (None if unrecorded) and membership in the action, by token."""
         logprobs: NDArray[np.float32] = step.old_logprobs
         chances = [None if p != p else round(float(p), 4) for p in np.exp(logprobs)]
         texts = self._texts(step.response_ids)
@@ -189,7 +193,7 @@ class Details:
 
     @cached_property
     def _vocabulary(self) -> tuple[bytes, ...] | None:
-        """The bytes of every token; None where the tokenizer is not on this machine."""
+        """The bytes of every token; None if the tokenizer is not on this machine."""
         try:
             from huggingface_hub import snapshot_download
 
@@ -205,10 +209,10 @@ class Details:
 
 
 def align(contexts: Sequence[Sequence[str]]) -> tuple[list[list[int | None]], list[list[int]]]:
-    """Puts the steps of a group's rollouts into rows, in the same row where contexts meet.
+    """Puts the steps of the rollouts of a group into rows; steps with equal contexts share a row.
 
-    Each rollout in turn is matched to the rows so far by the longest blocks of equal contexts; what
-    matches none makes rows of its own. Time only goes down.
+    Each rollout is matched to the earlier rows by the longest blocks of equal contexts. Steps
+    without a match get new rows. Within a rollout, later steps are in lower rows.
 
     Args:
         contexts: The context keys of each rollout, in time order.
@@ -241,14 +245,14 @@ def align(contexts: Sequence[Sequence[str]]) -> tuple[list[list[int | None]], li
 
 
 def texts_of(pieces: Iterable[bytes]) -> list[str]:
-    """The text of each token; a character of several tokens stands at the last of them."""
+    """The text of each token. A character of several tokens belongs to the last of them."""
     decoder = getincrementaldecoder("utf-8")("replace")
     return [decoder.decode(piece) for piece in pieces]
 
 
 def _thought(step: Step) -> str:
-    if found := _THOUGHT.search(step.response):
-        return found[1].strip()
+    if match := _THOUGHT.search(step.response):
+        return match[1].strip()
     return step.response.partition("<action>")[0].strip() if step.parsed else ""
 
 

@@ -1,9 +1,9 @@
-"""An index of a file of rollouts: where each line lies, and what the list shows of it.
+"""An index of a file of rollouts: position and summary of each line.
 
-A line of a long rollout has many kilobytes of token ids that the list does not need. So a line is
-read at its two ends and at the judgments of its steps, which is several times faster than all of
-its JSON. That is safe for any text of a model: in a JSON string a quotation mark follows a
-backslash, so ``"judgments":`` is only ever a key.
+A line of a long rollout has many kilobytes of token ids that the list does not need. The index
+reads both ends of a line and the judgments of its steps, which is several times faster than parsing
+the JSON. Any text of a model is safe: in a JSON string a backslash precedes a quotation mark, so
+``"judgments":`` is always a key.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class RolloutIndex:
     Attributes:
         path: The file.
         operators: Ids of the operators that judged any of them.
-        groups: What the list shows of each group, as plain JSON types: ``group``, ``task``,
-            ``type``, ``missing`` (how many rollouts are not there), and ``rollouts``, each with
+        groups: The list entry of each group, as plain JSON types: ``group``, ``task``,
+            ``type``, ``missing`` (number of missing rollouts), and ``rollouts``, each with
             ``index``, ``agent``, ``won``, ``score``, ``steps``, ``foundational`` and
             ``breakthrough`` (sums of r^F and r^B) and ``fired`` (places in ``operators``).
     """
@@ -42,7 +42,7 @@ class RolloutIndex:
         """Reads the file once.
 
         Raises:
-            ValueError: For a line that cannot be read; names the file and the line.
+            ValueError: For an unreadable line. The message names the file and the line.
         """
         self.path = path
         self.operators: list[str] = []
@@ -62,7 +62,7 @@ class RolloutIndex:
         """The lines of the rollouts of a group.
 
         Raises:
-            KeyError: For a group that is not there.
+            KeyError: For an unknown group.
         """
         spans = self._spans[group]
         with self.path.open("rb") as file:
@@ -110,21 +110,21 @@ def _index(path: Path, _size: int, _modified: int) -> RolloutIndex:
 
 
 def index_of(path: Path) -> RolloutIndex:
-    """The index of a file; read once as long as the file stays the same."""
-    told = path.stat()
-    return _index(path, told.st_size, told.st_mtime_ns)
+    """The index of a file. The file is read again only after a change."""
+    stat = path.stat()
+    return _index(path, stat.st_size, stat.st_mtime_ns)
 
 
 def _summary(line: bytes) -> dict[str, Any]:
-    """What the list shows of a line; its steps as columns."""
+    """The list entry of a line, with the steps as columns."""
     steps, end = line.find(_STEPS), line.rfind(_END)
     pieces = line[steps:end].split(_JUDGMENTS)[1:] if 0 <= steps < end else []
-    found = [told.groups() for piece in pieces if (told := _STEP.match(piece))]
-    if not found or len(found) != len(pieces):
-        return _parsed(json.loads(line))  # its keys stand in another order, or it has no steps
+    columns = [match.groups() for piece in pieces if (match := _STEP.match(piece))]
+    if not columns or len(columns) != len(pieces):
+        return _parsed(json.loads(line))  # other order of keys, or no steps
     head = line[:steps].rstrip(b", ") + b"}"
     record = {**json.loads(head), **json.loads(b"{" + line[end:])}
-    judgments = {each for each, _, _ in found}
+    judgments = {each for each, _, _ in columns}
     fired = {
         k for each in judgments for k, bit in enumerate(each.replace(b" ", b"")[::2]) if bit == 49
     }
@@ -132,8 +132,8 @@ def _summary(line: bytes) -> dict[str, Any]:
         **{name: record[name] for name in _SHOWN},
         "operators": record["operators"],
         "fired": sorted(fired),
-        "foundational": [float(value) for _, value, _ in found],
-        "breakthrough": [float(value) for _, _, value in found],
+        "foundational": [float(value) for _, value, _ in columns],
+        "breakthrough": [float(value) for _, _, value in columns],
     }
 
 

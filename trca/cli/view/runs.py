@@ -1,4 +1,4 @@
-"""What the page asks of recorded runs, served or written to a file."""
+"""The data of recorded runs that the page requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trca.runs.folder import RunFolder
 
 KINDS: Final = ("train", "eval")
-"""Rollouts that were learned from, and those of the held-out evaluation."""
+"""Kinds of rollouts: training and held-out evaluation."""
 _CURVES: Final = (
     "iteration",
     "trajectories",
@@ -32,7 +32,7 @@ _OPERATOR: Final = "operators/"
 
 
 class RecordedRun:
-    """A run folder, as the page sees it. Only `group` loads the parts that train.
+    """The recorded rollouts of a run folder. Only `group` loads PyTorch and Ray.
 
     Attributes:
         folder: The run.
@@ -60,21 +60,21 @@ class RecordedRun:
         """The rollouts of an iteration.
 
         Raises:
-            KeyError: When they are not recorded.
-            ValueError: When the file cannot be read.
+            KeyError: If the iteration is not recorded.
+            ValueError: If the file cannot be read.
         """
         path = self._paths(kind)[iteration]
         with self._indexing:
             return index_of(path)
 
     def index_first(self) -> None:
-        """Indexes what the page shows first; errors come up when it is asked for."""
+        """Indexes the iteration that the page shows first. The request for it raises the errors."""
         if paths := self._paths(KINDS[0]):
             with suppress(ValueError, OSError):
                 self.index(KINDS[0], max(paths))
 
     def groups(self, kind: str, iteration: int, start: int, count: int) -> dict[str, Any]:
-        """A page of the list of groups; errors are those of `index`."""
+        """Part of the list of groups. Raises the errors of `index`."""
         index = self.index(kind, iteration)
         return {
             "total": len(index.groups),
@@ -83,17 +83,17 @@ class RecordedRun:
         }
 
     def group(self, kind: str, iteration: int, number: int) -> dict[str, Any]:
-        """All of a group; errors are those of `index`, and KeyError where it has no rollout."""
+        """All data of a group. Raises the errors of `index`, or KeyError for an empty group."""
         from trca.records import from_json
 
         rollouts = [from_json(line) for line in self.index(kind, iteration).lines(number)]
         if not rollouts:
             raise KeyError(number)
-        with self._lock:  # the judge is not to be shared between threads
+        with self._lock:  # threads cannot share the judge
             return self.details.of(rollouts)
 
     def load(self) -> None:
-        """Loads ahead what `group` needs, which takes seconds."""
+        """Loads the parts that `group` needs, which takes seconds."""
         import trca.records  # noqa: F401
 
         with self._lock:
@@ -101,7 +101,7 @@ class RecordedRun:
 
     @cached_property
     def details(self) -> Details:
-        """What reads whole groups; imports the parts that train."""
+        """Describes groups; imports PyTorch and Ray."""
         from trca.cli.view.details import Details
         from trca.tune_configs.settings import RunSettings
 
@@ -125,7 +125,7 @@ class RecordedRun:
 
 
 def every_group(run: RecordedRun, kind: str, iteration: int) -> Iterator[dict[str, Any]]:
-    """All groups of an iteration that have a rollout, whole; errors are those of `RecordedRun`."""
+    """The data of all groups of an iteration that have a rollout; see `RecordedRun.group`."""
     for group in run.index(kind, iteration).groups:
         if group["rollouts"]:
             yield run.group(kind, iteration, group["group"])

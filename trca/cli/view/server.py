@@ -1,4 +1,4 @@
-"""The server of the page: reads run folders, on this machine's own address only."""
+"""The server of the page. It listens only at the local address and reads run folders."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ Kind = Literal["train", "eval"]
 def create_app(runs: Sequence[RecordedRun]) -> FastAPI:
     """Makes the application.
 
-    It answers requests for this machine alone: a page of another site that had its name point here
-    (DNS rebinding) sends that name as ``Host``, and is refused.
+    The application refuses requests with a foreign ``Host``: with DNS rebinding, the name of
+    another site points to this machine, and the browser sends that name as ``Host``.
 
     Args:
-        runs: One run, or two to stand side by side.
+        runs: One run, or two runs to compare.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
@@ -86,10 +86,10 @@ def create_app(runs: Sequence[RecordedRun]) -> FastAPI:
 
 
 def listen(port: int) -> socket.socket:
-    """Opens a port of this machine's own address; 0 takes one that is free.
+    """Opens a port of the local address; 0 chooses a free port.
 
     Raises:
-        OSError: When another program has it.
+        OSError: If another program uses the port.
     """
     return socket.create_server((HOST, port))
 

@@ -26,7 +26,7 @@ from trca.envs.teams.messages import Message, clean
 from trca.envs.teams.shown_names import ShownNames
 from trca.envs.teams.team import TELL, Team
 from trca.envs.teams.transitions import OpenTransition, RoleTransition
-from trca.envs.text_env import BLANK, TextEnv
+from trca.envs.text_env import BLANK, TextEnv, as_action
 from trca.rubric import Budgets
 from trca.rubric.rewards import DEFAULT_LAMBDA
 
@@ -185,6 +185,7 @@ class TeamEnv(TextEnv):
         self._check_started()
         if self._over:
             raise ResetNeeded("the episode is over: call reset() to start another")
+        action = as_action(action)
         agent = self.agent
         role = self.team.roles[agent]
         text = role.message(action)

@@ -16,20 +16,20 @@ from trca.envs.panel import no_task
 PLACES = ("hall", "kitchen", "cellar", "study", "garden")
 KEYS = ("red key", "blue key")
 REFUSAL = "Nothing happens."
-SPLITS = {"train": 5, "test": 4}  # and what the games of each are drawn from
+SPLITS = {"train": 5, "test": 4}  # seeds of the games of each split
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What one transition showed; the conditions of the library read it as ``facts``.
+    """The facts of one transition, which the conditions of the library read as ``facts``.
 
     Attributes:
-        verb: The first word of the action; blank where the response had none.
-        accepted: Whether the action was carried out.
-        repeated: Whether the agent saw the same before.
-        new: The places and things that were seen for the first time.
-        here: The things at the agent's place.
-        held: What is in its hand, or ``nothing``.
+        verb: The first word of the action; blank for an unreadable response.
+        accepted: Whether the environment carried out the action.
+        repeated: Whether the agent saw the same observation before.
+        new: The places and things that the agent sees for the first time.
+        here: The things at the place of the agent.
+        held: The thing in the hand of the agent, or ``nothing``.
     """
 
     verb: str = ""
@@ -42,17 +42,17 @@ class Facts:
 
 @dataclass(frozen=True)
 class Binding:
-    """What the instruction asks for; the conditions of the library read it as ``task``.
+    """The requirements of the instruction, which the conditions read as ``task``.
 
     Attributes:
-        key: The key to open the door with.
+        key: The key that opens the door.
     """
 
     key: str = ""
 
 
 class KeyDoorAdapter(Adapter):
-    """Reads facts, binding and context out of what the agent saw and did, and nothing else."""
+    """Reads facts, binding and context only from observations and actions."""
 
     facts_type, binding_type = Facts, Binding
     facts: Facts
@@ -60,7 +60,7 @@ class KeyDoorAdapter(Adapter):
 
     def reset(self, instruction: str, observation: str, admissible: Sequence[str]) -> None:
         self.binding = Binding(instruction.partition("with the ")[2].removesuffix("."))
-        self.places: dict[str, str] = {}  # each place and thing, and where it was seen first
+        self.places: dict[str, str] = {}  # first place of each place and thing
         self.seen: set[str] = set()
         self.step("", observation, admissible)
         self.facts = Facts()
@@ -80,7 +80,7 @@ class KeyDoorAdapter(Adapter):
 
     @property
     def memory(self) -> str:
-        """What the tiny policy reads in place of the observation, by ``memory: true``."""
+        """The line that the tiny policy reads instead of the observation, with ``memory: true``."""
         been = [name for name, place in self.places.items() if name == place]
         seen = [f"{name} in {place}" for name, place in self.places.items() if name != place]
         now = f"In {self.place} with {self.held}."
@@ -94,8 +94,8 @@ class KeyDoorAdapter(Adapter):
 class KeyDoor(TextEnv):
     """Find the key of the right colour, and open the door with it.
 
-    The actions are ``go to PLACE``, ``take KEY`` and ``open door``; anything else is answered by
-    "Nothing happens.". The episode ends when the door is tried.
+    The actions are ``go to PLACE``, ``take KEY`` and ``open door``; the answer to other actions
+    is "Nothing happens.". The episode ends with ``open door``.
     """
 
     adapter_class = KeyDoorAdapter

@@ -1,4 +1,4 @@
-"""What the environment and its rubric promise."""
+"""Tests of the environment and its rubric."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from trca.envs.library_report import measure
 
 @pytest.fixture
 def env() -> Any:
-    assert key_door  # it has registered the environment
+    assert key_door  # the import registers the environment
     return gymnasium.make("key_door/KeyDoor-v0")
 
 

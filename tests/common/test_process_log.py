@@ -1,0 +1,60 @@
+"""Crashes and hangs of native code are in the log of a run."""
+
+import signal
+import subprocess
+import sys
+
+CRASH = """
+import ctypes
+from pathlib import Path
+from trca.cli.show.console import noise_to
+
+def take_action():
+    ctypes.string_at(0)
+
+with noise_to(Path("output.log")):
+    take_action()
+"""
+SILENCE = """
+import ctypes, time
+from pathlib import Path
+from trca.common import process_log
+
+process_log.SILENT_S, process_log._BEAT_S = 0.5, 0.05
+
+def take_action():
+    ctypes.PyDLL(None).usleep(1_500_000)  # holds the interpreter
+
+process_log.log_process(Path("logs/output.log"))
+time.sleep(0.2)
+take_action()
+"""
+
+
+def run(folder, code):
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_a_segmentation_fault_leaves_its_traceback_in_the_log(tmp_path):
+    done = run(tmp_path, CRASH)
+    assert done.returncode == -signal.SIGSEGV, done.stderr
+    log = (tmp_path / "output.log").read_text()
+    assert "Segmentation fault" in log
+    assert "in take_action" in log
+
+
+def test_native_code_that_holds_the_interpreter_is_named_in_the_log(tmp_path):
+    done = run(tmp_path, SILENCE)
+    assert done.returncode == 0, done.stderr
+    log = (tmp_path / "logs" / "output.log").read_text()
+    assert "Timeout (" in log
+    assert "in take_action" in log
+
+
+def test_a_machine_without_the_folder_of_the_run_writes_nothing(tmp_path):
+    code = SILENCE.replace("1_500_000", "1").replace("logs/", "run/logs/")
+    done = run(tmp_path, code)
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.iterdir())

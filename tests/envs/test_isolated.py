@@ -1,0 +1,115 @@
+"""``isolation: process``: an environment in a child process that can be killed and restarted."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+
+from tests.toy import Rooms
+from trca.algorithms.rollouts.env_pool import EnvPool
+from trca.common.threads import StuckError
+from trca.envs import make
+
+NATIVE = """\
+import ctypes
+import re
+
+from tests.toy import Rooms
+
+
+class Native(Rooms):
+    isolation = "process"
+
+    def take_action(self, action):
+        if action == "sing":  # a search that takes years and holds the interpreter
+            re.match("(a+)+$", "a" * 60 + "b")
+        if action == "knock":
+            ctypes.string_at(0)
+        if action == "go away":
+            raise LookupError("no way")
+        return super().take_action(action)
+"""
+
+
+def native(folder):
+    (folder / "native.py").write_text(NATIVE)
+    return f"{folder / 'native.py'}:Native"
+
+
+def episode(env, task_id, seed):
+    rng = np.random.default_rng(seed)
+    observation, info = env.reset(seed=seed, options={"task": task_id})
+    steps, over = [(observation, info["context"], info["admissible_actions"])], False
+    while not over:
+        action = env.unwrapped.random_action(rng)
+        observation, reward, terminated, truncated, info = env.step(action)
+        over = terminated or truncated
+        steps.append((action, observation, reward, info["won"], info["score"], info["accepted"]))
+        steps.append((info["rubric"]["fired"], info["facts"], info.get("measures")))
+    return steps
+
+
+def test_episodes_are_those_of_the_environment_in_the_same_process():
+    alone, here = make(Rooms, isolation="process", wind=0.3), make(Rooms, wind=0.3)
+    assert alone.unwrapped.panel == here.unwrapped.panel
+    for seed, task_id in enumerate(here.unwrapped.task_ids[:4]):
+        assert episode(alone, task_id, seed) == episode(here, task_id, seed)
+    alone.close()
+
+
+def test_a_step_that_holds_the_interpreter_is_killed_and_the_next_environment_plays(tmp_path):
+    pool = EnvPool(lambda split: make(native(tmp_path), split=split), timeout_s=1.0)
+    env = pool.take("train")
+    pool.reset(env, 0, {"task": "train-0"})()
+    child = env.env.unwrapped._child._process
+    [step] = pool.step([(env, "sing")])
+    with pytest.raises(StuckError, match=r"step\('sing'\) has not returned for 1 s"):
+        step.result()
+    pool.give_back(env, broken=True)
+    assert child.poll() is not None
+    env = pool.take("train")
+    pool.reset(env, 0, {"task": "train-0"})()
+    [step] = pool.step([(env, "go")])
+    assert step.result()[0] == "You are in room 1. A key is here."
+    pool.give_back(env)
+    pool.close()
+
+
+def test_a_crash_is_an_exception_and_a_reset_starts_another_process(tmp_path):
+    env = make(native(tmp_path))
+    env.reset(options={"task": "train-0"})
+    with pytest.raises(RuntimeError, match=r"process of Native ended by SIGSEGV .* in step\('kn"):
+        env.step("knock")
+    env.reset(options={"task": "train-1"})
+    assert env.step("take key")[4]["won"]
+    env.close()
+
+
+def test_an_exception_arrives_with_its_class_and_line(tmp_path):
+    env = make(native(tmp_path))
+    env.reset(options={"task": "train-0"})
+    with pytest.raises(LookupError, match="no way") as caught:
+        env.step("go away")
+    assert caught.value.__notes__ == ["in Native, at native.py:16 in take_action"]
+    env.close()
+
+
+def test_the_process_ends_with_its_environment(tmp_path):
+    env = make(native(tmp_path))
+    process = env.unwrapped._child._process
+    assert process.pid != os.getpid()
+    env.close()
+    assert process.poll() is not None
+    env = make(native(tmp_path))
+    process = env.unwrapped._child._process
+    del env
+    end = time.monotonic() + 30
+    while process.poll() is None and time.monotonic() < end:
+        time.sleep(0.05)
+    assert process.poll() is not None
+
+
+def test_another_isolation_is_refused():
+    with pytest.raises(ValueError, match="isolation is 'thread': give none or process"):
+        make(Rooms, isolation="thread")

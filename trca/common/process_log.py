@@ -1,0 +1,66 @@
+"""Crashes and hangs of native code, written to the log of a run.
+
+A crash of a native library, such as a segmentation fault, ends a process without an exception. A
+native library that holds the interpreter stops all Python threads, time limits included. In both
+cases `faulthandler` writes the traceback of each thread, without the help of the interpreter.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+SILENT_S: Final = 30.0
+"""Seconds without any Python code after which the tracebacks are written."""
+_BEAT_S: Final = 1.0
+
+
+def log_crashes(file: int) -> Callable[[], None]:
+    """Writes tracebacks of this process to a file after a crash, and after `SILENT_S` of silence.
+
+    Args:
+        file: An open file descriptor.
+
+    Returns:
+        A function that ends the watch for silence.
+    """
+    faulthandler.enable(file=file)
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.is_set():  # a thread that gets no turn cannot renew the alarm
+            faulthandler.dump_traceback_later(SILENT_S, file=file)
+            ended.wait(_BEAT_S)
+        faulthandler.cancel_dump_traceback_later()
+
+    thread = threading.Thread(target=beat, name="trca-heartbeat", daemon=True)
+    thread.start()
+
+    def end() -> None:
+        ended.set()
+        thread.join()
+
+    return end
+
+
+def log_process(path: Path) -> None:
+    """Appends warnings of this process with their tracebacks, crashes and hangs to a log.
+
+    A process on a machine without the run folder writes nothing.
+
+    Args:
+        path: The log, ``logs/output.log`` in a run folder.
+    """
+    if not path.parent.parent.is_dir():
+        return
+    path.parent.mkdir(exist_ok=True)
+    file = path.open("a", encoding="utf-8")
+    handler = logging.StreamHandler(file)
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.getLogger("trca").addHandler(handler)
+    log_crashes(file.fileno())

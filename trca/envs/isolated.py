@@ -1,0 +1,316 @@
+"""`IsolatedEnv`: plays a text environment in a child process that can be killed and restarted.
+
+A native library can crash a process, or hold its interpreter so that no time limit works. With
+``isolation: process`` in the arguments of an environment, or as an attribute of its class, each
+environment has a child process. A crash of the child is an exception of the environment. A child
+that does not return is killed. The next ``reset`` starts another child.
+
+A child takes about a second to start and the memory of one Python process. It runs the code of the
+environment; adapter and rubric run in the parent.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import traceback
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+import gymnasium
+import numpy as np
+
+from trca.common.errors import words
+from trca.envs.blame import add_place
+from trca.envs.text_env import Gold, Outcome, TextEnv
+
+PROCESS: Final = "process"
+"""The value of ``isolation`` for a child process per environment."""
+_END_S: Final = 2.0
+"""Seconds that a child may take to close its environment."""
+
+
+class IsolatedEnv(TextEnv):
+    """A text environment whose code runs in a child process.
+
+    Attributes:
+        isolated_class: Class of the environment in the child.
+    """
+
+    def __init__(self, isolated_class: Any, made: Callable[[], gymnasium.Env[str, str]]) -> None:
+        """Starts the child.
+
+        Args:
+            isolated_class: Class of the environment in the child, or the function that makes it.
+            made: Makes the environment; pickled and called in the child.
+        """
+        self.isolated_class = isolated_class
+        self._made = made
+        self._seed: int | None = None
+        self._child = _Child(made, self._name)
+        about = self._child.call("about")
+        for name, value in about["attributes"].items():
+            setattr(self, name, value)
+        adapter_class: Any = getattr(isolated_class, "adapter_class", None)
+        self.adapter_class = adapter_class  # type: ignore[misc]
+        super().__init__(about["split"], about["max_steps"], about["render_mode"])
+        self._task_ids: tuple[str, ...] = about["task_ids"]
+        self._state: dict[str, Any] = {}
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self.isolated_class, "__name__", self.isolated_class))
+
+    @property
+    def task_ids(self) -> tuple[str, ...]:
+        """The task ids of the split, in panel order."""
+        return self._task_ids
+
+    @property
+    def instruction(self) -> str:
+        """The current task in words."""
+        return str(self._state["instruction"])
+
+    @property
+    def task_type(self) -> str:
+        """Type of the current task."""
+        return str(self._state["task_type"])
+
+    @property
+    def admissible_actions(self) -> list[str]:
+        """The admissible actions now."""
+        return list(self._state["admissible_actions"])
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Starts a task; starts another child if the last one has ended."""
+        self._seed = seed
+        if not self._child.alive:
+            self._child.kill()
+            self._child = _Child(self._made, self._name)
+        return super().reset(seed=seed, options=options)
+
+    def start_task(self, task_id: str, options: dict[str, Any]) -> str:
+        """Starts a task in the child."""
+        options = {**options, "task": task_id}
+        observation, self._state = self._child.call("reset", self._seed, options)
+        return str(observation)
+
+    def take_action(self, action: str) -> Outcome:
+        """Carries out an action in the child."""
+        outcome, self._state = self._child.call("step", action)
+        return Outcome(*outcome)
+
+    def episode_measures(self) -> dict[str, float]:
+        """Further metrics at the end of an episode, by name."""
+        return dict(self._state["measures"])
+
+    def gold(self, task_id: str) -> Gold:
+        """The hidden truth of a task."""
+        gold: Gold = self._child.call("method", "gold", task_id)
+        return gold
+
+    def oracle_action(self) -> str:
+        """The next action of the oracle."""
+        return str(self._child.call("method", "oracle_action"))
+
+    def demonstrator_action(self) -> str:
+        """The next action of the demonstrator."""
+        return str(self._child.call("method", "demonstrator_action"))
+
+    def demonstrator_subgoal(self) -> str:
+        """The subgoal of the next action of the demonstrator."""
+        return str(self._child.call("method", "demonstrator_subgoal"))
+
+    def random_action(self, rng: np.random.Generator) -> str:
+        """An admissible action, drawn with the generator of the caller."""
+        action, rng.bit_generator.state = self._child.call("random_action", rng)
+        return str(action)
+
+    def kill(self) -> None:
+        """Ends the child at once; a call that waits for the child raises an exception."""
+        self._child.kill()
+
+    def close(self) -> None:
+        """Closes the environment and ends the child."""
+        self._child.close()
+
+
+class _Child:
+    """The parent's end of a child process."""
+
+    def __init__(self, made: Callable[[], gymnasium.Env[str, str]], name: str) -> None:
+        self._name = name
+        self._connection, theirs = Pipe()
+        code = f"from {__name__} import serve; serve({theirs.fileno()})"
+        command = [sys.executable, "-c", code]
+        paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self._process = subprocess.Popen(
+            command,
+            pass_fds=[theirs.fileno()],
+            env={**os.environ, **paths},
+            stdin=subprocess.DEVNULL,
+        )
+        theirs.close()
+        self._end = weakref.finalize(self, _end, self._process, self._connection)
+        self.call(made)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the child runs."""
+        return self._process.poll() is None
+
+    def call(self, *request: Any) -> Any:
+        """Sends a request; returns the answer or raises the exception of the child.
+
+        Raises:
+            RuntimeError: If the child ends before it answers.
+        """
+        try:
+            self._connection.send(request)
+            error, answer = self._connection.recv()
+        except (EOFError, OSError):
+            raise RuntimeError(
+                f"the process of {self._name} {_ended(self._process)} in {_shown(request)}"
+            ) from None
+        if error is not None:
+            raise error
+        return answer
+
+    def close(self) -> None:
+        """Lets the child close its environment; kills a child that does not end."""
+        with suppress(OSError):
+            self._connection.send(None)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends the child at once."""
+        self._end()
+
+
+def _end(process: subprocess.Popen[bytes], connection: Connection) -> None:
+    process.kill()
+    process.wait()
+    with suppress(OSError):
+        connection.close()
+
+
+def _ended(process: subprocess.Popen[bytes]) -> str:
+    """How a child ended, in words."""
+    try:
+        code = process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        return "does not answer"
+    if code >= 0:
+        return f"ended with exit code {code}"
+    return f"ended by {signal.Signals(-code).name} ({signal.strsignal(-code)})"
+
+
+def _shown(request: tuple[Any, ...]) -> str:
+    name, *arguments = request
+    if not isinstance(name, str):
+        return "its first line"
+    return f"{name}({', '.join(repr(argument)[:100] for argument in arguments)})"
+
+
+def serve(descriptor: int) -> None:
+    """Answers the requests of the parent until the connection ends.
+
+    Args:
+        descriptor: File descriptor of the connection.
+    """
+    connection = Connection(descriptor)
+    env: Any = None
+    while True:
+        try:
+            request = connection.recv()
+        except EOFError:
+            return
+        if request is None:
+            env.close()
+            return
+        error, answer = None, None
+        try:
+            name, *arguments = request
+            if env is None:
+                env = name().unwrapped
+            else:
+                answer = _ANSWERS[name](env, *arguments)
+        except Exception as raised:
+            traceback.print_exc()
+            if env is not None:
+                add_place(raised, env)
+            error = _sendable(raised)
+        connection.send((error, answer))
+
+
+def _sendable(error: Exception) -> Exception:
+    """The exception itself, or one in words if the parent may lack its class."""
+    if type(error).__module__.partition(".")[0] in ("builtins", "trca", "gymnasium"):
+        return error
+    notes = getattr(error, "__notes__", [])
+    error.__notes__ = []
+    sendable = RuntimeError(words(error))
+    sendable.__notes__ = notes
+    return sendable
+
+
+def _about(env: TextEnv) -> dict[str, Any]:
+    names = ("library", "default_split", "idle_actions", "generated", "waits")
+    return {
+        "attributes": {
+            **{name: getattr(env, name) for name in names},
+            "env_id": env.env_id or type(env).__name__,
+        },
+        "render_mode": env.render_mode,
+        "split": env.split,
+        "max_steps": env.max_steps,
+        "task_ids": tuple(env.task_ids),
+    }
+
+
+def _state(env: TextEnv, info: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "instruction": info["task"],
+        "task_type": info["task_type"],
+        "admissible_actions": info["admissible_actions"],
+        "measures": info.get("measures", {}),
+    }
+
+
+def _reset(env: TextEnv, seed: int | None, options: dict[str, Any]) -> Any:
+    observation, info = env.reset(seed=seed, options=options)
+    return observation, _state(env, info)
+
+
+def _step(env: TextEnv, action: str) -> Any:
+    observation, reward, terminated, truncated, info = env.step(action)
+    ended = (terminated, truncated, info["accepted"], info["won"], info["score"])
+    return (observation, reward, *ended), _state(env, info)
+
+
+def _random_action(env: TextEnv, rng: np.random.Generator) -> Any:
+    return env.random_action(rng), rng.bit_generator.state
+
+
+def _method(env: TextEnv, name: str, *arguments: Any) -> Any:
+    return getattr(env, name)(*arguments)
+
+
+_ANSWERS: Final[dict[str, Callable[..., Any]]] = {
+    "about": _about,
+    "reset": _reset,
+    "step": _step,
+    "random_action": _random_action,
+    "method": _method,
+}
+"""What the child does for each request of the parent."""
