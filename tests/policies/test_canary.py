@@ -69,7 +69,7 @@ def test_a_lost_push_is_named(pair):
 def test_weights_of_another_push_are_named(pair):
     old, new = pair.move(), pair.move()
     pair.engine.load_weights(old, pair.version)
-    with pytest.raises(PushError, match="other weights arrived than were sent as version 2"):
+    with pytest.raises(PushError, match="received weights differ from the sent weights of version 2"):
         pair.check(new, old)
 
 
