@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trca.runs.tracking import missing_trackers
+from trca.runs.trackers import missing_trackers
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
