@@ -1,4 +1,4 @@
-"""Rollouts that travel as columns arrive as they were."""
+"""Packed and unpacked rollouts equal the originals."""
 
 import pickle
 from dataclasses import fields, replace
@@ -53,8 +53,8 @@ def test_rollouts_arrive_as_they_were_whatever_their_lengths():
     assert (there.failures, there.seconds) == (batch.failures, batch.seconds)
     for mine, yours in zip(first.steps, there.rollouts[0].steps, strict=True):
         for name in (f.name for f in fields(Step)):
-            own = getattr(mine, name)
-            assert not isinstance(own, np.ndarray) or getattr(yours, name).dtype == own.dtype
+            value = getattr(mine, name)
+            assert not isinstance(value, np.ndarray) or getattr(yours, name).dtype == value.dtype
         assert not yours.judgments.flags.writeable
 
 

@@ -1,4 +1,4 @@
-"""Rollout records: columns for credit, and JSON lines that read back whole."""
+"""Rollout records: columns for credit rules, and JSON lines without loss."""
 
 import json
 from dataclasses import replace

@@ -25,11 +25,13 @@ def test_a_taken_name_gets_a_number(tmp_path):
 
 def test_a_name_given_by_hand_is_never_overwritten(tmp_path):
     run = RunFolder.create(tmp_path, "mine", numbered=False)
-    with pytest.raises(ConfigError, match="exists: choose another --name, or delete it, unless"):
+    with pytest.raises(
+        ConfigError, match="exists: choose another --name, or delete the folder, unless"
+    ):
         RunFolder.create(tmp_path, "mine", numbered=False)
     run.write_config({})
     with pytest.raises(
-        ConfigError, match="exists: choose another --name, or go on with it: --resume"
+        ConfigError, match="exists: choose another --name, or continue the run: --resume"
     ):
         RunFolder.create(tmp_path, "mine", numbered=False)
 
@@ -119,7 +121,7 @@ def test_a_checkpoint_that_fails_half_way_leaves_the_last_one(run):
 
 @pytest.fixture
 def small_files():
-    """No file may grow beyond 64 kB, as on a disk that is nearly full."""
+    """Limits files to 64 kB, as on a nearly full disk."""
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (65536, limits[1]))

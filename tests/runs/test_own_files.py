@@ -1,4 +1,4 @@
-"""The user's own files: named relative, kept with the run, read from there."""
+"""The user's files: relative names become absolute, and a run reads its copies."""
 
 import shutil
 
@@ -11,7 +11,7 @@ from trca.tune_configs.files import ConfigError, absolute, read
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A user's folder with a rule, a library and an environment, and the current one."""
+    """The working directory: a user's folder with a rule, a library and an environment."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rule.py").write_text("def mine(batch): ...\n")
     (tmp_path / "rubric.yaml").write_text("environment: mine\n")
@@ -29,16 +29,16 @@ def test_relative_names_of_what_is_there_become_absolute(folder):
         "algorithm": "TRCA",
         "lr": 1.0,
     }
-    found = absolute(settings)
-    assert found["credit"] == f"{folder}/rule.py:mine"
-    assert found["env"] == f"{folder}/env.py:Mine"
-    assert found["model"] == f"{folder}/policy"
-    assert found["env_config"] == {
+    resolved = absolute(settings)
+    assert resolved["credit"] == f"{folder}/rule.py:mine"
+    assert resolved["env"] == f"{folder}/env.py:Mine"
+    assert resolved["model"] == f"{folder}/policy"
+    assert resolved["env_config"] == {
         "library": f"{folder}/rubric.yaml",
         "games": "small",
         "retriever": {"at": f"{folder}/rule.py"},
     }
-    assert (found["algorithm"], found["lr"]) == ("TRCA", 1.0)
+    assert (resolved["algorithm"], resolved["lr"]) == ("TRCA", 1.0)
 
 
 def test_a_word_that_is_also_a_file_stays_a_word(folder):
@@ -59,7 +59,7 @@ def test_a_config_names_files_beside_itself(folder, tmp_path_factory):
 
 @pytest.fixture
 def run(folder):
-    """A run that stands on the user's files."""
+    """A run with the user's files."""
     settings = {"credit": "rule.py:mine", "env": "env.py:Mine", "model": "policy"}
     run = RunFolder.create(folder / "runs", "mine")
     run.write_settings(absolute(settings))
@@ -94,7 +94,9 @@ def test_writing_a_run_s_settings_again_changes_nothing(run):
 def test_a_copy_that_changed_or_went_is_refused_by_name(run):
     copy = run.path / "files" / "rule.py"
     copy.write_text("def other(batch): ...\n")
-    with pytest.raises(ConfigError, match=r"rule\.py is not the file the run was started with"):
+    with pytest.raises(
+        ConfigError, match=r"rule\.py differs from the file at the start of the run"
+    ):
         run.read_config()
     copy.unlink()
     with pytest.raises(ConfigError, match=r"rule\.py is missing"):

@@ -1,4 +1,4 @@
-"""Rollout files: lines that read back, and a line for what is missing."""
+"""Rollout files: lines of rollouts, and a line for each missing group."""
 
 import json
 
@@ -44,14 +44,14 @@ def test_judged_rollouts_come_by_iteration_and_have_steps(tmp_path):
     rollout = make_rollout([make_step()], operators=ids)
     write_rollouts(tmp_path / "a", [rollout, make_rollout()], decode=str)
     [(iteration, read)] = judged({7: tmp_path / "a"}, operators)
-    assert (iteration, [len(own) for own in read.values()]) == (7, [1])
+    assert (iteration, [len(played) for played in read.values()]) == (7, [1])
 
 
 def test_the_operators_of_roles_are_those_that_judge_them():
     env = make("alfworld", team="alfworld_planner").unwrapped
-    found = agent_operators("alfworld", {"team": "alfworld_planner"})
-    assert list(found) == list(env.agents)
-    for role, operators in found.items():
+    operators_of = agent_operators("alfworld", {"team": "alfworld_planner"})
+    assert list(operators_of) == list(env.agents)
+    for role, operators in operators_of.items():
         assert operators.ids == env.operators[role].ids
         assert operators.categories.tolist() == env.operators[role].categories.tolist()
 
@@ -59,7 +59,7 @@ def test_the_operators_of_roles_are_those_that_judge_them():
 def test_a_team_that_the_settings_have_not_is_refused(tmp_path):
     roles = [make_rollout([make_step()], agent_id=name) for name in ("scout", "worker")]
     write_rollouts(tmp_path / "a", roles, decode=str)
-    with pytest.raises(ValueError, match=r"rollouts of scout, .* as it was when they played"):
+    with pytest.raises(ValueError, match=r"rollouts of scout, .* to the team of the rollouts"):
         list(judged({1: tmp_path / "a"}, agent_operators("alfworld", {})))
 
 

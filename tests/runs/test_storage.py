@@ -10,7 +10,7 @@ def weights(text):
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Makes this process another machine: one with a cache of its own."""
+    """Makes this process another machine, with a separate cache."""
 
     def become(name):
         monkeypatch.setenv("TRCA_CACHE", str(tmp_path / name))
@@ -62,7 +62,7 @@ def test_a_run_that_is_under_way_here_is_read_as_it_is(uri, run):
         assert len(seen.metrics()) == 3
         with pytest.raises(ConfigError, match="in use by process"), seen.locked():
             pass
-    assert len(RunFolder.open("mine", uri).metrics()) == 2  # what was pushed
+    assert len(RunFolder.open("mine", uri).metrics()) == 2  # the pushed rows
 
 
 def test_what_is_gone_from_the_storage_is_gone_from_the_copy(tmp_path, uri, run):
@@ -104,7 +104,7 @@ def test_what_could_not_be_pushed_is_not_lost(tmp_path, uri, run):
 def test_a_push_that_breaks_off_leaves_the_last_checkpoint(tmp_path, machine, run, monkeypatch):
     run.save_checkpoint(3, weights("weights 3"), best=True)
     there = tmp_path / "bucket/runs/mine/checkpoints"
-    there.joinpath("iteration_000003").touch()  # in the way of the new checkpoint
+    there.joinpath("iteration_000003").touch()  # blocks the new checkpoint
     with pytest.raises(ConfigError):
         run.set_status("running", 3)
     there.joinpath("iteration_000003").unlink()

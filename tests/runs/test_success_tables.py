@@ -75,7 +75,7 @@ def played(task, wins):
 
 
 def test_tasks_played_more_than_once_are_the_unit_of_the_interval():
-    """Ten tasks, always or never won: four episodes of each say no more than one."""
+    """Ten tasks, always or never solved: four episodes per task add no information to one."""
     once = [each for k in range(10) for each in played(f"t{k}", [k < 5])]
     often = [each for k in range(10) for each in played(f"t{k}", [k < 5] * 4)]
     (row, _), (single, _) = by_task_type(often), by_task_type(once)
