@@ -1,4 +1,4 @@
-"""What is built once appears whole or not at all, under one root."""
+"""The cache builds a folder once, atomically, under one root."""
 
 import os
 

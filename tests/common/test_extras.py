@@ -1,4 +1,4 @@
-"""What is not installed is named with the extra that brings it."""
+"""The error for a missing package names the extra."""
 
 from importlib.util import find_spec
 

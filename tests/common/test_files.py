@@ -1,4 +1,4 @@
-"""A text file is written whole or not at all, and checksums are those of sha256sum."""
+"""Text files are written atomically, and checksums equal those of sha256sum."""
 
 import json
 import os

@@ -1,10 +1,10 @@
-"""A cache of texts keeps short ones alone, so its memory has a bound."""
+"""A cache of texts keeps only short texts, so its memory is bounded."""
 
 from trca.common.remembered import remembered
 
 
 def counting(entries, longest):
-    """A remembered function and the texts it was called with."""
+    """A cached function and the texts of its calls."""
     calls = []
 
     @remembered(entries, longest)

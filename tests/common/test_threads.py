@@ -1,4 +1,4 @@
-"""Calls in threads: in turn, and none held up by one that never returns."""
+"""Calls in threads run in order, and a call that never returns blocks no other call."""
 
 import threading
 
@@ -43,7 +43,7 @@ def test_calls_behind_one_that_never_returns_go_on_in_another_thread(threads):
     (a, first), (b, second), (c, third) = (tasks[k].result() for k in (0, 2, 3))
     assert (a, b, c) == ("a", "b", "c")
     assert first is not second is third
-    over.set()  # what was given up may end: its thread takes no more calls
+    over.set()  # the abandoned call may end: its thread takes no more calls
     assert threads.submit(here, "d").result() == ("d", third)
 
 

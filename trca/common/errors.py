@@ -15,9 +15,10 @@ _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 def words(error: BaseException) -> str:
-    """An error on one line of plain text: what was raised first, where Ray wrapped it.
+    """Returns an error as one line of plain text. For an error that Ray wraps, the original error.
 
-    The type is left out where the message is written for people. A full disk is told as one.
+    The type is left out for messages that are written for people. All errors of a full disk become
+    the same message.
     """
     cause = getattr(error, "cause", None)
     if isinstance(cause, BaseException):
@@ -30,7 +31,7 @@ def words(error: BaseException) -> str:
     if not lines:
         return type(error).__name__
     if len(lines) > 1 and ("Traceback" in text or "ray::" in text):
-        return lines[-1][:_LONGEST]  # the last line of a trace is the error itself
+        return lines[-1][:_LONGEST]  # the last line of a traceback is the error
     line = " ".join(lines)[:_LONGEST]
     plain = isinstance(error, (ValueError, RuntimeError, OSError))
     return line if plain else f"{type(error).__name__}: {line}"

@@ -102,7 +102,7 @@ def test_the_command_tells_both_and_writes_json(written, tmp_path):
     assert json.loads((tmp_path / "out.json").read_text())["rows"][0]["better"] == 2
     lost = trca(first, tmp_path / "two", "--output", tmp_path / "nowhere/out.json")
     assert lost.exit_code == 2, lost.output
-    assert f"there is no folder {tmp_path / 'nowhere'}: make it first" in " ".join(
+    assert f"there is no folder {tmp_path / 'nowhere'}: create it first" in " ".join(
         lost.output.split()
     )
 
