@@ -1,4 +1,4 @@
-"""Wheel and sdist: what is in them, and what the wheel gives in an environment of its own."""
+"""Wheel and sdist: their contents, and the wheel in a fresh Python environment."""
 
 import hashlib
 import json
@@ -40,7 +40,7 @@ def succeed(*command, **options):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The sdist, and the wheel that is built from it."""
+    """The sdist, and the wheel built from the sdist."""
     folder = tmp_path_factory.mktemp("dist")
     succeed(sys.executable, "-m", "build", "--outdir", folder, ROOT)
     return next(folder.glob("*.tar.gz")), next(folder.glob("*.whl"))
@@ -48,7 +48,7 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def base(built, tmp_path_factory):
-    """The Python of an environment in which ``pip install trca`` was run."""
+    """The Python of an environment after ``pip install trca``."""
     folder = tmp_path_factory.mktemp("base")
     succeed(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
@@ -100,8 +100,8 @@ def test_the_base_is_light_on_disk(base):
     there = {re.split(r"[-.]", path.name)[0].lower() for path in library.iterdir()}
     assert "trca" in there
     assert not HEAVY & there
-    own = [p for p in library.rglob("*") if not {"pip", "setuptools"} & {*p.parts}]
-    size = sum(path.stat().st_size for path in own if path.is_file()) / 1e6
+    packages = [p for p in library.rglob("*") if not {"pip", "setuptools"} & {*p.parts}]
+    size = sum(path.stat().st_size for path in packages if path.is_file()) / 1e6
     assert size < MOST_MB, f"{size:.0f} MB"
 
 
@@ -148,18 +148,18 @@ def test_importing_an_algorithm_in_the_base_says_what_to_install(base, tmp_path)
 
 @pytest.fixture(scope="module")
 def project(built, tmp_path_factory):
-    """The Python of somebody's project: the wheel, a package that extends it, and for training what
-    this environment has."""
+    """The Python of a user's project: the wheel, a package that extends trca, and the training
+    packages of this environment."""
     folder = tmp_path_factory.mktemp("project")
     succeed(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
-    own = Path(succeed(python, "-c", "import site; print(site.getsitepackages()[0])").strip())
-    (own / "training.pth").write_text(site.getsitepackages()[0])
+    packages = Path(succeed(python, "-c", "import site; print(site.getsitepackages()[0])").strip())
+    (packages / "training.pth").write_text(site.getsitepackages()[0])
     source = shutil.copytree(ROOT / "examples" / "key_door", folder / "key_door")
     pip = (python, "-m", "pip", "install", "--quiet", "--no-deps")
     succeed(*pip, built[1], source)
-    found = succeed(python, "-c", "import trca; print(trca.__file__)", cwd=folder)
-    assert found.startswith(str(own))
+    location = succeed(python, "-c", "import trca; print(trca.__file__)", cwd=folder)
+    assert location.startswith(str(packages))
     return python, source
 
 

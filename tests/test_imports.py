@@ -114,7 +114,7 @@ DOORS = {
     "trca.cli.app",
     "trca.cli.__main__",
 }
-"""Modules that give users what lies below: lazy names, the list of algorithms, the commands."""
+"""Modules that re-export names for users: lazy names, the list of algorithms, the commands."""
 
 
 def test_a_cycle_is_found():

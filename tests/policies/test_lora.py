@@ -1,4 +1,4 @@
-"""LoRA: what is trained, what travels, what the reference is, and what merging makes."""
+"""LoRA: trained parameters, transferred weights, the reference and the merged model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def build_lora(folder: str, inference_only: bool = False, **config: Any) -> Any:
 
 
 def move(module: Any) -> None:
-    """Trains, so to say."""
+    """Changes the adapter, in place of training."""
     torch.manual_seed(1)
     with torch.no_grad():
         for parameter in module.model.parameters():
@@ -111,14 +111,14 @@ def test_roles_with_adapters_on_one_frozen_model_train_as_roles_with_models_of_t
     base = scores(shared)
     add_lora(shared.model, 4, 8, torch.float32, name="critic")
     add_lora(alone[1].model, 4, 8, torch.float32, name="critic")
-    own = trained(shared, ["default", "critic"] * 2)
+    states = trained(shared, ["default", "critic"] * 2)
     (actor,), (critic,) = trained(alone[0], ["default"] * 2), trained(alone[1], ["critic"] * 2)
-    for of_shared, of_one in zip(own, (actor, critic), strict=True):
+    for of_shared, of_one in zip(states, (actor, critic), strict=True):
         assert all((of_shared[name] == of_one[name]).all() for name in of_one)
     assert any((actor[name] != critic[name]).any() for name in actor)
 
-    engines = [build_lora(folders["qwen2"], inference_only=True) for _ in own]
-    for engine, weights, role in zip(engines, own, ("default", "critic"), strict=True):
+    engines = [build_lora(folders["qwen2"], inference_only=True) for _ in states]
+    for engine, weights, role in zip(engines, states, ("default", "critic"), strict=True):
         engine.set_state(weights)
         with lora_as(shared.model, role):
             assert torch.equal(scores(engine), scores(shared))

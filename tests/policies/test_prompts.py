@@ -14,7 +14,7 @@ OFFERED = ["go to bed 1", "go to desk 1", "help", "inventory", "look", "take mug
 
 
 def text(tokenizer: Any, **change: Any) -> str:
-    said = {
+    arguments = {
         "task": "put a mug on shelf.",
         "step": 2,
         "max_steps": 25,
@@ -23,7 +23,7 @@ def text(tokenizer: Any, **change: Any) -> str:
         "admissible": OFFERED,
     }
     prompter = Prompter(tokenizer, **change.pop("prompter", {}))
-    return str(tokenizer.decode(prompter.encode(**{**said, **change})))
+    return str(tokenizer.decode(prompter.encode(**{**arguments, **change})))
 
 
 def test_the_paper_prompt_says_everything_in_order(tokenizer: Any) -> None:
@@ -132,7 +132,7 @@ def test_any_budget_above_task_and_instructions_holds(
     write = paper_prompt if template == "paper" else compact_prompt
     least = len(tokenizer(write("find a mug.", 3, 9, (), "", "...", ["..."]))["input_ids"])
     prompter = Prompter(tokenizer, template, 2, least + spare)
-    said = {
+    arguments = {
         "task": "find a mug.",
         "step": 3,
         "max_steps": 9,
@@ -140,9 +140,9 @@ def test_any_budget_above_task_and_instructions_holds(
         "observation": observation,
         "admissible": admissible,
     }
-    ids = prompter.encode(**said)
+    ids = prompter.encode(**arguments)
     assert len(ids) <= least + spare
-    assert ids.tolist() == prompter.encode(**said).tolist()
+    assert ids.tolist() == prompter.encode(**arguments).tolist()
     prompt = tokenizer.decode(ids)
     assert "find a mug." in prompt
     assert template == "compact" or "<action> </action>" in prompt

@@ -1,4 +1,4 @@
-"""Rows that share prefixes are scored, and learned from, as one by one."""
+"""Rows with shared prefixes have the scores and gradients of separate rows."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def padded(rows: list[list[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def small(model_type: str, **changes: Any) -> Any:
-    own = {"sliding_window": None, "use_sliding_window": False, "layer_types": None}
-    sizes = {k: v for k, v in SIZES[model_type].items() if k not in own}
+    replaced = {"sliding_window": None, "use_sliding_window": False, "layer_types": None}
+    sizes = {k: v for k, v in SIZES[model_type].items() if k not in replaced}
     torch.manual_seed(0)
     config = AutoConfig.for_model(
         model_type, vocab_size=16, pad_token_id=0, sliding_window=None, **sizes, **changes

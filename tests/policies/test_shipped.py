@@ -1,4 +1,4 @@
-"""The tiny policies in the package: recipe, files, the words of each, and the rebuild command."""
+"""The tiny policies in the package: recipes, files, responses and the rebuild command."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BENCHMARKS = str(Path(__file__).parents[2] / "benchmarks")
 
 @pytest.fixture
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the shipped policies that a test may change."""
+    """A copy of the shipped policies for changes in a test."""
     folder = shutil.copytree(shipped.FOLDER, tmp_path / "tiny_data")
     monkeypatch.setattr(shipped, "FOLDER", folder)
     return folder
@@ -147,7 +147,7 @@ def test_a_changed_file_and_a_missing_one_are_refused(copy: Path) -> None:
 def test_the_command_rebuilds_a_policy(
     copy: Path, benchmark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With two updates in place of 1,500: the same files twice, all in the manifest."""
+    """Two updates in place of 1,500: two rebuilds give equal files, all in the manifest."""
     whole = manifest()
     policy = whole["alfworld"]
     short = replace(spec_of("alfworld"), stages=(Stage(0.3, 2),), batch_size=16)

@@ -58,10 +58,10 @@ def test_it_learns_to_speak_the_format_with_the_words_of_the_world(
         observation="You are in a room.",
         admissible=info["admissible_actions"],
     )
-    said = TransformersEngine(model, tokenizer).generate(
+    completions = TransformersEngine(model, tokenizer).generate(
         [Request(prompt, seed) for seed in range(64)], SamplingParams(1.0, 20, ACTION_FORMAT.stop)
     )
-    commands = [read_action(tokenizer.decode(c.ids)).action for c in said]
+    commands = [read_action(tokenizer.decode(c.ids)).action for c in completions]
     assert np.mean([c in info["admissible_actions"] for c in commands]) > 0.6
 
 
@@ -82,10 +82,10 @@ def test_it_learns_to_speak_plans(room: str, cache: Folders) -> None:
             admissible=info["admissible_actions"],
             subgoal=subgoal,
         )
-        said = TransformersEngine(model, tokenizer).generate(
+        completions = TransformersEngine(model, tokenizer).generate(
             [Request(prompt, seed) for seed in range(64)], SamplingParams(1.0, 20, PLAN_FORMAT.stop)
         )
-        readings = [read_plan(tokenizer.decode(c.ids)) for c in said]
+        readings = [read_plan(tokenizer.decode(c.ids)) for c in completions]
         assert np.mean([r.action in info["admissible_actions"] for r in readings]) > 0.6
         plans += [reading.plan for reading in readings if reading.plan is not None]
     assert {plan.switch for plan in plans} == {True, False}
@@ -153,7 +153,7 @@ def test_a_world_that_is_not_generated_has_no_others(cache: Folders, tmp_path: P
 
 
 class HeldOut(RoomEnv):
-    """Has other tasks in other splits, and notes the tasks that start.
+    """Has different tasks in each split, and records the started tasks.
 
     Args:
         split: First word of the task ids.

@@ -8,7 +8,7 @@ from trca.policies.warmstart import demonstrate
 
 
 class Gate(gymnasium.Env[str, str]):
-    """Opens when it is told to; it lists no actions."""
+    """A door that opens on command, without admissible actions."""
 
     max_steps = 4
     observation_space = AnyText()
@@ -34,7 +34,7 @@ def test_without_admissible_actions_nothing_is_random(randomness):
 
 
 class Stairs(TextEnv):
-    """Climb three steps: the subgoal changes at each second one."""
+    """Climb three steps: the subgoal changes at every second step."""
 
     task_ids = ("up",)
     instruction = "climb"
@@ -57,8 +57,8 @@ class Stairs(TextEnv):
 
 def test_with_plans_a_sensible_action_takes_up_the_subgoal_that_it_is_for():
     examples = demonstrate([make(Stairs)], 0.0, 6, 0, 0, lambda *report: None, plans=True)
-    said = [(e.switch, e.subgoal, e.action) for e in examples[:3]]
-    assert said == [
+    plans = [(e.switch, e.subgoal, e.action) for e in examples[:3]]
+    assert plans == [
         (True, "floor 0", "climb"),
         (False, "floor 0", "climb"),
         (True, "floor 1", "climb"),

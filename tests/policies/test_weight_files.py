@@ -1,4 +1,4 @@
-"""The hash of a model's weight files: which files count, and when a file is read."""
+"""The hash of a model's weight files: the hashed files, and the time of reading."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Weights on their way: copies, names, shapes, tied tensors and bfloat16."""
+"""Transfer of weights: copies, names, shapes, tied tensors and bfloat16."""
 
 import numpy as np
 import pytest

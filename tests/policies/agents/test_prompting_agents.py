@@ -1,4 +1,4 @@
-"""What the prompting agents ask, and how their actions are read."""
+"""Prompts and response formats of the prompting agents."""
 
 import pytest
 from hypothesis import given
