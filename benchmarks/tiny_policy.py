@@ -105,7 +105,7 @@ def play(engine: TransformersEngine, tokenizer: Any, asked: argparse.Namespace) 
             requests = [
                 Request(
                     prompter.encode(
-                        task=info["task"],
+                        instruction=info["task"],
                         step=turn,
                         max_steps=world.max_steps,
                         history=[],

@@ -99,7 +99,7 @@ RUN = [b for page in PAGES if page != MEASURED for b in blocks(page) if not b.sk
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with the files in code blocks: a short preset, a package, a corpus with its index."""
+    """A folder with the files of code blocks: a short preset, a package, a corpus with an index."""
     from trca.envs.retrieval.indexing import index_corpus
     from trca.envs.retrieval.passages import read_corpus
 

@@ -15,7 +15,7 @@ OFFERED = ["go to bed 1", "go to desk 1", "help", "inventory", "look", "take mug
 
 def text(tokenizer: Any, **change: Any) -> str:
     arguments = {
-        "task": "put a mug on shelf.",
+        "instruction": "put a mug on shelf.",
         "step": 2,
         "max_steps": 25,
         "history": HISTORY,
@@ -133,7 +133,7 @@ def test_any_budget_above_task_and_instructions_holds(
     least = len(tokenizer(write("find a mug.", 3, 9, (), "", "...", ["..."]))["input_ids"])
     prompter = Prompter(tokenizer, template, 2, least + spare)
     arguments = {
-        "task": "find a mug.",
+        "instruction": "find a mug.",
         "step": 3,
         "max_steps": 9,
         "history": history,

@@ -51,7 +51,7 @@ def test_it_learns_to_speak_the_format_with_the_words_of_the_world(
     env = make(room)
     _, info = env.reset()
     prompt = Prompter(tokenizer, "compact", history_length=0).encode(
-        task=info["task"],
+        instruction=info["task"],
         step=0,
         max_steps=4,
         history=[],
@@ -74,7 +74,7 @@ def test_it_learns_to_speak_plans(room: str, cache: Folders) -> None:
     plans = []
     for subgoal in ("", "go"):
         prompt = Prompter(tokenizer, "compact", history_length=0).encode(
-            task=info["task"],
+            instruction=info["task"],
             step=0,
             max_steps=4,
             history=[],

@@ -4,7 +4,7 @@ For example::
 
     prompter = Prompter(tokenizer, template="paper", max_prompt_tokens=2048)
     ids = prompter.encode(
-        task="put a clean mug in shelf.", step=0, max_steps=25, history=[],
+        instruction="put a clean mug in shelf.", step=0, max_steps=25, history=[],
         observation=observation, admissible=info["admissible_actions"],
     )
 """
@@ -80,7 +80,7 @@ class Prompter:
     def encode(
         self,
         *,
-        task: str,
+        instruction: str,
         step: int,
         max_steps: int,
         history: History,
@@ -93,7 +93,7 @@ class Prompter:
         """Returns the token ids of the prompt of one step.
 
         Args:
-            task: The instruction.
+            instruction: The instruction.
             step: Number of earlier actions.
             max_steps: The step limit.
             history: Pairs of an observation and its action, oldest first.
@@ -115,7 +115,7 @@ class Prompter:
         if self.template == "compact":
             admissible = [action for action in admissible if action not in idle]
 
-        asked = with_subgoal(task, subgoal)
+        asked = with_subgoal(instruction, subgoal)
 
         def ids(past: History, memory: str, page: str, actions: Sequence[str]) -> list[int]:
             return self._ids(self._write(asked, step, max_steps, past, memory, page, actions))
@@ -139,7 +139,7 @@ class Prompter:
                 return np.array(shortened(kept - 1), dtype=np.int32)
         if subgoal:
             return self.encode(
-                task=task,
+                instruction=instruction,
                 step=step,
                 max_steps=max_steps,
                 history=(),
@@ -179,9 +179,9 @@ class Prompter:
         return list(self._tokenizer(text)["input_ids"])
 
 
-def with_subgoal(task: str, subgoal: str) -> str:
+def with_subgoal(instruction: str, subgoal: str) -> str:
     """Returns the instruction, and the agent's subgoal on a second line."""
-    return f"{task}\nYour subgoal: {subgoal}" if subgoal else task
+    return f"{instruction}\nYour subgoal: {subgoal}" if subgoal else instruction
 
 
 def _head(words: Sequence[str], kept: int) -> str:
@@ -197,7 +197,7 @@ it within <action> </action> tags."""
 
 
 def paper_prompt(
-    task: str,
+    instruction: str,
     step: int,
     max_steps: int,
     history: History,
@@ -207,7 +207,9 @@ def paper_prompt(
     instructions: str = _ANSWER,
 ) -> str:
     """Returns the full text of template ``paper``. Arguments as in `Prompter.encode`."""
-    lines = [f"You are an expert agent operating in a text environment. Your task is to: {task}"]
+    lines = [
+        f"You are an expert agent operating in a text environment. Your task is to: {instruction}"
+    ]
     lines.append(f"You have {max_steps} steps in all and have already taken {step} step(s).")
     if history:
         lines.append(
@@ -228,7 +230,7 @@ def paper_prompt(
 
 
 def compact_prompt(
-    task: str,
+    instruction: str,
     step: int,
     max_steps: int,
     history: History,
@@ -238,7 +240,7 @@ def compact_prompt(
 ) -> str:
     """Returns the full text of template ``compact``. Arguments as in `Prompter.encode`."""
     page = memory or " ".join(observation.split())
-    lines = [task, *(f">{action}" for _, action in history), page]
+    lines = [instruction, *(f">{action}" for _, action in history), page]
     lowered = page.lower()
     lines.extend(
         _shared(

@@ -96,7 +96,7 @@ def outputs(world, number, played):
                 map(
                     chr,
                     prompter.encode(
-                        task=info["task"],
+                        instruction=info["task"],
                         step=turn,
                         max_steps=world.max_steps,
                         history=history,

@@ -169,7 +169,7 @@ class TrialsRunner(TextEnvRunner):
     def _prompt(self, rollout: Rollout, reflections: Sequence[str]) -> Any:
         whole = RESPONSE_FORMATS.get(self.config.response_format).whole_history
         return self._prompter.encode(
-            task=rollout.instruction,
+            instruction=rollout.instruction,
             step=len(rollout.steps),
             max_steps=len(rollout.steps),
             history=[(s.observation, s.response if whole else s.action) for s in rollout.steps],

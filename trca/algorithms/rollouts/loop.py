@@ -509,7 +509,7 @@ class RolloutLoop:
         memory = episode.request.memory
         brief = info.get("brief") if self.prompter.template != "compact" else None
         return self.prompter.encode(
-            task=brief or info["task"],
+            instruction=brief or info["task"],
             step=len(steps),
             max_steps=episode.env.max_steps,
             history=[(s.observation, s.response if whole else s.action) for s in steps],

@@ -173,7 +173,7 @@ def prompt_problems(settings: RunSettings) -> list[str]:
         lengths = []
         for most in (sys.maxsize, limit):
             prompt = make_prompter(parameters, tokenizer, most).encode(
-                task=info["task"],
+                instruction=info["task"],
                 step=0,
                 max_steps=env.get_wrapper_attr("max_steps"),
                 history=[],

@@ -75,7 +75,7 @@ def without_end(response: str) -> str:
 
 
 def react_prompt(
-    task: str,
+    instruction: str,
     step: int,
     max_steps: int,
     history: Sequence[tuple[str, str]],
@@ -86,7 +86,7 @@ def react_prompt(
     """Returns the prompt of a step.
 
     Args:
-        task: The instruction.
+        instruction: The instruction.
         step: Number of earlier actions.
         max_steps: The step limit.
         history: Pairs of an observation and its complete response, oldest first.
@@ -96,7 +96,7 @@ def react_prompt(
     """
     choice = "one of the admissible actions" if admissible else "one action"
     lines = [
-        f"You act in a text environment. Your task is to: {task}",
+        f"You act in a text environment. Your task is to: {instruction}",
         f"You have {max_steps} steps in all and have already taken {step}.",
         _HOW.format(choice=choice),
     ]

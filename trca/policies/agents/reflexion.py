@@ -32,7 +32,7 @@ Plan:"""
 
 
 def reflection_prompt(
-    task: str,
+    instruction: str,
     step: int,
     max_steps: int,
     history: Sequence[tuple[str, str]],
@@ -43,7 +43,7 @@ def reflection_prompt(
     """Returns the prompt of a reflection.
 
     Args:
-        task: The instruction.
+        instruction: The instruction.
         step: Number of actions of the failed attempt.
         max_steps: Not shown.
         history: Pairs of an observation and its response, oldest first.
@@ -51,7 +51,7 @@ def reflection_prompt(
         observation: The observation after the last action.
         admissible: Not shown.
     """
-    lines = [f"You acted in a text environment. Your task was to: {task}"]
+    lines = [f"You acted in a text environment. Your task was to: {instruction}"]
     if memory:
         lines.append(f"Your plans from earlier trials:\n{memory}")
     lines.append(f"Your last trial took {step} steps:")
