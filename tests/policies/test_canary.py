@@ -62,7 +62,7 @@ def test_weights_that_arrive_pass_each_time(pair):
 
 def test_a_lost_push_is_named(pair):
     pair.move()
-    with pytest.raises(PushError, match="version 0, and version 1 was sent: the push was lost"):
+    with pytest.raises(PushError, match="version 0, but version 1 was sent: the push was lost"):
         pair.check({}, {})
 
 

@@ -140,7 +140,7 @@ def test_a_changed_file_and_a_missing_one_are_refused(copy: Path) -> None:
         tiny_policy("alfworld")
     assert tiny_policy("searchqa", {"questions": "medium"}) == copy / "searchqa"
     (copy / "searchqa" / "model.safetensors").unlink()
-    with pytest.raises(ValueError, match=r"SHA-256 is missing, must be .* Install the package"):
+    with pytest.raises(ValueError, match=r"SHA-256 is missing, must be .* Reinstall the package"):
         tiny_policy("searchqa", {"questions": "medium"})
 
 

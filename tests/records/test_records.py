@@ -245,5 +245,5 @@ def test_a_column_of_another_length_is_named():
 
 def test_scattered_rows_of_a_rollout_are_refused():
     batch = StepBatch.from_rollouts([make_rollout([make_step()] * 3)], CATEGORIES)
-    with pytest.raises(ValueError, match="scattered"):
+    with pytest.raises(ValueError, match="not contiguous"):
         replace(batch, rollout=np.array([0, 1, 0]))

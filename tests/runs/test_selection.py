@@ -121,6 +121,6 @@ def test_the_only_candidate_was_chosen_by_no_task(tmp_path):
 def test_a_run_that_lost_its_records_says_so(tmp_path):
     run = recorded(tmp_path, [(0.1, 0.6), (0.2, 0.3)])
     (run.path / "panels.json").unlink()
-    with pytest.raises(ConfigError, match=r"how iteration 1 became the best: name .*@last"):
+    with pytest.raises(ConfigError, match=r"why iteration 1 is the best: use .*@last"):
         Selection.of(run, "best")
     assert Selection.of(run, "last").iteration == 2

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from typing import Final
+
+_NEGATIVE_ZERO: Final = re.compile(r"^(\**)-(?=0(?:\.0*)?(?![\d.]))")
 
 
 def markdown_table(
@@ -10,7 +14,7 @@ def markdown_table(
 ) -> str:
     """Returns a Markdown table that ends with a line break.
 
-    A vertical bar in a cell is escaped, and a line break becomes a space.
+    A vertical bar in a cell is escaped, a line break becomes a space, and -0.00 becomes 0.00.
 
     Args:
         head: Names of the columns.
@@ -31,5 +35,9 @@ def markdown_table(
 
 
 def _line(cells: Sequence[object]) -> str:
-    texts = (" ".join(str(cell).split("\n")).replace("|", "\\|") for cell in cells)
-    return "|" + "|".join(f" {text} " if text else " " for text in texts) + "|"
+    return "|" + "|".join(f" {text} " if text else " " for text in map(_text, cells)) + "|"
+
+
+def _text(cell: object) -> str:
+    text = " ".join(str(cell).split("\n")).replace("|", "\\|")
+    return _NEGATIVE_ZERO.sub(r"\1", text)

@@ -112,7 +112,7 @@ def test_what_cannot_be_compared_is_refused_with_the_mend(written, tmp_path):
     other = written("other.json", report(*wins("10"), panel={**PANEL, "hash": "cd34"}))
     none = written("none.json", report(outcome("a", None)))
     for bad, words in (
-        (other, "of two panels"),
+        (other, "have different panels"),
         (none, "no task has finished episodes in both"),
         (tmp_path / "nothing", "no run and no evaluation"),
         (tmp_path, "name one of its evaluations"),
