@@ -65,5 +65,7 @@ def test_a_team_that_the_settings_have_not_is_refused(tmp_path):
 
 def test_rollouts_of_another_library_are_refused_with_the_file(tmp_path):
     write_rollouts(tmp_path / "a", [make_rollout([make_step()])], decode=str)
-    with pytest.raises(ValueError, match=r"a: the rubric library .* name a, or restore the library"):
+    with pytest.raises(
+        ValueError, match=r"a: the rubric library .* name a, or restore the library"
+    ):
         list(judged({1: tmp_path / "a"}, agent_operators("alfworld", {}), "name a, or "))
