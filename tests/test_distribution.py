@@ -61,12 +61,12 @@ def tracked(*places):
     return set(succeed("git", "ls-files", *places, cwd=ROOT).split())
 
 
-def test_the_wheel_has_the_whole_package_and_nothing_else(built):
+def test_the_wheel_has_the_complete_package_and_no_further_file(built):
     names = zipfile.ZipFile(built[1]).namelist()
     assert {name for name in names if ".dist-info/" not in name} == tracked(*PACKAGES)
 
 
-def test_the_wheel_has_every_tiny_policy_whole(built):
+def test_the_wheel_has_all_files_of_every_tiny_policy(built):
     wheel, folder = zipfile.ZipFile(built[1]), "trca/policies/tiny_data"
     policies = json.loads(wheel.read(f"{folder}/manifest.json"))
     assert policies.keys() == {"alfworld", "alfworld_plan", "webshop", "searchqa"}
@@ -75,13 +75,13 @@ def test_the_wheel_has_every_tiny_policy_whole(built):
             assert hashlib.sha256(wheel.read(f"{folder}/{name}/{file}")).hexdigest() == shipped
 
 
-def test_the_sdist_has_what_the_wheel_is_built_from(built):
+def test_the_sdist_has_the_sources_of_the_wheel(built):
     with tarfile.open(built[0]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     assert tracked(*PACKAGES) | {"pyproject.toml", "README.md", "LICENSE", "PKG-INFO"} <= names
 
 
-def test_the_metadata_is_what_an_index_takes(built):
+def test_the_metadata_is_valid_for_an_index(built):
     wheel = zipfile.ZipFile(built[1])
     name = next(name for name in wheel.namelist() if name.endswith("/METADATA"))
     about = Metadata.from_email(wheel.read(name), validate=True)
@@ -131,7 +131,7 @@ def test_commands_that_do_not_train_work_in_the_base(command, base, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate", "sweep --dry-run", "jobs list"])
-def test_commands_that_train_say_in_one_line_what_to_install(command, base, tmp_path):
+def test_training_commands_name_the_missing_packages_in_one_line(command, base, tmp_path):
     done = run(base.with_name("trca"), *command.split(), cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == (
@@ -139,7 +139,7 @@ def test_commands_that_train_say_in_one_line_what_to_install(command, base, tmp_
     )
 
 
-def test_importing_an_algorithm_in_the_base_says_what_to_install(base, tmp_path):
+def test_importing_an_algorithm_in_the_base_names_the_missing_packages(base, tmp_path):
     done = run(base, "-c", "from trca import TRCAConfig", cwd=tmp_path)
     assert done.stderr.splitlines()[-1] == (
         "ModuleNotFoundError: training needs ray, torch, transformers: pip install 'trca[train]'"

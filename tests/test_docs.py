@@ -166,7 +166,7 @@ def test_the_site_leads_to_every_page():
     assert not left_out, "name them under nav in mkdocs.yml"
 
 
-def test_the_pages_that_are_made_are_what_the_code_says():
+def test_generated_pages_agree_with_the_code():
     spec = importlib.util.spec_from_file_location("docs_build", ROOT / "docs" / "build.py")
     build = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(build)

@@ -54,7 +54,7 @@ def test_ratios_have_the_denominators_of_the_paper():
     assert diagnosis.fired == pytest.approx({"seen": 6 / 18, "refused": 4 / 18, "done": 4 / 18})
 
 
-def test_without_a_failure_nothing_is_said_of_failures():
+def test_without_a_failure_the_shares_of_failed_rollouts_are_nan():
     diagnosis = diagnose([WON], ["a"], CATEGORIES)
     assert (diagnosis.failure_rate, diagnosis.success_free_groups) == (0.0, 0.0)
     assert isnan(diagnosis.useful_transitions)
@@ -89,12 +89,12 @@ def test_a_policy_in_order_raises_no_alarm():
         ({"fired": {"seen": 0.95, "refused": 0.0, "done": 0.1}}, "nearly every step"),
     ],
 )
-def test_each_trouble_is_named_with_what_to_do(change, words):
+def test_each_warning_names_the_problem(change, words):
     [alarm] = alarms(GOOD, replace(GOOD, **change), WANTED)
     assert words in alarm
 
 
-def test_success_that_falls_is_told_of_a_run_that_was_long_enough():
+def test_falling_success_gives_a_warning_after_ten_iterations():
     a_little = replace(GOOD, failure_rate=0.54)
     assert alarms(GOOD, a_little, WANTED, rows(3.0, 0.3, 0.9)) == []
     worse = replace(GOOD, failure_rate=0.6)

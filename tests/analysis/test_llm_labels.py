@@ -35,7 +35,7 @@ def test_kappa_is_that_of_cohens_formula() -> None:
     assert isnan(cohens_kappa(np.zeros((2, 2), np.int64)))
 
 
-def test_agreement_counts_what_both_labelled() -> None:
+def test_agreement_counts_transitions_with_both_labels() -> None:
     operators = np.array([EXECUTION, EVIDENCE, VALIDITY, OTHER, OTHER, EVIDENCE])
     model = np.array([EXECUTION, EVIDENCE, OTHER, OTHER, UNLABELLED, VALIDITY])
     result = agreement(operators, model)
@@ -73,7 +73,7 @@ def test_operators_label_each_drawn_transition() -> None:
     ]  # fmt: skip
 
 
-def test_a_model_sees_what_the_agent_could_observe() -> None:
+def test_the_prompt_shows_only_observations_of_the_agent() -> None:
     steps = [make_step(action=f"go to {n}", observation=f"place {n}") for n in range(15)]
     steps.append(make_step(observation="the end", parsed=False, action="", response="<think>hm"))
     result = make_rollout(steps, instruction="heat some egg.", last_observation="nothing happens")
@@ -120,7 +120,7 @@ def test_a_reply_is_a_label_or_nothing(reply: str, label: int) -> None:
     assert read_label(reply) == label
 
 
-def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
+def test_labelled_prompts_are_not_sent_again(tmp_path: Path) -> None:
     kept, asked = tmp_path / "judge.jsonl", list[str]()
 
     def ask(prompt: str) -> str:

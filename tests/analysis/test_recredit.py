@@ -42,7 +42,7 @@ def test_a_case_made_by_hand():
     assert isnan(c.before)
 
 
-def test_a_side_without_advantages_has_no_rank_and_is_said_to_have_none():
+def test_a_rule_without_advantages_has_no_rank_correlation():
     differences = change(dataclasses.replace(by_hand(), after=np.zeros(6)), 4, ["a", "b", "c"])
     assert isnan(differences.rank_correlation)
     assert isnan(differences.rank_correlation_in_groups)

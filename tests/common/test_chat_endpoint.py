@@ -64,7 +64,7 @@ def test_one_message_is_sent_and_answered():
 @pytest.mark.parametrize(
     "usage", [None, {}, [], {"prompt_tokens": -1, "completion_tokens": 2}, {"prompt_tokens": "7"}]
 )
-def test_tokens_that_are_not_told_are_not_made_up(usage):
+def test_unreported_tokens_are_counted_as_unreported(usage):
     _, used, _ = counted(reply(usage=usage))
     assert used == Usage(requests=1, uncounted=1)
 
@@ -86,7 +86,7 @@ def test_nothing_and_a_limit_are_answers():
 
 
 @pytest.mark.parametrize("bad", [limited("0.01"), http("oops", "503 Unavailable"), b""])
-def test_what_fails_in_passing_is_asked_again(bad):
+def test_temporary_failures_are_retried(bad):
     answer, used, requests = counted(bad, reply(), attempts=2)
     assert (answer.text, used.retries, len(requests)) == ("fine", 1, 2)
 
@@ -116,7 +116,7 @@ def test_a_rate_limit_that_takes_too_long_is_an_error_at_once():
         (b"", "Connection error"),
     ],
 )
-def test_what_is_no_answer_is_an_error_that_says_so(bad, words):
+def test_a_reply_without_an_answer_is_an_error(bad, words):
     answer, _ = asked(bad)
     assert answer.startswith("URL: ")
     assert words in answer

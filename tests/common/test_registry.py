@@ -64,7 +64,7 @@ def test_a_name_with_a_colon_is_refused(shelf):
         shelf.register("file.py:mine", dict)
 
 
-def test_an_object_of_ones_own_by_file_and_by_module(shelf, file):
+def test_a_users_object_is_found_by_file_and_by_module(shelf, file):
     assert shelf.get(f"{file}:build")() == 2
     assert shelf.get("collections:OrderedDict").__name__ == "OrderedDict"
 
@@ -87,12 +87,12 @@ def test_a_file_is_run_once_and_again_when_it_changed(shelf, file):
         ("no.such.module:Toy", "engine: cannot import 'no.such.module': ModuleNotFoundError"),
     ],
 )
-def test_what_is_not_there_is_named_with_the_nearest(shelf, file, name, message):
+def test_the_error_for_an_unknown_object_names_the_nearest(shelf, file, name, message):
     with pytest.raises(ValueError, match=message):
         shelf.get(name.format(own=file, folder=file.parent))
 
 
-def test_a_file_that_fails_says_why_and_leaves_no_module(shelf, tmp_path):
+def test_a_failing_file_gives_its_reason_and_leaves_no_module(shelf, tmp_path):
     path = tmp_path / "broken.py"
     path.write_text("1 / 0\n")
     with pytest.raises(ValueError, match=r"broken.py cannot be loaded: ZeroDivisionError"):

@@ -21,7 +21,7 @@ def test_scientific_notation_is_a_number():
         ("a: 2001-99-99", "month must be in"),
     ],
 )
-def test_what_is_no_strict_yaml_is_refused_in_one_line(text, message):
+def test_invalid_yaml_is_refused_in_one_line(text, message):
     with pytest.raises(ValueError, match=message) as refusal:
         parse(text)
     assert "\n" not in str(refusal.value)

@@ -33,7 +33,7 @@ def test_an_error_stays_with_its_call(threads):
     assert isinstance(second.exception(), ValueError)
 
 
-def test_calls_behind_one_that_never_returns_go_on_in_another_thread(threads):
+def test_calls_after_a_call_that_never_returns_run_in_another_thread(threads):
     over = threading.Event()
     calls = [(here, ("a",)), (over.wait, ()), (here, ("b",)), (here, ("c",))]
     tasks = threads.submit_in_turn(calls)

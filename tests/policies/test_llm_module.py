@@ -47,7 +47,7 @@ def batch() -> dict[str, torch.Tensor]:
     }
 
 
-def test_scores_are_those_of_the_whole_model(folder: str) -> None:
+def test_scores_equal_those_of_the_full_forward_pass(folder: str) -> None:
     module, asked = build(folder), batch()
     out = module.score(**asked, temperature=0.7)
     logits = module.model(asked["input_ids"]).logits[..., : module.vocabulary] / 0.7
@@ -96,7 +96,7 @@ def test_only_a_learner_that_asks_holds_a_frozen_reference(folder: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_weights_travel_whole_and_tied_ones_once(folder: str, dtype: str) -> None:
+def test_weights_are_exported_completely_and_tied_weights_once(folder: str, dtype: str) -> None:
     module = build(folder, dtype=dtype, reference=True)
     state = pickle.loads(pickle.dumps(module.get_state(inference_only=True)))
     assert "lm_head.weight" not in state

@@ -57,7 +57,7 @@ def test_the_reference_is_the_model_without_its_adapter(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_adapter_alone_is_trained_also_after_the_reference_was_scored(
+def test_only_the_adapter_is_trained_even_after_scoring_the_reference(
     folders: dict[str, str], kind: str
 ) -> None:
     module = build_lora(folders[kind], dtype="bfloat16", gradient_checkpointing=True)
@@ -71,7 +71,7 @@ def test_the_adapter_alone_is_trained_also_after_the_reference_was_scored(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_adapter_alone_travels_and_the_engine_scores_as_the_trainer(
+def test_only_the_adapter_is_exported_and_engine_and_trainer_agree(
     folders: dict[str, str], kind: str
 ) -> None:
     trainer, engine = build_lora(folders[kind]), build_lora(folders[kind], inference_only=True)
@@ -93,7 +93,7 @@ def test_learners_start_from_the_same_adapter(folders: dict[str, str]) -> None:
     assert all((one[name] == other[name]).all() for name in one)
 
 
-def test_roles_with_adapters_on_one_frozen_model_train_as_roles_with_models_of_their_own(
+def test_roles_with_adapters_on_a_shared_model_train_like_roles_with_separate_models(
     folders: dict[str, str],
 ) -> None:
     def trained(module: Any, roles: list[str]) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ def test_weights_of_another_rank_are_refused(folders: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_merged_model_is_a_plain_one_that_says_the_same(
+def test_a_merged_model_is_a_plain_model_with_equal_outputs(
     folders: dict[str, str], kind: str, tmp_path: Path
 ) -> None:
     module = build_lora(folders[kind])
@@ -163,7 +163,7 @@ def test_the_adapter_is_on_again_after_an_error(folders: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_policies_on_one_base_hold_it_once(folders: dict[str, str], kind: str) -> None:
+def test_policies_on_the_same_base_store_the_base_once(folders: dict[str, str], kind: str) -> None:
     one, other, whole = (build_lora(folders[kind]) for _ in range(3))
     apart = build(folders[kind])
     move(one)

@@ -28,7 +28,7 @@ def whole(model):
     return {name for name, each in model.named_parameters() if not isinstance(each, DTensor)}
 
 
-def test_a_layer_is_whole_only_while_it_computes(folder, tmp_path):
+def test_a_layer_is_gathered_only_while_it_computes(folder, tmp_path):
     def act(rank):
         model = load_model(folder)
         shard(model, "cpu", mixed=False)

@@ -69,7 +69,7 @@ def test_the_prefixes_of_rows_are_a_tree() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=8))
-def test_any_rows_are_what_their_nodes_say(rows: list[list[int]]) -> None:
+def test_the_nodes_of_any_rows_give_the_rows_back(rows: list[list[int]]) -> None:
     shared = share_prefixes(*padded(rows))
     for row, nodes in zip(rows, shared.node, strict=True):
         assert shared.input_ids[0, nodes[: len(row)]].tolist() == row

@@ -98,7 +98,7 @@ def test_an_argument_of_the_default_value_is_as_good_as_none() -> None:
         ("searchqa", {"questions": "small"}),
     ],
 )
-def test_other_content_has_a_policy_of_its_own(env: str, env_config: dict[str, Any]) -> None:
+def test_different_content_has_a_different_recipe(env: str, env_config: dict[str, Any]) -> None:
     assert tiny_folder(env, env_config).parent != shipped.FOLDER
 
 
@@ -132,7 +132,7 @@ def test_a_policy_speaks_its_environment(name: str) -> None:
     assert sum(losses) / len(losses) < 0.5
 
 
-def test_a_changed_file_and_a_missing_one_are_refused(copy: Path) -> None:
+def test_changed_and_missing_files_are_refused(copy: Path) -> None:
     assert tiny_policy("alfworld") == copy / "alfworld"
     tokenizer = copy / "alfworld" / "tokenizer.json"
     tokenizer.write_text(tokenizer.read_text() + " ")

@@ -146,7 +146,7 @@ def test_the_parts_of_a_plan_are_its_tokens_and_the_mask_holds_them(
     assert not response.parts[~marked].any()
 
 
-def test_a_token_of_two_parts_is_of_the_later_one() -> None:
+def test_a_token_of_two_parts_belongs_to_the_later_part() -> None:
     vocabulary = {character: k for k, character in enumerate(sorted(byte_alphabet()))}
     vocabulary["><"] = len(vocabulary)
     backend = Tokenizer(models.BPE(vocabulary, [(">", "<")]))

@@ -20,7 +20,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_relative_names_of_what_is_there_become_absolute(folder):
+def test_relative_names_of_existing_files_become_absolute(folder):
     settings = {
         "credit": "rule.py:mine",
         "env": "env.py:Mine",
@@ -41,13 +41,13 @@ def test_relative_names_of_what_is_there_become_absolute(folder):
     assert (resolved["algorithm"], resolved["lr"]) == ("TRCA", 1.0)
 
 
-def test_a_word_that_is_also_a_file_stays_a_word(folder):
+def test_a_word_is_not_replaced_by_a_file_of_that_name(folder):
     (folder / "small").mkdir()
     assert absolute({"games": "small"}) == {"games": "small"}
     assert absolute({"model": "Qwen/Qwen3-0.6B"}) == {"model": "Qwen/Qwen3-0.6B"}
 
 
-def test_a_config_names_files_beside_itself(folder, tmp_path_factory):
+def test_a_config_names_files_relative_to_its_folder(folder, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "own.yaml").write_text("credit: theirs.py:rule\nenv_config: {library: l.yaml}\n")
     (elsewhere / "theirs.py").write_text("")
@@ -75,7 +75,7 @@ def test_a_run_keeps_copies_with_hashes_and_reads_them(folder, run):
     assert run.read_config()["credit"] == f"{run.path}/files/rule.py:mine"
 
 
-def test_a_moved_run_reads_its_own_copies(folder, run, tmp_path_factory):
+def test_a_moved_run_reads_its_copies(folder, run, tmp_path_factory):
     there = tmp_path_factory.mktemp("there") / "moved"
     shutil.move(run.path, there)
     shutil.rmtree(folder)
@@ -91,7 +91,7 @@ def test_writing_a_run_s_settings_again_changes_nothing(run):
     assert (run.own_files(), run.read_config()) == (record, settings)
 
 
-def test_a_copy_that_changed_or_went_is_refused_by_name(run):
+def test_the_error_for_a_changed_or_missing_copy_names_the_copy(run):
     copy = run.path / "files" / "rule.py"
     copy.write_text("def other(batch): ...\n")
     with pytest.raises(
@@ -103,7 +103,7 @@ def test_a_copy_that_changed_or_went_is_refused_by_name(run):
         run.read_config()
 
 
-def test_two_files_of_one_name_are_both_kept(folder):
+def test_two_files_with_the_same_name_are_both_copied(folder):
     (folder / "a").mkdir()
     (folder / "a" / "rule.py").write_text("# another\n")
     run = RunFolder.create(folder / "runs", "two")
@@ -112,7 +112,7 @@ def test_two_files_of_one_name_are_both_kept(folder):
     assert (run.path / "files" / "2" / "rule.py").read_text() == "# another\n"
 
 
-def test_a_library_named_in_a_python_file_keeps_its_name_beside_another_of_that_name(folder):
+def test_libraries_with_equal_names_in_python_files_keep_their_names(folder):
     (folder / "a").mkdir()
     (folder / "a" / "rubric.yaml").write_text("environment: theirs\n")
     run = RunFolder.create(folder / "runs", "two")
@@ -123,7 +123,7 @@ def test_a_library_named_in_a_python_file_keeps_its_name_beside_another_of_that_
     assert (run.path / "files" / "2" / "rubric.yaml").read_text() == "environment: theirs\n"
 
 
-def test_two_environments_with_libraries_of_one_name_keep_each_its_own(folder):
+def test_two_environments_with_equally_named_libraries_keep_both(folder):
     (folder / "a").mkdir()
     shutil.copy(folder / "env.py", folder / "a" / "other.py")
     (folder / "a" / "rubric.yaml").write_text("environment: theirs\n")

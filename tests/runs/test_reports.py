@@ -33,7 +33,7 @@ def evaluation(*scores, times=1):
 @pytest.mark.parametrize(
     ("second", "scores"), [((0.5, 1.0), [0.0, 0.5, 1.0, 1.0]), ((0.0, 1.0), [])]
 )
-def test_scores_are_told_of_all_seeds_or_of_none(second, scores):
+def test_scores_are_reported_for_all_seeds_or_for_no_seed(second, scores):
     panel = Panel("environment", "valid", ("t0", "t1"))
     report = Report.of(panel, {0: evaluation(0.0, 1.0), 1: evaluation(*second)})
     values = [each.measures["score"] for each in report.outcomes if "score" in each.measures]

@@ -26,7 +26,7 @@ def test_an_iteration_without_a_rollout_leaves_its_reasons(tmp_path):
     assert list(read_rollouts(path)) == []
 
 
-def test_a_file_is_whole_or_as_it_was(tmp_path):
+def test_a_failed_write_leaves_the_old_file(tmp_path):
     path, rollouts = tmp_path / "train.jsonl", [make_rollout([make_step()])] * 2
     decoded = iter(["a prompt"])
     with pytest.raises(StopIteration):

@@ -59,14 +59,14 @@ def test_a_run_is_its_last_checkpoint_unless_the_best_is_named(tmp_path):
     assert [find_checkpoint(str(name))[1] for name in names] == ["last", "last", "best"]
 
 
-def test_the_last_checkpoint_was_chosen_by_nothing_and_plays_every_task(tmp_path):
+def test_the_last_checkpoint_needs_no_selection_and_plays_every_task(tmp_path):
     chosen = Selection.of(recorded(tmp_path, [(0.1, 0.6), (0.2, 0.3)]), "last")
     assert chosen.others(HELD_OUT) == HELD_OUT
     assert chosen.words_for(HELD_OUT) == "last, iteration 2: selected without a metric"
     assert chosen.record(HELD_OUT) == {"which": "last", "iteration": 2}
 
 
-def test_the_best_checkpoint_plays_tasks_that_did_not_choose_it(tmp_path):
+def test_the_best_checkpoint_plays_tasks_outside_its_selection(tmp_path):
     chosen = Selection.of(recorded(tmp_path, [(0.1, 0.6), (0.2, 0.3), (0.9, None)]), "best")
     words = (
         "best, iteration 1: the highest evaluation/success_rate (60.0%) of 2 iterations, on panel"
@@ -98,7 +98,7 @@ def test_the_best_checkpoint_plays_tasks_that_did_not_choose_it(tmp_path):
         assert chosen.others(elsewhere) == elsewhere
 
 
-def test_training_tasks_choose_where_nothing_else_is_measured(tmp_path):
+def test_without_evaluations_training_success_selects_the_best(tmp_path):
     chosen = Selection.of(recorded(tmp_path, [(0.5, None), (0.2, None)]), "best")
     assert chosen.words() == (
         "best, iteration 1: the highest success_rate (50.0%) of 2 iterations, on panel"
@@ -109,7 +109,7 @@ def test_training_tasks_choose_where_nothing_else_is_measured(tmp_path):
         chosen.others(TRAIN)
 
 
-def test_the_only_candidate_was_chosen_by_no_task(tmp_path):
+def test_a_single_candidate_involves_no_selection(tmp_path):
     chosen = Selection.of(recorded(tmp_path, [(0.5, None), (0.2, 0.25)]), "best")
     assert chosen.others(HELD_OUT) == HELD_OUT
     assert chosen.words_for(HELD_OUT) == (
@@ -118,7 +118,7 @@ def test_the_only_candidate_was_chosen_by_no_task(tmp_path):
     )
 
 
-def test_a_run_that_lost_its_records_says_so(tmp_path):
+def test_the_error_for_missing_records_names_the_last_checkpoint(tmp_path):
     run = recorded(tmp_path, [(0.1, 0.6), (0.2, 0.3)])
     (run.path / "panels.json").unlink()
     with pytest.raises(ConfigError, match=r"why iteration 1 is the best: use .*@last"):
