@@ -142,10 +142,7 @@ class RunFolder:
 
     @classmethod
     def at(cls, path: str | Path) -> RunFolder:
-        """Returns the folder at a path or URI, and creates it if needed.
-
-        For a URI this is the local copy; the shared storage is not read.
-        """
+        """Opens or creates the folder at a path, or the local copy at a URI without a download."""
         parent, _, name = str(path).rstrip("/").rpartition("/")
         storage = _storage(parent)
         folder = cls(storage.cache / name if storage else Path(path).absolute(), storage)
@@ -156,11 +153,10 @@ class RunFolder:
     def of_trial(cls, trial: StorageContext) -> RunFolder:
         """Returns the directory of a Ray Tune trial.
 
-        On a local file system the run is written in place. With remote storage, the trial's working
-        directory is updated from the storage, and pushed after each iteration. Tune can also copy
-        the working directory (``SyncConfig(sync_artifacts=True)``), but only from the node to the
-        storage and always completely: a trial that continues on another node would overwrite its
-        records.
+        On a local file system the run is written in place. With remote storage, the working
+        directory is updated from the storage, and pushed after each iteration. Tune's
+        ``SyncConfig(sync_artifacts=True)`` copies only from the node to the storage and always
+        completely: a trial that continues on another node would overwrite its records.
         """
         from pyarrow.fs import LocalFileSystem
 
@@ -377,10 +373,7 @@ def is_uri(path: object) -> bool:
 
 
 def run_name(config: str) -> str:
-    """Returns the name for a run of a config file: the file's name without ``.yaml``.
-
-    For the ``config.yaml`` of a run folder this is the run's name.
-    """
+    """Returns the file's name without ``.yaml``; for the config of a run folder, the run's name."""
     path = Path(config)
     if path.name == "config.yaml":
         return path.resolve().parent.name
