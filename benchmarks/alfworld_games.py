@@ -14,12 +14,12 @@ from trca.envs.alfworld.data.sources import GeneratedGames
 
 
 def game_files(name: str, splits: Iterable[str], folder: Path) -> Iterator[Path]:
-    """The files of official games, or those of generated games, which are written to a folder.
+    """Yields the files of official games, or of generated games after writing them to a folder.
 
     Args:
         name: The path of a folder or archive of official games, or a generated size.
-        splits: The splits to take, in order.
-        folder: Where generated games go.
+        splits: The splits, in order.
+        folder: Folder for generated games.
     """
     if name not in SIZES:
         source = OfficialGames(name)

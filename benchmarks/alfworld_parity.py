@@ -1,13 +1,14 @@
-"""Plays the same commands in stock ALFWorld and in ours, and compares every step.
+"""Plays the same actions in stock ALFWorld and in trca's ALFWorld, and compares every step.
 
     python benchmarks/alfworld_parity.py --games path/to/json_2.1.1 --jobs 2
     python benchmarks/alfworld_parity.py --games medium --limit 60 --steps 80
 
-Each game is played by its walkthrough and in random walks, half of whose commands are admissible
-(first a verb is drawn, then a command with it) and half malformed. Observation, admissible commands
-and their order, won and done must be equal at every step, and for two more steps once a game is
-over. Stock remembers translations and parsed grammars here, which leaves its outputs as they are;
-``--plain`` plays it untouched, several times slower. Exits with 1 when anything differs.
+Each game is played with its walkthrough and in random walks. Half of the actions in a random walk
+are admissible (a random verb, then a random action with this verb), half are malformed.
+Observation, admissible actions and their order, won and done must be equal at every step, and in
+two further steps after the end of a game. To save time, stock ALFWorld caches translations and
+parsed grammars, which does not change its outputs; ``--plain`` disables the caches and is several
+times slower. Exits with 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ GARBAGE = (
 
 @dataclass(frozen=True)
 class Plan:
-    """How each game is played.
+    """The walks in each game.
 
     Attributes:
         walks: Number of random walks.
-        steps: Steps of each.
-        seed: Of the walks.
-        plain: Whether stock is left untouched.
+        steps: Steps per walk.
+        seed: Seed of the walks.
+        plain: Whether stock ALFWorld runs without caches.
     """
 
     walks: int = 3
@@ -59,13 +60,13 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """What came of comparing a game.
+    """The result of the comparison of a game.
 
     Attributes:
-        steps: Steps compared.
-        wins: Plays that ended in success.
-        carried_out: How often each verb was carried out.
-        differences: What differed, in words.
+        steps: Number of compared steps.
+        wins: Number of successful plays.
+        carried_out: Number of executed actions by verb.
+        differences: Descriptions of the differences.
     """
 
     steps: int = 0
@@ -76,14 +77,14 @@ class Outcome:
 
 @cache
 def stock(plain: bool) -> Stock:
-    """The one stock environment of this process."""
+    """Returns the stock environment of this process."""
     if not plain:
         remember()
     return Stock()
 
 
 def compare(path: Path, plan: Plan) -> Outcome:
-    """Plays a game in both, and stops at the first difference."""
+    """Plays a game in both simulators, and stops at the first difference."""
     outcome = Outcome()
     theirs, ours = stock(plan.plain), Simulator(Game.from_file(path))
     theirs.load(path)
@@ -104,22 +105,22 @@ def compare(path: Path, plan: Plan) -> Outcome:
                 return outcome
         outcome.wins += ours.won
         if walk == 0 and ours.game.walkthrough and not ours.won:
-            outcome.differences.append(f"{path}: its walkthrough does not win")
+            outcome.differences.append(f"{path}: the walkthrough does not solve the game")
     return outcome
 
 
 def _same(outcome: Outcome, path: Path, commands: list[str], theirs: Shown, ours: Shown) -> bool:
     outcome.steps += 1
-    for what, a, b in zip(Shown._fields, theirs, ours, strict=True):
+    for name, a, b in zip(Shown._fields, theirs, ours, strict=True):
         if a != b:
             outcome.differences.append(
-                f"{path}: other {what} after {commands}\n  stock {a!r}\n  ours  {b!r}"
+                f"{path}: {name} differs after {commands}\n  stock {a!r}\n  trca  {b!r}"
             )
     return theirs == ours
 
 
 def _random_command(rng: random.Random, admissible: list[str]) -> str:
-    """As often malformed as admissible."""
+    """Draws an admissible or a malformed action with equal probability."""
     by_verb = defaultdict(list)
     for command in admissible:
         verb = command.split()[0]
@@ -133,18 +134,18 @@ def _random_command(rng: random.Random, admissible: list[str]) -> str:
 
 
 def main() -> int:
-    """Compares all games of the chosen splits."""
+    """Compares the games of the splits."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--games", required=True, help="official games, or a generated size")
     parser.add_argument("--splits", nargs="+", default=["valid_seen", "valid_unseen"])
-    parser.add_argument("--limit", type=int, help="only so many games, evenly spread")
+    parser.add_argument("--limit", type=int, help="largest number of games, evenly spread")
     parser.add_argument("--walks", type=int, default=3)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--plain", action="store_true", help="leave stock untouched")
+    parser.add_argument("--plain", action="store_true", help="disable the caches of stock ALFWorld")
     args = parser.parse_args()
     plan = Plan(args.walks, args.steps, args.seed, args.plain)
     started, total, bad = time.perf_counter(), Outcome(), 0
@@ -167,7 +168,7 @@ def main() -> int:
             if not console.is_terminal and (done + 1) % 20 == 0:
                 print(f"{done + 1} of {len(paths)} games, {bad} differ", flush=True)
     verbs = ", ".join(f"{verb} {count}" for verb, count in total.carried_out.most_common())
-    print(f"carried out: {verbs}")
+    print(f"executed: {verbs}")
     print(
         f"{len(paths)} games, {total.steps} steps compared, {total.wins} plays won,"
         f" {bad} games differ, {time.perf_counter() - started:.0f} s"

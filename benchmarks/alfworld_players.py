@@ -1,6 +1,6 @@
-"""How often the oracle, the demonstrator and a random player win, by games, split and task type.
+"""Success of the oracle, the demonstrator and a random player, by games, split and task type.
 
-Run it with ``python benchmarks/alfworld_players.py small medium large [official]``.
+Run: ``python benchmarks/alfworld_players.py small medium large [official]``
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ Player = Callable[[ALFWorldEnv, list[str]], str]
 
 
 def players(seed: int) -> dict[str, Player]:
-    """The players by name."""
+    """Returns the players by name."""
     rng = random.Random(seed)
     return {
         "oracle": lambda env, _: env.oracle_action(),
         "demonstrator": lambda env, _: env.demonstrator_action(),
-        "random": lambda _, offered: rng.choice(offered),
+        "random": lambda _, admissible: rng.choice(admissible),
     }
 
 
 def play(env: ALFWorldEnv, task: str, player: Player) -> tuple[bool, int]:
-    """Whether the player wins the task, and in how many steps."""
+    """Plays a task; returns whether the player succeeds, and the number of steps."""
     _, info = env.reset(options={"task": task})
     for steps in range(1, env.max_steps + 1):
         _, _, won, _, info = env.step(player(env, info["admissible_actions"]))
@@ -43,7 +43,7 @@ def main() -> None:
     """Prints one table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("games", nargs="+")
-    parser.add_argument("--tasks", type=int, default=120, help="at most so many of a type")
+    parser.add_argument("--tasks", type=int, default=120, help="largest number of tasks per type")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     table = Table("games", "split", "type", *(f"{name} wins" for name in players(0)))

@@ -1,11 +1,12 @@
-"""Stock ALFWorld against ours in one run on one core: steps, resets, cold loads, memory.
+"""Stock ALFWorld against trca's ALFWorld on one core: steps, resets, cold loads, memory.
 
     python benchmarks/alfworld_speed.py --games path/to/json_2.1.1
     python benchmarks/alfworld_speed.py --games medium
 
-Both walk at random over admissible commands, and admissible commands are made at every step. Stock
-is left untouched. Seconds are of processor time, so that other work on the machine does not count.
-Memory is the peak of this process before stock is loaded. Ends with where our time goes.
+Both simulators take random admissible actions, and list the admissible actions at every step. Stock
+ALFWorld runs unchanged. Seconds are processor time, so that other work on the machine does not
+count. Memory is the peak of this process before stock ALFWorld is loaded. The output ends with a
+profile of trca's simulator.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ LIVE = 256
 
 
 def timed(act: Callable[[], T]) -> tuple[float, T]:
-    """Seconds of processor time that an act takes, and what it gives."""
+    """Returns the processor time of a call in seconds, and its result."""
     started = time.process_time()
     result = act()
     return time.process_time() - started, result
 
 
 def peak_mib() -> float:
-    """The most memory that this process has held, in MiB."""
+    """Returns the peak memory of this process in MiB."""
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 def walk(simulators: Sequence[Simulator], steps: int) -> int:
-    """Plays every simulator at random; returns the steps taken."""
+    """Takes random actions in every simulator; returns the number of steps."""
     rng = random.Random(0)
     for simulator in simulators:
         simulator.reset()
@@ -60,7 +61,7 @@ def walk(simulators: Sequence[Simulator], steps: int) -> int:
 
 
 def walk_judged(games: str, steps: int) -> float:
-    """Steps a second of the whole environment: facts, context, memory and rubric as well."""
+    """Returns steps per second of the environment with facts, context, memory and rubric."""
     env = gymnasium.make("trca.envs:trca/ALFWorld-v0", games=games, split="valid_seen")
     rng, taken, over = random.Random(0), 0, True
     env.reset(seed=0)
@@ -75,7 +76,7 @@ def walk_judged(games: str, steps: int) -> float:
 
 
 def measure_stock(paths: Sequence[Path], steps: int) -> dict[str, float]:
-    """The same of stock, on fewer games."""
+    """Measures stock ALFWorld, on fewer games."""
     from stock_alfworld import Stock
 
     rng = random.Random(0)
@@ -103,7 +104,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--games", default="medium", help="official games, or a generated size")
-    parser.add_argument("--steps", type=int, default=200, help="of ours, per game")
+    parser.add_argument("--steps", type=int, default=200, help="steps per game of trca")
     parser.add_argument("--stock-games", type=int, default=4)
     parser.add_argument("--stock-steps", type=int, default=25)
     args = parser.parse_args()
@@ -131,11 +132,11 @@ def main() -> None:
     Console(width=100).print(table)
     print(
         f"{len(simulators)} live simulators of as many games: {after - before:.0f} MiB;"
-        f" the whole process {after:.0f} MiB"
+        f" the complete process {after:.0f} MiB"
     )
     profile = cProfile.Profile()
     profile.runcall(walk, simulators, args.steps)
-    print("where our time goes:")
+    print("profile of trca's simulator:")
     pstats.Stats(profile).sort_stats("tottime").print_stats(10)
 
 

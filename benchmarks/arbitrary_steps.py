@@ -1,12 +1,12 @@
-"""Arbitrary actions in every environment: no exception, and memory that stays flat.
+"""Arbitrary actions in every environment: no exception, and constant memory.
 
     python benchmarks/arbitrary_steps.py --steps 1_000_000
     python benchmarks/arbitrary_steps.py --steps 100_000 --env trca/WebShop-v0 --set compat=original
 
-Half of the actions are admissible; the others are actions of earlier pages, garbage, texts in any
-script, lines, lone surrogates, and texts of up to a megabyte, bare or between the brackets of an
-action. Every transition is judged by the rubric. Memory is what the process holds at the start and
-after each tenth of the steps.
+Half of the actions are admissible. The other half consists of actions of earlier pages, garbage,
+texts in any script, several lines, unpaired surrogates, and texts of up to a megabyte, bare or
+between the brackets of an action. The rubric judges every transition. Memory is the process memory
+at the start and after each tenth of the steps.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ _SIZE_ODDS: Final = (40, 10, 3, 1)
 
 
 @dataclass
-class Found:
-    """What arbitrary steps in one environment showed.
+class Result:
+    """The result of arbitrary steps in an environment.
 
     Attributes:
         env: Id of the environment.
-        steps: Steps taken.
-        episodes: Episodes begun.
-        accepted: Steps that the environment carried out.
-        won: Episodes won.
-        seconds: Time taken.
-        memory: MiB held at the start and after each tenth of the steps.
+        steps: Number of steps.
+        episodes: Number of started episodes.
+        accepted: Number of executed actions.
+        won: Number of successful episodes.
+        seconds: Duration.
+        memory: Process memory in MiB, at the start and after each tenth of the steps.
         exceptions: Tracebacks.
     """
 
@@ -79,7 +79,7 @@ class Actor:
         self._stale: deque[str] = deque(maxlen=500)
 
     def action(self, env: Any, admissible: Sequence[str]) -> str:
-        """The next action, whatever it does."""
+        """Returns the next action."""
         rng = self._rng
         self._stale.extend(admissible)
         kind = rng.random()
@@ -92,12 +92,12 @@ class Actor:
             return text
         if kind < 0.9:
             return f"{rng.choice(('search', 'click', 'open', 'answer'))}[{text}]"
-        known = rng.choice(self._stale)
-        cut = rng.randrange(len(known) + 1)
-        return known[:cut] + text + known[cut + rng.randrange(3) :]
+        stale = rng.choice(self._stale)
+        cut = rng.randrange(len(stale) + 1)
+        return stale[:cut] + text + stale[cut + rng.randrange(3) :]
 
     def _text(self) -> str:
-        """Garbage: often short, at times very long."""
+        """Returns garbage, often short and sometimes very long."""
         rng = self._rng
         kind = rng.random()
         if kind < 0.3:
@@ -115,21 +115,21 @@ class Actor:
         return (unit * (size // len(unit) + 1))[:size]
 
 
-def act_arbitrarily(env: gymnasium.Env[str, str], steps: int, seed: int = 0) -> Found:
-    """Takes arbitrary steps, episode after episode, and counts what goes wrong."""
+def act_arbitrarily(env: gymnasium.Env[str, str], steps: int, seed: int = 0) -> Result:
+    """Takes arbitrary steps in consecutive episodes, and records exceptions and memory."""
     actor = Actor(seed)
-    found = Found(env.spec.id if env.spec else type(env.unwrapped).__name__)
-    found.memory.append(resident_mib())
+    result = Result(env.spec.id if env.spec else type(env.unwrapped).__name__)
+    result.memory.append(resident_mib())
     started = time.monotonic()
     over, admissible = True, []
     for step in range(steps):
         if step and step % max(1, steps // 10) == 0:
-            found.memory.append(resident_mib())
+            result.memory.append(resident_mib())
         try:
             if over:
-                found.episodes += 1
+                result.episodes += 1
                 over = False
-                _, info = env.reset(seed=seed + found.episodes)
+                _, info = env.reset(seed=seed + result.episodes)
                 admissible = info["admissible_actions"]
             action = actor.action(env, admissible)
             observation, reward, terminated, truncated, info = env.step(action)
@@ -139,21 +139,21 @@ def act_arbitrarily(env: gymnasium.Env[str, str], steps: int, seed: int = 0) -> 
             assert 0.0 <= float(reward) <= 1.0, f"a reward of {reward}"
             assert len(info["memory"].splitlines()) == 1, "a memory of several lines"
             assert len(info["memory"]) <= 2000, "a long memory"
-            found.accepted += info["accepted"]
-            found.won += info["won"]
+            result.accepted += info["accepted"]
+            result.won += info["won"]
         except Exception:
-            found.exceptions.append(f"{action[:200]!r}\n{traceback.format_exc()}")
+            result.exceptions.append(f"{action[:200]!r}\n{traceback.format_exc()}")
             over = True
-        found.steps += 1
-    found.memory.append(resident_mib())
-    found.seconds = time.monotonic() - started
-    return found
+        result.steps += 1
+    result.memory.append(resident_mib())
+    result.seconds = time.monotonic() - started
+    return result
 
 
 def main() -> None:
-    """Acts in the environments in turn and prints a line for each."""
+    """Acts in each environment and prints one line per environment."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--steps", type=int, default=1_000_000, help="steps an environment")
+    parser.add_argument("--steps", type=int, default=1_000_000, help="steps per environment")
     parser.add_argument("--env", nargs="+", default=ENVIRONMENTS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE")
@@ -162,17 +162,17 @@ def main() -> None:
     failed = False
     print("environment        steps      episodes  accepted  won     exceptions  steps/s  MiB")
     for name in options.env:
-        found = act_arbitrarily(gymnasium.make(name, **settings), options.steps, options.seed)
-        memory = " ".join(f"{held:.0f}" for held in found.memory)
+        result = act_arbitrarily(gymnasium.make(name, **settings), options.steps, options.seed)
+        memory = " ".join(f"{held:.0f}" for held in result.memory)
         print(
-            f"{name:<18} {found.steps:<10,} {found.episodes:<9,} {found.accepted:<9,}"
-            f" {found.won:<7,} {len(found.exceptions):<11}"
-            f" {found.steps / found.seconds:<8,.0f} {memory}",
+            f"{name:<18} {result.steps:<10,} {result.episodes:<9,} {result.accepted:<9,}"
+            f" {result.won:<7,} {len(result.exceptions):<11}"
+            f" {result.steps / result.seconds:<8,.0f} {memory}",
             flush=True,
         )
-        for trace in found.exceptions[:3]:
+        for trace in result.exceptions[:3]:
             print(trace, file=sys.stderr)
-        failed = failed or bool(found.exceptions)
+        failed = failed or bool(result.exceptions)
     sys.exit(failed)
 
 

@@ -1,17 +1,17 @@
-"""Every algorithm at equal trajectories, with panels as the unit.
+"""Compares all algorithms at equal trajectories, with panels as the unit of the statistics.
 
-    python benchmarks/comparison.py --tune --panels 31 32              # choose settings on these
-    python benchmarks/comparison.py --panels 41 42 43 44 45 46 --docs  # report them on others
+    python benchmarks/comparison.py --tune --panels 31 32              # selects settings
+    python benchmarks/comparison.py --panels 41 42 43 44 45 46 --docs  # reports on further panels
 
-A panel is a generator seed with a warm start of its own, and the seed of the run; seeds on one
-panel hide the variance between panels. ``--tune`` runs the trials of each algorithm, as many for
-each, and keeps the one with the highest mean training success. With ``--tuned-on quickstart``
-another config runs with the settings that were chosen there.
+A panel is a generator seed with a separate warm start, and also the seed of the run. Several seeds
+on a single panel would hide the variance between panels. ``--tune`` runs the same number of trials
+for each algorithm, and selects the trial with the highest mean training success. With
+``--tuned-on quickstart`` another config runs with the settings selected on the quickstart.
 
-Every run is a ``trca train`` of its own with one thread, ``--side-by-side`` at a time. Finished
-runs are not repeated and interrupted runs resume, so the same command may be given again. The
-chosen settings and the curves of finished runs are kept in ``tuned.json`` and ``runs.jsonl``, with
-``--docs`` those in ``benchmarks/results``.
+Every run is a separate ``trca train`` process with one thread; ``--side-by-side`` runs work at the
+same time. A repeated command skips finished runs and resumes interrupted runs. The files
+``tuned.json`` and ``runs.jsonl`` store the selected settings and the curves of finished runs; with
+``--docs`` they are in ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -38,36 +38,37 @@ from trca.cli.show.figures import draw_comparison
 from trca.common.cache import digest
 from trca.common.files import write_text
 from trca.common.json_lines import append_lines, read_lines
+from trca.common.markdown import markdown_table
 from trca.runs.curve import column, moving_mean
 from trca.runs.success_tables import half_width, over_tasks
 from trca.tune_configs.files import read
 
 ROOT: Final = Path(__file__).parents[1]
 RESULTS: Final = ROOT / "benchmarks" / "results"
-"""Settings and curves behind docs/results.md, a folder for each config."""
+"""Settings and curves for docs/results.md, one folder per config."""
 PANELS: Final = {
     "quickstart": "env_config.games=small-{}",
     "webshop": "env_config.catalogue=small-{}",
     "searchqa": "env_config.seed={}",
 }
-"""The setting of each config that makes a panel of a generator seed."""
+"""The setting of each config that selects the panel of a generator seed."""
 COMMON: Final = {
     "num_env_runners": 0,
     "num_learners": 0,
     "evaluation_tasks": 64,
     "evaluation_rollouts": 4,
 }
-"""Settings of every run beside those of its panel and trial: 256 held-out episodes at the end."""
+"""Settings of every run, except for panel and trial: 256 held-out episodes at the end."""
 OF_SEARCHES: Final = {"IGPO", "StepSearch"}
-"""Algorithms that read the gold answers or passages of a search."""
+"""Algorithms that read gold answers or gold passages of a search."""
 MEASURES: Final = ("training, mean (area)", "training, last 5", "held out, end")
-"""Measures by which algorithms are compared."""
+"""Metrics of the comparison."""
 SCORE: Final = "score, held out"
-"""A further one, where an environment pays in parts."""
+"""A further metric, for environments with partial scores."""
 BUDGETS: Final = (0.3, 0.6, 1.0)
-"""1.92K and 3.84K of 6.40K trajectories (the paper's Figure 4)."""
+"""Shares for 1.92K, 3.84K and 6.40K of 6.40K trajectories (the paper's Figure 4)."""
 DRAWN: Final = 6
-"""Algorithms in the picture: the first asked for, the baseline and the best others."""
+"""Number of algorithms in the figure: the first algorithm, the baseline and the best ones."""
 BASELINE: Final = "GRPO"
 
 KEPT: Final = (
@@ -79,14 +80,14 @@ KEPT: Final = (
     "frac_zero_advantage",
     "seconds",
 )
-"""Metrics kept of every iteration, beside those of evaluations."""
+"""Stored metrics of every iteration, in addition to metrics of evaluations."""
 
 Trial = Mapping[str, float | str]
 Rows = list[dict[str, Any]]
 
 
 def _budgets(scale: float) -> dict[str, float]:
-    """Budgets in the proportion 1 : 5 : 5."""
+    """Returns budgets in the proportion 1 : 5 : 5."""
     return {
         "budgets.evidence": scale,
         "budgets.invalidity": 5 * scale,
@@ -95,18 +96,19 @@ def _budgets(scale: float) -> dict[str, float]:
 
 
 _RATES: Final = (2e-4, 4e-4, 8e-4, 1e-4)
-"""The fourth is beyond the edge at which most algorithms are best with three."""
+"""Most algorithms are best at the smallest of the first three rates; the fourth is smaller."""
 SCHEDULED: Final = "TRCA-scheduled"
-"""TRCA with this project's extension: budgets shrink to the share of the group that failed."""
+"""TRCA with this project's extension: the budgets are multiplied by the group's failure rate."""
 VARIANTS: Final[Mapping[str, tuple[str, str, Trial]]] = {
     SCHEDULED: ("TRCA", SCHEDULED, {}),
     "TRCA-plan": ("TRCA", SCHEDULED, {"response_format": "plan"}),
     "GRPO-plan": ("GRPO", "GRPO", {"response_format": "plan"}),
     "GiGPO-plan": ("GiGPO", "GiGPO", {"response_format": "plan"}),
 }
-"""Rows beside the algorithms: the algorithm, the row whose tuned settings it takes, more settings.
+"""Further rows: the algorithm, the row with its tuned settings, and additional settings.
 
-With plans an algorithm begins from HiPER's warm start and differs from HiPER in the credit rule.
+With plans an algorithm starts from HiPER's warm start, and differs from HiPER only in the credit
+rule.
 """
 OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
     "TRCA": [
@@ -115,28 +117,28 @@ OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
         {"lr": 2e-4, **_budgets(0.1)},
         {"lr": 4e-4, **_budgets(0.5)},
     ],
-    # The two with constant budgets are trials of TRCA too. One of the scheduled two was chosen.
+    # The two trials with constant budgets are also trials of TRCA. A scheduled trial was selected.
     SCHEDULED: [
         {"lr": 4e-4, **_budgets(0.1)},
         {"lr": 8e-4, **_budgets(0.1)},
         {"lr": 4e-4, **_budgets(0.5), "budget_schedule": "group_success"},
         {"lr": 2e-4, **_budgets(0.5), "budget_schedule": "group_success"},
     ],
-    # Better the higher the rate.
+    # Success rises with the rate.
     "FilteredBC": [{"lr": lr} for lr in (2e-4, 4e-4, 8e-4, 1.6e-3)],
-    # At the default rate, for large models, a tiny critic stays blind.
+    # The default rate is for large models; with it a tiny critic learns nothing.
     **{name: [{"lr": lr, "critic_lr": 1e-3} for lr in _RATES] for name in ("TurnPPO", "HiPER")},
 }
-"""Trials of algorithms with more to choose than a learning rate."""
+"""Trials of algorithms with further tuned settings besides the learning rate."""
 
 
 def trials(row: str) -> Sequence[Trial]:
-    """The four settings of a row that ``--tune`` tries on the quickstart."""
+    """Returns the four trials of a row for ``--tune``."""
     return OWN_TRIALS.get(row, [{"lr": lr} for lr in _RATES])
 
 
 def _variant(row: str) -> tuple[str, str, Trial]:
-    """The algorithm of a row, the row whose tuned settings it takes, and further settings."""
+    """Returns the algorithm of a row, the row with its tuned settings, and additional settings."""
     return VARIANTS.get(row, (row, row, {}))
 
 
@@ -145,12 +147,12 @@ class Job:
     """One training run.
 
     Attributes:
-        config: The config it starts from.
+        config: The config.
         algorithm: The algorithm.
-        trial: Settings that the config does not have; empty for those of the config.
+        trial: Settings that replace the config's settings.
         panel: Generator seed, and seed of the run.
-        folder: Holds the run folder.
-        extra: Assignments ``key=value`` on top.
+        folder: Parent of the run folder.
+        extra: Further assignments ``key=value``.
     """
 
     config: str
@@ -162,12 +164,12 @@ class Job:
 
     @property
     def run(self) -> Path:
-        """Its run folder."""
+        """The run folder."""
         return self.folder / f"{self.algorithm.lower()}-panel{self.panel}-{digest(self.key)[:8]}"
 
     @property
     def settings(self) -> list[str]:
-        """Assignments ``key=value`` on top of the config."""
+        """Assignments ``key=value`` that change the config."""
         return [
             f"seed={self.panel}",
             PANELS[self.config].format(self.panel),
@@ -183,12 +185,12 @@ class Job:
 
     @property
     def finished(self) -> bool:
-        """Whether it has finished."""
+        """Whether the run is finished."""
         status = self.run / "status.json"
         return status.exists() and json.loads(status.read_text())["state"] == "finished"
 
     def command(self) -> list[str]:
-        """Starts the run, or resumes it."""
+        """Returns the command that starts or resumes the run."""
         trca = [sys.executable, "-m", "trca.cli", "train"]
         if (self.run / "config.yaml").exists():
             return [*trca, "--resume", str(self.run)]
@@ -199,21 +201,21 @@ class Job:
         ]
 
     def metrics(self) -> Rows:
-        """Its rows of metrics."""
+        """Returns the run's rows of metrics."""
         return [json.loads(line) for line in (self.run / "metrics.jsonl").read_text().splitlines()]
 
 
 @cache
 def _iterations(config: str) -> int:
-    """Iterations of a config's run."""
+    """Returns the number of iterations of a config."""
     return int(read(config)["iterations"])
 
 
 class Curves:
-    """Curves of finished runs, in a file of JSON lines that is appended to.
+    """Curves of finished runs, in a file of JSON lines.
 
     Args:
-        path: The file; there need not be one.
+        path: The file, created with the first curve.
     """
 
     def __init__(self, path: Path) -> None:
@@ -228,7 +230,7 @@ class Curves:
         return job.key in self._runs
 
     def rows(self, job: Job) -> Rows:
-        """What is kept of the metrics of a run."""
+        """Returns the stored metrics of a run."""
         run = self._runs[job.key]
         every = run["iterations"]
         rows = [
@@ -239,11 +241,11 @@ class Curves:
         return rows
 
     def panel_hash(self, job: Job) -> str:
-        """Hash of the training panel of a run."""
+        """Returns the hash of the training panel of a run."""
         return str(self._runs[job.key]["panel_hash"])
 
     def add(self, job: Job) -> None:
-        """Keeps what the tables and pictures need of a finished run."""
+        """Stores the metrics of a finished run for tables and figures."""
         rows = [
             {
                 key: round(value, 6) if isinstance(value, float) else value
@@ -270,7 +272,7 @@ class Curves:
 
 
 def run_all(jobs: Sequence[Job], side_by_side: int, curves: Curves) -> None:
-    """Runs what is not finished, a few at a time, and keeps the curves."""
+    """Runs the unfinished jobs, several at a time, and stores their curves."""
     for job in jobs:
         if job.finished and job not in curves:
             curves.add(job)
@@ -299,17 +301,20 @@ def run_all(jobs: Sequence[Job], side_by_side: int, curves: Curves) -> None:
         list(pool.map(run, waiting))
     if failed := [job for job in waiting if not job.finished]:
         logs = ", ".join(f"{job.run}.log" for job in failed)
-        raise SystemExit(f"{len(failed)} runs failed; give the command again to resume. See {logs}")
+        raise SystemExit(f"{len(failed)} runs failed; repeat the command to resume. See {logs}")
 
 
 def reached(rows: Rows, level: float) -> float:
-    """Trajectories until the moving mean of training success is at ``level``; NaN for never."""
+    """Returns the trajectories until the moving mean of training success reaches ``level``.
+
+    NaN if the moving mean never reaches the level.
+    """
     above = np.flatnonzero(moving_mean(column(rows, "success_rate")) >= level)
     return float(rows[above[0]]["trajectories"]) if len(above) else float("nan")
 
 
 def measure(rows: Rows) -> dict[str, float]:
-    """The measures of one run in the table."""
+    """Returns the metrics of a run for the table."""
     success = column(rows, "success_rate")
     zero = column(rows, "frac_zero_advantage")
     last = rows[-1]
@@ -325,14 +330,14 @@ def measure(rows: Rows) -> dict[str, float]:
 
 
 def after(rows: Rows) -> dict[str, float]:
-    """Training success, the mean of five iterations, after the paper's shares of trajectories."""
+    """Returns training success, as mean of five iterations, after the shares `BUDGETS`."""
     smooth = moving_mean(column(rows, "success_rate"))
     places = [round(share * len(rows)) - 1 for share in BUDGETS]
     return {f"{int(rows[n]['trajectories']):,}": float(smooth[n]) for n in places}
 
 
 def by_task_type(rows: Rows) -> dict[str, float]:
-    """Success on the held-out episodes of each type of task, at the end."""
+    """Returns the final held-out success of each task type."""
     last, start, end = rows[-1], "evaluation/task_types/", "/success_rate"
     return {
         name.removeprefix(start).removesuffix(end): float(value)
@@ -342,76 +347,86 @@ def by_task_type(rows: Rows) -> dict[str, float]:
 
 
 def cell(values: Sequence[float], count: bool) -> str:
-    """Mean ± half-width; of what some panels never reach, over those that do, with their number."""
-    known = [value for value in values if not np.isnan(value)]
-    if not known:
+    """Returns mean ± half-width over the panels with a value, and their number if some lack one."""
+    numbers = [value for value in values if not np.isnan(value)]
+    if not numbers:
         return "never"
-    both = (float(np.mean(known)), half_width(known))
+    both = (float(np.mean(numbers)), half_width(numbers))
     mean, half = (f"{value:,.0f}" if count else f"{value:.1%}" for value in both)
-    spread = f" ± {half}" if len(known) > 2 else ""
+    spread = f" ± {half}" if len(numbers) > 2 else ""
     return f"{mean}{spread}" + (
-        f" ({len(known)} of {len(values)})" if len(known) < len(values) else ""
+        f" ({len(numbers)} of {len(values)})" if len(numbers) < len(values) else ""
     )
 
 
 def lead(first: Sequence[float], other: Sequence[float]) -> str:
-    """Mean difference, paired by panel, in points: ± its t, and in brackets its bootstrap interval.
+    """Returns the mean difference in points, paired by panel, with 95% intervals.
 
-    Both are of 95%. Over few panels the bootstrap's (percentile) is too narrow; there is none where
-    all differ alike.
+    ± is half of the t interval; the brackets hold the bootstrap interval (percentile). The
+    bootstrap interval is too narrow for few panels, and left out if all differences are equal.
     """
     differences = (100 * np.subtract(first, other)).tolist()
     low, high = over_tasks(differences)
     spread = f" ± {half_width(differences):.1f}" if len(differences) > 1 else ""
-    interval = f" ({low:+.1f} to {high:+.1f})" if np.isfinite(low) else ""
-    return f"{np.mean(differences):+.1f}{spread}{interval}"
+    interval = f" ({low:+z.1f} to {high:+z.1f})" if np.isfinite(low) else ""
+    return f"{np.mean(differences):+z.1f}{spread}{interval}"
 
 
 def table(runs: Mapping[str, Sequence[Rows]]) -> str:
-    """An algorithm a row: its measures, the first one's lead, and success by type of task."""
+    """Returns tables of the metrics, of the first algorithm's lead, and of success by task type."""
     measured = {name: [measure(rows) for rows in panels] for name, panels in runs.items()}
     in_parts = any(m[SCORE] != m["held out, end"] for each in measured.values() for m in each)
     names = [n for n in next(iter(measured.values()))[0] if n != SCORE or in_parts]
     compared = [*MEASURES, *([SCORE] if in_parts else [])]
-    lines = ["| | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
-    for algorithm, each in measured.items():
-        cells = [cell([m[name] for m in each], name in names[:2]) for name in names]
-        lines.append(f"| {algorithm} | " + " | ".join(cells) + " |")
+    lines = [
+        [algorithm, *(cell([m[name] for m in each], name in names[:2]) for name in names)]
+        for algorithm, each in measured.items()
+    ]
+    text = markdown_table(["", *names], lines)
     first, *others = measured
     if others:
-        lines += [
-            "",
-            f"{first} minus each other, paired by panel, in points: ± half of the 95% t interval,"
+        text += (
+            f"\n{first} minus each other, paired by panel, in points: ± half of the 95% t interval,"
             " and in brackets the 95% bootstrap interval over panels, which is too narrow over"
             f" this few. The last column is the share of the other's trajectories after which"
-            f" {first} is in training where the other ends (its last 5):",
-            "",
-            f"| {first} minus | " + " | ".join(compared) + " | at its end after |",
-            "|---|" + "---:|" * (len(compared) + 1),
-        ]
-    for other in others:
-        cells = [lead(*([m[n] for m in measured[a]] for a in (first, other))) for n in compared]
-        shares = [
-            reached(own, measure(theirs)["training, last 5"]) / theirs[-1]["trajectories"]
-            for own, theirs in zip(runs[first], runs[other], strict=True)
-        ]
-        lines.append(f"| {other} | " + " | ".join([*cells, cell(shares, count=False)]) + " |")
+            f" {first} is in training where the other ends (its last 5):\n\n"
+        )
+        text += markdown_table(
+            [f"{first} minus", *compared, "at its end after"],
+            [[other, *_leads(runs, measured, other, compared)] for other in others],
+        )
     for about, part in (
         ("Success in training after 30%, 60% and all of the trajectories", after),
         ("Success on held-out episodes by type of task", by_task_type),
     ):
-        found = {name: [part(rows) for rows in panels] for name, panels in runs.items()}
-        columns = list(found[first][0])
-        lines += ["", f"{about}:", "", "| | " + " | ".join(columns) + " |"]
-        lines.append("|---|" + "---:|" * len(columns))
-        for name, each in found.items():
-            cells = [cell([one[key] for one in each], count=False) for key in columns]
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        values = {name: [part(rows) for rows in panels] for name, panels in runs.items()}
+        columns = list(values[first][0])
+        lines = [
+            [name, *(cell([panel[key] for panel in each], count=False) for key in columns)]
+            for name, each in values.items()
+        ]
+        text += f"\n{about}:\n\n{markdown_table(['', *columns], lines)}"
+    return text
+
+
+def _leads(
+    runs: Mapping[str, Sequence[Rows]],
+    measured: Mapping[str, Sequence[Mapping[str, float]]],
+    other: str,
+    compared: Sequence[str],
+) -> list[str]:
+    """Returns the cells of the first algorithm's lead over another algorithm."""
+    first = next(iter(runs))
+    cells = [lead(*([m[n] for m in measured[a]] for a in (first, other))) for n in compared]
+    shares = [
+        reached(ours, measure(theirs)["training, last 5"]) / theirs[-1]["trajectories"]
+        for ours, theirs in zip(runs[first], runs[other], strict=True)
+    ]
+    return [*cells, cell(shares, count=False)]
 
 
 def drawn(runs: Mapping[str, Sequence[Rows]]) -> dict[str, Sequence[Rows]]:
-    """The first algorithm, GRPO and the others with the largest area, for a readable picture."""
+    """Selects the first algorithm, GRPO and the algorithms of largest area for the figure."""
     first, *others = runs
     areas = {n: np.mean([np.nanmean(column(r, "success_rate")) for r in runs[n]]) for n in others}
     best = sorted(others, key=lambda name: (name != BASELINE, -areas[name]))[: DRAWN - 1]
@@ -419,7 +434,7 @@ def drawn(runs: Mapping[str, Sequence[Rows]]) -> dict[str, Sequence[Rows]]:
 
 
 def origin(jobs: Sequence[Job], curves: Curves) -> str:
-    """The training panels by seed and hash, and the hours of all runs."""
+    """Describes the training panels by seed and hash, and the hours of all runs."""
     hashes = {job.panel: curves.panel_hash(job) for job in jobs}
     hours = sum(float(np.nansum(column(curves.rows(job), "seconds"))) for job in jobs) / 3600
     panels = ", ".join(f"{panel} ({digest})" for panel, digest in hashes.items())
@@ -430,7 +445,7 @@ def origin(jobs: Sequence[Job], curves: Curves) -> str:
 
 
 def tune(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
-    """Runs every trial on the tuning panels and writes down the best of each algorithm."""
+    """Runs every trial on the tuning panels, and stores the best trial of each algorithm."""
     config, curves = arguments.config, Curves(results / "runs.jsonl")
     jobs = {
         (row, number): [
@@ -449,24 +464,21 @@ def tune(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     }
     every = [job for each in jobs.values() for job in each]
     run_all(every, arguments.side_by_side, curves)
-    lines = [
-        "| algorithm | trial | " + " | ".join(MEASURES) + " |",
-        "|---|---|" + "---:|" * len(MEASURES),
-    ]
-    areas: dict[str, list[float]] = {}
+    lines, areas = list[list[str]](), dict[str, list[float]]()
     for (algorithm, number), each in jobs.items():
         measured = [measure(curves.rows(job)) for job in each]
         means = [float(np.mean([m[name] for m in measured])) for name in MEASURES]
         areas.setdefault(algorithm, []).append(means[0])
         words = ", ".join(f"{key} {value}" for key, value in trials(algorithm)[number].items())
-        cells = " | ".join(f"{mean:.1%}" for mean in means)
-        lines.append(f"| {algorithm} | {words.replace('budgets.', '')} | {cells} |")
+        cells = [f"{mean:.1%}" for mean in means]
+        lines.append([algorithm, words.replace("budgets.", ""), *cells])
     path = results / "tuned.json"
     tuned = json.loads(path.read_text()) if path.exists() else {}
-    for name, found in areas.items():
-        best = trials(name)[int(np.argmax(found))]
+    for name, means in areas.items():
+        best = trials(name)[int(np.argmax(means))]
         tuned[name] = {"panels": arguments.panels, "settings": best}
-    text = command_line() + "\n".join(lines) + "\n\n" + origin(every, curves)
+    table = markdown_table(["algorithm", "trial", *MEASURES], lines, text_columns=2)
+    text = f"{command_line()}{table}\n{origin(every, curves)}"
     print(text)
     write_text(path, json.dumps(tuned, indent=1) + "\n")
     if arguments.docs:
@@ -475,21 +487,23 @@ def tune(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
 
 
 def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
-    """Runs each algorithm with its tuned settings on the panels; writes table and picture."""
+    """Runs each algorithm with its tuned settings on the panels; writes table and figure."""
     config, curves = arguments.config, Curves(results / "runs.jsonl")
     places = [root / arguments.tuned_on / "tuned.json" for root in (results.parent, RESULTS)]
-    known = (json.loads(path.read_text()) for path in places if path.exists())
-    tuned: dict[str, Any] = next(known, {})
+    stored = (json.loads(path.read_text()) for path in places if path.exists())
+    tuned: dict[str, Any] = next(stored, {})
     jobs = {}
     for name in arguments.algorithms:
         algorithm, source, more = _variant(name)
         if source not in tuned:
             raise SystemExit(
-                f"{source} has no tuned settings: --tune {source} on other panels first"
+                f"{source} has no tuned settings: run --tune {source} on further panels first"
             )
         chosen = tuned[source]
         if both := set(chosen["panels"]) & set(arguments.panels):
-            raise SystemExit(f"{source} was tuned on panels {sorted(both)}: report on others")
+            raise SystemExit(
+                f"{source} was tuned on panels {sorted(both)}: report on different panels"
+            )
         settings = tuple({**chosen["settings"], **more}.items())
         jobs[name] = [
             Job(config, algorithm, settings, panel, folder / "runs", arguments.set)
@@ -499,8 +513,8 @@ def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     run_all(every, arguments.side_by_side, curves)
     runs = {name: [curves.rows(job) for job in each] for name, each in jobs.items()}
     trajectories = min(int(rows[-1]["trajectories"]) for each in runs.values() for rows in each)
-    what = config if arguments.section == "comparison" else f"{config}, {arguments.section}"
-    title = f"{what}: {len(arguments.panels)} panels, {trajectories:,} trajectories per run"
+    name = config if arguments.section == "comparison" else f"{config}, {arguments.section}"
+    title = f"{name}: {len(arguments.panels)} panels, {trajectories:,} trajectories per run"
     about = f"panels (generator seeds) {', '.join(map(str, arguments.panels))}"
     text = (
         f"{command_line()}{title}; mean ± half-width of the 95% interval over panels.\n\n"
@@ -517,7 +531,7 @@ def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
 
 
 def command_line() -> str:
-    """The command that makes a table, wherever its runs lie, to stand above it."""
+    """Returns the command of a table as a code block, without options for places of files."""
     script, *words = sys.argv
     kept = [
         word
@@ -528,43 +542,43 @@ def command_line() -> str:
 
 
 def into_docs(section: str, text: str) -> None:
-    """Puts text between the marks of a section of docs/results.md."""
+    """Writes text between the marks of a section of docs/results.md."""
     page = ROOT / "docs" / "results.md"
     start, end = f"<!-- {section} -->\n", f"<!-- end of {section} -->"
-    before, found, rest = page.read_text("utf-8").partition(start)
+    before, opened, rest = page.read_text("utf-8").partition(start)
     _, closed, after = rest.partition(end)
-    if not (found and closed):
+    if not (opened and closed):
         raise SystemExit(f"{page} has no section marked {start.strip()} ... {end}")
     write_text(page, before + start + "\n" + text + "\n" + end + after)
 
 
 def main() -> None:
-    """Reads the arguments and goes."""
+    """Tunes or compares, according to the arguments."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--panels", type=int, nargs="+", required=True, help="generator seeds")
     parser.add_argument("--config", default="quickstart", choices=list(PANELS))
-    parser.add_argument("--tune", action="store_true", help="try every trial instead")
+    parser.add_argument("--tune", action="store_true", help="run every trial instead")
     parser.add_argument(
         "--algorithms",
         nargs="+",
         choices=[*ALGORITHMS, *VARIANTS],
-        help="default: all rules but those for searches, and TRCA-scheduled",
+        help="default: all algorithms except for search algorithms, and TRCA-scheduled",
     )
     parser.add_argument(
         "--tuned-on",
         choices=list(PANELS),
-        help="config whose chosen settings are used; its own, unless named",
+        help="config whose tuned settings are used [default: the same config]",
     )
     parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time")
-    parser.add_argument("--section", default="comparison", help="of docs/results.md, for --docs")
+    parser.add_argument("--section", default="comparison", help="in docs/results.md, for --docs")
     parser.add_argument("--set", action="append", default=[], help="key=value for every run")
     parser.add_argument("--output", type=Path, default=ROOT / "outputs" / "comparison")
     parser.add_argument(
         "--docs",
         action="store_true",
-        help="put the result into docs/results.md, settings and curves into benchmarks/results",
+        help="write the result to docs/results.md, settings and curves to benchmarks/results",
     )
     arguments = parser.parse_args()
     arguments.set = tuple(arguments.set)

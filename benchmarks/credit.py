@@ -1,18 +1,18 @@
-"""Speed of the credit rules, and against the way GiGPO's public code does it.
+"""Speed of the credit rules, compared with the method of GiGPO's public code.
 
 Run it on one core::
 
     OMP_NUM_THREADS=1 python benchmarks/credit.py
 
-For every rule it prints seconds at growing numbers of transitions (15 operators, groups of 8 and of
-128 rollouts of 5 to 25 steps, skewed contexts), and the ratio of the last two; what a rule reads
-beyond the batch is made up, and making it is not counted. Then come worst cases, the share of each
-part of TRCA, and the peer: a plain rewriting of how the public GiGPO code forms returns, groups and
-statistics (it looks each row's rollout up among all rows, clusters by dictionaries, and keeps lists
-of scalar tensors). Both must give the same advantages.
+For every rule the benchmark prints seconds at growing numbers of transitions (15 operators, groups
+of 8 and of 128 rollouts of 5 to 25 steps, skewed contexts), and the ratio of the last two. Inputs
+beyond the batch are artificial and do not count. Then follow worst cases, the seconds of each part
+of TRCA, and a comparison with the method of the public GiGPO code, in a short rewriting: it finds
+the rollout of each row among all rows, clusters by dictionaries, and stores lists of scalar
+tensors. Both implementations must give the same advantages.
 
-Seconds are of processor time, the least of three runs, so work beside it counts only by what it
-takes of caches and memory.
+Seconds are processor time, the minimum of three runs. Other work on the machine affects them only
+through caches and memory.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CATEGORIES = np.repeat(np.arange(3, dtype=np.int8), 5)
 
 
 def random_batch(steps: int, group_size: int = 8, seed: int = 0) -> StepBatch:
-    """A batch of exactly this many transitions, in groups of so many rollouts."""
+    """Returns a batch with this number of transitions, in groups of ``group_size`` rollouts."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(5, 26, size=steps // 5 + 1)
     count = int(np.searchsorted(np.cumsum(lengths), steps)) + 1
@@ -75,14 +75,14 @@ def random_batch(steps: int, group_size: int = 8, seed: int = 0) -> StepBatch:
 
 
 def peer_gigpo(batch: StepBatch, gamma: float = 0.95) -> NDArray[np.float64]:
-    """GiGPO's advantage in the manner, and with the complexity, of its public code."""
+    """Computes GiGPO's advantage with the method and the complexity of its public code."""
     rollouts, rewards = batch.rollout, batch.reward.astype(np.float32)
     returns_of: dict[Any, NDArray[np.float32]] = {}
     for name in np.unique(rollouts):
-        own = rewards[np.where(rollouts == name)[0]]
-        returns, running = np.zeros_like(own), 0.0
-        for t in reversed(range(len(own))):
-            running = own[t] + gamma * running
+        rewards_of_rollout = rewards[np.where(rollouts == name)[0]]
+        returns, running = np.zeros_like(rewards_of_rollout), 0.0
+        for t in reversed(range(len(rewards_of_rollout))):
+            running = rewards_of_rollout[t] + gamma * running
             returns[t] = running
         returns_of[name] = returns
     step_returns = np.zeros_like(rewards)
@@ -126,40 +126,40 @@ def _peer_normalize(scores: torch.Tensor, names: NDArray[Any]) -> torch.Tensor:
 
 
 def seconds(function: Callable[[], object], repeats: int = 3) -> float:
-    """The least of a few runs."""
+    """Returns the minimal seconds of several runs."""
     return min(timed(function)[0] for _ in range(repeats))
 
 
 def scaling(sizes: list[int], group_size: int) -> None:
-    """Seconds of every rule at every size, and the ratio of the last two."""
+    """Prints the seconds of every rule at every size, and the ratio of the last two."""
     print(f"{f'groups of {group_size}, seconds':<24}", end="")
     print("".join(f"{size:>12,}" for size in sizes) + f"{'growth':>10}")
     batches = [random_batch(size, group_size) for size in sizes]
     for name in CREDIT_RULES.names():
         rule = CREDIT_RULES.get(name)
-        times = [seconds(partial(rule, batch, **what_it_reads(name, batch))) for batch in batches]
+        times = [seconds(partial(rule, batch, **further_inputs(name, batch))) for batch in batches]
         growth = f"{times[-1] / times[-2]:10.1f}" if len(times) > 1 else ""
         print(f"{name:<24}" + "".join(f"{t:12.4f}" for t in times) + growth, flush=True)
     print()
 
 
-def what_it_reads(rule: str, batch: StepBatch) -> dict[str, Any]:
-    """What a rule reads beyond the batch, made up; making it is not part of the rule's time."""
+def further_inputs(rule: str, batch: StepBatch) -> dict[str, Any]:
+    """Returns artificial inputs of a rule beyond the batch. Their creation is not measured."""
     outcomes = np.bincount(batch.rollout, batch.reward)[batch.rollout]
-    made_up = {
+    inputs = {
         "answer_logprobs": -1.0 - batch.context % 7 / 7,
         "final_f1": outcomes,
         "final_word_set_f1": outcomes,
         "gold_passages": [("Ada: She wrote notes.", "Lum Hill: A town in the north.")] * len(batch),
         "hindsight_logprobs": -0.5 - batch.context % 7 / 7,
         "plans": Plans(batch.context % 4 == 0, batch.context, np.full(len(batch), 3, np.int8)),
-        "values": _made_up_values(batch),
+        "values": _artificial_values(batch),
     }
-    return {name: made_up[name] for name in bind_credit(rule, {}).reads}
+    return {name: inputs[name] for name in bind_credit(rule, {}).reads}
 
 
-def _made_up_values(batch: StepBatch) -> Values:
-    """Three values for each state, at the one token of each response."""
+def _artificial_values(batch: StepBatch) -> Values:
+    """Returns three values per state, for responses of a single token."""
     state = np.repeat((batch.context % 7 / 7)[:, None], 3, axis=1)
     ends = (batch.terminated | batch.truncated)[:, None]
     one = np.ones(len(batch), dtype=np.int64)
@@ -167,7 +167,7 @@ def _made_up_values(batch: StepBatch) -> Values:
 
 
 def worst_cases(steps: int, group_size: int, length: int = 1000) -> None:
-    """The rules that can do more than pass over the columns, on what is hardest for them."""
+    """Prints the seconds of rules with nonlinear cost on their hardest inputs."""
     batch = random_batch(steps, group_size)
     rollout = np.arange(steps) // length
     last = np.diff(rollout, append=steps) > 0
@@ -194,7 +194,7 @@ def worst_cases(steps: int, group_size: int, length: int = 1000) -> None:
 
 
 def parts(steps: int) -> None:
-    """Where TRCA's time goes."""
+    """Prints the seconds of TRCA's parts."""
     batch, budgets = random_batch(steps), Budgets()
     judgments, rollout, kinds = batch.judgments, batch.rollout, batch.categories
     groups = joint_codes(batch.group, batch.context)
@@ -212,7 +212,7 @@ def parts(steps: int) -> None:
 
 
 def against_peer(steps: int) -> None:
-    """The same rule as the public code has it, on the same batch."""
+    """Compares GiGPO with the method of its public code on the same batch."""
     batch = random_batch(steps)
     rule = CREDIT_RULES.get("gigpo")
 
@@ -225,11 +225,11 @@ def against_peer(steps: int) -> None:
         )
 
     difference = np.abs(ours() - peer_gigpo(batch)).max()
-    own, peer = seconds(ours), seconds(lambda: peer_gigpo(batch), repeats=1)
+    gigpo, peer = seconds(ours), seconds(lambda: peer_gigpo(batch), repeats=1)
     trca = seconds(partial(CREDIT_RULES.get("trca"), batch))
     print(f"\nGiGPO at {steps:,} transitions, largest difference {difference:.1e} (float32 peer)")
-    print(f"  the public code's way {peer:8.4f} s")
-    print(f"  gigpo                 {own:8.4f} s, {peer / own:,.0f} times as fast")
+    print(f"  public code's method  {peer:8.4f} s")
+    print(f"  gigpo                 {gigpo:8.4f} s, {peer / gigpo:,.0f} times as fast")
     print(f"  trca                  {trca:8.4f} s, {peer / trca:,.0f} times as fast")
 
 

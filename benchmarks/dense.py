@@ -1,10 +1,10 @@
-"""Dense retrieval on one core, beside its limit: the encoder alone.
+"""Dense retrieval on one core, compared with its upper limit, the speed of the encoder.
 
     python benchmarks/dense.py --corpus corpus.jsonl.xz --questions *.jsonl --sizes 22085 100000
 
-Without ``--model`` the encoder is a BERT of random weights, two layers 128 wide, since speed does
-not depend on what the weights are. The index is exact (``Flat``). Seconds are of processor time.
-The corpus is enlarged as in ``retrieval.py``.
+Without ``--model`` the encoder is a BERT of random weights with two layers of width 128: the values
+of weights do not affect the speed. The index is exact (``Flat``). Seconds are processor time. The
+corpus is enlarged as in ``retrieval.py``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def make_encoder(folder: Path, passages: Sequence[Passage]) -> str:
-    """A small BERT of random weights that knows the words of the passages."""
+    """Creates a small BERT of random weights, with the words of the passages as vocabulary."""
     words = Counter(word for p in passages for word in p.contents.lower().split())
     folder.mkdir()
     names = [*SPECIAL, *(word for word, _ in words.most_common(VOCABULARY))]
@@ -56,7 +56,7 @@ def make_encoder(folder: Path, passages: Sequence[Passage]) -> str:
 def measured(
     folder: Path, passages: Sequence[Passage], questions: Sequence[str], model: str
 ) -> list[tuple[str, ...]]:
-    """Rows of the table: dense retrieval over the passages, then its encoder alone."""
+    """Returns rows of the table: dense retrieval over the passages, and only the encoder."""
     encoding = Encoding.usual(model)
     building, _ = timed(lambda: index_dense(folder, passages, encoding, device="cpu"))
     loading, dense = timed(lambda: open_retriever("dense", index=str(folder), device="cpu"))
@@ -68,7 +68,7 @@ def measured(
 
 
 def rates(ask: Callable[[Sequence[str]], object], questions: Sequence[str]) -> tuple[str, str]:
-    """Queries per second one by one, and all at once."""
+    """Returns queries per second, one by one and in one batch."""
     ask(questions[:64])
     one, _ = timed(lambda: [ask([question]) for question in questions])
     every, _ = timed(lambda: ask(questions))
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--questions", type=Path, nargs="+", required=True)
     parser.add_argument("--sizes", type=int, nargs="+", default=[22_085])
-    parser.add_argument("--model", help="an encoder: a folder or a hub name")
+    parser.add_argument("--model", help="folder or hub name of an encoder")
     args = parser.parse_args()
     torch.set_num_threads(1)
     passages = [replace(passage, score=None) for passage in read_corpus(args.corpus)]

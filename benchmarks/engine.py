@@ -1,4 +1,4 @@
-"""Speed of the transformers engine against plain ``generate``, and whether batches change a sample.
+"""Speed of the transformers engine and plain ``generate``, and samples in different batches.
 
 Run: ``OMP_NUM_THREADS=1 python benchmarks/engine.py [--rows 8 64] [--minutes 0.5]``
 """
@@ -20,7 +20,7 @@ from trca.policies.tiny import TinySpec, new_model
 
 
 def main() -> None:
-    """Prints one line a figure."""
+    """Prints one line per result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[8, 64])
     parser.add_argument("--minutes", type=float, default=0.5, help="time for the batches")
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def speed(model: Any, tokenizer: Any, rows: int) -> None:
-    """Tokens/s of prompts of 40 to 75 tokens and 10 new ones."""
+    """Prints tokens/s for prompts of 40 to 75 tokens and 10 new tokens."""
     asked = requests(tokenizer, rows, 40, 75)
     engine = TransformersEngine(model, tokenizer)
     width = max(len(r.prompt_ids) for r in asked)
@@ -69,24 +69,24 @@ def speed(model: Any, tokenizer: Any, rows: int) -> None:
 
 
 def compositions(model: Any, tokenizer: Any, seconds: float) -> None:
-    """Counts completions that differ, in any bit, from those of the same requests alone."""
+    """Counts completions in random batches that differ in any bit from single requests."""
     asked = requests(tokenizer, 300, 1, 140)
     engine = TransformersEngine(model, tokenizer)
     sampling = SamplingParams(1.0, 12)
-    alone = [bits(engine.generate([request], sampling)[0]) for request in asked]
+    single = [bits(engine.generate([request], sampling)[0]) for request in asked]
     draw = np.random.default_rng(1)
     rows = different = 0
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         picked = draw.integers(0, len(asked), draw.integers(1, 200))
         together = engine.generate([asked[k] for k in picked], sampling)
-        different += sum(bits(c) != alone[k] for k, c in zip(picked, together, strict=True))
+        different += sum(bits(c) != single[k] for k, c in zip(picked, together, strict=True))
         rows += len(picked)
-    print(f"{rows} rows in random batches: {different} differ from the same request alone")
+    print(f"{rows} rows in random batches: {different} differ from the single request")
 
 
 def requests(tokenizer: Any, count: int, shortest: int, longest: int) -> list[Request]:
-    """Random prompts."""
+    """Returns requests with random prompts."""
     draw = np.random.default_rng(0)
     return [
         Request(
@@ -98,12 +98,12 @@ def requests(tokenizer: Any, count: int, shortest: int, longest: int) -> list[Re
 
 
 def bits(completion: Completion) -> tuple[bytes, bytes]:
-    """What a completion is made of."""
+    """Returns ids and log-probabilities of a completion as bytes."""
     return completion.ids.tobytes(), completion.logprobs.tobytes()
 
 
 def best(run: Callable[[], Any], times: int = 7) -> float:
-    """The least seconds of some runs after a first one."""
+    """Returns the minimal seconds of several runs after a warm-up run."""
     run()
     seconds = []
     for _ in range(times):

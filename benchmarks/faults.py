@@ -1,16 +1,16 @@
-"""Does each fault of a training run for real, and tells what was seen and lost.
+"""Causes real faults in training runs, and measures the lost work.
 
 Run it on one core (about ten minutes)::
 
-    OMP_NUM_THREADS=1 python benchmarks/faults.py           # all
-    OMP_NUM_THREADS=1 python benchmarks/faults.py node disk # those whose name has one of the words
+    OMP_NUM_THREADS=1 python benchmarks/faults.py           # all faults
+    OMP_NUM_THREADS=1 python benchmarks/faults.py node disk # faults with "node" or "disk" in a name
 
-Every fault has a training of its own: TRCA in ALFWorld, a random model of Qwen2.5's architecture, 4
-groups of 4 rollouts. Two iterations go undisturbed, then the fault is done in the next one (with
-``trca train``: in the second of three). The table says what the ledger of failures says, iterations
-whose work was lost, rollouts that were missing, and seconds that the iteration took longer than the
-one before it (of a run that ended: seconds from its resumption to its end). The exit status is 1
-when more was lost than the iteration under way, or training did not go on.
+Every fault has a separate training run: TRCA in ALFWorld, a random model of Qwen2.5's architecture,
+4 groups of 4 rollouts. After two undisturbed iterations, the fault occurs in the next iteration
+(with ``trca train``: in the second of three). The table shows the log of failures, the number of
+lost iterations and missing rollouts, and the additional seconds compared with the previous
+iteration (for a run that ended: seconds from its resumption to its end). The exit status is 1 if
+more than the current iteration was lost, or training did not continue.
 """
 
 from __future__ import annotations
@@ -67,11 +67,14 @@ TINY: Final[dict[str, Any]] = {
 }
 
 
-# What breaks. Each finds a file that names its fault, does it, and takes the file away.
+# The faulty parts. Each waits for a file with the name of a fault, removes the file and fails.
 
 
 def take(fault: Path) -> str:
-    """The fault in the file; blank without a file, such as after another process took the file."""
+    """Reads and removes the file of a fault.
+
+    Blank if there is no file, for example because another process has removed the file.
+    """
     with suppress(FileNotFoundError):
         words = fault.read_text()
         fault.unlink()
@@ -80,11 +83,11 @@ def take(fault: Path) -> str:
 
 
 class FaultyEnv(ALFWorldEnv):
-    """An environment that does what is asked for in its second step.
+    """An environment whose second step causes the fault in a file.
 
     Args:
         fault: The file.
-        since: Share of training that must be done before.
+        since: Share of the iterations before the fault.
         games: See `ALFWorldEnv`.
         split: See `ALFWorldEnv`.
         max_steps: See `ALFWorldEnv`.
@@ -109,7 +112,7 @@ class FaultyEnv(ALFWorldEnv):
         return super().reset(seed=seed, options=options)
 
     def take_action(self, action: str) -> Outcome:
-        """Takes a step, or does the fault."""
+        """Takes a step, or causes the fault."""
         self._taken += 1
         if self._taken == 2:
             words = take(self._fault) if self._done >= self._since else ""
@@ -129,7 +132,7 @@ class FaultyEnv(ALFWorldEnv):
 
 
 class FaultyLearner(TextLearner):
-    """A learner that kills its process in the middle of an update."""
+    """A learner that kills its process during an update."""
 
     def compute_loss_for_module(self, **kwargs: Any) -> Any:
         """Computes the loss; then kills the process when the fault is due."""
@@ -140,7 +143,7 @@ class FaultyLearner(TextLearner):
 
 
 class FaultyEngine(TransformersEngine):
-    """An engine that hangs or raises for good as soon as the file names the fault."""
+    """An engine that fails permanently once a file names a fault."""
 
     fault: Path
     broken = ""
@@ -162,18 +165,18 @@ class FaultyEngine(TransformersEngine):
         return super().generate(requests, sampling)
 
 
-# What is seen.
+# The results.
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a fault did.
+    """The effect of a fault.
 
     Attributes:
-        words: What the ledger of failures or the error says.
-        lost: Iterations whose work was lost.
-        missing: Rollouts that were missing.
-        seconds: Until training went on.
+        words: Lines of the log of failures, or the error.
+        lost: Number of lost iterations.
+        missing: Number of missing rollouts.
+        seconds: Seconds until training continued.
     """
 
     words: str
@@ -183,7 +186,7 @@ class Seen:
 
 
 def make(folder: Path, **settings: Any) -> Any:
-    """Builds the training of a fault."""
+    """Returns the config of the training run of a fault."""
     config = TRCAConfig.from_preset("quickstart")
     config.environment(f"{HERE}:FaultyEnv", env_config={"fault": str(folder / "fault")})
     config.debugging(seed=7)
@@ -195,14 +198,14 @@ def make(folder: Path, **settings: Any) -> Any:
 
 
 def train(algorithm: Any) -> tuple[float, dict[str, Any]]:
-    """Trains an iteration; returns its seconds and its result."""
+    """Trains an iteration; returns the seconds and the result."""
     start = time.perf_counter()
     result = algorithm.train()
     return time.perf_counter() - start, result
 
 
 def disturb(config: Any, act: Callable[[Any], None], more: int = 1) -> Seen:
-    """Trains two iterations, does the fault, and trains on."""
+    """Trains two iterations, causes the fault, and continues training."""
     algorithm = config.build_algo()
     train(algorithm)
     usual, _ = train(algorithm)
@@ -223,13 +226,13 @@ def disturb(config: Any, act: Callable[[Any], None], more: int = 1) -> Seen:
 
 
 def tell(incidents: Sequence[Any]) -> str:
-    """The kinds of incidents with their numbers, reasons and what was done."""
-    told: dict[str, int] = {}
+    """Summarizes incidents: number, kind, reason and action."""
+    counts: dict[str, int] = {}
     for incident in incidents:
         place = incident.reason.partition(", at ")[0]
         words = f"{incident.kind}: {place}; {incident.action}"
-        told[words] = told.get(words, 0) + 1
-    return "\n".join(f"{count} x {words}" for words, count in told.items()) or "nothing"
+        counts[words] = counts.get(words, 0) + 1
+    return "\n".join(f"{count} x {words}" for words, count in counts.items()) or "nothing"
 
 
 # The faults.
@@ -242,13 +245,13 @@ def runner_killed(folder: Path) -> Seen:
 
 
 def runner_killed_ahead(folder: Path) -> Seen:
-    """The same while the runners sample two iterations ahead."""
+    """Kills the process of an env runner while the runners sample two iterations ahead."""
     config = make(folder, num_env_runners=2, max_staleness=2)
     return disturb(config, lambda _: write(folder / "fault", "dies"), more=3)
 
 
 def learner_killed(folder: Path) -> Seen:
-    """Kills the learner's process after the first of an update's mini-batches."""
+    """Kills the learner's process after the first mini-batch of an update."""
     return disturb(
         make(folder, num_learners=1, minibatch_size=8),
         lambda _: write(folder / "learner", "dies"),
@@ -256,12 +259,12 @@ def learner_killed(folder: Path) -> Seen:
 
 
 def environment_raises(folder: Path) -> Seen:
-    """An environment raises once."""
+    """An environment raises an error once."""
     return disturb(make(folder), lambda _: write(folder / "fault", "raises"))
 
 
 def environment_raises_twice(folder: Path) -> Seen:
-    """An environment raises, and again when the rollout is played once more."""
+    """An environment raises an error, and again when the rollout is repeated."""
     return disturb(make(folder), lambda _: write(folder / "fault", "raises always"))
 
 
@@ -272,7 +275,7 @@ def environment_hangs(folder: Path) -> Seen:
 
 
 def engine_dies(folder: Path, how: str = "dies") -> Seen:
-    """The engine raises, and does so from then on."""
+    """The engine raises an error at every request."""
     fault = folder / "engine"
     config = make(
         folder,
@@ -289,7 +292,7 @@ def engine_hangs(folder: Path) -> Seen:
 
 
 def node_removed(folder: Path) -> Seen:
-    """Removes the node of a runner, trains without it, adds another node, and waits for it."""
+    """Removes the node of a runner, trains without the node, and adds a new node."""
     with joinable() as nodes:
         config = make(folder, num_env_runners=2)
         config.env_runners(custom_resources_per_env_runner={"place": 1})
@@ -321,7 +324,7 @@ def node_removed(folder: Path) -> Seen:
 
 
 def object_store_full(folder: Path) -> Seen:
-    """Fills Ray's object store with what is in use, so that nothing can be moved out."""
+    """Fills Ray's object store with objects in use, so that no object can be spilled."""
     kept: list[Any] = []
 
     def fill(_: Any) -> None:
@@ -342,7 +345,7 @@ def driver_killed(folder: Path) -> Seen:
 
 
 def disk_full(folder: Path) -> Seen:
-    """Lets no file grow past 300 kB from the second iteration on, and resumes the run."""
+    """Limits files to 300 kB from the second iteration on, and resumes the run."""
     return resumed(folder, "fills the disk")
 
 
@@ -368,7 +371,7 @@ def resumed(folder: Path, how: str) -> Seen:
     again = trca(folder, "--resume=run")
     if again.returncode:
         raise RuntimeError(again.stdout[-2000:])
-    whole = time.perf_counter() - start
+    seconds = time.perf_counter() - start
     rows = run.metrics()
     incidents = read_lines(run.failures)
     words = [f"exit status {ended.returncode}", *errors]
@@ -376,11 +379,11 @@ def resumed(folder: Path, how: str) -> Seen:
     missing = sum(int(row["missing_rollouts"]) for row in rows)
     if len(rows) != 3:
         raise RuntimeError(f"the resumed run has {len(rows)} iterations, not 3")
-    return Seen("\n".join(words), 2 - saved, missing, whole)
+    return Seen("\n".join(words), 2 - saved, missing, seconds)
 
 
 def trca(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs ``trca train`` in a process of its own."""
+    """Runs ``trca train`` in a separate process."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     return subprocess.run(
         [sys.executable, "-m", "trca.cli", "train", *arguments, f"--storage-path={folder}"],
@@ -411,13 +414,13 @@ FAULTS: Final[dict[str, Callable[[Path], Seen]]] = {
 
 
 def write(path: Path, words: str) -> Path:
-    """Writes a file that names a fault."""
+    """Writes the file of a fault."""
     path.write_text(words)
     return path
 
 
 def await_actor(actor: Any) -> None:
-    """Waits until a restarted actor answers."""
+    """Waits for the answer of a restarted actor."""
     while True:
         try:
             ray.get(actor.ping.remote())
@@ -428,7 +431,7 @@ def await_actor(actor: Any) -> None:
 
 @contextmanager
 def joinable() -> Iterator[Cluster]:
-    """The running cluster, which nodes can join; they leave it in the end."""
+    """Yields the running cluster for adding nodes, and removes these nodes at the end."""
     nodes = Cluster(shutdown_at_exit=False)
     head: Any = ray._private.worker._global_node
     nodes.head_node, nodes.redis_address = head, head.redis_address
@@ -441,8 +444,8 @@ def joinable() -> Iterator[Cluster]:
 
 @contextmanager
 def cluster() -> Iterator[None]:
-    """A Ray cluster of one node with a small object store and a place for one runner."""
-    with TemporaryDirectory(prefix="ray") as folder:  # short: Ray's sockets lie in it
+    """Starts a Ray cluster of one node with a small object store and a place for one runner."""
+    with TemporaryDirectory(prefix="ray") as folder:  # short, because it holds Ray's sockets
         ray.init(
             num_cpus=8,
             resources={"place": 1},
@@ -459,7 +462,7 @@ def cluster() -> Iterator[None]:
 
 
 def attempt(do: Callable[[Path], Seen], folder: Path) -> Seen:
-    """Does a fault; where training does not go on, all is lost."""
+    """Causes a fault. If training does not continue, 99 iterations count as lost."""
     try:
         return do(folder)
     except Exception as error:
@@ -468,23 +471,23 @@ def attempt(do: Callable[[Path], Seen], folder: Path) -> Seen:
 
 
 def main() -> int:
-    """Does the faults asked for, one after the other."""
+    """Causes the selected faults one by one."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("words", nargs="*", help="faults whose names have one of these; else all")
+    parser.add_argument("words", nargs="*", help="select faults by words in their names")
     words = parser.parse_args().words
     chosen = {n: f for n, f in FAULTS.items() if not words or any(word in n for word in words)}
     if not chosen:
         parser.error(f"no fault has {' or '.join(words)} in its name")
     table = Table(box=box.MARKDOWN)
-    for column in ("fault", "what was seen"):
+    for column in ("fault", "log"):
         table.add_column(column, overflow="fold")
-    for column in ("iterations lost", "rollouts missing", "s till it goes on"):
+    for column in ("iterations lost", "rollouts missing", "seconds until recovery"):
         table.add_column(column, justify="right")
     bad = 0
     for name, do in chosen.items():
         print(f"{time.strftime('%H:%M:%S')} {name}", file=sys.stderr, flush=True)
-        own = nullcontext() if do in (driver_killed, disk_full) else cluster()
-        with TemporaryDirectory() as folder, own:
+        ray_cluster = nullcontext() if do in (driver_killed, disk_full) else cluster()
+        with TemporaryDirectory() as folder, ray_cluster:
             seen = attempt(do, Path(folder))
         bad += seen.lost > 1
         table.add_row(name, seen.words, str(seen.lost), str(seen.missing), f"{seen.seconds:.1f}")

@@ -4,15 +4,15 @@
     OMP_NUM_THREADS=1 python benchmarks/learner.py --device cpu
     python benchmarks/learner.py --device cuda
 
-The bare loop is what one would write in a script: rows sorted by length and padded, one forward
-pass a micro-batch, the head at the counted tokens alone, AdamW. It imports nothing of the learner
-but the rows. Where TRL is installed, its GRPOTrainer learns from the rows too. All take turns in
-one process for their time (CPU seconds, the median of the rounds); the peak of the memory comes
-from processes of their own. A second table has the learner's variants.
+The bare loop is a typical script: rows sorted by length and padded, one forward pass per
+micro-batch, the head only at tokens of the loss, AdamW. It imports only the rows from the learner.
+If TRL is installed, its GRPOTrainer also learns from the rows. Times are CPU seconds, the median of
+rounds in which all implementations alternate in one process. Peak memory is measured in separate
+processes. A second table shows variants of the learner.
 
-With ``--device cuda``: Qwen2.5-1.5B's shape at random weights in bfloat16, rows of 2,048 + 512
-tokens: tokens/s, MFU, memory, and the seconds of a push to an engine. With ``--device cpu`` the
-same with a small shape.
+With ``--device cuda``: Qwen2.5-1.5B's shape with random weights in bfloat16 and rows of 2,048 + 512
+tokens; prints tokens/s, MFU, memory, and the seconds of a push to an engine. ``--device cpu`` uses
+a small shape.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 
 from trca.algorithms import GRPOConfig
 from trca.algorithms.learner.rows import Rows
+from trca.common.markdown import markdown_table
 from trca.envs.text_space import AnyText
 from trca.policies.engines import ENGINES
 from trca.policies.engines.engine import EngineSpec
@@ -47,7 +48,7 @@ from trca.policies.models import load_model, quiet
 from trca.policies.shrunk import ARCHITECTURES
 
 PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12}
-"""Dense bfloat16 operations a second, by a part of the GPU's name."""
+"""Dense bfloat16 operations per second, by a part of the GPU's name."""
 SMALL = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3, "head_dim": 32} | {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
@@ -58,14 +59,14 @@ SETTINGS = {"lr": 1e-5, "minibatch_size": 32, "micro_batch_tokens": 8192, "kl_co
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured.
+    """The shape of a measured update.
 
     Attributes:
-        vocabulary: Number of tokens.
+        vocabulary: Number of tokens in the vocabulary.
         prompt: Tokens of a prompt.
-        response: Tokens of a response; the second half of them is the action.
+        response: Tokens of a response. The second half is the action.
         rows: Number of rows.
-        common: First tokens of a prompt that each 8 rows have in common, as a rollout group has.
+        common: Number of first tokens that each 8 rows share, like a rollout group.
     """
 
     vocabulary: int
@@ -75,7 +76,7 @@ class Case:
     common: int = 0
 
     def make_rows(self) -> Rows:
-        """Random rows whose old log-probabilities are about those of the random model."""
+        """Returns random rows, with old log-probabilities close to a random model's."""
         draw = np.random.default_rng(0)
         tokens = draw.integers(0, self.vocabulary, self.rows * (self.prompt + self.response))
         by_row = tokens.reshape(self.rows, -1)
@@ -123,7 +124,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def main() -> int:
-    """Prints one row a case, and one a variant."""
+    """Prints one row per case, and one row per variant."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--device", choices=["cpu", "cuda"])
@@ -132,36 +133,42 @@ def main() -> int:
         return on_device(asked.device)
     torch.set_num_threads(1)
     lack = trl_trainer.missing_trl()
-    print(
-        "| vocabulary | rows | in common | learner s | bare s | ratio | TRL s | ratio |"
-        " learner MiB | bare MiB |\n|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|"
-    )
+    lines = []
     for case in CASES:
         with tempfile.TemporaryDirectory() as folder:
             save_model(Path(folder), case.vocabulary, {"model_type": "qwen3", **SMALL})
             peaks = [peak_of(kind, case, folder)[0] for kind in ("learner", "bare")]
             learner, bare, trl = in_turns(case, folder, asked.rounds, with_trl=not lack)
-        print(
-            f"| {case.vocabulary:,} | {case.rows} x {case.prompt} + {case.response}"
-            f" | {case.common} | {learner:.2f} | {bare:.2f} | {learner / bare:.2f} | {trl:.2f} |"
-            f" {learner / trl:.2f} | {peaks[0]:,.0f} | {peaks[1]:,.0f} |",
-            flush=True,
+        times = (learner, bare, learner / bare, trl, learner / trl)
+        lines.append(
+            [
+                f"{case.vocabulary:,}",
+                f"{case.rows} x {case.prompt} + {case.response}",
+                case.common,
+                *(f"{value:.2f}" for value in times),
+                *(f"{peak:,.0f}" for peak in peaks),
+            ]
         )
+        print(*lines[-1], file=sys.stderr, flush=True)
+    head = ("vocabulary", "rows", "in common", "learner s", "bare s", "ratio", "TRL s", "ratio")
+    print(markdown_table([*head, "learner MiB", "bare MiB"], lines, text_columns=0))
     if lack:
-        print(f"\n{lack}")
-    print("\n| variant | MiB of a learner | CPU s of all |\n|---|---:|---:|")
+        print(f"{lack}\n")
+    lines = []
     with tempfile.TemporaryDirectory() as folder:
         save_model(Path(folder), VARIED.vocabulary, {"model_type": "qwen3", **SMALL})
         for name, settings in VARIANTS.items():
             peak, seconds = peak_of("learner", VARIED, folder, settings | SEVERAL_PASSES)
-            print(f"| {name} | {peak:,.0f} | {seconds:.1f} |", flush=True)
+            lines.append([name, f"{peak:,.0f}", f"{seconds:.1f}"])
+            print(*lines[-1], file=sys.stderr, flush=True)
+    print(markdown_table(["variant", "MiB of a learner", "CPU s of all"], lines), end="")
     return 0
 
 
 def in_turns(case: Case, folder: str, rounds: int, with_trl: bool) -> tuple[float, float, float]:
-    """Median CPU seconds of an update of the learner, the bare loop and TRL, after a first one.
+    """Returns median CPU seconds of an update of the learner, the bare loop and TRL.
 
-    Those of TRL are NaN without it.
+    The first update does not count. Without TRL its seconds are NaN.
     """
     acts = [learner_update(case, folder), bare_update(case, folder)]
     seconds: list[list[float]] = [[], []]
@@ -185,24 +192,24 @@ def in_turns(case: Case, folder: str, rounds: int, with_trl: bool) -> tuple[floa
 def peak_of(
     kind: str, case: Case, folder: str, settings: dict[str, Any] | None = None
 ) -> tuple[float, float]:
-    """Memory and time of two updates in processes of their own, one a learner.
+    """Measures memory and time of two updates, with one separate process per learner.
 
     Returns:
-        The most MiB that an update and all it needs add to a process, and the CPU seconds of the
-        second update, over all processes.
+        Largest additional memory of a process in MiB, and CPU seconds of the second update, summed
+        over all processes.
     """
     context = multiprocessing.get_context("fork")
     count = (settings or {}).get("num_learners", 1)
     pipes, processes = [context.Pipe(duplex=False) for _ in range(count)], []
     with tempfile.TemporaryDirectory() as meeting:
         for rank, (_, sender) in enumerate(pipes):
-            given = (kind, case, folder, settings or {}, rank, meeting, sender)
-            processes.append(context.Process(target=_measure_peak, args=given))
+            arguments = (kind, case, folder, settings or {}, rank, meeting, sender)
+            processes.append(context.Process(target=_measure_peak, args=arguments))
             processes[-1].start()
-        found = [receiver.recv() for receiver, _ in pipes]
+        results = [receiver.recv() for receiver, _ in pipes]
         for process in processes:
             process.join()
-    return max(peak for peak, _ in found), sum(seconds for _, seconds in found)
+    return max(peak for peak, _ in results), sum(seconds for _, seconds in results)
 
 
 def _measure_peak(
@@ -224,21 +231,21 @@ def _measure_peak(
     else:
         act = learner_update(case, folder, settings, rank)
     act()
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making it
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     started = time.process_time()
     act()
     seconds = time.process_time() - started
-    # Not ru_maxrss, which a child inherits from a larger parent.
+    # A child would inherit ru_maxrss from a larger parent.
     status = Path("/proc/self/status").read_text()
     sender.send((int(status.split("VmHWM:")[1].split()[0]) / 2**10 - before, seconds))
 
 
 def make_learner(folder: str, **settings: Any) -> Any:
-    """A learner in this process."""
+    """Builds a learner in this process."""
     config: Any = GRPOConfig().environment("trca/ALFWorld-v0")
-    own = {name: settings.pop(name) for name in ("num_learners", "num_gpus") if name in settings}
     config.learners(
-        num_learners=own.get("num_learners", 0), num_gpus_per_learner=own.get("num_gpus", 0)
+        num_learners=settings.pop("num_learners", 0),
+        num_gpus_per_learner=settings.pop("num_gpus", 0),
     )
     config.training(model=folder, **SETTINGS | settings)
     return config.build_learner(spaces={DEFAULT_MODULE_ID: (AnyText(), AnyText())})
@@ -247,7 +254,7 @@ def make_learner(folder: str, **settings: Any) -> Any:
 def learner_update(
     case: Case, folder: str, settings: dict[str, Any] | None = None, rank: int = 0
 ) -> Callable[[], Any]:
-    """An update of `TextLearner`, the reference's scores included."""
+    """Returns an update of `TextLearner`, including the reference's scores."""
     learner = make_learner(folder, **settings or {})
     rows = case.make_rows().shards((settings or {}).get("num_learners", 1))[rank]
     learner.updaters[DEFAULT_MODULE_ID].compared = True  # the log-probabilities are made up
@@ -255,7 +262,7 @@ def learner_update(
 
 
 def bare_update(case: Case, folder: str) -> Callable[[], Any]:
-    """The same by a plain loop."""
+    """Returns the same update by a plain loop."""
     model, reference = load_model(folder, "float32"), load_model(folder, "float32")
     reference.requires_grad_(False)
     optimizer = torch.optim.AdamW(model.parameters(), lr=SETTINGS["lr"], weight_decay=0.0)
@@ -298,7 +305,7 @@ def bare_update(case: Case, folder: str) -> Callable[[], Any]:
 
 
 def save_model(folder: Path, vocabulary: int, architecture: dict[str, Any]) -> None:
-    """A random model and a byte-level tokenizer of so many tokens."""
+    """Saves a random model and a byte-level tokenizer with this number of tokens."""
     tokenizer = make_tokenizer(vocabulary)
     config = AutoConfig.for_model(**architecture | {"vocab_size": vocabulary})
     torch.manual_seed(0)
@@ -308,7 +315,7 @@ def save_model(folder: Path, vocabulary: int, architecture: dict[str, Any]) -> N
 
 
 def make_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
-    """The bytes, and pairs and triples of them up to the size."""
+    """Returns a tokenizer of all bytes, and of pairs and triples of bytes up to the size."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
 
     def merges() -> Iterator[tuple[str, str]]:
@@ -331,26 +338,26 @@ def make_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
 
 
 def on_device(device: str) -> int:
-    """Measures one device; 2 where it is not there."""
+    """Measures a device; returns 2 if the device is missing."""
     if device == "cuda" and not torch.cuda.is_available():
-        print("--device cuda needs a GPU, and PyTorch sees none here", file=sys.stderr)
+        print("--device cuda needs a GPU, and PyTorch finds no GPU", file=sys.stderr)
         return 2
     if device == "cuda":
         name = torch.cuda.get_device_name()
         model, case = ARCHITECTURES["Qwen/Qwen2.5-1.5B-Instruct"], Case(151_936, 2048, 512, 64)
     else:
         name, model, case = "CPU", {"model_type": "qwen3", **SMALL}, Case(520, 16, 8, 16)
-    found = measure(model, case, device)
+    metrics = measure(model, case, device)
     peak = next((flops for part, flops in PEAK_FLOPS.items() if part in name), None)
-    mfu = found["operations_per_second"] / peak if peak else None
-    print(json.dumps({"device": name, **found, "mfu": mfu}, indent=1))
+    mfu = metrics["operations_per_second"] / peak if peak else None
+    print(json.dumps({"device": name, **metrics, "mfu": mfu}, indent=1))
     return 0
 
 
 def measure(
     architecture: dict[str, Any], case: Case, device: str, rounds: int = 3
 ) -> dict[str, float]:
-    """Speed and memory of an update in bfloat16 with gradient checkpointing, and of a push."""
+    """Measures an update in bfloat16 with gradient checkpointing, and a push."""
     gpus = int(device == "cuda")
     rows = case.make_rows()
 
@@ -391,7 +398,7 @@ def measure(
 
 
 def median_seconds(act: Callable[[], Any], rounds: int, device: str) -> float:
-    """Median wall-clock seconds of an act, after a first one."""
+    """Returns the median wall-clock seconds of a call, after a warm-up call."""
     seconds = []
     for _ in range(rounds + 1):
         started = time.perf_counter()
@@ -403,11 +410,11 @@ def median_seconds(act: Callable[[], Any], rounds: int, device: str) -> float:
 
 
 def useful_operations(model: Any, case: Case) -> tuple[float, float]:
-    """Floating-point operations of an update that MFU counts: of the layers, and of the head.
+    """Returns the floating-point operations of an update for MFU, of the layers and of the head.
 
-    They are the policy's forward and backward passes and the reference's forward pass: 8 a weight
-    and token, the head's at the scored tokens alone, and causal attention. The second forward pass
-    of gradient checkpointing is not counted.
+    Counts the policy's forward and backward passes and the reference's forward pass: 8 operations
+    per weight and token, the head only at scored tokens, and causal attention. The second forward
+    pass of gradient checkpointing does not count.
     """
     config = model.config
     head = model.get_output_embeddings().weight.numel()

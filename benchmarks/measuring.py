@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 def timed(act: Callable[[], T]) -> tuple[float, T]:
-    """Seconds of processor time that an act takes, and what it gives."""
+    """Returns the processor time of a call in seconds, and its result."""
     started = time.process_time()
     result = act()
     return time.process_time() - started, result
 
 
 def resident_mib() -> float:
-    """The memory that this process holds now (on Linux; elsewhere the most it has held), in MiB."""
+    """Returns the memory of this process in MiB; off Linux, the peak memory."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -1,14 +1,14 @@
-"""BM25 in process and behind HTTP, Lucene, and bm25s in one run: speed, memory, agreement.
+"""BM25 in process and behind HTTP, Lucene, and bm25s: speed, memory and agreement.
 
     pip install bm25s PyStemmer
     python benchmarks/retrieval.py --corpus corpus.jsonl.xz --questions *.jsonl
 
-Each engine builds and then searches in a process of its own. Seconds are of processor time, those
-of child processes included, so that other work on the machine does not count. Memory is what the
-process that searches has for itself, less what it had before it opened the index: files that are
-mapped belong to the page cache and count once for all processes. A corpus is enlarged by passages
-of sentences drawn from it. The corpus has ``{"id", "contents"}`` a line, a question has
-``question``, ``dataset``, ``golden_answers`` and, where known, ``gold_ids``.
+Each engine builds and searches in separate processes. Seconds are processor time including child
+processes, so that other work on the machine does not count. Memory is the private memory that
+opening and searching the index adds to a process; mapped files belong to the page cache and count
+once for all processes. Passages of random sentences of the corpus enlarge a corpus. A line of the
+corpus has ``{"id", "contents"}``; a question has ``question``, ``dataset``, ``golden_answers`` and
+optionally ``gold_ids``.
 """
 
 from __future__ import annotations
@@ -47,44 +47,44 @@ LIMIT = 10
 
 
 class Engine(Protocol):
-    """What is measured: the ids found for queries."""
+    """A search engine under measurement."""
 
     def search(self, queries: Sequence[str]) -> list[list[str]]:
-        """The ids found for each."""
+        """Returns passage ids for each query."""
         ...
 
 
 @dataclass(frozen=True)
 class Retrieved:
-    """A retriever of ours as an engine."""
+    """A retriever of trca as an engine."""
 
     retriever: Retriever
 
     def search(self, queries: Sequence[str]) -> list[list[str]]:
-        """Ids only."""
-        found = self.retriever.search(queries, LIMIT)
-        return [[passage.id for passage in passages] for passages in found]
+        """Returns passage ids for each query."""
+        hits = self.retriever.search(queries, LIMIT)
+        return [[passage.id for passage in passages] for passages in hits]
 
 
 def build_bm25(folder: Path, passages: Sequence[Passage]) -> None:
-    """Ours."""
+    """Builds trca's BM25 index."""
     index_corpus(folder, passages)
 
 
 def open_bm25(folder: Path, passages: Sequence[Passage]) -> Engine:
-    """Ours."""
+    """Opens trca's BM25 index."""
     del passages
     return Retrieved(BM25Retriever.open(folder))
 
 
 def open_lucene(folder: Path, passages: Sequence[Passage]) -> Engine:
-    """Anserini's."""
+    """Opens Anserini's Lucene index."""
     del passages
     return Retrieved(LuceneRetriever(folder))
 
 
 def open_http(folder: Path, passages: Sequence[Passage]) -> Engine:
-    """Ours behind a server; the processor time of both ends counts, as they are one process."""
+    """Opens trca's index behind a server. Processor time includes both client and server."""
     del passages
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -98,20 +98,20 @@ def open_http(folder: Path, passages: Sequence[Passage]) -> Engine:
 
 
 class BM25S:
-    """bm25s as near to Lucene's recipe as its options allow."""
+    """bm25s, with the options closest to Lucene's."""
 
     def __init__(self, index: Any, ids: Sequence[str]) -> None:
         self.index, self.ids = index, ids
 
     def search(self, queries: Sequence[str]) -> list[list[str]]:
-        """Ids only."""
+        """Returns passage ids for each query."""
         tokens = self.tokens(queries)
-        found, _ = self.index.retrieve(tokens, k=LIMIT, show_progress=False, n_threads=0)
-        return [[self.ids[number] for number in row] for row in found]
+        hits, _ = self.index.retrieve(tokens, k=LIMIT, show_progress=False, n_threads=0)
+        return [[self.ids[number] for number in row] for row in hits]
 
     @staticmethod
     def tokens(texts: Sequence[str]) -> Any:
-        """Lower case, without its English stopwords, Porter's stems."""
+        """Tokenizes texts: lower case, without bm25s's English stopwords, Porter's stems."""
         import bm25s
         import Stemmer
 
@@ -121,7 +121,7 @@ class BM25S:
 
 
 def build_bm25s(folder: Path, passages: Sequence[Passage]) -> None:
-    """The NumPy library of that name."""
+    """Builds the index of the NumPy library bm25s."""
     import bm25s
 
     index = bm25s.BM25(method="lucene", k1=0.9, b=0.4)
@@ -130,7 +130,7 @@ def build_bm25s(folder: Path, passages: Sequence[Passage]) -> None:
 
 
 def open_bm25s(folder: Path, passages: Sequence[Passage]) -> Engine:
-    """The NumPy library of that name."""
+    """Opens the index of the NumPy library bm25s."""
     import bm25s
 
     index = bm25s.BM25.load(str(folder), mmap=True)
@@ -146,7 +146,7 @@ ENGINES: dict[str, tuple[Callable[..., None], Callable[..., Engine]]] = {
 
 
 def present() -> Iterator[str]:
-    """The engines that are installed."""
+    """Yields the installed engines."""
     yield from ("bm25", "http")
     try:
         preflight()
@@ -160,19 +160,19 @@ def present() -> Iterator[str]:
 
 
 def cpu_seconds() -> float:
-    """Processor time of this process and of the children it has waited for."""
+    """Returns the processor time of this process and of its finished children."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
-def own_mib() -> float:
-    """Memory of this process that is no mapped file, in MiB."""
+def private_mib() -> float:
+    """Returns the memory of this process without mapped files, in MiB."""
     status = Path("/proc/self/status").read_text()
     return int(re.search(r"RssAnon:\s+(\d+)", status)[1]) / 2**10
 
 
 def build(engine: str, folder: Path, corpus: Path) -> float:
-    """Builds an index and returns the seconds; runs in a process of its own."""
+    """Builds an index in a fresh process and returns the seconds."""
     passages = StoredPassages(corpus)
     started = cpu_seconds()
     ENGINES[engine][0](folder, passages)
@@ -182,13 +182,13 @@ def build(engine: str, folder: Path, corpus: Path) -> float:
 def search(
     engine: str, folder: Path, corpus: Path, questions: Sequence[str]
 ) -> tuple[dict[str, float], list[list[str]]]:
-    """Opens an index and asks it; runs in a process of its own.
+    """Opens and searches an index in a fresh process.
 
     Returns:
-        Figures by name, and the ids found.
+        Metrics by name, and passage ids for each question.
     """
     passages = StoredPassages(corpus)
-    before, started = own_mib(), cpu_seconds()
+    before, started = private_mib(), cpu_seconds()
     opened = ENGINES[engine][1](folder, passages)
     loading = cpu_seconds() - started
     opened.search(questions[:200])
@@ -197,29 +197,29 @@ def search(
         opened.search([question])
     single = cpu_seconds() - started
     started = cpu_seconds()
-    found = opened.search(questions)
+    hits = opened.search(questions)
     batch = cpu_seconds() - started
-    figures = {
+    metrics = {
         "load, s": loading,
         "queries/s, one by one": len(questions) / single,
         "queries/s, at once": len(questions) / batch,
-        "memory, MiB": own_mib() - before,
+        "memory, MiB": private_mib() - before,
     }
     if engine == "bm25":
-        figures["memory of 64, MiB"] = of_64(folder, passages, questions[:64]) - before
-    return figures, found
+        metrics["memory of 64, MiB"] = of_64(folder, passages, questions[:64]) - before
+    return metrics, hits
 
 
 def of_64(folder: Path, passages: Sequence[Passage], questions: Sequence[str]) -> float:
-    """The same with 63 more environments' retrievers."""
+    """Returns the memory with the retrievers of 63 more environments."""
     more = [open_bm25(folder, passages) for _ in range(63)]
     for engine, question in zip(more, questions, strict=False):
         engine.search([question])
-    return own_mib()
+    return private_mib()
 
 
 def enlarged(passages: list[Passage], size: int) -> list[Passage]:
-    """The passages, cut or with as many more of drawn sentences as are missing to the size."""
+    """Cuts passages to a size, or adds passages of random sentences up to the size."""
     rng = random.Random(0)
     sentences = [each for p in passages for each in re.split(r"(?<=[.!?]) ", p.text)]
     more = (
@@ -232,57 +232,57 @@ def enlarged(passages: list[Passage], size: int) -> list[Passage]:
 
 
 def share(hits: Sequence[float]) -> str:
-    """A mean in three digits."""
+    """Formats a mean with three digits."""
     return f"{sum(hits) / len(hits):.3f}" if hits else "-"
 
 
-def recall(rows: Sequence[dict[str, Any]], found: Sequence[Sequence[str]], limit: int) -> str:
-    """Mean share of the gold passages among the first ones, where they are known."""
-    known = [
-        (row["gold_ids"], ids) for row, ids in zip(rows, found, strict=True) if row.get("gold_ids")
-    ]
-    return share([len({*gold} & {*ids[:limit]}) / len({*gold}) for gold, ids in known])
+def recall(rows: Sequence[dict[str, Any]], results: Sequence[Sequence[str]], limit: int) -> str:
+    """Returns the mean share of gold passages in the results, over questions with gold ids."""
+    pairs = zip(rows, results, strict=True)
+    gold = [({*row["gold_ids"]}, {*ids[:limit]}) for row, ids in pairs if row.get("gold_ids")]
+    return share([len(wanted & ids) / len(wanted) for wanted, ids in gold])
 
 
 def answered(
-    rows: Sequence[dict[str, Any]], found: Sequence[Sequence[str]], by_id: dict[str, str]
+    rows: Sequence[dict[str, Any]], results: Sequence[Sequence[str]], by_id: dict[str, str]
 ) -> str:
-    """Share of questions with an answer in the text of the first three."""
+    """Returns the share of questions with an answer in the text of the first three results."""
     hits = []
-    for row, ids in zip(rows, found, strict=True):
+    for row, ids in zip(rows, results, strict=True):
         text = " ".join(by_id[each] for each in ids[:3]).lower()
         hits.append(float(any(answer.lower() in text for answer in row["golden_answers"])))
     return share(hits)
 
 
 def compare(passages: list[Passage], rows: list[dict[str, Any]], folder: Path) -> None:
-    """Measures all engines over some passages, and prints two tables."""
+    """Measures all engines on the passages, and prints two tables."""
     store_passages(folder / "corpus", passages)
     questions = [row["question"] for row in rows]
-    figures: dict[str, dict[str, float]] = {}
-    found: dict[str, list[list[str]]] = {}
+    metrics: dict[str, dict[str, float]] = {}
+    results: dict[str, list[list[str]]] = {}
     for engine in present():
         place = folder / engine
-        figures[engine] = {"build, s": alone(partial(build, engine, place, folder / "corpus"))}
+        metrics[engine] = {"build, s": isolated(partial(build, engine, place, folder / "corpus"))}
         size = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
-        figures[engine]["on disk, MiB"] = size / 2**20
-        more, found[engine] = alone(partial(search, engine, place, folder / "corpus", questions))
-        figures[engine] |= more
+        metrics[engine]["on disk, MiB"] = size / 2**20
+        call = partial(search, engine, place, folder / "corpus", questions)
+        more, results[engine] = isolated(call)
+        metrics[engine] |= more
     table = Table(
-        "", *figures, title=f"{len(passages):,} passages, {len(rows):,} questions, one core"
+        "", *metrics, title=f"{len(passages):,} passages, {len(rows):,} questions, one core"
     )
-    for name in figures["bm25"]:
-        cells = (f"{each[name]:,.4g}" if name in each else "-" for each in figures.values())
+    for name in metrics["bm25"]:
+        cells = (f"{each[name]:,.4g}" if name in each else "-" for each in metrics.values())
         table.add_row(name, *cells)
-    if "lucene" in found:
+    if "lucene" in results:
         for name, same in (("same first 10 as Lucene", 10), ("same first 3 as Lucene", 3)):
             table.add_row(
                 name,
                 *(
                     share(
-                        [a[:same] == b[:same] for a, b in zip(each, found["lucene"], strict=True)]
+                        [a[:same] == b[:same] for a, b in zip(each, results["lucene"], strict=True)]
                     )
-                    for each in found.values()
+                    for each in results.values()
                 ),
             )
     Console(width=100).print(table)
@@ -291,7 +291,7 @@ def compare(passages: list[Passage], rows: list[dict[str, Any]], folder: Path) -
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         chosen = [number for number, row in enumerate(rows) if row["dataset"] == dataset]
         some = [rows[number] for number in chosen]
-        for engine, each in found.items():
+        for engine, each in results.items():
             if engine == "http":
                 continue
             ids = [each[number] for number in chosen]
@@ -300,14 +300,14 @@ def compare(passages: list[Passage], rows: list[dict[str, Any]], folder: Path) -
     Console(width=100).print(table)
 
 
-def alone(act: Callable[[], Any]) -> Any:
-    """Runs in a fresh process."""
+def isolated(act: Callable[[], Any]) -> Any:
+    """Calls a function in a fresh process."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(act).result()
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Prints the tables for each size of the corpus."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,24 +1,24 @@
-"""Tokens/s of the rollout loop: over those of the bare engine, and of playing in lock-step.
+"""Tokens/s of the rollout loop, of the bare engine and of synchronous loops.
 
 Run: ``OMP_NUM_THREADS=1 python benchmarks/rollout.py [--engine vllm] [--rollouts 64] [--repeat 5]``
 
-Rollouts have 2 to 8 steps. A random model of the tiny policy's size writes each response: 24 tokens
-on average, geometrically distributed, and 96 at most. A step of an environment takes nothing, 5 ms,
-or 50 ms on average, exponentially distributed, as of a server that is waited for.
+Rollouts have 2 to 8 steps. A random model of the tiny policy's size writes the responses, with a
+geometric distribution of lengths (mean 24 tokens, at most 96). A step of an environment takes 0, 5
+or 50 ms on average, exponentially distributed, like the latency of a server.
 
 ================  ==================================================================================
-asynchronous      The rollout loop: each rollout goes on when its own completion or step is there.
-lock-step         The same loop, held up: all completions of a turn, then all steps, side by side.
-one by one        Lock-step whose environments step one after the other.
-bare              The engine alone: it is given the same prompts, each when the one before it of the
-                  same rollout is answered. No loop can be faster. An engine of batches is given
-                  the prompts of each turn as one batch.
-all at once       The engine alone, given all prompts at the start, as no loop can.
+asynchronous      The rollout loop: each rollout continues after its completion or step.
+lock-step         The synchronous loop: all completions of a turn, then all steps in parallel.
+one by one        Lock-step with sequential steps of the environments.
+bare              Only the engine with the same prompts: each prompt is submitted after the
+                  completion of the rollout's previous prompt. This is an upper bound for every
+                  loop. A batch engine gets all prompts of a turn as one batch.
+all at once       Only the engine with all prompts at the start, which no loop can do.
 ================  ==================================================================================
 
-Weights are pushed before each measurement, as in training: no prefix cache is left from another.
-Variants are measured in turns, and a ratio is the median of those within a turn. Processor time
-leaves out what waits, and what else the machine does.
+A push of weights before each measurement empties the prefix cache, as in training. The variants
+alternate, and a ratio is the median of the ratios within a round. Processor time excludes waiting
+and other work of the machine.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SAMPLING = SamplingParams(1.0, 4 * LENGTH, stop=("</never>",))
 
 
 class Server(TextEnv):
-    """An environment whose steps are waited for."""
+    """An environment with slow steps, like a server."""
 
     waits = True
     mean_ms = 0.0
@@ -67,7 +67,7 @@ class Server(TextEnv):
 
     @property
     def instruction(self) -> str:
-        """The same for all."""
+        """The same instruction for all tasks."""
         return "put a mug on shelf 1"
 
     @property
@@ -88,13 +88,13 @@ class Server(TextEnv):
 
 
 class OneByOne(Server):
-    """The same, stepped one after the other."""
+    """A server whose steps run sequentially."""
 
     waits = False
 
 
 class WaitForAll(Scheduler):
-    """A scheduler that continues when everything under way has arrived."""
+    """A synchronous scheduler: it waits for all running completions or steps."""
 
     under_way = 0
 
@@ -116,14 +116,14 @@ class LockStep(RolloutLoop):
 
 @dataclass(frozen=True)
 class Speed:
-    """Tokens a second, and a second of processor time."""
+    """Tokens per second, and per second of processor time."""
 
     wall: float
     processor: float
 
 
 def main() -> None:
-    """Prints one line a comparison."""
+    """Prints one line per variant."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", default="transformers")
     parser.add_argument("--rollouts", type=int, default=64)
@@ -157,15 +157,15 @@ def main() -> None:
         prompted = bare_by_turns if isinstance(engine, BatchEngine) else bare
 
         def measure(variants: dict[str, Callable[[], int]]) -> dict[str, list[Speed]]:
-            found: dict[str, list[Speed]] = {name: [] for name in variants}
+            speeds: dict[str, list[Speed]] = {name: [] for name in variants}
             for _ in range(asked.repeat):
                 for name, play in variants.items():
                     engine.load_weights(weights, engine.version + 1)
                     wall, processor = time.perf_counter(), time.process_time()
                     tokens = play()
                     wall, processor = time.perf_counter() - wall, time.process_time() - processor
-                    found[name].append(Speed(tokens / wall, tokens / processor))
-            return found
+                    speeds[name].append(Speed(tokens / wall, tokens / processor))
+            return speeds
 
         for play in (asynchronous, lock_step, one_by_one):
             play()
@@ -183,25 +183,24 @@ def main() -> None:
         engine.close()
 
 
-def report(title: str, found: dict[str, list[Speed]]) -> None:
-    """Prints the median speeds, and those of the loop over the others'."""
-    first, *_ = found
-    for name, speeds in found.items():
+def report(title: str, variants: dict[str, list[Speed]]) -> None:
+    """Prints the median speeds, and the ratio of the loop's speed to each variant's speed."""
+    first, *_ = variants
+    for name, speeds in variants.items():
         wall = statistics.median(s.wall for s in speeds)
-        said = f"{title}: {name} {wall:.0f} tokens/s"
+        line = f"{title}: {name} {wall:.0f} tokens/s"
         if name != first:
-            walls = [a.wall / b.wall for a, b in zip(found[first], speeds, strict=True)]
-            processors = [
-                a.processor / b.processor for a, b in zip(found[first], speeds, strict=True)
-            ]
-            said += f"; {first} {statistics.median(walls):.2f} times"
-            said += f" (from {min(walls):.2f} to {max(walls):.2f})"
-            said += f", in processor time {statistics.median(processors):.2f}"
-        print(said, flush=True)
+            pairs = list(zip(variants[first], speeds, strict=True))
+            walls = [a.wall / b.wall for a, b in pairs]
+            processors = [a.processor / b.processor for a, b in pairs]
+            line += f"; {first} {statistics.median(walls):.2f} times"
+            line += f" (from {min(walls):.2f} to {max(walls):.2f})"
+            line += f", in processor time {statistics.median(processors):.2f}"
+        print(line, flush=True)
 
 
 def bare(engine: Any, rollouts: Sequence[Rollout]) -> int:
-    """Generates the tokens of the rollouts again, each prompt when the one before is answered."""
+    """Generates the tokens of the rollouts again, each prompt after the previous completion."""
     arrived: SimpleQueue[tuple[int, int, Any]] = SimpleQueue()
 
     def ask(k: int, turn: int) -> None:
@@ -222,7 +221,7 @@ def bare(engine: Any, rollouts: Sequence[Rollout]) -> int:
 
 
 def bare_by_turns(engine: Any, rollouts: Sequence[Rollout]) -> int:
-    """Generates them again, the prompts of each turn as one batch."""
+    """Generates the tokens of the rollouts again, the prompts of each turn as one batch."""
     turns = range(max(len(r.steps) for r in rollouts))
     return sum(
         generate(engine, [request(r, turn) for r in rollouts if turn < len(r.steps)])
@@ -231,25 +230,25 @@ def bare_by_turns(engine: Any, rollouts: Sequence[Rollout]) -> int:
 
 
 def all_at_once(engine: Any, rollouts: Sequence[Rollout]) -> int:
-    """Generates them again, all prompts as one batch."""
+    """Generates the tokens of the rollouts again, all prompts as one batch."""
     return generate(engine, [request(r, turn) for r in rollouts for turn in range(len(r.steps))])
 
 
 def generate(engine: Any, requests: Sequence[Request]) -> int:
-    """Answers requests together; returns the number of tokens."""
+    """Generates a batch; returns the number of tokens."""
     futures = [engine.submit(request, SAMPLING) for request in requests]
     engine.flush()
     return sum(len(future.result().ids) for future in futures)
 
 
 def request(rollout: Rollout, turn: int) -> Request:
-    """The request of a step, as the loop made it."""
+    """Returns the loop's request for a step."""
     seed = derive_seed(*KEY, rollout.group, rollout.index, turn)
     return Request(rollout.steps[turn].prompt_ids, seed)
 
 
 def save_model(folder: Path) -> None:
-    """Writes a random model that ends a response after `LENGTH` tokens on average."""
+    """Saves a random model with responses of `LENGTH` tokens on average."""
     tokenizer = train_tokenizer(["put a mug on shelf 1. You are in a room. look"] * 9, [], 60, 60)
     torch.manual_seed(0)
     model = new_model(tokenizer, TinySpec())

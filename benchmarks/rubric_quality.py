@@ -1,4 +1,4 @@
-"""What an environment's rubric says of good, weak and blind agents, and what it costs to ask.
+"""Quality of an environment's rubric on good, weak and blind agents, and its cost.
 
     python benchmarks/rubric_quality.py alfworld --tasks 60
     python benchmarks/rubric_quality.py alfworld --set games=official --set split=valid_seen
@@ -6,13 +6,14 @@
     python benchmarks/rubric_quality.py searchqa --tasks 200
     python benchmarks/rubric_quality.py --recorded RUN/rollouts/iteration_000120/train.jsonl
 
-Agents: the oracle (sees all), the demonstrator (sees what an agent sees), a weak one (the
-demonstrator's action with probability 0.4, else a random one), a random one (admissible actions)
-and a blind one (admissible actions, stale actions, nonsense and silence); recorded rollouts of a
-policy join them as ``recorded``. Prints how often each operator fires per step, the coverage of the
-positive operators at the end of a rollout and its correlation with success, the share of steps of
-lost rollouts that have a non-zero judgment, how contexts group the steps of eight weak rollouts,
-and microseconds of processor time per transition; ends with the claims it checked.
+Agents: the oracle (sees the full state), the demonstrator (sees an agent's observations), a weak
+agent (the demonstrator's action with probability 0.4, otherwise a random action), a random agent
+(admissible actions) and a blind agent (admissible actions, stale actions, nonsense and empty
+texts). Recorded rollouts of a policy are a further agent, ``recorded``. Prints the firing rate of
+each operator per step, the coverage of the positive operators at the end of a rollout and its
+correlation with success, the share of steps of failed rollouts with a nonzero judgment, the groups
+of equal contexts in eight weak rollouts, and microseconds of processor time per transition. The
+output ends with the checked claims.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ ROLLOUTS = 8
 
 @dataclass
 class Rollout:
-    """One episode: what passed between agent and environment, and what the rubric made of it."""
+    """One episode: actions and observations, and the judgments of the rubric."""
 
     task: str
     task_type: str
@@ -59,7 +60,7 @@ class Rollout:
 def action_of(
     agent: str, env: Any, info: dict[str, Any], rng: np.random.Generator, past: list[str]
 ) -> str:
-    """The agent's next action."""
+    """Returns the agent's next action."""
     unwrapped = env.unwrapped
     if agent == "oracle":
         return str(unwrapped.oracle_action())
@@ -76,7 +77,7 @@ def action_of(
 
 
 def play(env: Any, task: str, agent: str, rng: np.random.Generator) -> Rollout:
-    """One episode of an agent on a task."""
+    """Plays an episode of an agent."""
     observation, info = env.reset(options={"task": task})
     rollout = Rollout(info["task"], info["task_type"], (observation, info["admissible_actions"]))
     over = False
@@ -96,7 +97,7 @@ def play(env: Any, task: str, agent: str, rng: np.random.Generator) -> Rollout:
 
 
 def read_recorded(path: str) -> list[Rollout]:
-    """The rollouts of a run's JSON lines: one object a line, with task type, won and steps."""
+    """Reads the rollouts of a run's JSON lines: task type, success and judgments."""
     rollouts = []
     with open(path, encoding="utf-8") as lines:
         for line in lines:
@@ -110,12 +111,12 @@ def read_recorded(path: str) -> list[Rollout]:
 
 
 def coverage(rollout: Rollout, positive: np.ndarray) -> float:
-    """Share of the positive operators that fired in a rollout."""
+    """Returns the share of the positive operators that fired in a rollout."""
     return float(np.array(rollout.judgments).max(axis=0)[positive].mean())
 
 
 def print_firing(rollouts: dict[str, list[Rollout]], library: RubricLibrary) -> None:
-    """Share of steps on which each operator fires, per agent."""
+    """Prints the share of steps on which each operator fires, per agent."""
     print(f"\n{'share of steps an operator fires on':42}" + "".join(f"{a:>13}" for a in rollouts))
     rates = {
         agent: np.concatenate([r.judgments for r in group]).mean(axis=0)
@@ -127,7 +128,7 @@ def print_firing(rollouts: dict[str, list[Rollout]], library: RubricLibrary) -> 
 
 
 def print_coverage(rollouts: dict[str, list[Rollout]], positive: np.ndarray) -> None:
-    """Final coverage and success per agent, and how they go together."""
+    """Prints final coverage and success per agent, and their correlation."""
     print(
         f"\n{'':20}{'episodes':>10}{'steps':>8}{'success':>9}{'coverage':>10}{'won':>7}{'lost':>7}"
         f"{'judged':>9}"
@@ -143,7 +144,7 @@ def print_coverage(rollouts: dict[str, list[Rollout]], positive: np.ndarray) -> 
             f"{agent:20}{len(group):10}{steps:8.1f}{won.mean():9.3f}{cover.mean():10.3f}"
             f"{of_won}{of_lost}{judged}"
         )
-    print("(judged: share of the steps of lost rollouts with a non-zero judgment)")
+    print("(judged: share of the steps of failed rollouts with a nonzero judgment)")
     everyone = list(itertools.chain(*rollouts.values()))
     print("correlation of final coverage with success:")
     for name, group in [("all", everyone), *rollouts.items()]:
@@ -154,7 +155,7 @@ def print_coverage(rollouts: dict[str, list[Rollout]], positive: np.ndarray) -> 
 
 
 def correlation(rollouts: list[Rollout], positive: np.ndarray) -> float:
-    """Pearson's correlation of final coverage and success; nan where one is constant."""
+    """Returns Pearson's correlation of final coverage and success; NaN if one is constant."""
     cover = np.array([coverage(r, positive) for r in rollouts])
     won = np.array([r.won for r in rollouts], dtype=float)
     if cover.std() == 0 or won.std() == 0:
@@ -163,10 +164,10 @@ def correlation(rollouts: list[Rollout], positive: np.ndarray) -> float:
 
 
 def print_contexts(groups: list[list[Rollout]]) -> None:
-    """Sizes of context groups, and the share of return variance that contexts explain.
+    """Prints sizes of context groups, and the share of return variance that contexts explain.
 
-    The share is adjusted for the number of groups (1 - within / total mean squares), so that
-    splitting at random explains nothing.
+    The share is adjusted for the number of groups (1 - within / total mean squares): a random
+    grouping explains nothing.
     """
     sizes: list[int] = []
     within = total = 0.0
@@ -185,44 +186,44 @@ def print_contexts(groups: list[list[Rollout]]) -> None:
         freedom_total += len(everything) - 1
         within += sum(float(((np.array(r) - np.mean(r)) ** 2).sum()) for r in returns.values())
         freedom_within += len(everything) - len(returns)
-    alone = np.mean(np.array(sizes) == 1)
+    single = np.mean(np.array(sizes) == 1)
     explained = 1 - (within / freedom_within) / (total / freedom_total)
     print(
         f"\ncontexts of {ROLLOUTS} weak rollouts of a task: a step shares its group with "
-        f"{np.mean(sizes) - 1:.1f} others (median {np.median(sizes) - 1:.0f}), {alone:.1%} are "
-        f"alone; contexts explain {explained:.1%} of the variance of returns"
+        f"{np.mean(sizes) - 1:.1f} steps (median {np.median(sizes) - 1:.0f}), {single:.1%} of the "
+        f"groups have a single step; contexts explain {explained:.1%} of the variance of returns"
     )
 
 
 def print_costs(rollouts: list[Rollout], env: Any) -> None:
-    """Microseconds per transition of adapter, judge, and context with memory line."""
+    """Prints microseconds per transition of adapter, judge, and context with memory line."""
     judge, adapter = env.get_wrapper_attr("judge"), env.unwrapped.adapter_class()
     clock = time.process_time
-    tracking = judging = telling = 0.0
+    adapting = judging = describing = 0.0
     count = 0
     for rollout in rollouts:
         adapter.reset(rollout.task, *rollout.first)
         for step in rollout.steps:
             began = clock()
             facts = adapter.step(*step)
-            tracked = clock()
+            adapted = clock()
             judge.judge(adapter.binding, facts)
             judged = clock()
             _ = adapter.context, adapter.memory
-            tracking += tracked - began
-            judging += judged - tracked
-            telling += clock() - judged
+            adapting += adapted - began
+            judging += judged - adapted
+            describing += clock() - judged
             count += 1
-    parts = [("adapter", tracking), ("judge", judging), ("context and memory", telling)]
+    parts = [("adapter", adapting), ("judge", judging), ("context and memory", describing)]
     print(f"\nmicroseconds per transition ({count} transitions):")
-    for name, seconds in [*parts, ("together", tracking + judging + telling)]:
+    for name, seconds in [*parts, ("together", adapting + judging + describing)]:
         print(f"  {name:20}{seconds / count * 1e6:7.1f}")
     lengths = [len(memory) for r in rollouts for memory in r.memories]
     print(f"memory line: {np.mean(lengths):.0f} characters, at most {max(lengths)}")
 
 
 def print_claims(rollouts: dict[str, list[Rollout]], library: RubricLibrary) -> bool:
-    """Checks what a rubric must do; whether all of it holds."""
+    """Prints the claims about a rubric; returns whether all claims hold."""
     positive = library.categories != CATEGORIES.index("invalidity")
     fired = {a: np.concatenate([r.judgments for r in rollouts[a]]) for a in AGENTS}
     mean = {a: float(np.mean([coverage(r, positive) for r in rollouts[a]])) for a in AGENTS}
@@ -237,10 +238,10 @@ def print_claims(rollouts: dict[str, list[Rollout]], library: RubricLibrary) -> 
         ("no operator fires on every step of an agent", not always.any()),
         ("coverage: oracle > weak > blind", mean["oracle"] > mean["weak"] > mean["blind"]),
         (
-            "random rollouts cover less than half of the oracle's",
+            "coverage of random rollouts is below half of the oracle's",
             2 * mean["random"] < mean["oracle"],
         ),
-        ("coverage goes with success (r > 0.3)", correlation(everyone, positive) > 0.3),
+        ("coverage correlates with success (r > 0.3)", correlation(everyone, positive) > 0.3),
     ]
     print()
     for claim, holds in claims:

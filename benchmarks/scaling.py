@@ -1,15 +1,15 @@
-"""How sampling grows with env runners, and what an iteration costs the driver.
+"""Scaling of sampling with env runners, and cost of an iteration for the driver.
 
     OMP_NUM_THREADS=1 python benchmarks/scaling.py runners --counts 1 4 16 64
     OMP_NUM_THREADS=1 python benchmarks/scaling.py driver
     OMP_NUM_THREADS=1 python benchmarks/scaling.py latencies --engine vllm --model FOLDER
 
-`latencies` measures how long the completions of 64 rollouts at once take. `runners` plays real
-rollouts on real runners with a stand-in engine, whose completions arrive after a latency drawn
-from a distribution. The runners mostly sleep, so that many fit on two cores, and each gets the
-same number of groups. Efficiency is the time of the fewest runners over the time of all. `driver`
-makes the records of a large iteration and takes them through all that a driver does with them:
-fetching, credit, metrics, rows, the learners' shares, and the object store.
+`latencies` measures the latency of completions for 64 concurrent rollouts. `runners` plays real
+rollouts on real env runners with a simulated engine, whose completions arrive after a random
+latency. The runners mostly sleep, so that two cores can hold many runners. Every runner gets the
+same number of groups. Efficiency is the time with the fewest runners divided by the time. `driver`
+creates the records of a large iteration and measures all work of a driver: fetching, credit,
+metrics, rows, the learners' shards, and the object store.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
+from trca.common.markdown import markdown_table
 from trca.policies.engines.engine import Completion, Engine, EngineSpec, Request, SamplingParams
 
 T = TypeVar("T")
 LATENCY_S: Final = (1.000, 1.140, 1.270, 1.358, 1.428, 1.532, 1.631, 1.751, 1.954, 2.260)
-"""Seconds of a completion, 5% to 95%: what `latencies` measured of vLLM on two busy cores."""
+"""Deciles of the seconds of a completion, 5% to 95%, measured by `latencies` for vLLM on two cores
+with other work."""
 MODEL: Final = "shrunk:Qwen/Qwen2.5-1.5B-Instruct"
 
 
 class StandIn(Engine):
-    """An engine without arithmetic: each completion arrives after a random latency."""
+    """An engine without a model: each completion arrives after a random latency."""
 
     def __init__(self, spec: EngineSpec) -> None:
         from trca.policies.models import load_tokenizer
@@ -50,7 +52,7 @@ class StandIn(Engine):
         threading.Thread(target=self._deliver, daemon=True).start()
 
     def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
-        """Starts a completion, which arrives when its latency is over."""
+        """Starts a completion."""
         draw = np.random.default_rng(request.seed).random() * (len(LATENCY_S) - 1)
         latency = float(np.interp(draw, range(len(LATENCY_S)), LATENCY_S))
         future: Future[Completion] = Future()
@@ -60,7 +62,7 @@ class StandIn(Engine):
         return future
 
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
-        """Takes the version alone."""
+        """Stores the version."""
         self.version = version
 
     def close(self) -> None:
@@ -82,7 +84,7 @@ class StandIn(Engine):
 
 
 def latencies(engine: str, model: str, count: int, steps: int) -> None:
-    """Prints deciles of the seconds from a prompt to its completion, in a sampling phase."""
+    """Prints deciles of the seconds from a prompt to its completion in a sampling phase."""
     from trca.algorithms.rollouts.batch import GroupRequest
     from trca.algorithms.rollouts.loop import RolloutLoop
     from trca.envs import make
@@ -94,7 +96,7 @@ def latencies(engine: str, model: str, count: int, steps: int) -> None:
     seconds: list[float] = []
 
     class Timed:
-        """Notes what each completion took."""
+        """Records the seconds of each completion."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(opened, name)
@@ -116,7 +118,7 @@ def latencies(engine: str, model: str, count: int, steps: int) -> None:
     groups = [
         GroupRequest(k, tasks.task_ids[k], "train", 8, ("latencies", k)) for k in range(count // 8)
     ]
-    for _ in range(2):  # the first warms up
+    for _ in range(2):  # the first run is a warm-up
         seconds.clear()
         loop.run(groups, SamplingParams(1.0, 24))
     deciles = np.quantile(seconds, np.linspace(0.05, 0.95, 10))
@@ -128,15 +130,13 @@ def latencies(engine: str, model: str, count: int, steps: int) -> None:
 
 
 def runners(counts: list[int], groups: int, steps: int) -> None:
-    """Seconds of a sampling phase at each number of runners."""
+    """Prints the seconds of a sampling phase for each number of runners."""
     import ray
 
     config = _config(steps).env_runners(num_cpus_per_env_runner=0.01)
     with tempfile.TemporaryDirectory(prefix="ray") as folder:
         ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, _temp_dir=folder)
-        print("| runners | rollouts | seconds | steps/s | efficiency | driver's CPU s |")
-        print("|---:|---:|---:|---:|---:|---:|")
-        alone = 0.0
+        lines, fewest = [], 0.0
         for count in counts:
             algorithm = config.copy().env_runners(num_env_runners=count).build_algo()
             tasks = algorithm.panel("train").task_ids
@@ -144,18 +144,17 @@ def runners(counts: list[int], groups: int, steps: int) -> None:
             _sample(group, _requests(tasks, count, "warm"))  # engines are made on first use
             batch, seconds, cpu = _sample(group, _requests(tasks, count * groups, "measured"))
             done = sum(r.env_steps() for r in batch.rollouts)
-            alone = alone or seconds
-            print(
-                f"| {count} | {len(batch.rollouts)} | {seconds:.2f} | {done / seconds:.0f}"
-                f" | {alone / seconds:.2f} | {cpu:.2f} |",
-                flush=True,
-            )
+            fewest = fewest or seconds
+            times = (f"{seconds:.2f}", f"{done / seconds:.0f}", f"{fewest / seconds:.2f}")
+            lines.append([count, len(batch.rollouts), *times, f"{cpu:.2f}"])
             algorithm.stop()
         ray.shutdown()
+    head = ("runners", "rollouts", "seconds", "steps/s", "efficiency", "driver's CPU s")
+    print(markdown_table(head, lines, text_columns=0), end="")
 
 
 def _sample(group: Any, requests: list[Any]) -> tuple[Any, float, float]:
-    """The rollouts, seconds, and the driver's seconds of processor time."""
+    """Returns the rollouts, the seconds, and the driver's seconds of processor time."""
     from trca.algorithms.rollouts.sampling import sample_groups
 
     start, cpu = time.perf_counter(), time.process_time()
@@ -189,7 +188,7 @@ def _config(steps: int) -> Any:
 
 
 def driver(count: int, steps: int, prompt: int, response: int, learners: int) -> None:
-    """Seconds and bytes of the driver in an iteration."""
+    """Prints seconds and bytes of the driver in an iteration."""
     import ray
 
     from trca.algorithms.base.metrics import credit_metrics, rollout_metrics
@@ -247,16 +246,18 @@ def driver(count: int, steps: int, prompt: int, response: int, learners: int) ->
             lambda refs: sum(map(_rows_bytes, shards)),
         )
         ray.shutdown()
-    print(f"{count:,} rollouts of {steps} steps, {prompt} + {response} tokens a step\n")
-    print("| driver | seconds | CPU seconds | MB |\n|---|---:|---:|---:|")
-    for name, seconds, cpu, size in table:
-        print(f"| {name} | {seconds:.2f} | {cpu:.2f} | {size / 1e6:,.0f} |")
+    print(f"{count:,} rollouts of {steps} steps, {prompt} + {response} tokens per step\n")
+    lines = [
+        [name, f"{seconds:.2f}", f"{cpu:.2f}", f"{size / 1e6:,.0f}"]
+        for name, seconds, cpu, size in table
+    ]
     walls, cpus = sum(line[1] for line in table), sum(line[2] for line in table)
-    print(f"| together | {walls:.2f} | {cpus:.2f} | |")
+    lines.append(["together", f"{walls:.2f}", f"{cpus:.2f}", ""])
+    print(markdown_table(["driver", "seconds", "CPU seconds", "MB"], lines), end="")
 
 
 def _rollouts(part: int, count: int, steps: int, prompt: int, response: int) -> list[Any]:
-    """Rollouts as a runner leaves them: real records, random tokens."""
+    """Returns records of rollouts with random tokens."""
     from trca.records import Rollout, Step
 
     rng = np.random.default_rng(part)
@@ -310,18 +311,18 @@ def _rows_bytes(rows: Any) -> int:
 
 
 def main() -> None:
-    """Prints the table of one part."""
+    """Runs one part of the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=["runners", "driver", "latencies"])
     parser.add_argument("--counts", type=int, nargs="+", default=[1, 4, 16, 64])
-    parser.add_argument("--groups", type=int, default=1, help="rollout groups of each runner")
+    parser.add_argument("--groups", type=int, default=1, help="rollout groups per runner")
     parser.add_argument("--steps", type=int, default=None)
     parser.add_argument("--rollouts", type=int, default=64 * 128)
     parser.add_argument("--prompt", type=int, default=400)
     parser.add_argument("--response", type=int, default=40)
     parser.add_argument("--learners", type=int, default=64)
     parser.add_argument("--engine", default="transformers", help="of latencies")
-    parser.add_argument("--model", help="of latencies: a folder, as `trca train` leaves one")
+    parser.add_argument("--model", help="of latencies: folder of a model")
     asked = parser.parse_args()
     if asked.part == "latencies":
         latencies(asked.engine, asked.model, 64, asked.steps or 16)

@@ -1,17 +1,17 @@
-"""SearchQA on one core: gold recall over all seven datasets, steps, memory.
+"""SearchQA on one core: gold recall on all seven datasets, steps and memory.
 
     python benchmarks/searchqa.py
     python benchmarks/searchqa.py --questions questions --corpus corpus.jsonl.xz
 
-Recall is of the questions themselves as queries, by ``bm25``: the share of gold passages among the
-first 3, 5 and 10 where gold passages are known, the same when every gold title is searched for and
-3 passages are taken each, which is an agent's headroom, and the share of questions with an answer
-in the text of the first 3. ``hotpotqa dev`` and the like are the validation questions alone.
+Recall uses the questions as queries for ``bm25``. The table shows the share of gold passages in the
+first 3, 5 and 10 results, for questions with known gold passages; the same share for a search for
+each gold title with 3 results, an upper limit for an agent; and the share of questions with an
+answer in the text of the first 3 results. ``hotpotqa dev`` has only the validation questions.
 
-Steps are those of the demonstrator, found beforehand, so that only the environment is measured.
+Steps use precomputed actions of the demonstrator, so that only the environment is measured.
 ``SearchQAEnv`` is the environment, ``trca/SearchQA-v0`` adds facts, context, memory and rubric.
-Tasks are played in five parts, of which the best and the median are shown. Seconds are of processor
-time; memory is what an opened environment adds to a process that has imported everything.
+The tasks are played in five parts; the table shows the best and the median part. Seconds are
+processor time. Memory is the addition of an opened environment to a process with all imports.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ Script = tuple[str, list[str]]
 
 
 def share(values: Sequence[float | None]) -> str:
-    """The mean of what is known, in three digits."""
-    known = [value for value in values if value is not None]
-    return f"{sum(known) / len(known):.3f}" if known else "-"
+    """Formats the mean of the defined values with three digits."""
+    defined = [value for value in values if value is not None]
+    return f"{sum(defined) / len(defined):.3f}" if defined else "-"
 
 
 def answered(question: Question, passages: Sequence[Passage]) -> float:
-    """Whether an alias stands in one of the passages, in normal form and as whole words."""
+    """Returns 1 if a passage contains an answer as complete words in normal form."""
     texts = [f" {scores.normalized(passage.contents)} " for passage in passages]
     aliases = [f" {scores.normalized(answer)} " for answer in question.answers]
     return float(any(alias in text for alias in aliases for text in texts))
 
 
 def row(retriever: Retriever, questions: Sequence[Question]) -> list[str]:
-    """The figures of some questions."""
-    found = retriever.search([question.text for question in questions], max(LIMITS))
-    pairs = list(zip(questions, found, strict=True))
+    """Returns the cells of a row of the recall table."""
+    results = retriever.search([question.text for question in questions], max(LIMITS))
+    pairs = list(zip(questions, results, strict=True))
     by_title = [
         scores.gold_recall(
             question,
@@ -80,26 +80,26 @@ def row(retriever: Retriever, questions: Sequence[Question]) -> list[str]:
 
 
 def recall(folder: Path, corpus: Path) -> None:
-    """The table over all datasets."""
+    """Prints the recall table of all datasets."""
     seconds, retriever = timed(lambda: open_search("bm25", corpus))
     columns = ("questions", *(f"gold @{limit}" for limit in LIMITS), "titles @3", "answer @3")
     table = Table("dataset", "domain", *columns, title=f"bm25 over {corpus.name}")
     questions = read_datasets(folder)
     for name, dataset in DATASETS.items():
-        own = [question for question in questions if question.dataset == name]
-        validation = [question for question in own if question.split == "validation"]
+        members = [question for question in questions if question.dataset == name]
+        validation = [question for question in members if question.split == "validation"]
         domain = "in" if dataset.in_domain else "out"
-        if own:
-            table.add_row(name, domain, *row(retriever, own))
-        if validation and len(validation) < len(own):
+        if members:
+            table.add_row(name, domain, *row(retriever, members))
+        if validation and len(validation) < len(members):
             table.add_row(f"{name} dev", domain, *row(retriever, validation))
     Console(width=100).print(table)
-    print(f"opened in {seconds:.2f} s, the index built where it was not there")
+    print(f"opened in {seconds:.2f} s, including the build of a missing index")
 
 
 def scripts(env: SearchQAEnv, tasks: int) -> list[Script]:
-    """The demonstrator's actions for the first tasks."""
-    found = []
+    """Returns the demonstrator's actions for the first tasks."""
+    plays = []
     for task_id in env.task_ids[:tasks]:
         env.reset(options={"task": task_id})
         actions, over = [], False
@@ -107,12 +107,12 @@ def scripts(env: SearchQAEnv, tasks: int) -> list[Script]:
             actions.append(env.demonstrator_action())
             _, _, terminated, truncated, _ = env.step(actions[-1])
             over = terminated or truncated
-        found.append((task_id, actions))
-    return found
+        plays.append((task_id, actions))
+    return plays
 
 
 def play(env: gymnasium.Env[str, str], plays: Sequence[Script]) -> int:
-    """Plays all scripts; returns the steps taken."""
+    """Plays all scripts; returns the number of steps."""
     for task_id, actions in plays:
         env.reset(options={"task": task_id})
         for action in actions:
@@ -121,12 +121,12 @@ def play(env: gymnasium.Env[str, str], plays: Sequence[Script]) -> int:
 
 
 def speed(kwargs: dict[str, Any], tasks: int) -> list[list[str]]:
-    """Steps a second of the environment alone and judged; runs in a process of its own."""
-    opening, world = timed(lambda: SearchQAEnv(**kwargs))
-    plays = scripts(world, tasks)
+    """Measures steps per second without and with the rubric, in a fresh process."""
+    opening, plain = timed(lambda: SearchQAEnv(**kwargs))
+    plays = scripts(plain, tasks)
     rows = []
     for name, env in (
-        ("SearchQAEnv", world),
+        ("SearchQAEnv", plain),
         ("trca/SearchQA-v0", gymnasium.make("trca/SearchQA-v0", **kwargs)),
     ):
         rates = []
@@ -139,7 +139,7 @@ def speed(kwargs: dict[str, Any], tasks: int) -> list[list[str]]:
 
 
 def memory(kwargs: dict[str, Any], count: int) -> float:
-    """What some judged environments add that each have played; runs in a process of its own."""
+    """Returns the memory of ``count`` judged environments after three steps, in a fresh process."""
     gymnasium.make("trca/SearchQA-v0", questions="small").reset(seed=0)
     before = resident_mib()
     envs = [gymnasium.make("trca/SearchQA-v0", **kwargs) for _ in range(count)]
@@ -150,37 +150,37 @@ def memory(kwargs: dict[str, Any], count: int) -> float:
     return resident_mib() - before
 
 
-def alone(act: Callable[[], T]) -> T:
-    """Runs in a fresh process."""
+def isolated(act: Callable[[], T]) -> T:
+    """Calls a function in a fresh process."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(act).result()
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Prints the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--questions", type=Path, help="a folder of datasets")
-    parser.add_argument("--corpus", type=Path, help="what they are asked of")
+    parser.add_argument("--questions", type=Path, help="folder of datasets")
+    parser.add_argument("--corpus", type=Path, help="corpus for the questions")
     parser.add_argument("--tasks", type=int, default=500)
     args = parser.parse_args()
     if (args.questions is None) != (args.corpus is None):
         parser.error("give --questions and --corpus together")
     os.environ["OMP_NUM_THREADS"] = "1"
-    worlds: dict[str, dict[str, Any]] = {name: {"questions": name} for name in SIZES}
+    environments: dict[str, dict[str, Any]] = {name: {"questions": name} for name in SIZES}
     if args.corpus is not None:
         recall(args.questions, args.corpus)
         real = {"questions": str(args.questions), "corpus": str(args.corpus), "split": "test"}
-        worlds[args.corpus.name] = real
-    table = Table("world", "", "steps/s, best part", "median part", "opened, s")
-    for name, kwargs in worlds.items():
-        for each in alone(partial(speed, kwargs, args.tasks)):
+        environments[args.corpus.name] = real
+    table = Table("questions", "", "steps/s, best part", "median part", "opened, s")
+    for name, kwargs in environments.items():
+        for each in isolated(partial(speed, kwargs, args.tasks)):
             table.add_row(name, *each)
     Console(width=100).print(table)
-    table = Table("world", "1 environment, MiB", "64 environments, MiB")
-    for name, kwargs in worlds.items():
-        added = (f"{alone(partial(memory, kwargs, count)):,.0f}" for count in (1, 64))
+    table = Table("questions", "1 environment, MiB", "64 environments, MiB")
+    for name, kwargs in environments.items():
+        added = (f"{isolated(partial(memory, kwargs, count)):,.0f}" for count in (1, 64))
         table.add_row(name, *added)
     Console(width=100).print(table)
 

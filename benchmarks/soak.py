@@ -1,4 +1,4 @@
-"""Trains for 200 iterations and watches the memory of every process of the run.
+"""Trains for 200 iterations and measures the memory of every process of the run.
 
 Run it (a quarter of an hour)::
 
@@ -6,10 +6,10 @@ Run it (a quarter of an hour)::
     OMP_NUM_THREADS=1 python benchmarks/soak.py --iterations 1000 --staleness 2
 
 TRCA in ALFWorld, a random model of Qwen2.5's architecture, 2 groups of 4 rollouts, two env runners
-and a learner in processes of their own. After every iteration each process tells its
-memory. The table has them at the start and after each tenth; the last line is the slope of a
-straight line through the second half, in MiB per 100 iterations. The exit status is 1 when a slope
-is above the bound.
+and a learner in separate processes. Each process reports its memory after every iteration. The
+table shows the first iteration and each tenth of the run. The last line is the slope of a straight
+line through the second half, in MiB per 100 iterations. The exit status is 1 if a slope exceeds the
+bound.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from trca.algorithms import TRCAConfig
 from trca.common.memory import own_memory_mb
 
 BOUND: Final = 5.0
-"""MiB per 100 iterations that a process may grow in the second half."""
+"""Largest growth of a process in the second half, in MiB per 100 iterations."""
 TINY: Final[dict[str, Any]] = {
     "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
     "env_config": {"games": "small", "max_steps": 3},
@@ -48,22 +48,22 @@ TINY: Final[dict[str, Any]] = {
 
 
 def memory(algorithm: Any) -> list[float]:
-    """MiB of the driver, each env runner and each learner."""
+    """Returns the memory of the driver, each env runner and each learner in MiB."""
     runners = algorithm.env_runner_group.foreach_env_runner(own_memory_mb, local_env_runner=False)
     learners = [r.get() for r in algorithm.learner_group.foreach_learner(own_memory_mb)]
     return [own_memory_mb(), *runners, *learners]
 
 
 def main() -> int:
-    """Trains, prints and judges."""
+    """Trains and prints the table; returns 1 if a process grows too fast."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--iterations", type=int, default=200, help="at least 20")
     parser.add_argument("--staleness", type=int, default=0, help="max_staleness")
-    parser.add_argument("--out", type=Path, help="write the memory of all iterations there (CSV)")
+    parser.add_argument("--out", type=Path, help="CSV file for the memory after every iteration")
     asked = parser.parse_args()
     config = TRCAConfig.from_preset("quickstart").debugging(seed=7)
     config.update_from_dict(TINY | {"max_staleness": asked.staleness})
-    with TemporaryDirectory(prefix="ray") as folder:  # short: Ray's sockets lie in it
+    with TemporaryDirectory(prefix="ray") as folder:  # short, because it holds Ray's sockets
         ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, _temp_dir=folder)
         algorithm = config.build_algo()
         names = ["driver", "runner 1", "runner 2", "learner"]
@@ -77,14 +77,14 @@ def main() -> int:
                 print(f"{number:9} {cells} {time.perf_counter() - start:9.0f}", flush=True)
         algorithm.stop()
         ray.shutdown()
-    found = np.array(rows)
+    table = np.array(rows)
     if asked.out:
-        np.savetxt(asked.out, found, fmt="%.1f", delimiter=",", header=",".join(names), comments="")
-    half = np.arange(len(found) // 2, len(found))
-    slopes = np.polyfit(half, found[half], 1)[0] * 100
+        np.savetxt(asked.out, table, fmt="%.1f", delimiter=",", header=",".join(names), comments="")
+    half = np.arange(len(table) // 2, len(table))
+    slopes = np.polyfit(half, table[half], 1)[0] * 100
     print(f"{'MiB / 100':>9} " + " ".join(f"{slope:9.2f}" for slope in slopes))
     bad = [name for name, slope in zip(names, slopes, strict=True) if slope > BOUND]
-    print(f"grows by more than {BOUND:g} MiB per 100 iterations: {', '.join(bad) or 'none'}")
+    print(f"growth above {BOUND:g} MiB per 100 iterations: {', '.join(bad) or 'no process'}")
     return int(bool(bad))
 
 

@@ -1,9 +1,9 @@
-"""How long a Gymnasium user waits: for ``import trca.envs``, and for ``gymnasium.make``.
+"""Start-up times for a Gymnasium user: ``import trca.envs`` and ``gymnasium.make``.
 
     python benchmarks/start_up.py
 
-Each figure is the best and the median of fresh processes. ``make`` is warm: what an environment
-generates, such as ALFWorld's games, is in the cache by then. It includes the first ``reset``.
+The table shows the best and the median time of fresh processes. ``make`` is measured with a warm
+cache of generated data, such as ALFWorld's games, and includes the first ``reset``.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ print(time.perf_counter() - wall, time.process_time() - cpu)
 
 
 def measure(code: str, before: str, times: int) -> list[tuple[float, float]]:
-    """Seconds on the clock and of the processor, of each of several fresh processes."""
+    """Returns wall-clock and processor seconds of several fresh processes."""
     program = TIMED.format(before=before, code=code)
-    found = []
+    seconds = []
     for _ in range(times):
         done = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, check=True
         )
         wall, cpu = done.stdout.split()[-2:]
-        found.append((float(wall), float(cpu)))
-    return found
+        seconds.append((float(wall), float(cpu)))
+    return seconds
 
 
 def main() -> None:
-    """Prints a line for each measurement."""
+    """Prints one line per measurement."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--times", type=int, default=7)
     times = parser.parse_args().times
@@ -47,7 +47,7 @@ def main() -> None:
     rows = [("import gymnasium", "import gymnasium", ""), (IMPORT, IMPORT, "")]
     for name in NAMES:
         code = MAKE.format(name=name)
-        measure(code, IMPORT, 1)  # generates what is not there yet
+        measure(code, IMPORT, 1)  # fills the cache
         rows.append((f"make {name}", code, IMPORT))
     for title, code, before in rows:
         wall, cpu = zip(*measure(code, before, times), strict=True)

@@ -1,7 +1,7 @@
-"""Stock ALFWorld 0.4.2 for the benchmarks: one game at a time, with what an agent is shown.
+"""Stock ALFWorld 0.4.2 for the benchmarks: one game at a time, with the outputs for an agent.
 
-The wrappers are those of alfworld's ``AlfredTWEnv``. What else that class asks for, such as a
-``traj_data.json`` beside each game, does not touch what is shown.
+The wrappers are the wrappers of alfworld's ``AlfredTWEnv``. The class requires further files, such
+as a ``traj_data.json`` in the folder of each game, which do not affect the outputs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from textworld.logic import Rule  # type: ignore[import-untyped]
 
 
 class Shown(NamedTuple):
-    """What the environment shows after a step."""
+    """The outputs of the environment after a step."""
 
     text: str
     admissible: list[str]
@@ -40,26 +40,26 @@ class Stock:
         self._env = SyncBatchEnv([partial(textworld_batch._make_env, infos, None, wrappers)])
 
     def load(self, path: Path) -> None:
-        """Takes up a game."""
+        """Loads a game."""
         self._env.load([str(path)])
 
     def reset(self) -> Shown:
-        """Starts the game over."""
+        """Restarts the game."""
         (text,), infos = self._env.reset()
         return Shown(text, infos["admissible_commands"][0], infos["won"][0], False)
 
     def step(self, command: str) -> Shown:
-        """Carries out a command."""
+        """Takes an action."""
         (text,), _, (done,), infos = self._env.step([command])
         return Shown(text, infos["admissible_commands"][0], infos["won"][0], done)
 
 
 def remember() -> None:
-    """Makes stock several times faster, and its outputs stay the same.
+    """Makes stock ALFWorld several times faster, with the same outputs.
 
-    It remembers the pure functions that it calls over and over: the translation of a game and the
-    parsing of its grammar. The planner, which nobody asks here, gets the plain translation, and the
-    contexts of sentences share their variables, which nothing changes.
+    Caches the results of pure functions: the translation of a game and the parsing of its grammar.
+    The benchmarks do not use the planner, which gets the plain translation. The contexts of
+    sentences share their variables, which no code changes.
     """
     translate = lru_cache(maxsize=2)(fast_downward.pddl2sas)
     fast_downward.pddl2sas = lambda domain, problem, **_: translate(domain, problem)

@@ -2,14 +2,13 @@
 
     python benchmarks/teams.py --panels 51 52 53 --docs
 
-In each environment and on each panel, a generator seed with a warm start of its own, an agent and
-a team whose roles have a policy each train by TRCA with the settings of the environment's preset.
-Then the trained team plays the held-out panel with its policies swapped between the roles: what
-it loses is what the roles have learned that is theirs alone.
+A panel is a generator seed with a separate warm start. In each environment and on each panel, a
+single agent and a team with one policy per role train by TRCA with the settings of the
+environment's preset. Then the trained team plays the held-out panel with its policies swapped
+between the roles. The loss measures the specialization of the roles.
 
-Sampled tokens are those of all responses, the messages of a team among them; at equal tokens both
-stand at what the cheaper run sampled in all. Runs resume, and are kept, as those of
-``comparison.py``.
+Sampled tokens are the tokens of all responses, including the messages of a team. The comparison at
+equal tokens uses the total of the cheaper run. Runs resume and are stored as in ``comparison.py``.
 """
 
 from __future__ import annotations
@@ -40,6 +39,7 @@ from comparison import (
 
 from trca.cli.show.figures import draw_comparison
 from trca.common.files import write_text
+from trca.common.markdown import markdown_table
 from trca.envs.teams.team import Team
 from trca.runs.curve import column, moving_mean
 
@@ -52,20 +52,20 @@ TEAMS: Final = {
 
 
 def job(config: str, panel: int, team: bool, folder: Path, extra: list[str]) -> Job:
-    """The run of an agent, or of the team."""
-    own = [f"env_config.team={TEAMS[config]}", "role_policies=own"] if team else []
+    """Returns the run of an agent or of the team."""
+    settings = [f"env_config.team={TEAMS[config]}", "role_policies=own"] if team else []
     kind = "team" if team else "agent"
-    return Job(config, "TRCA", (), panel, folder / config / kind, (*own, *extra))
+    return Job(config, "TRCA", (), panel, folder / config / kind, (*settings, *extra))
 
 
 def tokens(rows: Rows) -> Any:
-    """Tokens sampled up to each iteration, float64 (iterations,)."""
+    """Returns the sampled tokens up to each iteration, float64 (iterations,)."""
     steps = np.diff(column(rows, "env_steps"), prepend=0.0)
     return np.cumsum(steps * column(rows, "response_length"))
 
 
 def play_swapped(trained: Job) -> float:
-    """Held-out success of a trained team whose policies play each other's roles."""
+    """Returns the held-out success of a trained team with swapped policies."""
     roles = list(Team.load(TEAMS[trained.config]).roles)
     mapping = ", ".join(f"{a}: {b}" for a, b in zip(roles, reversed(roles), strict=True))
     folder = trained.run / "swapped"
@@ -81,7 +81,7 @@ def play_swapped(trained: Job) -> float:
 
 
 def table(agents: list[Rows], teams: list[Rows], mixed: list[float]) -> str:
-    """Success of the agent and of the team, and what the team loses with its policies swapped."""
+    """Returns a table of the success of agent and team, and of the loss with swapped policies."""
 
     def smooth(rows: Rows) -> Any:
         return moving_mean(column(rows, "success_rate"))
@@ -103,21 +103,19 @@ def table(agents: list[Rows], teams: list[Rows], mixed: list[float]) -> str:
             [rows[-1]["evaluation/success_rate"] for rows in each] for each in (agents, teams)
         ],
     }
-    lines = ["| | agent | team | difference, in points |", "|---|---:|---:|---:|"]
-    for name, (own, theirs) in measures.items():
-        cells = [cell(own, False), cell(theirs, False), lead(theirs, own)]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    own, theirs = ([float(tokens(rows)[-1]) for rows in each] for each in (agents, teams))
-    lines.append(f"| sampled tokens | {cell(own, True)} | {cell(theirs, True)} | |")
+    lines = [
+        [name, cell(agent, False), cell(team, False), lead(team, agent)]
+        for name, (agent, team) in measures.items()
+    ]
+    totals = [[float(tokens(rows)[-1]) for rows in each] for each in (agents, teams)]
+    lines.append(["sampled tokens", *(cell(values, True) for values in totals), ""])
     loss = lead(mixed, measures["held out, end"][1])
-    lines.append(
-        f"| held out, policies swapped | | {cell(mixed, False)} | {loss} beside the team |"
-    )
-    return "\n".join(lines) + "\n"
+    swapped = ["held out, policies swapped", "", cell(mixed, False), f"{loss} against the team"]
+    return markdown_table(["", "agent", "team", "difference, in points"], [*lines, swapped])
 
 
 def main() -> None:
-    """Reads the arguments and goes."""
+    """Trains agents and teams, and prints the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -129,15 +127,15 @@ def main() -> None:
     parser.add_argument(
         "--docs",
         action="store_true",
-        help="put the result into docs/results.md, curves into benchmarks/results",
+        help="write the result to docs/results.md, curves to benchmarks/results",
     )
     arguments = parser.parse_args()
     folder = arguments.output.resolve()
     results = RESULTS / "teams" if arguments.docs else folder
     results.mkdir(parents=True, exist_ok=True)
     curves = Curves(results / "runs.jsonl")
-    known = results / "swapped.json"
-    swapped = json.loads(known.read_text()) if known.exists() else {}
+    path = results / "swapped.json"
+    swapped = json.loads(path.read_text()) if path.exists() else {}
     jobs = {
         config: [
             [job(config, panel, team, folder, arguments.set) for panel in arguments.panels]
@@ -153,13 +151,14 @@ def main() -> None:
         for team in teams:
             if team.run.name not in swapped:
                 swapped[team.run.name] = play_swapped(team)
-                write_text(known, json.dumps(swapped, indent=1) + "\n")
-        one, other = ([curves.rows(each) for each in kind] for kind in (agents, teams))
+                write_text(path, json.dumps(swapped, indent=1) + "\n")
+        agent_rows, team_rows = ([curves.rows(each) for each in kind] for kind in (agents, teams))
         mixed = [swapped[team.run.name] for team in teams]
         title = f"{config}: an agent, and {TEAMS[config]} with a policy for each role"
-        text += f"{title}.\n\n{table(one, other, mixed)}\n{origin([*agents, *teams], curves)}"
+        text += f"{title}.\n\n{table(agent_rows, team_rows, mixed)}\n"
+        text += origin([*agents, *teams], curves)
         picture = (ROOT / "docs" / "images" if arguments.docs else folder) / f"team-{config}.png"
-        draw_comparison({"agent": one, "team": other}, picture, title, about)
+        draw_comparison({"agent": agent_rows, "team": team_rows}, picture, title, about)
         text += (
             f"\n![Success of the agent and the team over trajectories](images/{picture.name})\n\n"
         )

@@ -4,8 +4,8 @@ python benchmarks/tiny_policy.py --split valid_unseen --episodes 256
 python benchmarks/tiny_policy.py --env trca/WebShop-v0 --env-config '{"max_steps": 10}'
 
 The next command builds the policies that the package ships, stores them in `trca/policies`, and
-prints the SHA-256 of their files. Names of policies after ``--ship`` restrict the command to these.
-The same machine gives the same files. Another processor rounds differently and gives other weights.
+prints the SHA-256 of their files. Names after ``--ship`` select policies. The same machine gives
+the same files. Another type of processor rounds differently and gives different weights.
 
 python benchmarks/tiny_policy.py --ship
 """
@@ -36,7 +36,7 @@ from trca.policies.tiny import TinySpec, build_policy, recipe_of
 
 
 def main() -> None:
-    """Builds the policy where it is not kept, plays, and prints the shares."""
+    """Builds the policy if it is not cached, plays, and prints the shares."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--env", default="trca/ALFWorld-v0")
     parser.add_argument("--model", default="tiny")
@@ -70,22 +70,22 @@ def ship(name: str, spec: TinySpec | None = None) -> None:
 
     Args:
         name: Name of the policy in the manifest.
-        spec: Sizes and stages; None for those that the environment declares.
+        spec: Sizes and stages; `None` for the environment's declaration.
     """
     policy = manifest()[name]
-    made = (policy.env, policy.env_config)
+    env = (policy.env, policy.env_config)
     with TemporaryDirectory() as folder:
-        build_policy(*made, Path(folder), spec, policy.response_format)
-        recipe = digest(recipe_of(*made, spec, policy.response_format))
+        build_policy(*env, Path(folder), spec, policy.response_format)
+        recipe = digest(recipe_of(*env, spec, policy.response_format))
         for file, value in write_shipped(name, Path(folder), recipe).sha256.items():
             print(f"{value}  {name}/{file}")
 
 
 def play(engine: TransformersEngine, tokenizer: Any, asked: argparse.Namespace) -> str:
-    """Plays the episodes side by side, 64 at a time."""
+    """Plays the episodes, 64 at the same time, and returns a summary."""
     config = {**asked.env_config, "split": asked.split}
     envs = [gymnasium.make(asked.env, disable_env_checker=True, **config) for _ in range(64)]
-    world: Any = envs[0].unwrapped
+    inner: Any = envs[0].unwrapped
     prompter = Prompter(tokenizer, "compact", 0, memory=True)
     response_format = RESPONSE_FORMATS.get(asked.response_format)
     sampling = SamplingParams(asked.temperature, 28, response_format.stop)
@@ -97,7 +97,7 @@ def play(engine: TransformersEngine, tokenizer: Any, asked: argparse.Namespace) 
         live: list[tuple[Any, Any, str, Any]] = []
         for number in range(first, min(first + len(envs), asked.episodes)):
             env = envs[number - first]
-            task = world.task_ids[number % len(world.task_ids)]
+            task = inner.task_ids[number % len(inner.task_ids)]
             live.append((number, env, *env.reset(options={"task": task})))
         turn = 0
         subgoals: dict[int, str] = {}
@@ -105,13 +105,13 @@ def play(engine: TransformersEngine, tokenizer: Any, asked: argparse.Namespace) 
             requests = [
                 Request(
                     prompter.encode(
-                        task=info["task"],
+                        instruction=info["task"],
                         step=turn,
-                        max_steps=world.max_steps,
+                        max_steps=inner.max_steps,
                         history=[],
                         observation=observation,
                         admissible=info["admissible_actions"],
-                        idle=world.idle_actions,
+                        idle=inner.idle_actions,
                         memory=info["memory"],
                         subgoal=subgoals.get(number, ""),
                     ),
@@ -120,10 +120,10 @@ def play(engine: TransformersEngine, tokenizer: Any, asked: argparse.Namespace) 
                 for number, _, observation, info in live
             ]
             going = []
-            for (number, env, _, info), said in zip(
+            for (number, env, _, info), completion in zip(
                 live, engine.generate(requests, sampling), strict=True
             ):
-                response = read_response(said.ids, tokenizer, response_format)
+                response = read_response(completion.ids, tokenizer, response_format)
                 action = response.action
                 parsed += bool(action)
                 if response.plan is not None:

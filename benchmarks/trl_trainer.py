@@ -1,8 +1,8 @@
 """TRL's GRPOTrainer on given rows, for `benchmarks/learner.py`.
 
-Its own loop, loss, optimizer and scoring of the reference run; only the rollouts are given. Its
-objective is not the paper's: the ratio is the mean over a completion, and there is no entropy term.
-Work and number of passes are the same.
+TRL's loop, loss, optimizer and scoring of the reference run unchanged on given rollouts. The
+objective differs from the paper's: the ratio is the mean over a completion, and there is no entropy
+term. The work and the number of passes are equal.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 def missing_trl() -> str:
-    """Why the comparison is left out; blank when TRL is there."""
+    """Returns why the comparison is left out; blank if TRL is installed."""
     return "" if find_spec("trl") else "GRPOTrainer was not measured: TRL is not installed."
 
 
 def iterations(
-    case: Case, folder: str, settings: dict[str, Any], rounds: int, beside: Callable[[], None]
+    case: Case, folder: str, settings: dict[str, Any], rounds: int, between: Callable[[], None]
 ) -> list[float]:
-    """CPU seconds of each of the trainer's iterations over the rows.
+    """Returns the CPU seconds of each iteration of the trainer.
 
     Args:
-        case: What is measured; the second half of each response is the completion.
-        folder: The model.
+        case: The case. The second half of each response is the completion.
+        folder: Folder of the model.
         settings: ``lr``, ``minibatch_size``, ``micro_batch_tokens`` and ``kl_coeff``.
         rounds: Number of iterations.
-        beside: Called between two iterations; its time is not counted.
+        between: Called before each iteration, outside of the measured time.
     """
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -51,12 +51,12 @@ def iterations(
     seconds: list[float] = []
 
     class Trainer(GRPOTrainer):  # type: ignore[misc]
-        """Gives the rows, scored by the reference, where the trainer asks for rollouts."""
+        """Returns the given rows, scored by the reference, in place of rollouts."""
 
         def _generate_and_score_completions(self, inputs: Any) -> dict[str, torch.Tensor]:
             if started:
                 seconds.append(time.process_time() - started.pop())
-            beside()
+            between()
             started.append(time.process_time())
             with torch.no_grad():
                 reference, *_ = self._get_per_token_logps_and_entropies(

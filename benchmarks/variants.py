@@ -1,11 +1,11 @@
-"""The quickstart by other engines and learners: curves beside the plain one at equal trajectories.
+"""The quickstart with different engines and learners: learning curves at equal trajectories.
 
     python benchmarks/variants.py                        # all of `VARIANTS`
-    python benchmarks/variants.py --variants plain lora  # some of them
+    python benchmarks/variants.py --variants plain LoRA  # two variants
 
-Every run is a ``trca train quickstart`` from one warm start with one seed; runs that are there are
-not repeated, interrupted ones resume. Those with vLLM need an environment that has it: run all in
-the one of ``make test-vllm``.
+Every run is a ``trca train quickstart`` from the same warm start with the same seed. A repeated
+command skips finished runs and resumes interrupted runs. Variants with vLLM need the Python
+environment of ``make test-vllm``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from trca.cli.show.figures import draw_comparison
+from trca.common.markdown import markdown_table
 from trca.runs.curve import column
 
 ROOT: Final = Path(__file__).parents[1]
@@ -41,7 +42,7 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
 
 
 def train(name: str, iterations: int, seed: int, settings: dict[str, Any], folder: Path) -> Path:
-    """Trains one variant, or what is left of it; returns its run folder."""
+    """Trains or resumes a variant; returns its run folder."""
     run = folder / name.lower().replace(" ", "-")
     if (run / "config.yaml").exists():
         if json.loads((run / "status.json").read_text())["state"] == "finished":
@@ -69,17 +70,17 @@ def train(name: str, iterations: int, seed: int, settings: dict[str, Any], folde
 
 
 def table(runs: dict[str, list[dict[str, Any]]]) -> str:
-    """A variant a row."""
+    """Returns a table with one row per variant."""
     heads = ("success, mean", "last 5", "held out, last", "mismatch_kl, largest", "staleness")
-    lines = ["| | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
+    lines = list[list[str]]()
     for name, rows in runs.items():
         success, held_out = column(rows, "success_rate"), column(rows, "evaluation/success_rate")
         cells = [f"{part:.1%}" for part in (success.mean(), success[-5:].mean())]
         cells.append(f"{held_out[~np.isnan(held_out)][-1]:.1%}")
         cells.append(f"{np.nanmax(column(rows, 'mismatch_kl')):.1e}")
         cells.append(f"{np.nanmean(column(rows, 'staleness')):.2f}")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        lines.append([name, *cells])
+    return markdown_table(["", *heads], lines)
 
 
 def main() -> None:
@@ -92,7 +93,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=31)
     parser.add_argument("--set", action="append", default=[], help="key=value for every run")
     parser.add_argument("--output", type=Path, default=ROOT / "outputs" / "variants")
-    parser.add_argument("--image", type=Path, help="where the picture goes [default: the output]")
+    parser.add_argument("--image", type=Path, help="file of the figure [default: in --output]")
     asked = parser.parse_args()
     folder = asked.output.resolve()
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,11 @@
-"""How long `trca view` takes to open a run of many rollouts.
+"""Time until `trca view` shows a run with many rollouts.
 
     python benchmarks/view.py outputs/quickstart [--rollouts 10000] [--chromium /usr/bin/chromium]
 
-Makes a run whose one iteration has that many rollouts, copies of those that the given run recorded,
-and times its index, which the command makes before it serves; its list, all that the page asks for
-until all groups are listed; and with a browser, from the page's opening until the first rows stand
-on it. Deletes the run afterwards.
+Creates a temporary run with a single iteration of that size, from copies of the recorded rollouts
+of the given run. Measures three times: the index, which the command builds before it serves; the
+list, which consists of all requests until the page shows all groups; and with a browser, the time
+from opening the page to the first visible rows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def enlarge(source: Path, target: Path, rollouts: int, size: int = 8) -> Path:
 
 
 def main() -> None:
-    """Makes the run, and prints the times."""
+    """Creates the run, and prints the times."""
     parser = argparse.ArgumentParser()
     parser.add_argument("run", type=Path)
     parser.add_argument("--rollouts", type=int, default=10_000)
@@ -58,7 +58,7 @@ def main() -> None:
         path = enlarge(given.run, Path(folder) / "run", given.rollouts)
         print(f"{given.rollouts:,} rollouts, {path.stat().st_size / 2**20:,.0f} MiB")
         run = RecordedRun(RunFolder(Path(folder) / "run"))
-        run.about()  # imports the environments, as the command does before it serves
+        run.about()  # imports the environments, like the command before it serves
         before, started = resident_mib(), time.perf_counter()
         seconds, index = timed(lambda: run.index("train", 1))
         groups, wall = index.groups, time.perf_counter() - started

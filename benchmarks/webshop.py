@@ -1,15 +1,15 @@
-"""WebShop in one process on one core: steps, resets, memory, and where the time goes.
+"""WebShop in one process on one core: steps, resets, memory and a profile.
 
     python benchmarks/webshop.py
     python benchmarks/webshop.py --catalogue large --tasks 500
 
-Plays goal-directed episodes: the oracle's actions, found beforehand, so that only the environment
-is measured. Each task is played once, so no query comes twice. ``simulator`` is the rules alone,
-``WebShopEnv`` adds the contract of Gymnasium, ``trca/WebShop-v0`` facts, context, memory, rubric.
-Then the tasks are played once more, as a group of rollouts does. All take turns at playing twenty
-parts of the tasks, of which the best and the median are shown, since other work on the machine
-slows a part down. Seconds are of processor time. The original makes 55 to 78 steps a second and
-takes 430 MB for each environment.
+Plays goal-directed episodes with precomputed actions of the oracle, so that only the environment is
+measured. Each task is played once, so no query is repeated. ``simulator`` has only the rules,
+``WebShopEnv`` adds the Gymnasium interface, ``trca/WebShop-v0`` adds facts, context, memory and
+rubric. Then the tasks are played again, as in a group of rollouts. All variants alternate on twenty
+parts of the tasks. The table shows the best and the median part, since other work on the machine
+slows some parts down. Seconds are processor time. The original WebShop takes 55 to 78 steps per
+second, and 430 MB per environment.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Script = tuple[int, str, list[str]]
 
 
 def scripts(env: WebShopEnv, tasks: int) -> list[Script]:
-    """The oracle's actions for the first tasks."""
-    found = []
+    """Returns the oracle's actions for the first tasks."""
+    plays = []
     for task_id in env.task_ids[:tasks]:
         env.reset(options={"task": task_id})
         actions, over = [], False
@@ -46,12 +46,12 @@ def scripts(env: WebShopEnv, tasks: int) -> list[Script]:
             actions.append(env.oracle_action())
             _, _, terminated, truncated, _ = env.step(actions[-1])
             over = terminated or truncated
-        found.append((int(task_id.rpartition("/")[2]), task_id, actions))
-    return found
+        plays.append((int(task_id.rpartition("/")[2]), task_id, actions))
+    return plays
 
 
 def play_session(simulator: Simulator, plays: Sequence[Script]) -> int:
-    """Plays all scripts; returns the steps taken."""
+    """Plays all scripts in a simulator; returns the number of steps."""
     for index, _, actions in plays:
         simulator.reset(index)
         for action in actions:
@@ -60,7 +60,7 @@ def play_session(simulator: Simulator, plays: Sequence[Script]) -> int:
 
 
 def play_env(env: gymnasium.Env[str, str], plays: Sequence[Script]) -> int:
-    """The same through Gymnasium."""
+    """Plays all scripts through Gymnasium; returns the number of steps."""
     for _, task_id, actions in plays:
         env.reset(options={"task": task_id})
         for action in actions:
@@ -75,23 +75,23 @@ def main() -> None:
     )
     parser.add_argument("--catalogue", default="small", help="a generated size, or official files")
     parser.add_argument("--tasks", type=int, default=1000)
-    parser.add_argument("--profile", action="store_true", help="show where the time goes")
+    parser.add_argument("--profile", action="store_true", help="print a profile")
     args = parser.parse_args()
     kwargs: dict[str, Any] = {"catalogue": args.catalogue}
-    loading, world = timed(lambda: WebShopEnv(**kwargs))
-    plays = scripts(world, args.tasks)
-    simulator = Simulator(world.catalogue, world.goals)
+    loading, inner = timed(lambda: WebShopEnv(**kwargs))
+    plays = scripts(inner, args.tasks)
+    simulator = Simulator(inner.catalogue, inner.goals)
     judged = gymnasium.make("trca/WebShop-v0", **kwargs)
     console = Console(width=100)
     table = Table(
         "",
         "steps/s, best part",
         "median part",
-        title=f"{len(world.catalogue):,} products, one core",
+        title=f"{len(inner.catalogue):,} products, one core",
     )
     runs: dict[str, Callable[[Sequence[Script]], int]] = {
         "simulator": partial(play_session, simulator),
-        "WebShopEnv": partial(play_env, world),
+        "WebShopEnv": partial(play_env, inner),
         "trca/WebShop-v0, judged": partial(play_env, judged),
         "the same tasks again": partial(play_env, judged),
     }
@@ -100,15 +100,15 @@ def main() -> None:
         for name, run in runs.items():
             seconds, steps = timed(partial(run, plays[part::PARTS]))
             rates[name].append(steps / seconds)
-    for name, found in rates.items():
-        table.add_row(name, f"{max(found):,.0f}", f"{sorted(found)[PARTS // 2]:,.0f}")
+    for name, values in rates.items():
+        table.add_row(name, f"{max(values):,.0f}", f"{sorted(values)[PARTS // 2]:,.0f}")
     console.print(table)
     queries = [actions[0][7:-1] for _, _, actions in plays]
-    seconds, _ = timed(lambda: [world.catalogue.search(query, 50) for query in queries])
+    seconds, _ = timed(lambda: [inner.catalogue.search(query, 50) for query in queries])
     lengths = [len(actions) for _, _, actions in plays]
     print(f"an episode has {sum(lengths) / len(lengths):.2f} steps and one search or more")
     print(f"a search: {1e6 * seconds / len(queries):.0f} microseconds")
-    resetting, _ = timed(lambda: [world.reset(options={"task": t}) for _, t, _ in plays])
+    resetting, _ = timed(lambda: [inner.reset(options={"task": t}) for _, t, _ in plays])
     print(f"a reset: {1e6 * resetting / len(plays):.0f} microseconds; opening: {loading:.2f} s")
     before = resident_mib()
     envs = [gymnasium.make("trca/WebShop-v0", **kwargs) for _ in range(LIVE)]
@@ -116,8 +116,8 @@ def main() -> None:
         play_env(env, plays[number % len(plays) :][:1])
     after = resident_mib()
     print(
-        f"{LIVE} judged environments, each having played: {after - before:.0f} MiB; "
-        f"the whole process: {after:.0f} MiB"
+        f"{LIVE} judged environments after an episode: {after - before:.0f} MiB; "
+        f"the complete process: {after:.0f} MiB"
     )
     if args.profile:
         profile = cProfile.Profile()

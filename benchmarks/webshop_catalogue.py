@@ -1,11 +1,11 @@
-"""WebShop's catalogue on disk: seconds to build and to open it, and the memory of a process.
+"""WebShop's catalogue on disk: seconds to build and to open, and process memory.
 
     python benchmarks/webshop_catalogue.py
     python benchmarks/webshop_catalogue.py --products 1000 100000 1180000
 
-Every figure is of a process of its own; seconds are of processor time. ``opened`` counts from the
-call to the first page of search results, the checksums of all files included; memory is split into
-what the process holds alone and what it shares with all others that have the store open.
+Every measurement runs in a separate process; seconds are processor time. ``opened`` is the time
+from the call to the first page of search results, including the checksums of all files. Memory is
+split into private memory, and memory shared between all processes that open the store.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COLUMNS = (
     "opened, s",
     "search, ms",
     "product, ms",
-    "own, MiB",
+    "private, MiB",
     "shared, MiB",
 )
 
@@ -62,22 +62,22 @@ def main() -> None:
                 f"{opened['opened']:.2f}",
                 f"{opened['search']:.2f}",
                 f"{opened['product']:.3f}",
-                f"{opened['own']:.0f}",
+                f"{opened['private']:.0f}",
                 f"{opened['shared']:.0f}",
             )
     Console(width=120).print(table)
 
 
 def in_process(count: int, folder: str) -> dict[str, float]:
-    """What `measure` finds in a fresh process."""
+    """Runs `measure` in a fresh process, and returns its result."""
     command = [sys.executable, __file__, "--measure", str(count), "--folder", folder]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
 
 
 def measure(count: int, folder: Path) -> dict[str, float]:
-    """Opens a catalogue, which is built where there is none, and shops in it."""
+    """Opens a catalogue, building it if needed, and measures products and searches."""
     started = time.process_time()
     catalogue = Catalogue(open_store(GeneratedSource(count), folder))
     catalogue.search("a jute rug", 50)
@@ -100,14 +100,14 @@ def measure(count: int, folder: Path) -> dict[str, float]:
         "opened": opened,
         "search": search * 1000,
         "product": product * 1000,
-        "own": mib["RssAnon"],
+        "private": mib["RssAnon"],
         "shared": mib["RssFile"],
         "peak": mib["VmHWM"],
     }
 
 
 def disk_mib(folder: Path) -> float:
-    """Size of the newest store in a folder."""
+    """Returns the size of the newest store in a folder in MiB."""
     newest = max((path for path in folder.iterdir() if path.is_dir()), key=os.path.getmtime)
     return sum(path.stat().st_size for path in newest.rglob("*") if path.is_file()) / 2**20
 

@@ -1,11 +1,11 @@
-"""Compares WebShop with recordings of the original: prices, goals, every page, every score.
+"""Compares WebShop with recordings of the original: prices, goals, pages and scores.
 
     python benchmarks/webshop_parity.py --data path/to/webshop
 
-Plays every recorded episode again in ``compat="original"`` and its observation mode, once with the
-recorded search results and once with our own search, and compares observation, clickables and their
-order, search bar, reward and done at every step; then every goal of both lists, every price, and
-every recorded score with its parts. Exits with 1 when anything differs.
+Plays every recorded episode again in ``compat="original"`` and its observation mode, first with the
+recorded search results, then with trca's search. Compares observation, clickables and their order,
+search bar, reward and done at every step, every goal of both lists, every price, and every recorded
+score with its parts. Exits with 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from trca.envs.webshop.reward import Score, score_purchase
 from trca.envs.webshop.simulator import Simulator
 
 SEED = 7
-"""Of the recordings."""
+"""Seed of the recordings."""
 KINDS = ("human", "synthetic")
 
 
 def read(path: Path) -> Any:
-    """A JSON file, or the lines of one, compressed or not."""
+    """Reads a JSON or JSON lines file, compressed or not."""
     data = path.read_bytes()
     text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
     if ".jsonl" in path.name:
@@ -45,11 +45,11 @@ def read(path: Path) -> Any:
 
 @dataclass(frozen=True)
 class Recordings:
-    """The recordings of a folder, and our catalogue of the same files.
+    """The recordings of a folder, and trca's catalogue of the same files.
 
     Attributes:
-        folder: Where they lie.
-        catalogue: Our catalogue with the original's prices.
+        folder: Folder of the recordings.
+        catalogue: trca's catalogue with the original's prices.
     """
 
     folder: Path
@@ -67,17 +67,17 @@ class Recordings:
         )
 
     def goals(self, kind: str) -> tuple[Goal, ...]:
-        """Our goals."""
+        """Returns trca's goals."""
         return make_goals(self.catalogue, kind, SEED, "original")
 
     def recorded(self, name: str) -> Any:
-        """A file of the folder."""
+        """Reads a file of the folder."""
         return read(next(self.folder.glob(f"{name}.json*")))
 
 
 @dataclass(frozen=True)
 class RecordedSearch:
-    """A catalogue that answers queries as recorded."""
+    """A catalogue with recorded search results."""
 
     catalogue: Catalogue
     answers: dict[str, list[str]]
@@ -89,12 +89,12 @@ class RecordedSearch:
         return self.catalogue[position]
 
     def search(self, query: str, limit: int = 50) -> list[int]:
-        """The recorded positions."""
+        """Returns the recorded positions."""
         return [self.catalogue.position(asin) for asin in self.answers[query][:limit]]
 
 
 def price_differences(recordings: Recordings) -> Iterator[str]:
-    """The prices that differ."""
+    """Yields the prices that differ."""
     catalogue, prices = recordings.catalogue, recordings.recorded("prices")
     if len(catalogue) != len(prices):
         yield f"{len(catalogue)} products, recorded are {len(prices)}"
@@ -105,7 +105,7 @@ def price_differences(recordings: Recordings) -> Iterator[str]:
 
 
 def as_recorded(goal: Goal, kind: str) -> dict[str, Any]:
-    """A goal in the form of the recordings."""
+    """Converts a goal to the form of the recordings."""
     pairs = zip(goal.option_names, goal.options, strict=False)
     return {
         "asin": goal.asin,
@@ -122,17 +122,17 @@ def as_recorded(goal: Goal, kind: str) -> dict[str, Any]:
 
 
 def goal_differences(recordings: Recordings, kind: str) -> Iterator[str]:
-    """The goals of a list that differ."""
+    """Yields the goals of a list that differ."""
     ours, recorded = recordings.goals(kind), recordings.recorded(f"goals_{kind}")
     if len(ours) != len(recorded):
         yield f"{len(ours)} {kind} goals, recorded are {len(recorded)}"
     for index, (goal, theirs) in enumerate(zip(ours, recorded, strict=False)):
-        if (own := as_recorded(goal, kind)) != theirs:
-            yield f"{kind} goal {index}:\n  ours     {own}\n  recorded {theirs}"
+        if (converted := as_recorded(goal, kind)) != theirs:
+            yield f"{kind} goal {index}:\n  ours     {converted}\n  recorded {theirs}"
 
 
 def parts(score: Score) -> dict[str, Any]:
-    """A score in the form of the recordings."""
+    """Converts a score to the form of the recordings."""
     return {
         "r_type": score.r_type,
         "r_att": score.r_att,
@@ -145,7 +145,7 @@ def parts(score: Score) -> dict[str, Any]:
 
 
 def score_differences(recordings: Recordings, every: int = 1) -> Iterator[str]:
-    """The recorded scores that differ, in total or in a part."""
+    """Yields the scores that differ, in total or in a part."""
     nouns, quirks = noun_extractor("recorded"), quirks_of("original")
     goals = {kind: recordings.goals(kind) for kind in KINDS}
     catalogue = recordings.catalogue
@@ -153,14 +153,14 @@ def score_differences(recordings: Recordings, every: int = 1) -> Iterator[str]:
         product = catalogue[catalogue.position(entry["asin"])]
         goal = goals[entry["mode"]][entry["goal"]]
         score = score_purchase(product, entry["options"], goal, nouns, quirks)
-        own = parts(score) | {"reward": score.total}
-        theirs = {name: entry[name] for name in own}
-        if own != theirs:
-            yield f"score {entry['id']}:\n  ours     {own}\n  recorded {theirs}"
+        ours = parts(score) | {"reward": score.total}
+        theirs = {name: entry[name] for name in ours}
+        if ours != theirs:
+            yield f"score {entry['id']}:\n  ours     {ours}\n  recorded {theirs}"
 
 
 def episode_differences(simulator: Simulator, episode: dict[str, Any]) -> Iterator[str]:
-    """What differs in an episode, step by step."""
+    """Yields the differences in an episode, step by step."""
 
     def shown(reward: float, done: bool) -> dict[str, Any]:
         return {
@@ -175,11 +175,10 @@ def episode_differences(simulator: Simulator, episode: dict[str, Any]) -> Iterat
     steps = [episode["reset"] | {"action": "reset", "reward": 0, "done": False}, *episode["steps"]]
     for number, step in enumerate(steps):
         reward, done = simulator.step(step["action"])[1:] if number else (0, False)
-        own = shown(reward, done)
-        for name, value in own.items():
+        for name, value in shown(reward, done).items():
             if value != step[name]:
                 yield (
-                    f"{episode['id']}:{number - 1} {step['action']!r}: other {name}\n"
+                    f"{episode['id']}:{number - 1} {step['action']!r}: {name} differs\n"
                     f"  ours     {value!r}\n  recorded {step[name]!r}"
                 )
         if done:
@@ -191,12 +190,12 @@ def episode_differences(simulator: Simulator, episode: dict[str, Any]) -> Iterat
 
 
 def walk_differences(recordings: Recordings, own_search: bool, every: int = 1) -> Iterator[str]:
-    """What differs in the recorded episodes.
+    """Yields the differences in the recorded episodes.
 
     Args:
         recordings: The recordings.
-        own_search: Whether our search answers the queries.
-        every: Only every so many episodes.
+        own_search: Whether trca's search answers the queries.
+        every: Distance between two compared episodes.
     """
     searches = recordings.recorded("episode_searches")
     catalogue: Any = recordings.catalogue
@@ -211,14 +210,14 @@ def walk_differences(recordings: Recordings, own_search: bool, every: int = 1) -
 
 
 def near_ties(recordings: Recordings) -> set[str]:
-    """The queries whose recorded order hangs on a last bit."""
+    """Returns the queries whose recorded order depends on the last bit of a score."""
     return {
         entry["query"] for entry in recordings.recorded("episode_searches") if entry["near_tie"]
     }
 
 
 def main() -> int:
-    """Compares everything."""
+    """Makes all comparisons."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -233,9 +232,9 @@ def main() -> int:
         "episodes, our searches": walk_differences(recordings, own_search=True),
     }
     bad = 0
-    for name, found in checks.items():
+    for name, check in checks.items():
         started = time.perf_counter()
-        differences = list(found)
+        differences = list(check)
         bad += len(differences)
         print(*differences[:20], sep="\n", end="\n" if differences else "")
         print(f"{name}: {len(differences)} differ ({time.perf_counter() - started:.1f} s)")

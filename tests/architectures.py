@@ -1,4 +1,4 @@
-"""Small random models of the architectures that users have, with chat formats of their kind."""
+"""Small random models of common architectures, with their chat formats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 from trca.policies.prompts import PAPER_TEXT
 
 WINDOW = 8
-"""Sliding windows are shorter than any prompt, so that what slid away would be missed."""
+"""Sliding windows are shorter than any prompt, so that an error in the window is visible."""
 
 _HEADS = {
     "hidden_size": 32,
@@ -100,7 +100,7 @@ CHATS: dict[str, tuple[str, tuple[str, ...]]] = {
         (),
     ),
 }
-"""Chat template and special tokens by architecture; the others have none, as in the originals."""
+"""Chat template and special tokens by architecture, for architectures with a chat template."""
 
 
 def save_tokenizer(folder: Path, kind: str = "llama") -> PreTrainedTokenizerFast:
@@ -131,7 +131,7 @@ def save_tokenizer(folder: Path, kind: str = "llama") -> PreTrainedTokenizerFast
 
 
 def save_model(folder: Path, kind: str, dtype: torch.dtype = torch.float32, **sizes: Any) -> Path:
-    """A folder as users have it: config, weights and tokenizer of an architecture."""
+    """The folder of a model: config, weights and tokenizer of an architecture."""
     tokenizer = save_tokenizer(folder, kind)
     config = AutoConfig.for_model(
         kind,
@@ -146,6 +146,6 @@ def save_model(folder: Path, kind: str, dtype: torch.dtype = torch.float32, **si
         model = AutoModelForCausalLM.from_config(config)
         for parameter in model.parameters():
             if parameter.dim() > 1:
-                parameter.mul_(4)  # so that a token that attention misses changes the next one
+                parameter.mul_(4)  # larger weights make the effect of a missed token visible
         model.to(dtype).save_pretrained(folder)
     return folder

@@ -1,4 +1,4 @@
-"""Settings of the whole suite, and the one Ray cluster of its tests."""
+"""Settings of all tests, and their shared Ray cluster."""
 
 import os
 import signal
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import settings
 
 os.environ.setdefault("RAY_worker_niceness", "0")
-os.environ.pop("COLUMNS", None)  # rich reads it once; tests set their own
-# In the background of a shell Ctrl-C is ignored, by children too; some tests send it to them.
+os.environ.pop("COLUMNS", None)  # rich reads it only once; tests set a width
+# A background job of a shell and its children ignore Ctrl-C; some tests send Ctrl-C to children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("suite", deadline=None)
@@ -29,11 +29,11 @@ def free_port() -> int:
 def cluster() -> Iterator[None]:
     import ray
 
-    ray.shutdown()  # RLlib starts one where a test that asks for none builds an algorithm
-    with TemporaryDirectory(prefix="ray") as folder:  # short: Ray's sockets lie in it
+    ray.shutdown()  # RLlib starts a cluster if a test without this fixture builds an algorithm
+    with TemporaryDirectory(prefix="ray") as folder:  # short, because it holds Ray's sockets
         ray.init(
             num_cpus=6,
-            resources={"place": 1},  # a node that joins has another
+            resources={"place": 1},  # a second node has another resource
             include_dashboard=False,
             log_to_driver=False,
             _temp_dir=folder,

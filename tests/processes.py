@@ -1,4 +1,4 @@
-"""Processes that meet in a group of PyTorch's, as learners do."""
+"""Processes in a PyTorch process group, like learners."""
 
 import gc
 import os
@@ -39,11 +39,11 @@ def together(function, count, folder):
 
 
 def _fork(function, rank, path):
-    """Forks this process; the child writes its result or its error, and ends with 0 or 1."""
+    """Forks this process. The child writes its result or its error, and exits with 0 or 1."""
     if child := os.fork():
         return child
-    gc.freeze()  # what it inherits belongs to threads that it has not
-    torch.set_num_threads(1)  # PyTorch renews its pool once after a fork; threads would race to it
+    gc.freeze()  # inherited objects may belong to threads of the parent
+    torch.set_num_threads(1)  # PyTorch renews its pool once after a fork; threads would race
     try:
         path.write_bytes(pickle.dumps(function(rank)))
         os._exit(0)

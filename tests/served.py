@@ -19,7 +19,7 @@ TEMPLATE = """\
 
 
 def taught(folder, tokenizer, rows):
-    """Writes a small model that has learnt prompts and responses, as one user message each."""
+    """Writes a small model, trained on prompts and responses, with one user message per prompt."""
     tokenizer.chat_template = TEMPLATE
     ids = [(chat_ids(tokenizer, a), tokenizer(b)["input_ids"]) for a, b in rows]
     sizes = TinySpec(hidden_size=48, layers=1, heads=2, kv_heads=1, feed_forward=96)
@@ -50,7 +50,7 @@ def chat_ids(tokenizer, prompt):
 
 @contextmanager
 def served(model, port):
-    """Serves a model folder; gives the base URL."""
+    """Serves a model folder, and yields the base URL."""
     command = [sys.executable, "-m", "transformers.cli.transformers", "serve", str(model)]
     server = subprocess.Popen(
         [*command, "--port", str(port), "--device", "cpu"],

@@ -1,4 +1,4 @@
-"""Wheel and sdist: what is in them, and what the wheel gives in an environment of its own."""
+"""Wheel and sdist: their contents, and the wheel in a fresh Python environment."""
 
 import hashlib
 import json
@@ -40,7 +40,7 @@ def succeed(*command, **options):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The sdist, and the wheel that is built from it."""
+    """The sdist, and the wheel built from the sdist."""
     folder = tmp_path_factory.mktemp("dist")
     succeed(sys.executable, "-m", "build", "--outdir", folder, ROOT)
     return next(folder.glob("*.tar.gz")), next(folder.glob("*.whl"))
@@ -48,7 +48,7 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def base(built, tmp_path_factory):
-    """The Python of an environment in which ``pip install trca`` was run."""
+    """The Python of an environment after ``pip install trca``."""
     folder = tmp_path_factory.mktemp("base")
     succeed(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
@@ -61,12 +61,12 @@ def tracked(*places):
     return set(succeed("git", "ls-files", *places, cwd=ROOT).split())
 
 
-def test_the_wheel_has_the_whole_package_and_nothing_else(built):
+def test_the_wheel_has_the_complete_package_and_no_further_file(built):
     names = zipfile.ZipFile(built[1]).namelist()
     assert {name for name in names if ".dist-info/" not in name} == tracked(*PACKAGES)
 
 
-def test_the_wheel_has_every_tiny_policy_whole(built):
+def test_the_wheel_has_all_files_of_every_tiny_policy(built):
     wheel, folder = zipfile.ZipFile(built[1]), "trca/policies/tiny_data"
     policies = json.loads(wheel.read(f"{folder}/manifest.json"))
     assert policies.keys() == {"alfworld", "alfworld_plan", "webshop", "searchqa"}
@@ -75,13 +75,13 @@ def test_the_wheel_has_every_tiny_policy_whole(built):
             assert hashlib.sha256(wheel.read(f"{folder}/{name}/{file}")).hexdigest() == shipped
 
 
-def test_the_sdist_has_what_the_wheel_is_built_from(built):
+def test_the_sdist_has_the_sources_of_the_wheel(built):
     with tarfile.open(built[0]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     assert tracked(*PACKAGES) | {"pyproject.toml", "README.md", "LICENSE", "PKG-INFO"} <= names
 
 
-def test_the_metadata_is_what_an_index_takes(built):
+def test_the_metadata_is_valid_for_an_index(built):
     wheel = zipfile.ZipFile(built[1])
     name = next(name for name in wheel.namelist() if name.endswith("/METADATA"))
     about = Metadata.from_email(wheel.read(name), validate=True)
@@ -100,8 +100,8 @@ def test_the_base_is_light_on_disk(base):
     there = {re.split(r"[-.]", path.name)[0].lower() for path in library.iterdir()}
     assert "trca" in there
     assert not HEAVY & there
-    own = [p for p in library.rglob("*") if not {"pip", "setuptools"} & {*p.parts}]
-    size = sum(path.stat().st_size for path in own if path.is_file()) / 1e6
+    packages = [p for p in library.rglob("*") if not {"pip", "setuptools"} & {*p.parts}]
+    size = sum(path.stat().st_size for path in packages if path.is_file()) / 1e6
     assert size < MOST_MB, f"{size:.0f} MB"
 
 
@@ -131,7 +131,7 @@ def test_commands_that_do_not_train_work_in_the_base(command, base, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate", "sweep --dry-run", "jobs list"])
-def test_commands_that_train_say_in_one_line_what_to_install(command, base, tmp_path):
+def test_training_commands_name_the_missing_packages_in_one_line(command, base, tmp_path):
     done = run(base.with_name("trca"), *command.split(), cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == (
@@ -139,7 +139,7 @@ def test_commands_that_train_say_in_one_line_what_to_install(command, base, tmp_
     )
 
 
-def test_importing_an_algorithm_in_the_base_says_what_to_install(base, tmp_path):
+def test_importing_an_algorithm_in_the_base_names_the_missing_packages(base, tmp_path):
     done = run(base, "-c", "from trca import TRCAConfig", cwd=tmp_path)
     assert done.stderr.splitlines()[-1] == (
         "ModuleNotFoundError: training needs ray, torch, transformers: pip install 'trca[train]'"
@@ -148,18 +148,18 @@ def test_importing_an_algorithm_in_the_base_says_what_to_install(base, tmp_path)
 
 @pytest.fixture(scope="module")
 def project(built, tmp_path_factory):
-    """The Python of somebody's project: the wheel, a package that extends it, and for training what
-    this environment has."""
+    """The Python of a user's project: the wheel, a package that extends trca, and the training
+    packages of this environment."""
     folder = tmp_path_factory.mktemp("project")
     succeed(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
-    own = Path(succeed(python, "-c", "import site; print(site.getsitepackages()[0])").strip())
-    (own / "training.pth").write_text(site.getsitepackages()[0])
+    packages = Path(succeed(python, "-c", "import site; print(site.getsitepackages()[0])").strip())
+    (packages / "training.pth").write_text(site.getsitepackages()[0])
     source = shutil.copytree(ROOT / "examples" / "key_door", folder / "key_door")
     pip = (python, "-m", "pip", "install", "--quiet", "--no-deps")
     succeed(*pip, built[1], source)
-    found = succeed(python, "-c", "import trca; print(trca.__file__)", cwd=folder)
-    assert found.startswith(str(own))
+    location = succeed(python, "-c", "import trca; print(trca.__file__)", cwd=folder)
+    assert location.startswith(str(packages))
     return python, source
 
 

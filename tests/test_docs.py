@@ -1,4 +1,4 @@
-"""The pages say what the code says, and their snippets run to their end.
+"""The documentation agrees with the code, and its code blocks run.
 
 A page states above a block how the tests shorten it, or why they do not run it::
 
@@ -27,7 +27,7 @@ from trca.tune_configs.files import read
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
 MEASURED = "docs/results.md"
-"""Its commands are the measurements themselves, and take hours."""
+"""The commands of this page are measurements that take hours."""
 
 SHORT = {
     "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
@@ -47,7 +47,7 @@ BLOCK = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a page, as the tests run it."""
+    """A code block of a page."""
 
     page: str
     line: int
@@ -61,7 +61,7 @@ class Block:
 
     @property
     def library(self):
-        """The library that a block needs; the tests of `tests/interop` run it."""
+        """The library of a block that `tests/interop` runs."""
         named = re.search(r"<!-- run by make test-interop: (\w+) -->", self.notes)
         return named[1] if named else ""
 
@@ -76,8 +76,8 @@ class Block:
     @property
     def commands(self):
         lines = (line.removeprefix("$ ") for line in self.code.splitlines())
-        found = [shlex.split(line, comments=True) for line in lines if line.startswith(COMMANDS)]
-        return found if self.language == "" else []
+        commands = [shlex.split(line, comments=True) for line in lines if line.startswith(COMMANDS)]
+        return commands if self.language == "" else []
 
     def __str__(self):
         return f"{self.page}:{self.line}"
@@ -99,7 +99,7 @@ RUN = [b for page in PAGES if page != MEASURED for b in blocks(page) if not b.sk
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with what snippets name: a short preset, a package, a corpus with its index."""
+    """A folder with the files of code blocks: a short preset, a package, a corpus with an index."""
     from trca.envs.retrieval.indexing import index_corpus
     from trca.envs.retrieval.passages import read_corpus
 
@@ -166,7 +166,7 @@ def test_the_site_leads_to_every_page():
     assert not left_out, "name them under nav in mkdocs.yml"
 
 
-def test_the_pages_that_are_made_are_what_the_code_says():
+def test_generated_pages_agree_with_the_code():
     spec = importlib.util.spec_from_file_location("docs_build", ROOT / "docs" / "build.py")
     build = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(build)

@@ -114,7 +114,7 @@ DOORS = {
     "trca.cli.app",
     "trca.cli.__main__",
 }
-"""Modules that give users what lies below: lazy names, the list of algorithms, the commands."""
+"""Modules that re-export names for users: lazy names, the list of algorithms, the commands."""
 
 
 def test_a_cycle_is_found():
@@ -171,7 +171,7 @@ def test_the_rooms_of_a_package_have_an_order(package):
 
 
 @pytest.mark.parametrize("package", ROOMS)
-def test_no_file_lies_beside_the_rooms(package):
+def test_every_file_of_a_package_is_in_a_room(package):
     beside = {path.name for path in (ROOT / package).glob("*.py")}
     assert beside <= {"__init__.py", "__main__.py", "app.py"}
 

@@ -1,4 +1,4 @@
-"""What the learner's benchmark prints of a GPU, at a small shape on this machine."""
+"""The GPU metrics of the learner's benchmark, with a small shape on this machine."""
 
 import importlib.util
 import sys
@@ -48,7 +48,7 @@ def test_speed_memory_and_push_are_measured_on_any_device(script, tmp_path):
     architecture = ARCHITECTURES["Qwen/Qwen2.5-1.5B-Instruct"] | SMALL
     case = script.Case(300, 12, 4, 4)
     script.save_model(tmp_path, case.vocabulary, architecture)
-    found = script.measure(architecture, case, "cpu", rounds=1)
-    assert found["tokens_per_second"] * found["update_seconds"] == pytest.approx(4 * 16)
+    metrics = script.measure(architecture, case, "cpu", rounds=1)
+    assert metrics["tokens_per_second"] * metrics["update_seconds"] == pytest.approx(4 * 16)
     weights = load_model(str(tmp_path)).num_parameters()
-    assert found["push_gib"] * 2**30 == 2 * weights
+    assert metrics["push_gib"] * 2**30 == 2 * weights

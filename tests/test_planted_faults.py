@@ -95,7 +95,7 @@ def test_the_same_metavariable_stands_for_equal_code():
         ("return 0.0", "continue", "loss:Loss.clipped", "'continue' not properly in loop"),
     ],
 )
-def test_what_cannot_be_planted_is_refused(old, new, place, message):
+def test_an_inapplicable_fault_is_refused(old, new, place, message):
     with pytest.raises(ValueError, match=f"fault 'a fault' in {place}: .*{message}"):
         planted(old, new, place)
 

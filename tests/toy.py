@@ -55,17 +55,17 @@ class RoomsAdapter(Adapter):
 
 
 class Rooms(TextEnv):
-    """Take the key: an even task starts one room away from it, an odd one beside it.
+    """Take the key. An even task starts in the next room, an odd task in the room of the key.
 
     Args:
         split: Prefix of the task ids.
         max_steps: The step limit.
         tasks: Number of tasks.
-        wind: Probability, at every step, that the wind moves the agent to the other room.
-        broken: Tasks that cannot be started.
-        leaking: Tasks whose second step raises.
-        poison: A folder: whoever takes a step removes one of its files, if it has any, and its
-            process is killed.
+        wind: Probability, at every step, that the wind moves the agent to the next room.
+        broken: Tasks whose start raises an error.
+        leaking: Tasks whose second step raises an error.
+        poison: A folder. A step removes a file of the folder, if there is any, and kills its
+            process.
         passages: Whether the gold has a passage.
     """
 
@@ -122,7 +122,7 @@ class Rooms(TextEnv):
 
     def take_action(self, action: str) -> Outcome:
         for dose in self._poison.glob("*") if self._poison else ():
-            with suppress(FileNotFoundError):  # somebody else has taken it
+            with suppress(FileNotFoundError):  # another process has taken it
                 dose.unlink()
                 os.kill(os.getpid(), signal.SIGKILL)
         if self._dry_steps == 0:

@@ -27,7 +27,7 @@ A line in brackets names the test file that must find the faults below it. A fau
 * ``-`` lines: the old code. The code must be in the function exactly once.
 * ``+`` lines: the new code. Without a ``+`` line the old statements are deleted.
 
-Old code is a whole expression, whole statements, or a keyword argument ``name=value``. Syntax trees
+Old code is a full expression, full statements, or a keyword argument ``name=value``. Syntax trees
 are compared, so layout and comments have no effect. ``$name`` stands for any expression or name and
 is carried over; the same name stands for equal code. ``*$name`` stands for any number of arguments
 or statements, ``**$name`` for any number of keyword arguments. Local variables in old code must be

@@ -149,7 +149,7 @@ def _as_keywords(nodes: Sequence[Any]) -> list[ast.keyword]:
 
 
 def _names(nodes: Sequence[ast.AST], *, marked: bool) -> set[str]:
-    """Returns the metavariables, or the other variables that the nodes read or write."""
+    """Returns the metavariables, or the remaining variables that the nodes read or write."""
     parts = [part for node in nodes for part in ast.walk(node)]
     if not marked:
         names = {part.id for part in parts if isinstance(part, ast.Name)}
@@ -160,7 +160,7 @@ def _names(nodes: Sequence[ast.AST], *, marked: bool) -> set[str]:
 
 
 def _walk(scope: ast.AST) -> Iterator[ast.AST]:
-    """Yields all nodes, but those in f-strings: Python 3.11 does not know their positions."""
+    """Yields all nodes outside f-strings: Python 3.11 gives no positions inside f-strings."""
     yield scope
     if not isinstance(scope, ast.JoinedStr):
         for child in ast.iter_child_nodes(scope):

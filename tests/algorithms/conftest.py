@@ -84,7 +84,7 @@ def learn_to_speak(model: Any, tokenizer: Any, responses: Sequence[str]) -> None
     for _ in range(60):
         room = "0." if rng.random() < 0.5 else "1. A key is here."
         prompt = prompter.encode(
-            task="take the key.",
+            instruction="take the key.",
             step=0,
             max_steps=4,
             history=[("", str(a)) for a in rng.choice(toy.ACTIONS, rng.integers(0, 3))],

@@ -1,4 +1,4 @@
-"""The diagnostic study on rollouts made by hand, and the alarms."""
+"""The diagnostic study on handmade rollouts, and the warnings."""
 
 from dataclasses import replace
 from math import isnan
@@ -25,7 +25,7 @@ def rollout(*steps, won=False):
 
 
 LOST = rollout(
-    step("101"),  # Execution goes before Evidence
+    step("101"),  # Execution has priority over Evidence
     step("100"),
     step("110"),  # Evidence, though refused
     step(),
@@ -38,26 +38,26 @@ WON = rollout(step("001"), step("001"), won=True)
 
 
 def test_ratios_have_the_denominators_of_the_paper():
-    told = diagnose([LOST, WON, LOST, rollout()], ["a", "a", "b", "c"], CATEGORIES)
-    assert (told.rollouts, told.groups, told.steps) == (3, 2, 18)
-    assert told.failure_rate == pytest.approx(2 / 3)
-    assert told.success_free_groups == 0.5
-    assert told.classes == {
+    diagnosis = diagnose([LOST, WON, LOST, rollout()], ["a", "a", "b", "c"], CATEGORIES)
+    assert (diagnosis.rollouts, diagnosis.groups, diagnosis.steps) == (3, 2, 18)
+    assert diagnosis.failure_rate == pytest.approx(2 / 3)
+    assert diagnosis.success_free_groups == 0.5
+    assert diagnosis.classes == {
         "Execution": 1 / 8,
         "Evidence": 2 / 8,
         "Validity": 2 / 8,
         "Other": 3 / 8,
     }
-    assert told.useful_transitions == 5 / 8
-    assert told.parsed == pytest.approx(16 / 18)
-    assert told.accepted == pytest.approx(14 / 18)
-    assert told.fired == pytest.approx({"seen": 6 / 18, "refused": 4 / 18, "done": 4 / 18})
+    assert diagnosis.useful_transitions == 5 / 8
+    assert diagnosis.parsed == pytest.approx(16 / 18)
+    assert diagnosis.accepted == pytest.approx(14 / 18)
+    assert diagnosis.fired == pytest.approx({"seen": 6 / 18, "refused": 4 / 18, "done": 4 / 18})
 
 
-def test_without_a_failure_nothing_is_said_of_failures():
-    told = diagnose([WON], ["a"], CATEGORIES)
-    assert (told.failure_rate, told.success_free_groups) == (0.0, 0.0)
-    assert isnan(told.useful_transitions)
+def test_without_a_failure_the_shares_of_failed_rollouts_are_nan():
+    diagnosis = diagnose([WON], ["a"], CATEGORIES)
+    assert (diagnosis.failure_rate, diagnosis.success_free_groups) == (0.0, 0.0)
+    assert isnan(diagnosis.useful_transitions)
 
 
 GOOD = Diagnosis(
@@ -82,24 +82,24 @@ def test_a_policy_in_order_raises_no_alarm():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"parsed": 0.8}, "no action can be read from 20%"),
-        ({"accepted": 0.4}, "carries out 40%"),
+        ({"parsed": 0.8}, "20% of the responses have no action"),
+        ({"accepted": 0.4}, "executes only 40%"),
         ({"success_free_groups": 1.0}, "no group has a success"),
         ({"failure_rate": 0.01}, "nearly every rollout succeeds"),
         ({"fired": {"seen": 0.95, "refused": 0.0, "done": 0.1}}, "nearly every step"),
     ],
 )
-def test_each_trouble_is_named_with_what_to_do(change, words):
-    [told] = alarms(GOOD, replace(GOOD, **change), WANTED)
-    assert words in told
+def test_each_warning_names_the_problem(change, words):
+    [alarm] = alarms(GOOD, replace(GOOD, **change), WANTED)
+    assert words in alarm
 
 
-def test_success_that_falls_is_told_of_a_run_that_was_long_enough():
+def test_falling_success_gives_a_warning_after_ten_iterations():
     a_little = replace(GOOD, failure_rate=0.54)
     assert alarms(GOOD, a_little, WANTED, rows(3.0, 0.3, 0.9)) == []
     worse = replace(GOOD, failure_rate=0.6)
-    [told] = alarms(GOOD, worse, WANTED, rows(3.0, 0.3, 0.9))
-    assert told.startswith("success has gone from 50% to 40%: see with trca inspect --prompts")
+    [alarm] = alarms(GOOD, worse, WANTED, rows(3.0, 0.3, 0.9))
+    assert alarm.startswith("success fell from 50% to 40%: check with trca inspect --prompts")
     assert alarms(GOOD, worse, WANTED, rows(3.0, 0.3, 0.9)[:9]) == []
     assert alarms(worse, GOOD, WANTED, rows(3.0, 0.3, 0.9)) == []
 
@@ -107,21 +107,21 @@ def test_success_that_falls_is_told_of_a_run_that_was_long_enough():
 def test_an_operator_that_never_fired_is_named_unless_it_is_of_invalidity():
     never = replace(GOOD, fired={"seen": 0.3, "refused": 0.0, "done": 0.0})
     assert alarms(GOOD, never, WANTED) == []
-    [told] = alarms(never, never, WANTED)
-    assert told.startswith("never fired: done;")
+    [alarm] = alarms(never, never, WANTED)
+    assert alarm.startswith("never fired: done;")
 
 
 def rows(gradient, kl, accepted):
-    """Twenty iterations, the last two of them as given."""
+    """Twenty iterations; the arguments are the metrics of the last two."""
     calm = {"grad_norm": 3.0, "kl": 0.3, "valid_action_ratio": 0.9}
     end = {"grad_norm": gradient, "kl": kl, "valid_action_ratio": accepted}
     return [calm] * 18 + [end] * 2
 
 
 def test_a_collapse_is_seen_by_gradient_kl_and_acceptance_together():
-    [told] = alarms(GOOD, GOOD, WANTED, rows(7.5, 2.1, 0.65))
-    assert "gradient norm x2.5 and KL x7.0" in told
-    assert "90% -> 65%" in told
+    [alarm] = alarms(GOOD, GOOD, WANTED, rows(7.5, 2.1, 0.65))
+    assert "gradient norm x2.5 and KL x7.0" in alarm
+    assert "90% -> 65%" in alarm
     for calm in (rows(3.0, 2.1, 0.65), rows(7.5, 0.4, 0.65), rows(7.5, 2.1, 0.88)):
         assert alarms(GOOD, GOOD, WANTED, calm) == []
     assert alarms(GOOD, GOOD, WANTED, rows(7.5, 2.1, 0.65)[-5:]) == []

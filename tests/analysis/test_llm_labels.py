@@ -1,4 +1,4 @@
-"""A model's labels: what it is asked, what is read from replies, and Cohen's kappa by hand."""
+"""A model's labels: prompts, labels in replies, and Cohen's kappa of hand-computed cases."""
 
 from __future__ import annotations
 
@@ -35,18 +35,23 @@ def test_kappa_is_that_of_cohens_formula() -> None:
     assert isnan(cohens_kappa(np.zeros((2, 2), np.int64)))
 
 
-def test_agreement_counts_what_both_labelled() -> None:
+def test_agreement_counts_transitions_with_both_labels() -> None:
     operators = np.array([EXECUTION, EVIDENCE, VALIDITY, OTHER, OTHER, EVIDENCE])
     model = np.array([EXECUTION, EVIDENCE, OTHER, OTHER, UNLABELLED, VALIDITY])
-    told = agreement(operators, model)
-    assert (told.labelled, told.unlabelled) == (5, 1)
-    assert told.agreement == pytest.approx(3 / 5)
+    result = agreement(operators, model)
+    assert (result.labelled, result.unlabelled) == (5, 1)
+    assert result.agreement == pytest.approx(3 / 5)
     # p_e = (1*1 + 2*1 + 1*1 + 1*2) / 25
-    assert told.kappa == pytest.approx((0.6 - 6 / 25) / (1 - 6 / 25))
-    # Evidence against the rest: both 1, operators alone 1, model alone 0, neither 3
-    assert told.kappas["Evidence"] == pytest.approx((4 / 5 - 14 / 25) / (1 - 14 / 25))
-    assert told.useful == {"operators": pytest.approx(4 / 5), "model": pytest.approx(3 / 5)}
-    assert told.confusion["Evidence"] == {"Execution": 0, "Evidence": 1, "Validity": 1, "Other": 0}
+    assert result.kappa == pytest.approx((0.6 - 6 / 25) / (1 - 6 / 25))
+    # Evidence against the rest: both 1, only operators 1, only model 0, neither 3
+    assert result.kappas["Evidence"] == pytest.approx((4 / 5 - 14 / 25) / (1 - 14 / 25))
+    assert result.useful == {"operators": pytest.approx(4 / 5), "model": pytest.approx(3 / 5)}
+    assert result.confusion["Evidence"] == {
+        "Execution": 0,
+        "Evidence": 1,
+        "Validity": 1,
+        "Other": 0,
+    }
     nothing = agreement(operators[:1], np.array([UNLABELLED]))
     assert (nothing.labelled, nothing.unlabelled) == (0, 1)
     assert isnan(nothing.agreement)
@@ -68,17 +73,17 @@ def test_operators_label_each_drawn_transition() -> None:
     ]  # fmt: skip
 
 
-def test_a_model_sees_what_the_agent_could_observe() -> None:
+def test_the_prompt_shows_only_observations_of_the_agent() -> None:
     steps = [make_step(action=f"go to {n}", observation=f"place {n}") for n in range(15)]
     steps.append(make_step(observation="the end", parsed=False, action="", response="<think>hm"))
-    told = make_rollout(steps, instruction="heat some egg.", last_observation="nothing happens")
-    prompt = transition_prompt(told, 14)
+    result = make_rollout(steps, instruction="heat some egg.", last_observation="nothing happens")
+    prompt = transition_prompt(result, 14)
     assert "TASK\nheat some egg.\n" in prompt
     assert "EARLIER ACTIONS\n- (2 more)\n- go to 2\n" in prompt
     assert "- go to 13\n\nOBSERVATION BEFORE\nplace 14\n\nACTION\ngo to 14\n" in prompt
     assert "OBSERVATION AFTER\nthe end\n" in prompt
-    assert "EARLIER ACTIONS\n(none)\n" in transition_prompt(told, 0)
-    last = transition_prompt(told, 15)
+    assert "EARLIER ACTIONS\n(none)\n" in transition_prompt(result, 0)
+    last = transition_prompt(result, 15)
     assert "ACTION\n(no action could be read) <think>hm\n" in last
     assert "OBSERVATION AFTER\nnothing happens\n" in last
     long = make_rollout([make_step(observation="x" * 9000)], last_observation="y" * 9000)
@@ -115,7 +120,7 @@ def test_a_reply_is_a_label_or_nothing(reply: str, label: int) -> None:
     assert read_label(reply) == label
 
 
-def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
+def test_labelled_prompts_are_not_sent_again(tmp_path: Path) -> None:
     kept, asked = tmp_path / "judge.jsonl", list[str]()
 
     def ask(prompt: str) -> str:
@@ -134,7 +139,7 @@ def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
     done: list[int] = []
     labels = label_transitions(["a", "b", "d", "a"], ask, kept, "m", done.append)
     assert labels.tolist() == [EVIDENCE, UNLABELLED, EVIDENCE, EVIDENCE]
-    assert sorted(asked) == ["b", "d"]  # a reply that was no label is asked for again
+    assert sorted(asked) == ["b", "d"]  # the prompt with an unreadable reply is sent again
     assert done == [3, 4]
     asked.clear()
     assert label_transitions(["a", "d"], ask, kept, "m").tolist() == [EVIDENCE, EVIDENCE]

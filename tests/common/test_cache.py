@@ -1,4 +1,4 @@
-"""What is built once appears whole or not at all, under one root."""
+"""The cache builds a folder once, atomically, under one root."""
 
 import os
 
@@ -35,7 +35,7 @@ def test_a_build_that_dies_leaves_nothing_but_the_lock(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["made.lock"]
 
 
-def test_what_a_killed_build_left_is_not_taken_over(tmp_path):
+def test_the_draft_of_a_killed_build_is_discarded(tmp_path):
     (tmp_path / "made.draft").mkdir()
     (tmp_path / "made.draft" / "half").touch()
     folder = build_once(tmp_path / "made", write("whole"))
@@ -50,13 +50,13 @@ def test_a_damaged_folder_is_built_again(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to the superuser")
-def test_a_cache_that_cannot_be_written_to_says_what_to_set(tmp_path):
+def test_the_error_of_an_unwritable_cache_names_the_variable(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(PermissionError, match="TRCA_CACHE"):
         build_once(tmp_path / "made", write(""))
 
 
-def test_every_environment_keeps_its_data_under_one_root(tmp_path, monkeypatch):
+def test_all_environments_store_their_data_under_the_same_root(tmp_path, monkeypatch):
     from trca.envs.alfworld.data.official import data_folder
     from trca.envs.searchqa.data.corpora import indexed
 

@@ -1,4 +1,4 @@
-"""The client of a chat endpoint against a real socket: what is asked again, and what is refused."""
+"""The client of a chat endpoint against a real socket: retries, errors and hidden keys."""
 
 import json
 
@@ -26,13 +26,13 @@ def limited(after):
 
 
 def asked(*replies, attempts=1, timeout=10.0):
-    """The answer, or the error's words, and the requests that were made."""
+    """The answer or the error message, and the requests."""
     answer, _, requests = counted(*replies, attempts=attempts, timeout=timeout)
     return answer, requests
 
 
 def counted(*replies, attempts=1, timeout=10.0):
-    """The answer, or the error's words, what was used, and the requests that were made."""
+    """The answer or the error message, the usage, and the requests."""
     with (
         replying(*replies) as (url, requests),
         ChatEndpoint(url, "m", attempts=attempts, timeout=timeout) as endpoint,
@@ -49,8 +49,8 @@ def body(request):
 
 
 def test_one_message_is_sent_and_answered():
-    told = {"prompt_tokens": 7, "completion_tokens": 2}
-    answer, usage, [request] = counted(reply(usage=told))
+    reported = {"prompt_tokens": 7, "completion_tokens": 2}
+    answer, usage, [request] = counted(reply(usage=reported))
     assert (answer.text, answer.finish_reason) == ("fine", "stop")
     assert usage == Usage(requests=1, prompt_tokens=7, completion_tokens=2)
     assert body(request) == {
@@ -64,14 +64,14 @@ def test_one_message_is_sent_and_answered():
 @pytest.mark.parametrize(
     "usage", [None, {}, [], {"prompt_tokens": -1, "completion_tokens": 2}, {"prompt_tokens": "7"}]
 )
-def test_tokens_that_are_not_told_are_not_made_up(usage):
+def test_unreported_tokens_are_counted_as_unreported(usage):
     _, used, _ = counted(reply(usage=usage))
     assert used == Usage(requests=1, uncounted=1)
 
 
 def test_tokens_of_a_refused_answer_are_counted_for_they_are_billed():
-    told = {"prompt_tokens": 100, "completion_tokens": 1}
-    _, used, _ = counted(reply("", "content_filter", usage=told))
+    reported = {"prompt_tokens": 100, "completion_tokens": 1}
+    _, used, _ = counted(reply("", "content_filter", usage=reported))
     assert used == Usage(failures=1, prompt_tokens=100, completion_tokens=1)
 
 
@@ -86,14 +86,14 @@ def test_nothing_and_a_limit_are_answers():
 
 
 @pytest.mark.parametrize("bad", [limited("0.01"), http("oops", "503 Unavailable"), b""])
-def test_what_fails_in_passing_is_asked_again(bad):
+def test_temporary_failures_are_retried(bad):
     answer, used, requests = counted(bad, reply(), attempts=2)
     assert (answer.text, used.retries, len(requests)) == ("fine", 1, 2)
 
 
 def test_a_rate_limit_that_takes_too_long_is_an_error_at_once():
-    said, requests = asked(limited(86_400), reply(), attempts=4)
-    assert said == "URL: HTTP 429: slow down"
+    answer, requests = asked(limited(86_400), reply(), attempts=4)
+    assert answer == "URL: HTTP 429: slow down"
     assert len(requests) == 1
 
 
@@ -116,16 +116,16 @@ def test_a_rate_limit_that_takes_too_long_is_an_error_at_once():
         (b"", "Connection error"),
     ],
 )
-def test_what_is_no_answer_is_an_error_that_says_so(bad, words):
-    said, _ = asked(bad)
-    assert said.startswith("URL: ")
-    assert words in said
-    assert len(said) < 320
+def test_a_reply_without_an_answer_is_an_error(bad, words):
+    answer, _ = asked(bad)
+    assert answer.startswith("URL: ")
+    assert words in answer
+    assert len(answer) < 320
 
 
 def test_a_reply_that_never_comes_is_an_error():
-    said, _ = asked(None, timeout=0.2)
-    assert "timed out" in said.lower()
+    answer, _ = asked(None, timeout=0.2)
+    assert "timed out" in answer.lower()
 
 
 def test_a_refused_key_is_not_tried_again():
@@ -156,18 +156,18 @@ def test_a_refusal_is_for_good_only_before_the_first_answer(status):
 def test_a_key_that_the_endpoint_repeats_is_hidden():
     answer, _ = asked(reply(f"You are {KEY}."))
     assert answer.text == "You are ***."
-    said, _ = asked(http(f"bad key {KEY}", "401 Unauthorized"))
-    assert said == "URL: HTTP 401: bad key ***"
-    said, _ = asked(http(json.dumps({"authorization": KEY})))
-    assert "'authorization': '***'" in said
+    answer, _ = asked(http(f"bad key {KEY}", "401 Unauthorized"))
+    assert answer == "URL: HTTP 401: bad key ***"
+    answer, _ = asked(http(json.dumps({"authorization": KEY})))
+    assert "'authorization': '***'" in answer
 
 
 def test_a_short_key_for_a_local_server_does_not_rewrite_answers(monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, "key")
     answer, _ = asked(reply("take key 1 from desk 1"))
     assert answer.text == "take key 1 from desk 1"
-    said, _ = asked(http("bad key", "401 Unauthorized"))
-    assert said == "URL: HTTP 401: bad ***"
+    answer, _ = asked(http("bad key", "401 Unauthorized"))
+    assert answer == "URL: HTTP 401: bad ***"
 
 
 def test_a_key_out_of_a_file_loses_its_line_end_and_another_is_refused_unseen(monkeypatch):

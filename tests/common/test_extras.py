@@ -1,4 +1,4 @@
-"""What is not installed is named with the extra that brings it."""
+"""The error for a missing package names the extra."""
 
 from importlib.util import find_spec
 
@@ -9,11 +9,11 @@ from trca.cli import app
 from trca.common.extras import required
 
 
-def test_a_library_that_is_there_is_imported():
+def test_an_installed_library_is_imported():
     assert required("json.decoder", "trl").JSONDecoder
 
 
-def test_a_library_that_is_not_there_is_named_with_its_extra():
+def test_the_error_for_a_missing_library_names_the_extra():
     with pytest.raises(ImportError, match=r"'no_library': pip install 'trca\[trl\]'"):
         required("no_library", "trl")
 

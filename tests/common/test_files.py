@@ -1,4 +1,4 @@
-"""A text file is written whole or not at all, and checksums are those of sha256sum."""
+"""Text files are written atomically, and checksums equal those of sha256sum."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import pytest
 from trca.common.files import sha256, write_json, write_text
 
 
-def test_a_text_replaces_another_whole(tmp_path):
+def test_a_text_replaces_another_text(tmp_path):
     path = tmp_path / "notes.txt"
     write_text(path, "first")
     write_text(path, "é\n")
@@ -17,7 +17,7 @@ def test_a_text_replaces_another_whole(tmp_path):
     assert os.listdir(tmp_path) == ["notes.txt"]
 
 
-def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path):
+def test_a_failed_write_leaves_the_old_text(tmp_path):
     path = tmp_path / "notes.txt"
     write_text(path, "old")
     with pytest.raises(UnicodeEncodeError):

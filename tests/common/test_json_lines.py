@@ -1,4 +1,4 @@
-"""JSON lines: what a kill or a full disk cuts off costs one line."""
+"""JSON lines: a kill or a full disk costs at most one line."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Objects by name, by file and by module, and the errors on the way."""
+"""Objects by name, by file and by module, and the errors for wrong names."""
 
 import sys
 
@@ -23,7 +23,7 @@ def shelf():
 
 
 @pytest.fixture
-def own(tmp_path):
+def file(tmp_path):
     path = tmp_path / "own.py"
     path.write_text(OWN)
     return path
@@ -49,7 +49,7 @@ def test_registered_as_a_value_or_by_a_decorator(shelf):
 
 
 def test_a_name_is_registered_once_but_a_definition_may_be_run_again(shelf):
-    with pytest.raises(ValueError, match="engine 'plain' is registered already"):
+    with pytest.raises(ValueError, match="engine 'plain' is already registered"):
         shelf.register("plain", list)
     cell = "def mine(): ..."
     for _ in range(2):
@@ -64,17 +64,17 @@ def test_a_name_with_a_colon_is_refused(shelf):
         shelf.register("file.py:mine", dict)
 
 
-def test_an_object_of_ones_own_by_file_and_by_module(shelf, own):
-    assert shelf.get(f"{own}:build")() == 2
+def test_a_users_object_is_found_by_file_and_by_module(shelf, file):
+    assert shelf.get(f"{file}:build")() == 2
     assert shelf.get("collections:OrderedDict").__name__ == "OrderedDict"
 
 
-def test_a_file_is_run_once_and_again_when_it_changed(shelf, own):
-    first = shelf.get(f"{own}:Toy")
-    assert shelf.get(f"{own}:Toy") is first
-    own.write_text(OWN + "changed = True\n")
-    assert shelf.get(f"{own}:Toy") is not first
-    assert shelf.get(f"{own}:changed")
+def test_a_file_is_run_once_and_again_when_it_changed(shelf, file):
+    first = shelf.get(f"{file}:Toy")
+    assert shelf.get(f"{file}:Toy") is first
+    file.write_text(OWN + "changed = True\n")
+    assert shelf.get(f"{file}:Toy") is not first
+    assert shelf.get(f"{file}:changed")
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_a_file_is_run_once_and_again_when_it_changed(shelf, own):
         ("no.such.module:Toy", "engine: cannot import 'no.such.module': ModuleNotFoundError"),
     ],
 )
-def test_what_is_not_there_is_named_with_the_nearest(shelf, own, name, message):
+def test_the_error_for_an_unknown_object_names_the_nearest(shelf, file, name, message):
     with pytest.raises(ValueError, match=message):
-        shelf.get(name.format(own=own, folder=own.parent))
+        shelf.get(name.format(own=file, folder=file.parent))
 
 
-def test_a_file_that_fails_says_why_and_leaves_no_module(shelf, tmp_path):
+def test_a_failing_file_gives_its_reason_and_leaves_no_module(shelf, tmp_path):
     path = tmp_path / "broken.py"
     path.write_text("1 / 0\n")
     with pytest.raises(ValueError, match=r"broken.py cannot be loaded: ZeroDivisionError"):

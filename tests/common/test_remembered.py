@@ -1,10 +1,10 @@
-"""A cache of texts keeps short ones alone, so its memory has a bound."""
+"""A cache of texts keeps only short texts, so its memory is bounded."""
 
 from trca.common.remembered import remembered
 
 
 def counting(entries, longest):
-    """A remembered function and the texts it was called with."""
+    """A cached function and the texts of its calls."""
     calls = []
 
     @remembered(entries, longest)
@@ -15,7 +15,7 @@ def counting(entries, longest):
     return size, calls
 
 
-def test_a_short_text_is_computed_once_and_a_long_one_every_time():
+def test_a_short_text_is_computed_once_and_a_long_text_every_time():
     size, calls = counting(entries=10, longest=3)
     assert [size("abc"), size("abc"), size("abcd"), size("abcd")] == [3, 3, 4, 4]
     assert calls == ["abc", "abcd", "abcd"]

@@ -1,4 +1,4 @@
-"""Any value becomes one line of at most so many characters."""
+"""Any value becomes one line with a limited number of characters."""
 
 import pytest
 

@@ -10,8 +10,8 @@ def test_scientific_notation_is_a_number():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\nb: 2\na: 3\n", "'a' stands twice, the second time in line 3"),
-        ("a: {b: 1, b: 2}", "'b' stands twice"),
+        ("a: 1\nb: 2\na: 3\n", "'a' is repeated in line 3"),
+        ("a: {b: 1, b: 2}", "'b' is repeated in line 1"),
         ("a: &x [1]\nb: *x\n", "aliases"),
         ("? [1]\n: 2\n", "line 1 has .* as a key"),
         ("a: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
@@ -21,7 +21,7 @@ def test_scientific_notation_is_a_number():
         ("a: 2001-99-99", "month must be in"),
     ],
 )
-def test_what_is_no_strict_yaml_is_refused_in_one_line(text, message):
+def test_invalid_yaml_is_refused_in_one_line(text, message):
     with pytest.raises(ValueError, match=message) as refusal:
         parse(text)
     assert "\n" not in str(refusal.value)

@@ -1,4 +1,4 @@
-"""Calls in threads: in turn, and none held up by one that never returns."""
+"""Calls in threads run in order, and a call that never returns blocks no other call."""
 
 import threading
 
@@ -33,7 +33,7 @@ def test_an_error_stays_with_its_call(threads):
     assert isinstance(second.exception(), ValueError)
 
 
-def test_calls_behind_one_that_never_returns_go_on_in_another_thread(threads):
+def test_calls_after_a_call_that_never_returns_run_in_another_thread(threads):
     over = threading.Event()
     calls = [(here, ("a",)), (over.wait, ()), (here, ("b",)), (here, ("c",))]
     tasks = threads.submit_in_turn(calls)
@@ -43,7 +43,7 @@ def test_calls_behind_one_that_never_returns_go_on_in_another_thread(threads):
     (a, first), (b, second), (c, third) = (tasks[k].result() for k in (0, 2, 3))
     assert (a, b, c) == ("a", "b", "c")
     assert first is not second is third
-    over.set()  # what was given up may end: its thread takes no more calls
+    over.set()  # the abandoned call may end: its thread takes no more calls
     assert threads.submit(here, "d").result() == ("d", third)
 
 

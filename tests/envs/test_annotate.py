@@ -109,7 +109,7 @@ def test_a_rejected_command_leaves_the_context_and_the_memory(episodes):
                 assert after["memory"] == before["memory"]
 
 
-def test_the_world_itself_is_left_as_it_is():
+def test_the_annotation_does_not_change_the_environment():
     plain, annotated = ALFWorldEnv(), RubricAnnotation(ALFWorldEnv())
     first = plain.reset(seed=3)
     again = annotated.reset(seed=3)

@@ -29,7 +29,7 @@ def test_every_operator_fires_sometimes_and_none_always():
     assert max(report.firing.values()) < report.steps
 
 
-def test_a_world_without_judgments_has_no_firing():
+def test_an_environment_without_judgments_has_no_firing_rates():
     env = ALFWorldEnv()
     assert self_check(env, env.task_ids[:1]).firing == {}
 
@@ -49,7 +49,7 @@ class Spoiled(gymnasium.Wrapper):
         return observation, reward, terminated, truncated, {**info, "won": False}
 
 
-def test_a_spoiled_world_is_found_out():
+def test_the_check_detects_a_broken_environment():
     env = Spoiled(ALFWorldEnv(max_steps=8))
     tasks = env.unwrapped.task_ids[:3]
     report = self_check(env, tasks)
@@ -84,7 +84,7 @@ def test_facts_that_do_not_fit_their_types_are_named():
     assert self_check(make(Coin)).misfits == ()
 
 
-def test_only_text_worlds_can_be_checked():
+def test_only_text_environments_can_be_checked():
     with pytest.raises(TypeError, match="TextEnv"):
         self_check(gymnasium.make("CartPole-v1"))
 

@@ -366,7 +366,7 @@ def test_names_of_environments() -> None:
         make("gone.py:Coin")
     with pytest.raises(ValueError, match="has no 'KeyDor': did you mean 'KeyDoor'"):
         make(f"{file}:KeyDor")
-    with pytest.raises(ValueError, match="registered already"):
+    with pytest.raises(ValueError, match="already registered"):
         register("test/Coin-v0", Plain)
     with pytest.raises(TypeError, match=r"use gymnasium.spaces.Text"):
         make("CartPole-v1")

@@ -50,7 +50,7 @@ def test_it_trains(cluster: None, algorithm: str, env: str) -> None:
         trainer.stop()
 
 
-def test_trca_says_in_one_sentence_what_a_plain_environment_lacks() -> None:
+def test_trca_names_the_missing_parts_of_a_plain_environment_in_one_sentence() -> None:
     with pytest.raises(ConfigError, match="KeyDoor declares no adapter_class: add one") as error:
         settings("TRCA", PLAIN)
     assert "\n" not in str(error.value)

@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parents[2] / "examples" / "own_rule"
 RULE = f"{FOLDER}/first_visits.py:first_visits"
 
 
-def test_it_by_hand() -> None:
+def test_the_rule_agrees_with_a_hand_computed_case() -> None:
     """Rollout 0 visits 0, 1, 0 and rollout 1 stays in 0: only the first step finds a new state."""
     batch = step_batch([2, 2], [0, 0], np.zeros(4), [0, 1, 0, 0], ends=[0, 0])
     rule = bind_credit(RULE, {"gamma": 0.5, "credit_config": {"bonus": 3.0}})
@@ -28,18 +28,18 @@ def test_it_by_hand() -> None:
         bind_credit(RULE, {"gamma": 0.5, "credit_config": {"bonus": -1}})(batch)
 
 
-def test_it_is_fifty_lines() -> None:
+def test_the_rule_has_at_most_fifty_lines() -> None:
     assert len((FOLDER / "first_visits.py").read_text().splitlines()) <= 50
 
 
-def test_its_sweep_has_a_trial_for_every_value() -> None:
+def test_the_sweep_of_the_rule_has_a_trial_for_every_value() -> None:
     sweep = SweepSettings.resolve(read(str(FOLDER / "sweep.yaml")), "sweep", need_data=False)
     trials = [sweep.trial(point, 0, need_data=False).parameters for point in sweep.every_point()]
     assert [t.credit_config["bonus"] for t in trials] == [0.0, 0.1, 0.5]
     assert {t.credit for t in trials} == {RULE}
 
 
-def test_its_parameter_is_set_as_any_other() -> None:
+def test_the_parameter_of_the_rule_is_a_setting() -> None:
     changed = assignments([f"credit={RULE}", "credit_config.bonus=0.3"])
     settings = RunSettings.resolve(assign(switch(read("quickstart"), "GRPO"), changed))
     assert settings.algorithm_config().credit_config == {"bonus": 0.3}
@@ -47,7 +47,7 @@ def test_its_parameter_is_set_as_any_other() -> None:
         RunSettings.resolve({"credit_config": 3})
 
 
-def test_tune_takes_values_to_try_for_it() -> None:
+def test_tune_searches_the_parameter_of_the_rule() -> None:
     values = {"bonus": tune.grid_search([0.0, 0.5])}
     config = GRPOConfig().training(credit=RULE, credit_config=values)
     assert config.to_dict()["credit_config"] == {"bonus": {"grid_search": [0.0, 0.5]}}

@@ -34,7 +34,7 @@ class Guess:
         return "greater" if number < self.goal else "smaller"
 
     async def hint(self) -> str:
-        """Says whether the number is even, when it is asked again."""
+        """Answers a second question: whether the number is even."""
         if self.thinking is None:
             self.thinking = asyncio.create_task(asyncio.sleep(0, self.goal % 2))
             return "let me think"

@@ -75,7 +75,7 @@ def test_a_task_that_cannot_be_started_leaves_no_reward():
         episode.act("go")
 
 
-def test_an_action_that_is_no_text_or_comes_too_late_takes_no_step():
+def test_an_action_after_the_end_or_of_the_wrong_type_takes_no_step():
     episode = Episode("alfworld", **ALFWORLD)
     episode.start("small/train/pick-0000")
     with pytest.raises(TypeError, match="give text"):

@@ -78,7 +78,7 @@ def test_a_task_is_named_by_seed_or_by_its_place_in_the_split(alfworld):
             env.reset(tsak=TASK)
 
 
-def test_the_tasks_are_listed_by_openenvs_own_interface(alfworld):
+def test_the_tasks_are_listed_through_openenvs_interface(alfworld):
     ids = make("alfworld", **ALFWORLD).unwrapped.task_ids
     (split,) = httpx.get(f"{alfworld}/ALFWorldEnv/splits").json()
     assert split["name"] == "train"
@@ -161,7 +161,7 @@ def echo():
         yield lambda **kwargs: make("trca.interop.openenv_env:RemoteEnv", url=url, **names | kwargs)
 
 
-def test_an_environment_of_somebody_else_is_played_by_the_names_of_its_fields(echo):
+def test_a_foreign_environment_is_played_through_its_named_fields(echo):
     env = echo()
     observation, info = env.reset(options={"task": "seed-3"})
     assert observation == info["task"] == "seed 3"
@@ -181,7 +181,7 @@ def test_an_environment_of_somebody_else_is_played_by_the_names_of_its_fields(ec
         echo(observation_field="text").reset()
 
 
-def test_an_error_of_the_server_is_an_error_and_the_next_episode_begins_anew(echo):
+def test_an_error_of_the_server_is_raised_and_the_next_episode_starts_normally(echo):
     env = echo()
     env.reset()
     with pytest.raises(PeerError, match="the cable is cut"):
@@ -199,7 +199,7 @@ def test_an_end_without_a_reward_is_no_zero(echo):
         env.step("forget")
 
 
-def test_a_server_that_is_not_there_is_named():
+def test_the_error_for_a_missing_server_names_the_server():
     env = make("trca.interop.openenv_env:RemoteEnv", url="http://127.0.0.1:9")
     with pytest.raises(PeerError, match=r"http://127\.0\.0\.1:9: .*Failed to connect"):
         env.reset()
@@ -250,7 +250,7 @@ def text(value, **others):
         (text("x" * 5_000_000), "Error"),
     ],
 )
-def test_what_a_server_should_not_say_is_refused(data, complaint):
+def test_invalid_replies_of_a_server_are_refused(data, complaint):
     def speak(socket):
         for _ in socket:
             socket.send(json.dumps({"type": "observation", "data": data}))

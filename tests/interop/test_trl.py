@@ -145,7 +145,7 @@ class StuckAtFirst(Rooms):
         return super().start_task(task_id, options)
 
 
-def test_a_rollout_whose_environment_cannot_be_started_is_left_out_and_the_run_goes_on(train):
+def test_a_rollout_with_a_failing_start_is_left_out_and_the_run_continues(train):
     replies = iter([call("act", action="go"), "Done."])
     row = {"task": "train-1", "prompt": USER}
 
@@ -158,7 +158,7 @@ def test_a_rollout_whose_environment_cannot_be_started_is_left_out_and_the_run_g
     assert made._logs["advantages"][0] == 0.0
 
 
-def test_a_call_that_cannot_be_read_takes_no_step_and_the_model_is_told(train):
+def test_a_malformed_call_takes_no_step_and_the_model_gets_an_error(train):
     factory = environment_factory(Rooms)
     replies = iter(
         [

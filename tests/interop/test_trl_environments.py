@@ -68,7 +68,7 @@ def test_text_without_a_call_ends_the_episode(env, answer):
     assert (reward, terminated, truncated, info["won"]) == (0.0, True, False, False)
 
 
-def test_the_step_limit_pays_what_was_reached(tmp_path):
+def test_the_step_limit_pays_the_reward_reached_so_far(tmp_path):
     env = guess_env(tmp_path, [{"goal": 6}], max_steps=2)
     env.reset()
     env.step(guess(4))
@@ -76,7 +76,7 @@ def test_the_step_limit_pays_what_was_reached(tmp_path):
     assert (reward, terminated, truncated, info["won"]) == (0.5, False, True, True)
 
 
-def test_a_reward_above_a_bound_of_ones_own_is_success(tmp_path):
+def test_a_reward_above_the_users_bound_is_success(tmp_path):
     env = guess_env(tmp_path, [{"goal": 6}], won_above=0.5)
     for guesses, won in ([6], True), ([4, 6], False):
         env.reset()
@@ -86,7 +86,7 @@ def test_a_reward_above_a_bound_of_ones_own_is_success(tmp_path):
         assert (reward, info["won"]) == (1 / len(guesses), won)
 
 
-def test_what_breaks_is_an_error_and_no_reward(env, tmp_path):
+def test_a_failing_environment_gives_an_error_and_no_reward(env, tmp_path):
     env.reset()
     with pytest.raises(OSError, match="dice"):
         env.step(guess(7))

@@ -171,7 +171,7 @@ def test_out_and_in_again_an_environment_is_the_same(verifiers_env):
         assert remote_info["won"]
 
 
-def test_a_question_of_somebody_else_is_asked_and_paid(verifiers_env):
+def test_a_foreign_question_is_played_and_rewarded(verifiers_env):
     env = verifiers_env("sums")
     assert env.unwrapped.task_ids == tuple(f"task-{n}" for n in range(12) if n % 10)
     observation, info = env.reset(options={"task": "task-4"})
@@ -187,7 +187,7 @@ def test_a_question_of_somebody_else_is_asked_and_paid(verifiers_env):
     assert (reward, info["won"]) == (2.0, False)
 
 
-def test_a_game_of_somebody_else_goes_on_until_it_ends_or_the_limit_cuts_it_off(verifiers_env):
+def test_a_foreign_game_runs_to_its_end_or_to_the_step_limit(verifiers_env):
     env = verifiers_env("higher", 3)
     assert len(env.unwrapped.task_ids) == 900
     assert env.reset(options={"task": "task-5"})[0] == "Guess from 1 to 8."
@@ -214,7 +214,7 @@ def test_the_smaller_of_two_step_limits_holds(verifiers_env):
     assert env.step("2")[:3] == ("", 0.0, True)
 
 
-def test_an_environment_that_was_closed_begins_anew(verifiers_env):
+def test_a_closed_environment_can_be_started_again(verifiers_env):
     env = verifiers_env("sums")
     for _ in range(2):
         env.reset(options={"task": "task-4"})
@@ -222,7 +222,7 @@ def test_an_environment_that_was_closed_begins_anew(verifiers_env):
         env.close()
 
 
-def test_what_does_not_answer_in_time_is_an_error_and_can_be_closed(verifiers_env):
+def test_an_environment_that_does_not_answer_in_time_raises_and_can_be_closed(verifiers_env):
     env = verifiers_env("higher", silent=True, timeout_s=0.2)
     for _ in range(2):
         with pytest.raises(EpisodeError, match=r"took more than 0\.2 s"):
@@ -233,7 +233,7 @@ def test_what_does_not_answer_in_time_is_an_error_and_can_be_closed(verifiers_en
     assert named["timeout_s"].default < limit, "the rollout loop takes it for stuck, unclosed"
 
 
-def test_what_cannot_be_started_leaves_no_port_open(verifiers_env):
+def test_a_failed_start_leaves_no_port_open(verifiers_env):
     env = verifiers_env("higher", closed=True)
     with pytest.raises(OSError, match="the casino is closed"):
         env.reset()
@@ -241,7 +241,7 @@ def test_what_cannot_be_started_leaves_no_port_open(verifiers_env):
         httpx.get(env.unwrapped._url)
 
 
-def test_what_fails_on_the_other_side_is_an_error_and_no_zero(verifiers_env):
+def test_a_failure_of_the_foreign_environment_is_an_error_and_no_zero_reward(verifiers_env):
     env = verifiers_env("sums")
     env.reset()
     with pytest.raises(EpisodeError, match="the abacus broke"):

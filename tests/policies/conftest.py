@@ -1,4 +1,4 @@
-"""Small real parts: a tokenizer, random models, and an environment to imitate in."""
+"""Small real parts: a tokenizer, random models, and an environment for imitation."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def sharpened(model: Any) -> Any:
 
 
 class RoomEnv(TextEnv):
-    """Go to the place that the task names."""
+    """Go to the place in the instruction."""
 
     def __init__(self, split: str = "train", max_steps: int = 4, places: int = 8) -> None:
         super().__init__(split, max_steps)
@@ -111,6 +111,6 @@ def room() -> str:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Path]]:
-    """An empty cache; call it for the folders in it."""
+    """An empty cache; a call returns the folders in the cache."""
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path))
     return lambda: sorted(p for p in tmp_path.glob("*/*") if p.is_dir())

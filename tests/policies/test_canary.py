@@ -1,4 +1,4 @@
-"""A push of weights that did not arrive is noticed, and its cause is named."""
+"""The canary detects a push of weights that did not arrive, and names the cause."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from trca.policies.weights import export_weights
 
 
 class Pair:
-    """An engine, and a trainer whose weights move."""
+    """An engine, and a trainer with changing weights."""
 
     def __init__(self, model, tokenizer):
         self.tokenizer = tokenizer
@@ -40,8 +40,8 @@ class Pair:
                 batch.targets,
                 vocabulary=len(self.tokenizer),
             )
-        known = Sent(self.version, digest(sent), "float32", expected.numpy())
-        difference = check(canary, known, self.before)
+        push = Sent(self.version, digest(sent), "float32", expected.numpy())
+        difference = check(canary, push, self.before)
         self.before = canary
         return difference
 
@@ -62,14 +62,14 @@ def test_weights_that_arrive_pass_each_time(pair):
 
 def test_a_lost_push_is_named(pair):
     pair.move()
-    with pytest.raises(PushError, match="version 0, and version 1 was sent: the push was lost"):
+    with pytest.raises(PushError, match="version 0, but version 1 was sent: the push was lost"):
         pair.check({}, {})
 
 
 def test_weights_of_another_push_are_named(pair):
     old, new = pair.move(), pair.move()
     pair.engine.load_weights(old, pair.version)
-    with pytest.raises(PushError, match="other weights arrived than were sent as version 2"):
+    with pytest.raises(PushError, match="received weights differ from the sent weights"):
         pair.check(new, old)
 
 
@@ -78,7 +78,7 @@ def test_an_engine_that_keeps_a_copy_is_named_at_the_second_push(pair):
     pair.engine.load_weights(weights, pair.version)
     pair.check(weights, weights)
     weights = pair.move()
-    pair.engine.version = pair.version  # it says that it has them
+    pair.engine.version = pair.version  # the engine reports the new version
     with pytest.raises(PushError, match="the engine samples as before"):
         pair.check(weights, weights)
 

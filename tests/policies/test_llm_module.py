@@ -47,7 +47,7 @@ def batch() -> dict[str, torch.Tensor]:
     }
 
 
-def test_scores_are_those_of_the_whole_model(folder: str) -> None:
+def test_scores_equal_those_of_the_full_forward_pass(folder: str) -> None:
     module, asked = build(folder), batch()
     out = module.score(**asked, temperature=0.7)
     logits = module.model(asked["input_ids"]).logits[..., : module.vocabulary] / 0.7
@@ -67,10 +67,10 @@ def test_padding_on_the_right_changes_no_score(folder: str) -> None:
 def test_the_trainer_scores_what_the_engine_sampled(folder: str) -> None:
     module, tokenizer = build(folder), load_tokenizer(folder)
     prompt = np.arange(20, dtype=np.int32)
-    said = TransformersEngine(module.model, tokenizer).generate(
+    completion = TransformersEngine(module.model, tokenizer).generate(
         [Request(prompt, 3)], SamplingParams(0.8, 12)
     )[0]
-    ids = torch.tensor(np.concatenate([prompt, said.ids])[None], dtype=torch.long)
+    ids = torch.tensor(np.concatenate([prompt, completion.ids])[None], dtype=torch.long)
     position = torch.arange(len(prompt) - 1, ids.shape[1] - 1)
     out = module.score(
         input_ids=ids,
@@ -79,7 +79,7 @@ def test_the_trainer_scores_what_the_engine_sampled(folder: str) -> None:
         targets=ids[0, position + 1],
         temperature=0.8,
     )
-    np.testing.assert_allclose(out["logprobs"].detach().numpy(), said.logprobs, atol=1e-4)
+    np.testing.assert_allclose(out["logprobs"].detach().numpy(), completion.logprobs, atol=1e-4)
 
 
 def test_only_a_learner_that_asks_holds_a_frozen_reference(folder: str) -> None:
@@ -96,7 +96,7 @@ def test_only_a_learner_that_asks_holds_a_frozen_reference(folder: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_weights_travel_whole_and_tied_ones_once(folder: str, dtype: str) -> None:
+def test_weights_are_exported_completely_and_tied_weights_once(folder: str, dtype: str) -> None:
     module = build(folder, dtype=dtype, reference=True)
     state = pickle.loads(pickle.dumps(module.get_state(inference_only=True)))
     assert "lm_head.weight" not in state

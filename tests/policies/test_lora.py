@@ -1,4 +1,4 @@
-"""LoRA: what is trained, what travels, what the reference is, and what merging makes."""
+"""LoRA: trained parameters, transferred weights, the reference and the merged model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def build_lora(folder: str, inference_only: bool = False, **config: Any) -> Any:
 
 
 def move(module: Any) -> None:
-    """Trains, so to say."""
+    """Changes the adapter, in place of training."""
     torch.manual_seed(1)
     with torch.no_grad():
         for parameter in module.model.parameters():
@@ -57,7 +57,7 @@ def test_the_reference_is_the_model_without_its_adapter(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_adapter_alone_is_trained_also_after_the_reference_was_scored(
+def test_only_the_adapter_is_trained_even_after_scoring_the_reference(
     folders: dict[str, str], kind: str
 ) -> None:
     module = build_lora(folders[kind], dtype="bfloat16", gradient_checkpointing=True)
@@ -71,7 +71,7 @@ def test_the_adapter_alone_is_trained_also_after_the_reference_was_scored(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_adapter_alone_travels_and_the_engine_scores_as_the_trainer(
+def test_only_the_adapter_is_exported_and_engine_and_trainer_agree(
     folders: dict[str, str], kind: str
 ) -> None:
     trainer, engine = build_lora(folders[kind]), build_lora(folders[kind], inference_only=True)
@@ -93,7 +93,7 @@ def test_learners_start_from_the_same_adapter(folders: dict[str, str]) -> None:
     assert all((one[name] == other[name]).all() for name in one)
 
 
-def test_roles_with_adapters_on_one_frozen_model_train_as_roles_with_models_of_their_own(
+def test_roles_with_adapters_on_a_shared_model_train_like_roles_with_separate_models(
     folders: dict[str, str],
 ) -> None:
     def trained(module: Any, roles: list[str]) -> list[dict[str, Any]]:
@@ -111,14 +111,14 @@ def test_roles_with_adapters_on_one_frozen_model_train_as_roles_with_models_of_t
     base = scores(shared)
     add_lora(shared.model, 4, 8, torch.float32, name="critic")
     add_lora(alone[1].model, 4, 8, torch.float32, name="critic")
-    own = trained(shared, ["default", "critic"] * 2)
+    states = trained(shared, ["default", "critic"] * 2)
     (actor,), (critic,) = trained(alone[0], ["default"] * 2), trained(alone[1], ["critic"] * 2)
-    for of_shared, of_one in zip(own, (actor, critic), strict=True):
+    for of_shared, of_one in zip(states, (actor, critic), strict=True):
         assert all((of_shared[name] == of_one[name]).all() for name in of_one)
     assert any((actor[name] != critic[name]).any() for name in actor)
 
-    engines = [build_lora(folders["qwen2"], inference_only=True) for _ in own]
-    for engine, weights, role in zip(engines, own, ("default", "critic"), strict=True):
+    engines = [build_lora(folders["qwen2"], inference_only=True) for _ in states]
+    for engine, weights, role in zip(engines, states, ("default", "critic"), strict=True):
         engine.set_state(weights)
         with lora_as(shared.model, role):
             assert torch.equal(scores(engine), scores(shared))
@@ -137,7 +137,7 @@ def test_weights_of_another_rank_are_refused(folders: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_merged_model_is_a_plain_one_that_says_the_same(
+def test_a_merged_model_is_a_plain_model_with_equal_outputs(
     folders: dict[str, str], kind: str, tmp_path: Path
 ) -> None:
     module = build_lora(folders[kind])
@@ -163,7 +163,7 @@ def test_the_adapter_is_on_again_after_an_error(folders: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_policies_on_one_base_hold_it_once(folders: dict[str, str], kind: str) -> None:
+def test_policies_on_the_same_base_store_the_base_once(folders: dict[str, str], kind: str) -> None:
     one, other, whole = (build_lora(folders[kind]) for _ in range(3))
     apart = build(folders[kind])
     move(one)

@@ -14,8 +14,8 @@ OFFERED = ["go to bed 1", "go to desk 1", "help", "inventory", "look", "take mug
 
 
 def text(tokenizer: Any, **change: Any) -> str:
-    said = {
-        "task": "put a mug on shelf.",
+    arguments = {
+        "instruction": "put a mug on shelf.",
         "step": 2,
         "max_steps": 25,
         "history": HISTORY,
@@ -23,10 +23,10 @@ def text(tokenizer: Any, **change: Any) -> str:
         "admissible": OFFERED,
     }
     prompter = Prompter(tokenizer, **change.pop("prompter", {}))
-    return str(tokenizer.decode(prompter.encode(**{**said, **change})))
+    return str(tokenizer.decode(prompter.encode(**{**arguments, **change})))
 
 
-def test_the_paper_prompt_says_everything_in_order(tokenizer: Any) -> None:
+def test_the_paper_prompt_has_all_parts_in_order(tokenizer: Any) -> None:
     prompt = text(tokenizer)
     parts = (
         "Your task is to: put a mug on shelf.",
@@ -49,7 +49,7 @@ def test_only_the_last_steps_are_shown(tokenizer: Any) -> None:
     assert "[Observation" not in text(tokenizer, prompter={"history_length": 0})
 
 
-def test_a_world_that_names_no_commands_is_asked_for_any_action(tokenizer: Any) -> None:
+def test_without_admissible_actions_the_prompt_asks_for_any_action(tokenizer: Any) -> None:
     prompt = text(tokenizer, admissible=[])
     assert "admissible" not in prompt
     assert "choose an action" in prompt
@@ -60,7 +60,7 @@ def test_memory_is_shown_only_when_asked_for(tokenizer: Any) -> None:
     assert "Holding a mug" in text(tokenizer, memory="Holding a mug.", prompter={"memory": True})
 
 
-def test_a_chat_template_is_used_where_there_is_one(qwen_tokenizer: Any) -> None:
+def test_a_chat_template_is_used(qwen_tokenizer: Any) -> None:
     prompt = text(qwen_tokenizer)
     system = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
     assert prompt.startswith(
@@ -76,7 +76,7 @@ def test_the_compact_prompt_wastes_nothing() -> None:
     )
 
 
-def test_the_compact_prompt_leaves_out_what_the_environment_calls_idle(tokenizer: Any) -> None:
+def test_the_compact_prompt_omits_idle_actions(tokenizer: Any) -> None:
     compact = {"prompter": {"template": "compact"}}
     assert "inventory" in text(tokenizer, **compact)
     assert "inventory" not in text(tokenizer, **compact, idle=IDLE)
@@ -97,7 +97,7 @@ def test_shared_words_keep_numbers_with_their_names() -> None:
     ]
 
 
-def test_what_the_page_shows_in_brackets_is_not_listed_again() -> None:
+def test_actions_with_an_argument_on_the_page_are_not_listed() -> None:
     offers = ["click[back to search]", "click[< prev]", "click[red]", "click[sky blue]", "use[it]"]
     page = "Mug. color: [red] [Sky Blue]."
     assert compact_prompt("buy a mug", 0, 9, (), page, "o", offers).splitlines() == [
@@ -121,7 +121,7 @@ def test_what_the_page_shows_in_brackets_is_not_listed_again() -> None:
     template=st.sampled_from(["paper", "compact"]),
     spare=st.integers(0, 200),
 )
-def test_any_budget_above_task_and_instructions_holds(
+def test_prompts_never_exceed_a_sufficient_budget(
     tokenizer: Any,
     observation: str,
     admissible: list[str],
@@ -132,17 +132,17 @@ def test_any_budget_above_task_and_instructions_holds(
     write = paper_prompt if template == "paper" else compact_prompt
     least = len(tokenizer(write("find a mug.", 3, 9, (), "", "...", ["..."]))["input_ids"])
     prompter = Prompter(tokenizer, template, 2, least + spare)
-    said = {
-        "task": "find a mug.",
+    arguments = {
+        "instruction": "find a mug.",
         "step": 3,
         "max_steps": 9,
         "history": history,
         "observation": observation,
         "admissible": admissible,
     }
-    ids = prompter.encode(**said)
+    ids = prompter.encode(**arguments)
     assert len(ids) <= least + spare
-    assert ids.tolist() == prompter.encode(**said).tolist()
+    assert ids.tolist() == prompter.encode(**arguments).tolist()
     prompt = tokenizer.decode(ids)
     assert "find a mug." in prompt
     assert template == "compact" or "<action> </action>" in prompt
@@ -162,7 +162,7 @@ def test_history_goes_first_then_the_end_of_the_page(tokenizer: Any) -> None:
     assert "'take mug 1 from desk 1'" in cut
 
 
-def test_the_subgoal_follows_the_task_and_goes_last_of_all(tokenizer: Any) -> None:
+def test_the_subgoal_follows_the_instruction_and_is_dropped_last(tokenizer: Any) -> None:
     for prompter in ({}, {"template": "compact", "history_length": 0}):
         without = text(tokenizer, prompter=prompter)
         shown = text(tokenizer, prompter=prompter, subgoal="take mug")
@@ -180,7 +180,7 @@ def test_the_subgoal_follows_the_task_and_goes_last_of_all(tokenizer: Any) -> No
             assert ("Your subgoal" in cut) or cut == text(tokenizer, prompter=room)
 
 
-def test_a_budget_too_small_for_the_task_is_refused(tokenizer: Any) -> None:
+def test_a_budget_too_small_for_the_instruction_is_refused(tokenizer: Any) -> None:
     with pytest.raises(ValueError, match="raise max_prompt_tokens"):
         text(tokenizer, prompter={"max_prompt_tokens": 20})
 

@@ -1,4 +1,4 @@
-"""A model that two processes share: what each holds, when, and in which precision they meet."""
+"""A model sharded over two processes: shards, gathered layers and precision of gradients."""
 
 import pytest
 import torch
@@ -19,16 +19,16 @@ def folder(tmp_path_factory):
 
 
 def pass_of(rank):
-    """The tokens of a process's pass."""
+    """The tokens of a process in a pass."""
     return torch.arange(16).reshape(2, 8) + 5 * rank, *PLACE
 
 
 def whole(model):
-    """Names of the parameters that this process has whole."""
+    """Names of the parameters that this process holds completely."""
     return {name for name, each in model.named_parameters() if not isinstance(each, DTensor)}
 
 
-def test_a_layer_is_whole_only_while_it_computes(folder, tmp_path):
+def test_a_layer_is_gathered_only_while_it_computes(folder, tmp_path):
     def act(rank):
         model = load_model(folder)
         shard(model, "cpu", mixed=False)
@@ -54,17 +54,17 @@ def test_gradients_of_bfloat16_passes_are_added_up_in_float32(folder, tmp_path, 
     def act(rank):
         model, alone = load_model(folder, "float32"), load_model(folder, "bfloat16")
         shard(model, "cpu", mixed=True)
-        own = dict.fromkeys(dict(model.named_parameters()), 0.0)
+        sums = dict.fromkeys(dict(model.named_parameters()), 0.0)
         for number in range(passes):
             tokens = pass_of(rank + 2 * number)
             score_tokens(alone, *tokens, vocabulary=64)[0].sum().backward()
             for name, each in alone.named_parameters():
-                own[name] += each.grad.float()
+                sums[name] += each.grad.float()
             alone.zero_grad()
             set_gradient_sync(model, number == passes - 1)
             model.score_tokens(*tokens, vocabulary=64)[0].sum().backward()
             assert not whole(model)
-        return own, {name: gathered(each.grad) for name, each in model.named_parameters()}
+        return sums, {name: gathered(each.grad) for name, each in model.named_parameters()}
 
     (of_first, added), (of_second, _) = together(act, 2, tmp_path)
     for name in added:

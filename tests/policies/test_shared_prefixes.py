@@ -1,4 +1,4 @@
-"""Rows that share prefixes are scored, and learned from, as one by one."""
+"""Rows with shared prefixes have the scores and gradients of separate rows."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def padded(rows: list[list[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def small(model_type: str, **changes: Any) -> Any:
-    own = {"sliding_window": None, "use_sliding_window": False, "layer_types": None}
-    sizes = {k: v for k, v in SIZES[model_type].items() if k not in own}
+    replaced = {"sliding_window": None, "use_sliding_window": False, "layer_types": None}
+    sizes = {k: v for k, v in SIZES[model_type].items() if k not in replaced}
     torch.manual_seed(0)
     config = AutoConfig.for_model(
         model_type, vocab_size=16, pad_token_id=0, sliding_window=None, **sizes, **changes
@@ -69,7 +69,7 @@ def test_the_prefixes_of_rows_are_a_tree() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=8))
-def test_any_rows_are_what_their_nodes_say(rows: list[list[int]]) -> None:
+def test_the_nodes_of_any_rows_give_the_rows_back(rows: list[list[int]]) -> None:
     shared = share_prefixes(*padded(rows))
     for row, nodes in zip(rows, shared.node, strict=True):
         assert shared.input_ids[0, nodes[: len(row)]].tolist() == row

@@ -1,4 +1,4 @@
-"""The tiny policies in the package: recipe, files, the words of each, and the rebuild command."""
+"""The tiny policies in the package: recipes, files, responses and the rebuild command."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BENCHMARKS = str(Path(__file__).parents[2] / "benchmarks")
 
 @pytest.fixture
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the shipped policies that a test may change."""
+    """A copy of the shipped policies for changes in a test."""
     folder = shutil.copytree(shipped.FOLDER, tmp_path / "tiny_data")
     monkeypatch.setattr(shipped, "FOLDER", folder)
     return folder
@@ -98,7 +98,7 @@ def test_an_argument_of_the_default_value_is_as_good_as_none() -> None:
         ("searchqa", {"questions": "small"}),
     ],
 )
-def test_other_content_has_a_policy_of_its_own(env: str, env_config: dict[str, Any]) -> None:
+def test_different_content_has_a_different_recipe(env: str, env_config: dict[str, Any]) -> None:
     assert tiny_folder(env, env_config).parent != shipped.FOLDER
 
 
@@ -132,7 +132,7 @@ def test_a_policy_speaks_its_environment(name: str) -> None:
     assert sum(losses) / len(losses) < 0.5
 
 
-def test_a_changed_file_and_a_missing_one_are_refused(copy: Path) -> None:
+def test_changed_and_missing_files_are_refused(copy: Path) -> None:
     assert tiny_policy("alfworld") == copy / "alfworld"
     tokenizer = copy / "alfworld" / "tokenizer.json"
     tokenizer.write_text(tokenizer.read_text() + " ")
@@ -140,14 +140,14 @@ def test_a_changed_file_and_a_missing_one_are_refused(copy: Path) -> None:
         tiny_policy("alfworld")
     assert tiny_policy("searchqa", {"questions": "medium"}) == copy / "searchqa"
     (copy / "searchqa" / "model.safetensors").unlink()
-    with pytest.raises(ValueError, match=r"SHA-256 is missing, must be .* Install the package"):
+    with pytest.raises(ValueError, match=r"SHA-256 is missing, must be .* Reinstall the package"):
         tiny_policy("searchqa", {"questions": "medium"})
 
 
 def test_the_command_rebuilds_a_policy(
     copy: Path, benchmark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With two updates in place of 1,500: the same files twice, all in the manifest."""
+    """Two updates in place of 1,500: two rebuilds give equal files, all in the manifest."""
     whole = manifest()
     policy = whole["alfworld"]
     short = replace(spec_of("alfworld"), stages=(Stage(0.3, 2),), batch_size=16)

@@ -24,7 +24,7 @@ def marked_bytes(ids: list[int], tokenizer: Any) -> bytes:
 
 
 def adversarial(tokenizer: Any) -> st.SearchStrategy[list[int]]:
-    """Ids of texts full of tags, whole and in parts, and any ids between them."""
+    """Ids of texts with many complete and incomplete tags, mixed with random ids."""
     parts = [tokenizer(piece, add_special_tokens=False)["input_ids"] for piece in PIECES]
     letters = [[i for c in piece for i in tokenizer(c)["input_ids"]] for piece in PIECES[:2]]
     any_id = st.integers(0, len(tokenizer) - 1).map(lambda i: [i])
@@ -43,14 +43,14 @@ def test_the_mask_covers_the_action_that_is_read_and_no_token_more(
     @given(adversarial(tokenizer))
     def check(ids: list[int]) -> None:
         response = read_response(ids, tokenizer)
-        mask, said = response.action_mask, response.text
-        action = read_action(said).action
+        mask, text = response.action_mask, response.text
+        action = read_action(text).action
         assert response.action == as_action(action)
         if as_action(action) != action:
             assert not mask.any()
             return
-        end = said.rfind("</action>")
-        if "<action>" not in said[: max(end, 0)]:
+        end = text.rfind("</action>")
+        if "<action>" not in text[: max(end, 0)]:
             assert not mask.any()
             return
         marked = marked_bytes(ids, tokenizer)
@@ -103,9 +103,9 @@ def test_a_character_that_is_cut_becomes_a_replacement_and_moves_no_mask(tokeniz
 
 
 def test_the_bytes_of_the_tokens_are_the_bytes_of_the_text(tokenizer: Any) -> None:
-    said = "put some mug é漢\U0001f600 on\n\tshelf <think>ok</think>"
+    text = "put some mug é漢\U0001f600 on\n\tshelf <think>ok</think>"
     table = token_bytes(tokenizer)
-    assert b"".join(table[i] for i in tokenizer(said)["input_ids"]) == said.encode()
+    assert b"".join(table[i] for i in tokenizer(text)["input_ids"]) == text.encode()
 
 
 def test_byte_fallback_tokens_are_read() -> None:
@@ -132,8 +132,8 @@ def test_the_parts_of_a_plan_are_its_tokens_and_the_mask_holds_them(
 ) -> None:
     tokenizer = request.getfixturevalue(name)
     table = token_bytes(tokenizer)
-    said = "Hm é.\n<switch>KEEP</switch>\n<subgoal>find é mug</subgoal>\n<action>go</action> x"
-    ids = tokenizer(said, add_special_tokens=False)["input_ids"]
+    text = "Hm é.\n<switch>KEEP</switch>\n<subgoal>find é mug</subgoal>\n<action>go</action> x"
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     response = read_response(ids, tokenizer, PLAN_FORMAT)
     assert response.plan is not None
     assert (response.plan.switch, response.plan.subgoal) == (False, "find é mug")
@@ -143,13 +143,15 @@ def test_the_parts_of_a_plan_are_its_tokens_and_the_mask_holds_them(
     assert whole.strip().startswith("<switch>")
     assert whole.strip("\n x").endswith("</action>")
     for part, text in enumerate(("KEEP</switch", "find é mug", "<action>go"), start=1):
-        own = b"".join(table[i] for i, p in zip(ids, response.parts, strict=True) if p == part)
-        assert text in own.decode(errors="replace")
+        part_text = b"".join(
+            table[i] for i, p in zip(ids, response.parts, strict=True) if p == part
+        )
+        assert text in part_text.decode(errors="replace")
     assert (np.diff(response.parts[response.parts > 0]) >= 0).all()
     assert not response.parts[~marked].any()
 
 
-def test_a_token_of_two_parts_is_of_the_later_one() -> None:
+def test_a_token_of_two_parts_belongs_to_the_later_part() -> None:
     vocabulary = {character: k for k, character in enumerate(sorted(byte_alphabet()))}
     vocabulary["><"] = len(vocabulary)
     backend = Tokenizer(models.BPE(vocabulary, [(">", "<")]))

@@ -42,7 +42,7 @@ SPEC = TinySpec(
 Folders = Callable[[], list[Path]]
 
 
-def test_it_learns_to_speak_the_format_with_the_words_of_the_world(
+def test_the_policy_learns_the_response_format_and_admissible_actions(
     room: str, cache: Folders
 ) -> None:
     folder = tiny_policy(room, {}, SPEC)
@@ -51,21 +51,21 @@ def test_it_learns_to_speak_the_format_with_the_words_of_the_world(
     env = make(room)
     _, info = env.reset()
     prompt = Prompter(tokenizer, "compact", history_length=0).encode(
-        task=info["task"],
+        instruction=info["task"],
         step=0,
         max_steps=4,
         history=[],
         observation="You are in a room.",
         admissible=info["admissible_actions"],
     )
-    said = TransformersEngine(model, tokenizer).generate(
+    completions = TransformersEngine(model, tokenizer).generate(
         [Request(prompt, seed) for seed in range(64)], SamplingParams(1.0, 20, ACTION_FORMAT.stop)
     )
-    commands = [read_action(tokenizer.decode(c.ids)).action for c in said]
+    commands = [read_action(tokenizer.decode(c.ids)).action for c in completions]
     assert np.mean([c in info["admissible_actions"] for c in commands]) > 0.6
 
 
-def test_it_learns_to_speak_plans(room: str, cache: Folders) -> None:
+def test_the_policy_learns_the_format_of_plans(room: str, cache: Folders) -> None:
     folder = tiny_policy(room, {}, SPEC, "plan")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder)
@@ -74,7 +74,7 @@ def test_it_learns_to_speak_plans(room: str, cache: Folders) -> None:
     plans = []
     for subgoal in ("", "go"):
         prompt = Prompter(tokenizer, "compact", history_length=0).encode(
-            task=info["task"],
+            instruction=info["task"],
             step=0,
             max_steps=4,
             history=[],
@@ -82,23 +82,23 @@ def test_it_learns_to_speak_plans(room: str, cache: Folders) -> None:
             admissible=info["admissible_actions"],
             subgoal=subgoal,
         )
-        said = TransformersEngine(model, tokenizer).generate(
+        completions = TransformersEngine(model, tokenizer).generate(
             [Request(prompt, seed) for seed in range(64)], SamplingParams(1.0, 20, PLAN_FORMAT.stop)
         )
-        readings = [read_plan(tokenizer.decode(c.ids)) for c in said]
+        readings = [read_plan(tokenizer.decode(c.ids)) for c in completions]
         assert np.mean([r.action in info["admissible_actions"] for r in readings]) > 0.6
         plans += [reading.plan for reading in readings if reading.plan is not None]
     assert {plan.switch for plan in plans} == {True, False}
     assert np.mean([plan.subgoal == "go" for plan in plans]) > 0.8
 
 
-def test_a_format_without_a_plan_is_no_recipe_of_its_own(room: str) -> None:
+def test_a_format_without_a_plan_does_not_change_the_recipe(room: str) -> None:
     folders = {tiny_folder(room, {}, name) for name in ("action", "search_r1")}
     assert folders == {tiny_folder(room, {})}
     assert tiny_folder(room, {}, "plan") not in folders
 
 
-def test_it_is_built_once_for_all_that_leaves_the_language_alone(room: str, cache: Folders) -> None:
+def test_arguments_that_keep_the_texts_share_a_policy(room: str, cache: Folders) -> None:
     first = tiny_policy(room, {}, SPEC)
     written = (first / "model.safetensors").stat().st_mtime_ns
     silent = {"lambda_": 0.3, "budgets": {}, "max_steps": 3, "split": "valid"}
@@ -107,7 +107,7 @@ def test_it_is_built_once_for_all_that_leaves_the_language_alone(room: str, cach
     assert json.loads((first / "recipe.json").read_text())["env_config"] == {"split": "train"}
 
 
-def test_another_world_or_recipe_is_another_policy(room: str, cache: Folders) -> None:
+def test_another_environment_or_recipe_has_another_policy(room: str, cache: Folders) -> None:
     quick = TinySpec(**{**vars(SPEC), "stages": (Stage(0.5, 2),)})
     tiny_policy(room, {}, quick)
     tiny_policy(room, {"places": 4}, quick)
@@ -115,7 +115,7 @@ def test_another_world_or_recipe_is_another_policy(room: str, cache: Folders) ->
     assert len(cache()) == 3
 
 
-def test_a_team_counts_by_what_its_file_says(tmp_path: Path) -> None:
+def test_a_team_is_identified_by_the_content_of_its_file(tmp_path: Path) -> None:
     team = """
 roles:
   planner: {{speaks: true, prompt: "{prompt}"}}
@@ -137,14 +137,16 @@ def test_the_same_recipe_gives_the_same_bytes(
     assert_same_policy(one, tiny_policy(room, {}, SPEC))
 
 
-def test_a_policy_of_other_worlds_never_played_its_own(cache: Folders) -> None:
+def test_a_policy_of_generated_environments_never_plays_the_seed_of_the_run(cache: Folders) -> None:
     quick = replace(SPEC, stages=(Stage(0.5, 2),))
     of_others = tiny_policy("trca/SearchQA-v0", {"seed": 0}, replace(quick, worlds=1))
     of_that_world = tiny_policy("trca/SearchQA-v0", {"seed": 1}, quick)
     assert_same_policy(of_others, of_that_world)
 
 
-def test_a_world_that_is_not_generated_has_no_others(cache: Folders, tmp_path: Path) -> None:
+def test_an_environment_that_is_not_generated_is_played_itself(
+    cache: Folders, tmp_path: Path
+) -> None:
     quick = replace(SPEC, stages=(Stage(0.5, 2),))
     index_corpus(tmp_path / "index", generated(200).passages)
     searched = {"corpus": str(tmp_path / "index")}
@@ -153,7 +155,7 @@ def test_a_world_that_is_not_generated_has_no_others(cache: Folders, tmp_path: P
 
 
 class HeldOut(RoomEnv):
-    """Has other tasks in other splits, and notes the tasks that start.
+    """Has different tasks in each split, and records the started tasks.
 
     Args:
         split: First word of the task ids.
@@ -217,7 +219,7 @@ def test_a_build_that_dies_leaves_nothing_to_be_found(
     assert (tiny_policy(room, {}, quick) / "config.json").is_file()
 
 
-def test_a_stopped_build_says_so_and_resumes_to_the_same_bytes(
+def test_a_stopped_build_prints_a_message_and_resumes_to_the_same_bytes(
     room: str,
     cache: Folders,
     monkeypatch: pytest.MonkeyPatch,
@@ -303,7 +305,7 @@ def test_a_shrunk_model_keeps_the_architecture(size: str, cache: Folders) -> Non
 
 @torch.no_grad()
 @pytest.mark.parametrize("kv_heads", [1, 2])
-def test_a_mimetic_head_passes_on_what_it_attends_to(tokenizer: Any, kv_heads: int) -> None:
+def test_a_mimetic_head_copies_the_attended_token(tokenizer: Any, kv_heads: int) -> None:
     torch.manual_seed(0)
     spec = TinySpec(hidden_size=64, heads=2, kv_heads=kv_heads, layers=1)
     token = torch.randn(64)

@@ -8,7 +8,7 @@ from trca.policies.warmstart import demonstrate
 
 
 class Gate(gymnasium.Env[str, str]):
-    """Opens when it is told to; it lists no actions."""
+    """A door that opens on command, without admissible actions."""
 
     max_steps = 4
     observation_space = AnyText()
@@ -34,7 +34,7 @@ def test_without_admissible_actions_nothing_is_random(randomness):
 
 
 class Stairs(TextEnv):
-    """Climb three steps: the subgoal changes at each second one."""
+    """Climb three steps: the subgoal changes at every second step."""
 
     task_ids = ("up",)
     instruction = "climb"
@@ -55,10 +55,10 @@ class Stairs(TextEnv):
         return f"floor {self.height // 2}"
 
 
-def test_with_plans_a_sensible_action_takes_up_the_subgoal_that_it_is_for():
+def test_with_plans_a_sensible_action_sets_the_subgoal():
     examples = demonstrate([make(Stairs)], 0.0, 6, 0, 0, lambda *report: None, plans=True)
-    said = [(e.switch, e.subgoal, e.action) for e in examples[:3]]
-    assert said == [
+    plans = [(e.switch, e.subgoal, e.action) for e in examples[:3]]
+    assert plans == [
         (True, "floor 0", "climb"),
         (False, "floor 0", "climb"),
         (True, "floor 1", "climb"),
@@ -68,7 +68,7 @@ def test_with_plans_a_sensible_action_takes_up_the_subgoal_that_it_is_for():
     assert (examples[3].switch, examples[3].prompt) == (True, examples[0].prompt)
 
 
-def test_with_plans_a_random_action_keeps_the_subgoal_that_there_is():
+def test_with_plans_a_random_action_keeps_the_subgoal():
     examples = demonstrate([make(Stairs)], 1.0, 60, 3, 0, lambda *report: None, plans=True)
     starts = [e.prompt.startswith("climb\nYou are") for e in examples]
     assert [e.switch for e in examples] == starts
@@ -84,7 +84,7 @@ def test_without_plans_the_same_is_demonstrated_and_no_subgoal_is_asked_for():
     assert not any(e.subgoal or e.switch or "subgoal" in e.prompt for e in plain)
 
 
-def test_each_role_of_a_team_has_its_own_history_and_subgoal():
+def test_each_role_of_a_team_has_a_separate_history_and_subgoal():
     env = make(Stairs, team=Team.parse("roles: {one: {acts: [all]}, other: {acts: [all]}}"))
     examples = demonstrate([env], 0.0, 3, 0, 9, lambda *report: None, plans=True)
     assert [e.switch for e in examples] == [True, True, False]

@@ -1,4 +1,4 @@
-"""The hash of a model's weight files: which files count, and when a file is read."""
+"""The hash of a model's weight files: the hashed files, and the time of reading."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ def alone(folder: Path, text: str, name: str = "model.safetensors") -> str:
     return str(folder)
 
 
-def test_the_hash_is_that_of_the_content_wherever_the_folder_is(tmp_path: Path) -> None:
+def test_the_hash_depends_on_the_content_and_not_on_the_folder(tmp_path: Path) -> None:
     one = weights_hash(alone(tmp_path / "one", "a"))
     assert len(one) == 64
     assert one == weights_hash(alone(tmp_path / "same", "a"))

@@ -1,4 +1,4 @@
-"""Weights on their way: copies, names, shapes, tied tensors and bfloat16."""
+"""Transfer of weights: copies, names, shapes, tied tensors and bfloat16."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def tied() -> nn.Module:
     return model
 
 
-def test_weights_arrive_and_tied_ones_travel_once() -> None:
+def test_imported_weights_equal_the_exported_and_tied_weights_appear_once() -> None:
     sender, receiver = tied(), tied()
     with torch.no_grad():
         receiver[0].weight.zero_()
@@ -26,7 +26,7 @@ def test_weights_arrive_and_tied_ones_travel_once() -> None:
     assert receiver[0].weight is receiver[1].weight
 
 
-def test_what_was_exported_does_not_change_with_the_model() -> None:
+def test_exported_weights_do_not_change_with_the_model() -> None:
     model = tied()
     state = export_weights(model)
     before = state["0.weight"].copy()
@@ -35,7 +35,7 @@ def test_what_was_exported_does_not_change_with_the_model() -> None:
     np.testing.assert_array_equal(state["0.weight"], before)
 
 
-def test_bfloat16_travels_as_its_bits() -> None:
+def test_bfloat16_is_exported_as_its_bits() -> None:
     sender, receiver = nn.Linear(3, 2).bfloat16(), nn.Linear(3, 2).bfloat16()
     state = export_weights(sender)
     assert {array.dtype for array in state.values()} == {np.dtype(np.uint16)}

@@ -1,4 +1,4 @@
-"""Rollouts that travel as columns arrive as they were."""
+"""Packed and unpacked rollouts equal the originals."""
 
 import pickle
 from dataclasses import fields, replace
@@ -43,7 +43,7 @@ def sent(batch):
     return pickle.loads(pickled, buffers=buffers), len(buffers)
 
 
-def test_rollouts_arrive_as_they_were_whatever_their_lengths():
+def test_unpacked_rollouts_equal_the_originals_of_any_length():
     first = rollout(0, step(3, 2, 4), step(1, 0, 4), step(5, 3, 4))
     scored = replace(rollout(2, step(2, 1, 0)), advantages=np.array([0.25]))
     batch = RolloutBatch([first, rollout(1), scored], [Failure(1, "task", 2, "late")])
@@ -53,12 +53,12 @@ def test_rollouts_arrive_as_they_were_whatever_their_lengths():
     assert (there.failures, there.seconds) == (batch.failures, batch.seconds)
     for mine, yours in zip(first.steps, there.rollouts[0].steps, strict=True):
         for name in (f.name for f in fields(Step)):
-            own = getattr(mine, name)
-            assert not isinstance(own, np.ndarray) or getattr(yours, name).dtype == own.dtype
+            value = getattr(mine, name)
+            assert not isinstance(value, np.ndarray) or getattr(yours, name).dtype == value.dtype
         assert not yours.judgments.flags.writeable
 
 
-def test_no_rollout_travels_too():
+def test_an_empty_list_is_packed_too():
     assert sent(RolloutBatch())[0] == RolloutBatch()
 
 

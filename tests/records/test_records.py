@@ -1,4 +1,4 @@
-"""Rollout records: columns for credit, and JSON lines that read back whole."""
+"""Rollout records: columns for credit rules, and JSON lines without loss."""
 
 import json
 from dataclasses import replace
@@ -105,7 +105,7 @@ def steps(draw):
 
 
 @given(st.lists(steps(), min_size=1, max_size=3), st.booleans(), st.booleans())
-def test_a_rollout_is_one_line_and_reads_back_whole(some, won, credited):
+def test_a_rollout_is_one_line_without_loss(some, won, credited):
     rollout = make_rollout(some, won=won, score=0.1, truncated=not won)
     if credited:
         rollout.advantages = np.linspace(-1 / 3, 2 / 3, len(some))
@@ -243,7 +243,7 @@ def test_a_column_of_another_length_is_named():
         replace(batch, reward=np.zeros(2))
 
 
-def test_scattered_rows_of_a_rollout_are_refused():
+def test_rows_of_a_rollout_must_be_contiguous():
     batch = StepBatch.from_rollouts([make_rollout([make_step()] * 3)], CATEGORIES)
-    with pytest.raises(ValueError, match="scattered"):
+    with pytest.raises(ValueError, match="not contiguous"):
         replace(batch, rollout=np.array([0, 1, 0]))

@@ -51,7 +51,7 @@ def legend(axis):
     return [text.get_text() for text in axis.get_legend().get_texts()]
 
 
-def test_a_moving_mean_looks_back_and_skips_what_is_missing():
+def test_a_moving_mean_covers_past_values_and_ignores_missing_values():
     values = np.array([1.0, np.nan, 3.0, 5.0])
     assert moving_mean(values, 2) == pytest.approx([1.0, 1.0, 3.0, 4.0])
 
@@ -73,7 +73,7 @@ def test_pictures_are_drawn_for_any_number_of_iterations(tmp_path, iterations):
         assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_curve_names_what_it_shows_and_how_many_rollouts_it_stands_for():
+def test_a_curve_has_labels_and_the_number_of_rollouts():
     upper, lower = curve(metrics(5, start=0.25), "games=small").axes
     assert legend(upper) == [
         "training, one iteration",
@@ -93,7 +93,7 @@ def test_the_interval_of_held_out_success_is_that_of_its_report():
     assert ends == pytest.approx(np.array([[0, 0.3], [0.05, 0.55], [0.3, 0.8]]))
 
 
-def test_held_out_success_without_an_interval_is_drawn_without_one():
+def test_held_out_success_without_an_interval_has_no_error_bars():
     ends = ("evaluation/success_low", "evaluation/success_high")
     rows = [{k: v for k, v in row.items() if k not in ends} for row in metrics(5)]
     upper, _ = curve(rows).axes
@@ -132,7 +132,7 @@ def test_long_names_are_numbered_below():
     assert [label.get_text() for label in right.get_xticklabels()] == ["1", "2"]
 
 
-def test_low_success_is_drawn_over_a_scale_of_its_own():
+def test_low_success_has_a_separate_scale():
     low = [{**row, "success_rate": 0.2} for row in metrics(9)]
     low = [{**row, "evaluation/success_rate": 0.1} for row in low]
     left, right = comparison({"0.2": [low]}).axes
@@ -162,7 +162,7 @@ def test_single_points_have_a_column_a_setting_with_their_ranges():
     assert legend(left) == ["0.2", "0.8"]
 
 
-def test_one_evaluation_stands_beside_curves_of_training():
+def test_a_single_evaluation_is_drawn_next_to_training_curves():
     left, right = comparison({"0.2": [metrics(4)], "0.8": [metrics(4)]}).axes
     assert left.get_xlim() == pytest.approx((0, 256 * 1.04))
     assert left.get_xlabel() == "trajectories"

@@ -1,4 +1,4 @@
-"""The ledger of failures."""
+"""The log of failures."""
 
 import io
 

@@ -25,11 +25,13 @@ def test_a_taken_name_gets_a_number(tmp_path):
 
 def test_a_name_given_by_hand_is_never_overwritten(tmp_path):
     run = RunFolder.create(tmp_path, "mine", numbered=False)
-    with pytest.raises(ConfigError, match="exists: choose another --name, or delete it, unless"):
+    with pytest.raises(
+        ConfigError, match="exists: choose another --name, or delete the folder, unless"
+    ):
         RunFolder.create(tmp_path, "mine", numbered=False)
     run.write_config({})
     with pytest.raises(
-        ConfigError, match="exists: choose another --name, or go on with it: --resume"
+        ConfigError, match="exists: choose another --name, or continue the run: --resume"
     ):
         RunFolder.create(tmp_path, "mine", numbered=False)
 
@@ -72,7 +74,7 @@ def test_metrics_survive_a_line_that_was_cut_off(run):
     assert [row["iteration"] for row in run.metrics()] == [1, 2, 3]
 
 
-def test_rewinding_forgets_what_came_later(run):
+def test_rewinding_deletes_later_iterations(run):
     for iteration in (1, 2, 3):
         run.append_metrics({"iteration": iteration})
         (run.rollouts(iteration) / "train.jsonl").write_text("{}\n")
@@ -94,12 +96,12 @@ def test_the_best_and_the_last_checkpoint_are_kept(run):
     assert names == ["best", "iteration_000002", "iteration_000004", "last"]
 
 
-def test_a_run_without_checkpoint_says_so(run):
+def test_the_error_for_a_run_without_checkpoint_names_the_fix(run):
     with pytest.raises(ConfigError, match="no checkpoint yet"):
         run.checkpoint()
 
 
-def test_a_checkpoint_that_fails_half_way_leaves_the_last_one(run):
+def test_a_failed_checkpoint_leaves_the_last_checkpoint(run):
     run.save_checkpoint(1, weights("whole"), best=True)
 
     def half(folder):
@@ -119,7 +121,7 @@ def test_a_checkpoint_that_fails_half_way_leaves_the_last_one(run):
 
 @pytest.fixture
 def small_files():
-    """No file may grow beyond 64 kB, as on a disk that is nearly full."""
+    """Limits files to 64 kB, as on a nearly full disk."""
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (65536, limits[1]))
@@ -141,7 +143,7 @@ def test_a_disk_that_is_full_keeps_the_last_checkpoint_and_the_status(run):
     assert not list(run.path.glob(".status*"))
 
 
-def test_a_checkpoint_interrupted_by_a_kill_is_not_taken_for_whole(run):
+def test_a_checkpoint_interrupted_by_a_kill_is_ignored(run):
     run.save_checkpoint(1, weights("whole"), best=True)
     draft = run.path / "checkpoints" / ".iteration_000002.part"
     draft.mkdir()

@@ -1,4 +1,4 @@
-"""The user's own files: named relative, kept with the run, read from there."""
+"""The user's files: relative names become absolute, and a run reads its copies."""
 
 import shutil
 
@@ -11,7 +11,7 @@ from trca.tune_configs.files import ConfigError, absolute, read
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A user's folder with a rule, a library and an environment, and the current one."""
+    """The working directory: a user's folder with a rule, a library and an environment."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rule.py").write_text("def mine(batch): ...\n")
     (tmp_path / "rubric.yaml").write_text("environment: mine\n")
@@ -20,7 +20,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_relative_names_of_what_is_there_become_absolute(folder):
+def test_relative_names_of_existing_files_become_absolute(folder):
     settings = {
         "credit": "rule.py:mine",
         "env": "env.py:Mine",
@@ -29,25 +29,25 @@ def test_relative_names_of_what_is_there_become_absolute(folder):
         "algorithm": "TRCA",
         "lr": 1.0,
     }
-    found = absolute(settings)
-    assert found["credit"] == f"{folder}/rule.py:mine"
-    assert found["env"] == f"{folder}/env.py:Mine"
-    assert found["model"] == f"{folder}/policy"
-    assert found["env_config"] == {
+    resolved = absolute(settings)
+    assert resolved["credit"] == f"{folder}/rule.py:mine"
+    assert resolved["env"] == f"{folder}/env.py:Mine"
+    assert resolved["model"] == f"{folder}/policy"
+    assert resolved["env_config"] == {
         "library": f"{folder}/rubric.yaml",
         "games": "small",
         "retriever": {"at": f"{folder}/rule.py"},
     }
-    assert (found["algorithm"], found["lr"]) == ("TRCA", 1.0)
+    assert (resolved["algorithm"], resolved["lr"]) == ("TRCA", 1.0)
 
 
-def test_a_word_that_is_also_a_file_stays_a_word(folder):
+def test_a_word_is_not_replaced_by_a_file_of_that_name(folder):
     (folder / "small").mkdir()
     assert absolute({"games": "small"}) == {"games": "small"}
     assert absolute({"model": "Qwen/Qwen3-0.6B"}) == {"model": "Qwen/Qwen3-0.6B"}
 
 
-def test_a_config_names_files_beside_itself(folder, tmp_path_factory):
+def test_a_config_names_files_relative_to_its_folder(folder, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "own.yaml").write_text("credit: theirs.py:rule\nenv_config: {library: l.yaml}\n")
     (elsewhere / "theirs.py").write_text("")
@@ -59,7 +59,7 @@ def test_a_config_names_files_beside_itself(folder, tmp_path_factory):
 
 @pytest.fixture
 def run(folder):
-    """A run that stands on the user's files."""
+    """A run with the user's files."""
     settings = {"credit": "rule.py:mine", "env": "env.py:Mine", "model": "policy"}
     run = RunFolder.create(folder / "runs", "mine")
     run.write_settings(absolute(settings))
@@ -75,7 +75,7 @@ def test_a_run_keeps_copies_with_hashes_and_reads_them(folder, run):
     assert run.read_config()["credit"] == f"{run.path}/files/rule.py:mine"
 
 
-def test_a_moved_run_reads_its_own_copies(folder, run, tmp_path_factory):
+def test_a_moved_run_reads_its_copies(folder, run, tmp_path_factory):
     there = tmp_path_factory.mktemp("there") / "moved"
     shutil.move(run.path, there)
     shutil.rmtree(folder)
@@ -91,17 +91,19 @@ def test_writing_a_run_s_settings_again_changes_nothing(run):
     assert (run.own_files(), run.read_config()) == (record, settings)
 
 
-def test_a_copy_that_changed_or_went_is_refused_by_name(run):
+def test_the_error_for_a_changed_or_missing_copy_names_the_copy(run):
     copy = run.path / "files" / "rule.py"
     copy.write_text("def other(batch): ...\n")
-    with pytest.raises(ConfigError, match=r"rule\.py is not the file the run was started with"):
+    with pytest.raises(
+        ConfigError, match=r"rule\.py differs from the file at the start of the run"
+    ):
         run.read_config()
     copy.unlink()
     with pytest.raises(ConfigError, match=r"rule\.py is missing"):
         run.read_config()
 
 
-def test_two_files_of_one_name_are_both_kept(folder):
+def test_two_files_with_the_same_name_are_both_copied(folder):
     (folder / "a").mkdir()
     (folder / "a" / "rule.py").write_text("# another\n")
     run = RunFolder.create(folder / "runs", "two")
@@ -110,7 +112,7 @@ def test_two_files_of_one_name_are_both_kept(folder):
     assert (run.path / "files" / "2" / "rule.py").read_text() == "# another\n"
 
 
-def test_a_library_named_in_a_python_file_keeps_its_name_beside_another_of_that_name(folder):
+def test_libraries_with_equal_names_in_python_files_keep_their_names(folder):
     (folder / "a").mkdir()
     (folder / "a" / "rubric.yaml").write_text("environment: theirs\n")
     run = RunFolder.create(folder / "runs", "two")
@@ -121,7 +123,7 @@ def test_a_library_named_in_a_python_file_keeps_its_name_beside_another_of_that_
     assert (run.path / "files" / "2" / "rubric.yaml").read_text() == "environment: theirs\n"
 
 
-def test_two_environments_with_libraries_of_one_name_keep_each_its_own(folder):
+def test_two_environments_with_equally_named_libraries_keep_both(folder):
     (folder / "a").mkdir()
     shutil.copy(folder / "env.py", folder / "a" / "other.py")
     (folder / "a" / "rubric.yaml").write_text("environment: theirs\n")

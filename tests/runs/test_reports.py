@@ -1,4 +1,4 @@
-"""Reports: what a table over several seeds says."""
+"""Reports: tables over several seeds."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ from trca.runs.success_tables import as_markdown, by_task_type
 
 
 def evaluation(*scores, times=1):
-    """What an evaluation holds for a report, its tasks played ``times``; score 1 is won."""
+    """An evaluation with ``times`` episodes per task; score 1 is success."""
     rollouts = [
         SimpleNamespace(
             task_id=f"t{k}",
@@ -34,15 +34,15 @@ def evaluation(*scores, times=1):
 @pytest.mark.parametrize(
     ("second", "scores"), [((0.5, 1.0), [0.0, 0.5, 1.0, 1.0]), ((0.0, 1.0), [])]
 )
-def test_scores_are_told_of_all_seeds_or_of_none(second, scores):
+def test_scores_are_reported_for_all_seeds_or_for_no_seed(second, scores):
     panel = Panel("environment", "valid", ("t0", "t1"))
     report = Report.of(panel, {0: evaluation(0.0, 1.0), 1: evaluation(*second)})
-    told = [each.measures["score"] for each in report.outcomes if "score" in each.measures]
-    assert told == scores
+    values = [each.measures["score"] for each in report.outcomes if "score" in each.measures]
+    assert values == scores
 
 
 def test_the_interval_of_a_run_counts_a_task_once_however_often_it_was_played():
-    """Ten tasks, always or never won: four rollouts of each say no more than one."""
+    """Ten tasks, always or never solved: four rollouts per task add no information to one."""
     scores = [0.0] * 5 + [1.0] * 5
     panel = Panel("environment", "valid", tuple(f"t{k}" for k in range(10)))
     interval = Report.of(panel, {0: evaluation(*scores, times=4)}).interval()

@@ -1,4 +1,4 @@
-"""Rollout files: lines that read back, and a line for what is missing."""
+"""Rollout files: lines of rollouts, and a line for each missing group."""
 
 import json
 
@@ -26,7 +26,7 @@ def test_an_iteration_without_a_rollout_leaves_its_reasons(tmp_path):
     assert list(read_rollouts(path)) == []
 
 
-def test_a_file_is_whole_or_as_it_was(tmp_path):
+def test_a_failed_write_leaves_the_old_file(tmp_path):
     path, rollouts = tmp_path / "train.jsonl", [make_rollout([make_step()])] * 2
     decoded = iter(["a prompt"])
     with pytest.raises(StopIteration):
@@ -44,14 +44,14 @@ def test_judged_rollouts_come_by_iteration_and_have_steps(tmp_path):
     rollout = make_rollout([make_step()], operators=ids)
     write_rollouts(tmp_path / "a", [rollout, make_rollout()], decode=str)
     [(iteration, read)] = judged({7: tmp_path / "a"}, operators)
-    assert (iteration, [len(own) for own in read.values()]) == (7, [1])
+    assert (iteration, [len(played) for played in read.values()]) == (7, [1])
 
 
 def test_the_operators_of_roles_are_those_that_judge_them():
     env = make("alfworld", team="alfworld_planner").unwrapped
-    found = agent_operators("alfworld", {"team": "alfworld_planner"})
-    assert list(found) == list(env.agents)
-    for role, operators in found.items():
+    operators_of = agent_operators("alfworld", {"team": "alfworld_planner"})
+    assert list(operators_of) == list(env.agents)
+    for role, operators in operators_of.items():
         assert operators.ids == env.operators[role].ids
         assert operators.categories.tolist() == env.operators[role].categories.tolist()
 
@@ -59,11 +59,13 @@ def test_the_operators_of_roles_are_those_that_judge_them():
 def test_a_team_that_the_settings_have_not_is_refused(tmp_path):
     roles = [make_rollout([make_step()], agent_id=name) for name in ("scout", "worker")]
     write_rollouts(tmp_path / "a", roles, decode=str)
-    with pytest.raises(ValueError, match=r"rollouts of scout, .* as it was when they played"):
+    with pytest.raises(ValueError, match=r"rollouts of scout, .* to the team of the rollouts"):
         list(judged({1: tmp_path / "a"}, agent_operators("alfworld", {})))
 
 
 def test_rollouts_of_another_library_are_refused_with_the_file(tmp_path):
     write_rollouts(tmp_path / "a", [make_rollout([make_step()])], decode=str)
-    with pytest.raises(ValueError, match=r"a: judged by another .* name a, or put the library"):
+    with pytest.raises(
+        ValueError, match=r"a: the rubric library .* name a, or restore the library"
+    ):
         list(judged({1: tmp_path / "a"}, agent_operators("alfworld", {}), "name a, or "))

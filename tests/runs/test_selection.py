@@ -1,4 +1,4 @@
-"""How the best checkpoint is chosen, and which tasks a report of it leaves out."""
+"""The selection of the best checkpoint, and the tasks that a report about it leaves out."""
 
 import pytest
 
@@ -14,7 +14,7 @@ HELD_OUT = Panel("Rooms", "valid", tuple(f"t{k}" for k in range(4)))
 
 
 def rows(*successes):
-    """An iteration for each pair of training and held-out success, the latter or None."""
+    """Rows of iterations, from pairs of training success and held-out success or `None`."""
     return [
         {"iteration": number, "success_rate": training}
         | ({} if held_out is None else {"evaluation/success_rate": held_out})
@@ -23,7 +23,7 @@ def rows(*successes):
 
 
 def recorded(folder, successes):
-    """A run whose checkpoints were chosen as a training run chooses them."""
+    """A run with the checkpoints that training would select."""
     run = RunFolder.create(folder, "run")
     run.write_config(read("quickstart"))
     run.write_json(
@@ -59,14 +59,14 @@ def test_a_run_is_its_last_checkpoint_unless_the_best_is_named(tmp_path):
     assert [find_checkpoint(str(name))[1] for name in names] == ["last", "last", "best"]
 
 
-def test_the_last_checkpoint_was_chosen_by_nothing_and_plays_every_task(tmp_path):
+def test_the_last_checkpoint_needs_no_selection_and_plays_every_task(tmp_path):
     chosen = Selection.of(recorded(tmp_path, [(0.1, 0.6), (0.2, 0.3)]), "last")
     assert chosen.others(HELD_OUT) == HELD_OUT
-    assert chosen.words_for(HELD_OUT) == "last, iteration 2: no metric chose it"
+    assert chosen.words_for(HELD_OUT) == "last, iteration 2: selected without a metric"
     assert chosen.record(HELD_OUT) == {"which": "last", "iteration": 2}
 
 
-def test_the_best_checkpoint_plays_tasks_that_did_not_choose_it(tmp_path):
+def test_the_best_checkpoint_plays_tasks_outside_its_selection(tmp_path):
     chosen = Selection.of(recorded(tmp_path, [(0.1, 0.6), (0.2, 0.3), (0.9, None)]), "best")
     words = (
         "best, iteration 1: the highest evaluation/success_rate (60.0%) of 2 iterations, on panel"
@@ -75,9 +75,12 @@ def test_the_best_checkpoint_plays_tasks_that_did_not_choose_it(tmp_path):
     whole = Panel("Rooms", "valid", (*HELD_OUT.task_ids, "t8", "t9"))
     others = chosen.others(whole)
     assert others == Panel("Rooms", "valid", ("t8", "t9"))
-    assert chosen.words_for(others) == f"{words}; 0 of the 2 tasks of this report chose it"
+    assert chosen.words_for(others) == (
+        f"{words}; 0 of the 2 tasks of this report selected the checkpoint"
+    )
     assert chosen.words_for(whole) == (
-        f"{words}; 4 of the 6 tasks of this report chose it; success on them is likely too high"
+        f"{words}; 4 of the 6 tasks of this report selected the checkpoint; success on these tasks"
+        " is likely too high"
     )
     assert chosen.record(whole) == {
         "which": "best",
@@ -88,25 +91,25 @@ def test_the_best_checkpoint_plays_tasks_that_did_not_choose_it(tmp_path):
         "panel": {"hash": HELD_OUT.hash, "environment": "Rooms", "split": "valid", "tasks": 4},
         "tasks_in_this_report": 4,
     }
-    with pytest.raises(ConfigError, match="all 4 tasks of valid chose the best checkpoint"):
+    with pytest.raises(ConfigError, match="all 4 tasks of valid selected the best checkpoint"):
         chosen.others(HELD_OUT)
-    for name, split in (("Rooms", "test"), ("Halls", "valid")):  # the same ids, other tasks
+    for name, split in (("Rooms", "test"), ("Halls", "valid")):  # equal ids of different tasks
         elsewhere = Panel(name, split, HELD_OUT.task_ids)
         assert chosen.others(elsewhere) == elsewhere
 
 
-def test_training_tasks_choose_where_nothing_else_is_measured(tmp_path):
+def test_without_evaluations_training_success_selects_the_best(tmp_path):
     chosen = Selection.of(recorded(tmp_path, [(0.5, None), (0.2, None)]), "best")
     assert chosen.words() == (
         "best, iteration 1: the highest success_rate (50.0%) of 2 iterations, on panel"
         f" {TRAIN.hash} (train, 2 tasks)"
     )
     assert chosen.others(HELD_OUT) == HELD_OUT
-    with pytest.raises(ConfigError, match="all 2 tasks of train chose"):
+    with pytest.raises(ConfigError, match="all 2 tasks of train selected"):
         chosen.others(TRAIN)
 
 
-def test_the_only_candidate_was_chosen_by_no_task(tmp_path):
+def test_a_single_candidate_involves_no_selection(tmp_path):
     chosen = Selection.of(recorded(tmp_path, [(0.5, None), (0.2, 0.25)]), "best")
     assert chosen.others(HELD_OUT) == HELD_OUT
     assert chosen.words_for(HELD_OUT) == (
@@ -115,9 +118,9 @@ def test_the_only_candidate_was_chosen_by_no_task(tmp_path):
     )
 
 
-def test_a_run_that_lost_its_records_says_so(tmp_path):
+def test_the_error_for_missing_records_names_the_last_checkpoint(tmp_path):
     run = recorded(tmp_path, [(0.1, 0.6), (0.2, 0.3)])
     (run.path / "panels.json").unlink()
-    with pytest.raises(ConfigError, match=r"how iteration 1 became the best: name .*@last"):
+    with pytest.raises(ConfigError, match=r"why iteration 1 is the best: use .*@last"):
         Selection.of(run, "best")
     assert Selection.of(run, "last").iteration == 2

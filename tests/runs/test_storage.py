@@ -10,7 +10,7 @@ def weights(text):
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Makes this process another machine: one with a cache of its own."""
+    """Makes this process another machine, with a separate cache."""
 
     def become(name):
         monkeypatch.setenv("TRCA_CACHE", str(tmp_path / name))
@@ -35,7 +35,7 @@ def run(machine, uri):
     return run
 
 
-def test_another_machine_goes_on_where_the_first_one_stopped(machine, uri, run):
+def test_another_machine_continues_a_stopped_run(machine, uri, run):
     machine("second")
     there = RunFolder.open(run.address)
     assert there.path != run.path
@@ -55,17 +55,17 @@ def test_another_machine_goes_on_where_the_first_one_stopped(machine, uri, run):
     ]
 
 
-def test_a_run_that_is_under_way_here_is_read_as_it_is(uri, run):
+def test_a_running_local_run_is_not_replaced_by_the_storage(uri, run):
     with run.locked():
         run.append_metrics({"iteration": 3})
         seen = RunFolder.open("mine", uri)
         assert len(seen.metrics()) == 3
         with pytest.raises(ConfigError, match="in use by process"), seen.locked():
             pass
-    assert len(RunFolder.open("mine", uri).metrics()) == 2  # what was pushed
+    assert len(RunFolder.open("mine", uri).metrics()) == 2  # the pushed rows
 
 
-def test_what_is_gone_from_the_storage_is_gone_from_the_copy(tmp_path, uri, run):
+def test_a_pull_removes_files_that_the_storage_does_not_have(tmp_path, uri, run):
     (run.path / "old").mkdir()
     (run.path / "old" / "file").touch()
     (run.path / "curve.png").touch()
@@ -75,7 +75,7 @@ def test_what_is_gone_from_the_storage_is_gone_from_the_copy(tmp_path, uri, run)
     assert again.checkpoint("last").name == "iteration_000002"
 
 
-def test_storage_holds_plain_files_alone(tmp_path, run):
+def test_the_storage_has_only_plain_files(tmp_path, run):
     there = tmp_path / "bucket" / "runs" / "mine"
     (run.path / "logs").mkdir()
     (run.path / "logs" / "ray").symlink_to("/tmp", target_is_directory=True)
@@ -86,7 +86,7 @@ def test_storage_holds_plain_files_alone(tmp_path, run):
     assert not (there / "logs" / "ray").exists()
 
 
-def test_what_could_not_be_pushed_is_not_lost(tmp_path, uri, run):
+def test_changes_of_a_failed_push_are_not_lost(tmp_path, uri, run):
     bucket = tmp_path / "bucket"
     run.save_checkpoint(3, weights("weights 3"), best=True)
     bucket.rename(tmp_path / "gone")
@@ -101,10 +101,10 @@ def test_what_could_not_be_pushed_is_not_lost(tmp_path, uri, run):
     assert (bucket / "runs/mine/checkpoints/last.link").read_text() == "iteration_000003"
 
 
-def test_a_push_that_breaks_off_leaves_the_last_checkpoint(tmp_path, machine, run, monkeypatch):
+def test_an_interrupted_push_leaves_the_last_checkpoint(tmp_path, machine, run, monkeypatch):
     run.save_checkpoint(3, weights("weights 3"), best=True)
     there = tmp_path / "bucket/runs/mine/checkpoints"
-    there.joinpath("iteration_000003").touch()  # in the way of the new checkpoint
+    there.joinpath("iteration_000003").touch()  # blocks the new checkpoint
     with pytest.raises(ConfigError):
         run.set_status("running", 3)
     there.joinpath("iteration_000003").unlink()
@@ -112,7 +112,7 @@ def test_a_push_that_breaks_off_leaves_the_last_checkpoint(tmp_path, machine, ru
     assert (RunFolder.open(run.address).checkpoint("last") / "weights").read_text() == "weights 2"
 
 
-def test_a_name_that_is_taken_there_is_taken_for_all(machine, uri, run):
+def test_a_name_on_the_storage_is_taken_on_every_machine(machine, uri, run):
     machine("second")
     assert RunFolder.exists("mine", uri)
     assert RunFolder.create(uri, "mine").name == "mine-2"
@@ -120,7 +120,7 @@ def test_a_name_that_is_taken_there_is_taken_for_all(machine, uri, run):
         RunFolder.create(uri, "mine", numbered=False)
 
 
-def test_a_run_or_a_storage_that_is_not_there_is_named(machine, uri, run):
+def test_the_error_for_a_missing_run_or_storage_names_it(machine, uri, run):
     with pytest.raises(ConfigError, match="no run 'mime': did you mean 'mine'"):
         RunFolder.open("mime", uri)
     with pytest.raises(ConfigError, match="the storage ftp://x/y"):

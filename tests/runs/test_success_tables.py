@@ -28,7 +28,7 @@ def test_success_is_counted_by_task_type_and_over_all():
     assert (whole.task_type, whole.n, whole.won, whole.steps) == ("All", 6, 4, 8.0)
 
 
-def test_what_is_missing_is_counted_and_named_and_never_a_zero():
+def test_missing_episodes_are_counted_and_named_and_never_zero():
     assert failures(OUTCOMES) == {"runner 1 died": 1}
     (row, _) = by_task_type([OUTCOMES[-1]])
     assert row.n == 0
@@ -52,7 +52,7 @@ def test_markdown_and_json_hold_the_same_rows():
     assert [row["task_type"] for row in as_json(rows)] == ["Heat", "Pick", "All"]
 
 
-def test_other_measures_have_columns_of_their_own_and_fit_a_terminal():
+def test_further_metrics_have_columns_and_fit_a_terminal():
     outcomes = [
         Outcome("a", "two-hop", 0, won=True, steps=3, measures={"f1": 1.0, "gold_recall": 0.5}),
         Outcome("b", "two-hop", 0, won=False, steps=4, measures={"f1": 0.5}),
@@ -75,7 +75,7 @@ def played(task, wins):
 
 
 def test_tasks_played_more_than_once_are_the_unit_of_the_interval():
-    """Ten tasks, always or never won: four episodes of each say no more than one."""
+    """Ten tasks, always or never solved: four episodes per task add no information to one."""
     once = [each for k in range(10) for each in played(f"t{k}", [k < 5])]
     often = [each for k in range(10) for each in played(f"t{k}", [k < 5] * 4)]
     (row, _), (single, _) = by_task_type(often), by_task_type(once)
@@ -92,7 +92,7 @@ def test_mean_and_interval_are_of_the_same_where_episodes_are_missing():
     assert (row.low, row.high) == pytest.approx((0.4, 0.6), abs=0.01)
 
 
-def test_one_task_that_was_won_every_other_time_lies_in_the_middle():
+def test_a_task_solved_every_second_time_has_a_centred_interval():
     row = by_task_type(played("a", [True, False]))[-1]
     assert (row.low + row.high) / 2 == pytest.approx(0.5)
 

@@ -1,4 +1,4 @@
-"""Metrics and rollouts in real trackers, read back from what they stored."""
+"""Metrics and rollouts in real trackers, read from the trackers' files."""
 
 import json
 import struct
@@ -9,7 +9,9 @@ from tests.cli.commands.test_inspect import played
 from trca.cli.preflight.checks import check, machine_notes
 from trca.envs import make
 from trca.runs.folder import RunFolder
-from trca.runs.tracking import Tracking, as_markdown, missing_trackers, sample, tracking
+from trca.runs.rollout_samples import as_markdown, sample
+from trca.runs.trackers import missing_trackers
+from trca.runs.tracking import Tracking
 from trca.tune_configs.files import ConfigError, assign, read
 from trca.tune_configs.recording import TRACKERS
 from trca.tune_configs.settings import RunSettings
@@ -24,7 +26,7 @@ SECRETS = {
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
-    """A folder in which every tracker stores; some read their environment once a process."""
+    """A folder for all trackers. Some trackers read their environment only once per process."""
     folder = tmp_path_factory.mktemp("stores")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -39,7 +41,7 @@ def stores(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rollouts():
-    """Four rollouts that won and one that did not."""
+    """Four successful rollouts and a failed rollout."""
     env = make("alfworld")
     task = env.get_wrapper_attr("task_ids")[0]
     made = [played(env, task) for _ in range(4)]
@@ -71,7 +73,7 @@ def mlflow_store(folder, name):
 
 
 def wandb_records(path):
-    """The records of W&B's own file: LevelDB's log format, a protocol buffer each."""
+    """Yields the records of W&B's file: LevelDB's log format, one protocol buffer per record."""
     from wandb.proto.wandb_internal_pb2 import Record
 
     data, position, parts = path.read_bytes(), 7, b""
@@ -93,8 +95,8 @@ def wandb_records(path):
 def wandb_store(folder, name):
     import wandb
 
-    wandb.teardown()  # its service writes the last records when it ends
-    found, ids, rates, tables = {}, set(), [], 0
+    wandb.teardown()  # W&B's service writes the last records when it stops
+    history, ids, rates, tables = {}, set(), [], 0
     for path in sorted(folder.glob("wandb/offline-run-*/run-*.wandb")):
         records = list(wandb_records(path))
         (run,) = (r.run for r in records if r.HasField("run"))
@@ -108,10 +110,10 @@ def wandb_store(folder, name):
                 if key == "rollouts._type":
                     tables += 1
                 elif not key.startswith(("_", "rollouts")):
-                    found.setdefault(key, []).append((int(row["_step"]), json.loads(value)))
+                    history.setdefault(key, []).append((int(row["_step"]), json.loads(value)))
     (run_id,) = ids
     text = next(folder.glob("wandb/offline-run-*/files/media/table/*.json")).read_text()
-    return run_id, found, rates[0], tables, text
+    return run_id, history, rates[0], tables, text
 
 
 def trackio_store(folder, name):
@@ -119,14 +121,14 @@ def trackio_store(folder, name):
     from trackio.sqlite_storage import SQLiteStorage
 
     (run,) = [r for r in trackio.Api().runs("trca") if r.name.startswith(f"{name}-")]
-    found, tables, text = {}, 0, ""
+    history, tables, text = {}, 0, ""
     for row in SQLiteStorage.get_logs("trca", run.name):
         for key, value in row.items():
             if key == "rollouts":
                 tables, text = tables + 1, text + json.dumps(value)
             elif key not in ("step", "timestamp"):
-                found.setdefault(key, []).append((row["step"], value))
-    return run.name, found, str(run.config["lr"]), tables, text
+                history.setdefault(key, []).append((row["step"], value))
+    return run.name, history, str(run.config["lr"]), tables, text
 
 
 def tensorboard_store(folder, name):
@@ -134,12 +136,12 @@ def tensorboard_store(folder, name):
 
     events = EventAccumulator(str(folder / name / "tensorboard"))
     events.Reload()
-    found = {
+    history = {
         key: [(each.step, pytest.approx(each.value)) for each in events.Scalars(key)]
         for key in events.Tags()["scalars"]
     }
     texts = events.Tensors("rollouts/text_summary")
-    return "", found, None, len(texts), texts[0].tensor_proto.string_val[0].decode()
+    return "", history, None, len(texts), texts[0].tensor_proto.string_val[0].decode()
 
 
 STORES = {
@@ -155,23 +157,24 @@ def row(iteration):
 
 
 @pytest.mark.parametrize("tracker", TRACKERS)
-def test_a_tracker_has_metrics_and_rollouts_and_a_resumed_run_goes_on_in_it(
+def test_a_tracker_has_metrics_and_rollouts_and_a_resumed_run_continues_in_the_tracker(
     tracker, stores, rollouts
 ):
     name = f"run-{tracker}"
-    run, told = RunFolder.create(stores, name), []
-    trackers = Tracking(settings(tracker), run, 0, told.append)
+    run, messages = RunFolder.create(stores, name), []
+    trackers = Tracking(settings(tracker), run, 0, messages.append)
     trackers.log(row(1), rollouts, 1)
     trackers.log(row(2), rollouts, 2)
     trackers.close(ended=False)
-    with tracking(settings(tracker), run, 1, told.append) as trackers:
-        trackers.log(row(2), rollouts, 2)  # a kill came before its checkpoint
-        trackers.log(row(3), rollouts, 3)
-    assert told == []
+    trackers = Tracking(settings(tracker), run, 1, messages.append)
+    trackers.log(row(2), rollouts, 2)  # the run was killed before the checkpoint of iteration 2
+    trackers.log(row(3), rollouts, 3)
+    trackers.close(ended=True)
+    assert messages == []
     key, history, rate, samples, text = STORES[tracker](stores, name)
     assert history["success_rate"] == [(1, 0.1), (2, 0.2), (3, 0.3)]
     assert len(history) == 3
-    assert samples == 2  # of the first and the last iteration
+    assert samples == 2  # first and last iteration
     assert rollouts[0].steps[0].observation.splitlines()[0] in text.replace("\\n", "\n")
     assert rate is None or float(rate) == settings().parameters.lr
     record = run.read_json("tracking.json")
@@ -187,18 +190,18 @@ def test_nothing_secret_is_written(stores):
         assert not [name for name, value in SECRETS.items() if value.encode() in data], path
 
 
-def test_a_tracker_that_fails_is_told_of_once_and_the_others_go_on(stores, rollouts):
+def test_a_failing_tracker_is_reported_once_and_does_not_stop_another_tracker(stores, rollouts):
     import wandb
 
-    run, told = RunFolder.create(stores, "failing"), []
-    trackers = Tracking(settings("wandb", "tensorboard"), run, 0, told.append)
+    run, messages = RunFolder.create(stores, "failing"), []
+    trackers = Tracking(settings("wandb", "tensorboard"), run, 0, messages.append)
     trackers.log(row(1), rollouts, 1)
     wandb.finish()
     trackers.log(row(2), rollouts, 2)
     trackers.log(row(3), rollouts, 3)
     trackers.close(True)
-    (line,) = told
-    assert line.startswith("wandb failed, training goes on: ")
+    (line,) = messages
+    assert line.startswith("wandb failed, training continues: ")
     assert len(tensorboard_store(stores, "failing")[1]["success_rate"]) == 3
     assert run.read_json("tracking.json")["wandb"]["iteration"] == 1
 
@@ -211,11 +214,11 @@ def test_a_password_in_the_address_of_a_server_is_refused(stores, monkeypatch):
     assert "sesame" not in str(refused.value)
 
 
-def test_a_tracker_that_cannot_be_started_leaves_no_other_open(stores):
+def test_a_tracker_that_cannot_start_closes_all_started_trackers(stores):
     import mlflow
 
     run = RunFolder.create(stores, "refused")
-    (run.path / "tensorboard").write_text("where the event files' folder should be")
+    (run.path / "tensorboard").write_text("a file in place of the folder of event files")
     with pytest.raises(OSError, match="tensorboard"):
         Tracking(settings("mlflow", "tensorboard"), run, 0, print)
     assert mlflow.active_run() is None
@@ -229,14 +232,15 @@ def test_a_trial_is_in_its_sweeps_group(stores, rollouts):
     sweep = RunFolder.create(stores, "lambda")
     trial = RunFolder.create(sweep.path / "trials", "001_lambda-0.2")
     trial.write_json("trial.json", {"sweep": "lambda"})
-    with tracking(settings("mlflow"), trial, 0, print) as trackers:
-        trackers.log(row(1), rollouts, 1)
+    trackers = Tracking(settings("mlflow"), trial, 0, print)
+    trackers.log(row(1), rollouts, 1)
+    trackers.close(ended=True)
     run = MlflowClient().get_run(trial.read_json("tracking.json")["mlflow"]["run"])
     assert run.data.tags["sweep"] == "lambda"
     assert run.info.status == "FINISHED"
 
 
-def test_a_sample_has_two_that_won_and_two_that_did_not(rollouts):
+def test_a_sample_has_at_most_two_successful_and_two_failed_rollouts(rollouts):
     shown = sample(rollouts, 7)
     assert [each["won"] for each in shown] == [True, True, False]
     text = as_markdown(shown)

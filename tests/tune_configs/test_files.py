@@ -31,8 +31,8 @@ def test_an_unknown_name_gets_the_nearest_one():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("lr: 1\nclip_low: 2\nlr: 3\n", "'lr' stands twice, the second time in line 3"),
-        ("env_config: {split: a, split: b}", "'split' stands twice"),
+        ("lr: 1\nclip_low: 2\nlr: 3\n", "'lr' is repeated in line 3"),
+        ("env_config: {split: a, split: b}", "'split' is repeated in line 1"),
         ("a: &x [1]\nb: *x\n", "aliases"),
         ("- lr\n- 3\n", "a config is a mapping"),
         ("3: lr\n", "a config is a mapping"),

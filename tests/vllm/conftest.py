@@ -21,7 +21,7 @@ SMALL = {
     "num_attention_heads": 2,
     "num_key_value_heads": 1,
 }
-"""Heads of 32, the smallest that vLLM has on a CPU."""
+"""Heads of size 32, the smallest that vLLM supports on a CPU."""
 
 
 def saved(model: Any, tokenizer: Any, folder: Path) -> Path:
@@ -32,7 +32,7 @@ def saved(model: Any, tokenizer: Any, folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def tied(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Qwen3 whose head is its embedding."""
+    """A Qwen3 with tied head and embedding."""
     torch.manual_seed(0)
     config = Qwen3Config(**SMALL, vocab_size=len(tokenizer), head_dim=32, tie_word_embeddings=True)
     return saved(Qwen3ForCausalLM(config), tokenizer, tmp_path_factory.mktemp("tied"))
@@ -40,7 +40,7 @@ def tied(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def untied(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Qwen2 with a head of its own, and with ids that the tokenizer does not have."""
+    """A Qwen2 with an untied head, and with ids outside the tokenizer's vocabulary."""
     torch.manual_seed(1)
     config = Qwen2Config(**SMALL, vocab_size=len(tokenizer) + 13)
     return saved(Qwen2ForCausalLM(config), tokenizer, tmp_path_factory.mktemp("untied"))
@@ -48,5 +48,5 @@ def untied(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that takes any of the toy environment's actions, by chance."""
+    """A model that samples actions of the toy environment at random."""
     return rooms_model(tmp_path_factory.mktemp("model"), head_dim=32)

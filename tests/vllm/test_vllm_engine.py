@@ -1,4 +1,4 @@
-"""The vLLM engine samples from the model it was given, and from the weights pushed last."""
+"""The vLLM engine samples from its first model, and after a push from the new weights."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ def engine(folder: Path) -> Iterator[Any]:
 
 
 def requests(folder: Path, count: int) -> list[Request]:
-    known, draw = len(load_tokenizer(str(folder))), np.random.default_rng(3)
+    vocabulary, draw = len(load_tokenizer(str(folder))), np.random.default_rng(3)
     sizes = draw.integers(1, 120, count)
     return [
-        Request(draw.integers(0, known, n).astype(np.int32), 5 + k) for k, n in enumerate(sizes)
+        Request(draw.integers(0, vocabulary, n).astype(np.int32), 5 + k)
+        for k, n in enumerate(sizes)
     ]
 
 
@@ -53,21 +54,23 @@ def generate(engine: Any, asked: list[Request], sampling: SamplingParams) -> lis
     return [future.result(timeout=60) for future in futures]
 
 
-def distance(model: Any, known: int, asked: list[Request], said: list[Completion]) -> float:
-    """The largest difference from the model's own log-probabilities."""
+def distance(
+    model: Any, vocabulary: int, asked: list[Request], completions: list[Completion]
+) -> float:
+    """The largest difference from the model's log-probabilities."""
     worst = 0.0
-    for request, completion in zip(asked, said, strict=True):
+    for request, completion in zip(asked, completions, strict=True):
         ids = torch.tensor([[*request.prompt_ids, *completion.ids]], dtype=torch.long)
         with torch.no_grad():
-            logits = model(ids).logits[0, len(request.prompt_ids) - 1 : -1, :known]
+            logits = model(ids).logits[0, len(request.prompt_ids) - 1 : -1, :vocabulary]
         scores = (logits / SAMPLING.temperature).log_softmax(-1)
-        own = scores[torch.arange(len(completion.ids)), ids[0, len(request.prompt_ids) :]]
-        worst = max(worst, float(np.abs(own.numpy() - completion.logprobs).max()))
+        expected = scores[torch.arange(len(completion.ids)), ids[0, len(request.prompt_ids) :]]
+        worst = max(worst, float(np.abs(expected.numpy() - completion.logprobs).max()))
     return worst
 
 
 def moved(model: Any, seed: int) -> Any:
-    """The model with other weights, far enough to be noticed."""
+    """The model with clearly different weights."""
     torch.manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -76,10 +79,10 @@ def moved(model: Any, seed: int) -> Any:
 
 
 def test_logprobs_are_those_of_the_sampling_distribution(engine: Any, folder: Path) -> None:
-    asked, known = requests(folder, 12), len(load_tokenizer(str(folder)))
-    said = generate(engine, asked, SAMPLING)
-    assert distance(load_model(str(folder)), known, asked, said) < 1e-4
-    assert max(len(c.ids) for c in said) == SAMPLING.max_new_tokens
+    asked, vocabulary = requests(folder, 12), len(load_tokenizer(str(folder)))
+    completions = generate(engine, asked, SAMPLING)
+    assert distance(load_model(str(folder)), vocabulary, asked, completions) < 1e-4
+    assert max(len(c.ids) for c in completions) == SAMPLING.max_new_tokens
 
 
 def test_a_completion_depends_on_its_seed_and_not_on_its_company(engine: Any, folder: Path) -> None:
@@ -94,11 +97,11 @@ def test_a_completion_depends_on_its_seed_and_not_on_its_company(engine: Any, fo
 
 
 def test_ids_that_the_tokenizer_does_not_have_are_never_sampled(engine: Any, folder: Path) -> None:
-    known = len(load_tokenizer(str(folder)))
+    vocabulary = len(load_tokenizer(str(folder)))
     hot = SamplingParams(2.0, 64)
-    said = np.concatenate([c.ids for c in generate(engine, requests(folder, 12), hot)])
-    assert len(said) > 500
-    assert said.max() < known
+    completions = np.concatenate([c.ids for c in generate(engine, requests(folder, 12), hot)])
+    assert len(completions) > 500
+    assert completions.max() < vocabulary
 
 
 def test_a_response_ends_with_the_token_that_completes_a_stop_string(
@@ -108,17 +111,17 @@ def test_a_response_ends_with_the_token_that_completes_a_stop_string(
     asked, free = requests(folder, 24), SamplingParams(1.0, 24)
     ends = 0
     for request, whole in zip(asked, generate(engine, asked, free), strict=True):
-        found = re.search(rb"[!-~]{2}", b"".join(pieces[i] for i in whole.ids[2:20]))
-        if found is None or whole.finish_reason == "stop":
+        match = re.search(rb"[!-~]{2}", b"".join(pieces[i] for i in whole.ids[2:20]))
+        if match is None or whole.finish_reason == "stop":
             continue
-        stop = found[0].decode()
+        stop = match[0].decode()
         ends += 1
         stopped = generate(engine, [request], SamplingParams(1.0, 24, stop=(stop,)))[0]
-        said = [pieces[i] for i in stopped.ids]
-        assert stop.encode() in b"".join(said)
-        assert stop.encode() not in b"".join(said[:-1])
-        assert stopped.ids.tolist() == whole.ids[: len(said)].tolist()
-        assert len(stopped.logprobs) == len(said)
+        completions = [pieces[i] for i in stopped.ids]
+        assert stop.encode() in b"".join(completions)
+        assert stop.encode() not in b"".join(completions[:-1])
+        assert stopped.ids.tolist() == whole.ids[: len(completions)].tolist()
+        assert len(stopped.logprobs) == len(completions)
         assert stopped.finish_reason == "stop"
     assert ends > 5
 
@@ -134,16 +137,16 @@ def test_a_prompt_that_does_not_fit_fails_alone(engine: Any, folder: Path) -> No
 
 
 def test_pushed_weights_arrive_each_time(engine: Any, folder: Path) -> None:
-    model, known = load_model(str(folder)), len(load_tokenizer(str(folder)))
+    model, vocabulary = load_model(str(folder)), len(load_tokenizer(str(folder)))
     asked = requests(folder, 6)
     before = generate(engine, asked, SAMPLING)
     for version in (1, 2, 3):
         engine.load_weights(export_weights(moved(model, version)), version)
-        said = generate(engine, asked, SAMPLING)
-        assert {c.version for c in said} == {version}
-        assert distance(model, known, asked, said) < 1e-4
-        assert [c.ids.tolist() for c in said] != [c.ids.tolist() for c in before]
-        before = said
+        completions = generate(engine, asked, SAMPLING)
+        assert {c.version for c in completions} == {version}
+        assert distance(model, vocabulary, asked, completions) < 1e-4
+        assert [c.ids.tolist() for c in completions] != [c.ids.tolist() for c in before]
+        before = completions
 
 
 def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(
@@ -170,38 +173,38 @@ def test_a_push_in_the_middle_of_generation_changes_the_tokens_after_it(
     whole = generate(engine, asked, long)
     futures = [engine.submit(request, long) for request in asked]
     engine.load_weights(export_weights(moved(load_model(str(folder)), 5)), 21)
-    said = [future.result(timeout=60) for future in futures]
-    assert {c.version for c in said} == {20}
-    assert [c.ids.tolist() for c in said] != [c.ids.tolist() for c in whole]
+    completions = [future.result(timeout=60) for future in futures]
+    assert {c.version for c in completions} == {20}
+    assert [c.ids.tolist() for c in completions] != [c.ids.tolist() for c in whole]
 
 
 def test_a_pushed_adapter_arrives_each_time(tied: Path) -> None:
-    model, known = load_model(str(tied)), len(load_tokenizer(str(tied)))
+    model, vocabulary = load_model(str(tied)), len(load_tokenizer(str(tied)))
     add_lora(model, rank=4, alpha=8)
     engine, asked = open_vllm(tied, lora_rank=4, lora_alpha=8), requests(tied, 6)
     before = generate(engine, asked, SAMPLING)
-    assert distance(model, known, asked, before) < 1e-4
+    assert distance(model, vocabulary, asked, before) < 1e-4
     for version in (1, 2, 3):
         torch.manual_seed(version)
         for parameter in model.parameters():
             if parameter.requires_grad:
                 parameter.data += 0.2 * torch.randn_like(parameter)
         engine.load_weights(export_weights(model), version)
-        said = generate(engine, asked, SAMPLING)
-        assert distance(model, known, asked, said) < 1e-4
-        assert [c.ids.tolist() for c in said] != [c.ids.tolist() for c in before]
-        before = said
+        completions = generate(engine, asked, SAMPLING)
+        assert distance(model, vocabulary, asked, completions) < 1e-4
+        assert [c.ids.tolist() for c in completions] != [c.ids.tolist() for c in before]
+        before = completions
     engine.close()
 
 
 def test_an_engine_in_processes_of_its_own_says_the_same(engine: Any, tied: Path) -> None:
-    model, known = load_model(str(tied)), len(load_tokenizer(str(tied)))
+    model, vocabulary = load_model(str(tied)), len(load_tokenizer(str(tied)))
     asked = requests(tied, 6)
     separate = open_vllm(tied, options={"in_process": False, "sleep": True})
     for version in (1, 2):
         separate.sleep()
         separate.load_weights(export_weights(moved(model, version)), version)
-        assert distance(model, known, asked, generate(separate, asked, SAMPLING)) < 1e-4
+        assert distance(model, vocabulary, asked, generate(separate, asked, SAMPLING)) < 1e-4
     separate.close()
 
 
@@ -216,7 +219,7 @@ def test_no_time_is_spent_on_the_text_of_sampled_tokens(engine: Any, folder: Pat
 
 
 def test_an_engine_that_slept_says_the_same_and_takes_a_push(tied: Path) -> None:
-    model, known = load_model(str(tied)), len(load_tokenizer(str(tied)))
+    model, vocabulary = load_model(str(tied)), len(load_tokenizer(str(tied)))
     engine, asked = open_vllm(tied, options={"sleep": True}), requests(tied, 6)
     before = generate(engine, asked, SAMPLING)
     engine.sleep()
@@ -226,7 +229,7 @@ def test_an_engine_that_slept_says_the_same_and_takes_a_push(tied: Path) -> None
     assert [c.ids.tolist() for c in after] == [c.ids.tolist() for c in before]
     engine.sleep()
     engine.load_weights(export_weights(moved(model, 1)), 1)
-    assert distance(model, known, asked, generate(engine, asked, SAMPLING)) < 1e-4
+    assert distance(model, vocabulary, asked, generate(engine, asked, SAMPLING)) < 1e-4
     engine.close()
 
 

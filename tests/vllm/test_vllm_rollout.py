@@ -23,7 +23,7 @@ SAMPLING = SamplingParams(1.0, 48)
 
 
 def break_soon(worker: Any) -> None:
-    """Lets the model of a vLLM worker raise in its 10th pass from now."""
+    """Makes the model of a vLLM worker raise an error in the 10th pass from now."""
     model, passes = worker.model_runner.model, iter(range(9))
     forward = model.forward
 
@@ -73,6 +73,6 @@ def test_a_dead_engine_is_opened_again_and_only_its_phase_lacks_rollouts(model: 
     assert loop.engine is opened[2]
     again = loop.run(GROUPS, SAMPLING)
     assert again.incidents == []
-    said = [[[s.response for s in r.steps] for r in b.rollouts] for b in (whole, again)]
-    assert said[0] == said[1]
+    responses = [[[s.response for s in r.steps] for r in b.rollouts] for b in (whole, again)]
+    assert responses[0] == responses[1]
     loop.close()

@@ -1,4 +1,4 @@
-"""Training with the vLLM engine: the whole loop, with weights that are known to arrive."""
+"""Training with the vLLM engine: the full loop, with a check of every push of weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two evaluations of the same tasks, paired task by task."""
+"""Paired comparison of two evaluations of the same tasks."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ SUCCESS = "success"
 
 @dataclass(frozen=True)
 class Paired:
-    """How two policies differ on the tasks of one type, in one measure.
+    """The difference between two policies on the tasks of a type, in one metric.
 
     Attributes:
         task_type: The type, or `ALL`.
-        measure: ``success``, or another measure such as ``score``.
-        tasks: Tasks that both have finished episodes of.
-        first: Mean over these tasks of the first policy's mean over its episodes.
-        second: The same of the second policy.
+        measure: The metric: ``success``, or a further metric such as ``score``.
+        tasks: Number of tasks with finished episodes of both policies.
+        first: The first policy's mean over tasks of the mean over episodes.
+        second: The second policy's mean over tasks of the mean over episodes.
         difference: ``second - first``.
-        low: Lower end of the 95% bootstrap interval of the difference, over tasks; NaN where all
+        low: Lower end of the 95% bootstrap interval of the difference, over tasks; NaN if all
             tasks have the same difference.
         high: Upper end.
-        better: Tasks on which the second has the higher mean.
-        worse: Tasks on which it has the lower one.
-        p: Of the exact sign test, two-sided: how likely so uneven a count of better and worse is
-            where neither policy is ahead; 1 without any.
+        better: Number of tasks with a higher mean of the second policy.
+        worse: Number of tasks with a lower mean of the second policy.
+        p: p-value of the exact two-sided sign test on ``better`` and ``worse``; 1 if both are 0.
     """
 
     task_type: str
@@ -54,50 +53,52 @@ def read_report(name: str) -> dict[str, Any]:
     """Reads the JSON file of an evaluation.
 
     Args:
-        name: Its path, with or without ``.json``; or a folder, for the ``evaluation.json`` that a
-            run ends with, else for the only one in it.
+        name: Path of the file, with or without ``.json``, or of a folder. In a folder the file is
+            ``evaluation.json``, the final evaluation of a run, or the only ``evaluation_*.json``.
 
     Raises:
-        ValueError: When it is no such file; names those in the folder. When the run has not ended.
+        ValueError: If the file does not exist or is not an evaluation, the folder has several
+            evaluations, or the run is not finished.
     """
     path = Path(name).expanduser()
     if path.is_dir():
-        at_the_end = path / "evaluation.json"
-        found = [at_the_end] if at_the_end.is_file() else sorted(path.glob("evaluation_*.json"))
-        if len(found) != 1:
-            there = "\n  ".join(str(each) for each in found) or "none; trca evaluate writes one"
-            raise ValueError(f"{path}: name one of its evaluations:\n  {there}")
-        if found == [at_the_end] and (path / "config.yaml").is_file():
+        final = path / "evaluation.json"
+        files = [final] if final.is_file() else sorted(path.glob("evaluation_*.json"))
+        if len(files) != 1:
+            listed = "\n  ".join(map(str, files)) or "no evaluation; trca evaluate writes one"
+            raise ValueError(f"{path}: name one of its evaluations:\n  {listed}")
+        if files == [final] and (path / "config.yaml").is_file():
             refuse_unfinished(RunFolder(path))
-        [path] = found
+        [path] = files
     elif not path.is_file():
         path = path.with_name(f"{path.name}.json")
     try:
         data = read_evaluation(path)
     except FileNotFoundError:
         raise ValueError(
-            f"no run and no evaluation {name!r}: trca train and trca evaluate write them"
+            f"no run and no evaluation {name!r}: trca train and trca evaluate write evaluations"
         ) from None
     return {**data, "path": str(path)}
 
 
 def pair(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Paired]:
-    """Pairs two evaluations by task: all tasks first, then each type, in every measure of both.
+    """Pairs two evaluations by task, in every common metric: all tasks first, then each type.
 
-    A task that either lacks for a technical reason is left out of the pairs.
+    A task without a finished episode in one of the evaluations is left out.
 
     Args:
-        first: An evaluation, as `read_report` gives it.
-        second: Another one, of the same panel.
+        first: An evaluation, a result of `read_report`.
+        second: An evaluation of the same panel.
 
     Raises:
-        ValueError: When the panels differ, and when no task is in both.
+        ValueError: If the panels differ, or no task has finished episodes in both evaluations.
     """
     panels = [each["panel"] for each in (first, second)]
     if panels[0] != panels[1]:
-        told = " and ".join(f"{p['environment']} {p['split']} ({p['hash']})" for p in panels)
+        names = " and ".join(f"{p['environment']} {p['split']} ({p['hash']})" for p in panels)
         raise ValueError(
-            f"the evaluations are of two panels, {told}: evaluate both on the same split and tasks"
+            f"the evaluations have different panels, {names}: evaluate both on the same split and"
+            " tasks"
         )
     values = [_by_task(each["outcomes"]) for each in (first, second)]
     types = {o["task_id"]: o["task_type"] for o in first["outcomes"] if o["won"] is not None}
@@ -140,15 +141,15 @@ def _paired(
 
 
 def _by_task(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """The mean of each measure over the finished episodes of each task."""
-    found: dict[str, dict[str, list[float]]] = {SUCCESS: {}}
+    """Returns the mean of each metric over the finished episodes of each task."""
+    values: dict[str, dict[str, list[float]]] = {SUCCESS: {}}
     for outcome in outcomes:
         if outcome["won"] is None:
             continue
         for name, value in ({SUCCESS: float(outcome["won"])} | outcome["measures"]).items():
             if value is not None and math.isfinite(value):
-                found.setdefault(name, {}).setdefault(outcome["task_id"], []).append(value)
+                values.setdefault(name, {}).setdefault(outcome["task_id"], []).append(value)
     return {
-        name: {task: fmean(values) for task, values in tasks.items()}
-        for name, tasks in found.items()
+        name: {task: fmean(numbers) for task, numbers in tasks.items()}
+        for name, tasks in values.items()
     }

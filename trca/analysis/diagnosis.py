@@ -1,7 +1,7 @@
-"""What recorded rollouts say of a policy: the paper's diagnostic study, and signs of trouble.
+"""Diagnosis of recorded rollouts: the paper's diagnostic study, and warnings.
 
-Ratios and classes are those of the paper's diagnostic study (its appendix "Diagnostic Study
-Protocol"), with the rubric's operators in place of its annotators::
+Ratios and classes follow the paper's diagnostic study (appendix "Diagnostic Study Protocol"), with
+the rubric's operators in place of the paper's annotators::
 
     failure rate            failed rollouts / rollouts
     success-free groups     groups without a successful rollout / groups
@@ -9,8 +9,9 @@ Protocol"), with the rubric's operators in place of its annotators::
 
     Execution    an Execution operator fired
     Evidence     an Evidence operator fired, and no Execution operator
-    Validity     neither did; the action was read and carried out, and no Invalidity operator fired
-    Other        the rest
+    Validity     no Execution, Evidence or Invalidity operator fired; the action was parsed and
+                 executed
+    Other        all remaining transitions
 """
 
 from __future__ import annotations
@@ -25,27 +26,27 @@ from numpy.typing import NDArray
 from trca.records import Rollout, StepBatch, refuse_teams
 
 _FALLEN: Final = 0.05
-"""A fall of success by up to this is noise of two samples."""
+"""Largest fall of success that may be sampling noise."""
 CLASSES: Final = ("Execution", "Evidence", "Validity", "Other")
 """Classes of transitions; the first that applies."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What a batch of rollouts says.
+    """Statistics of a batch of rollouts.
 
     Attributes:
-        rollouts: How many.
-        groups: How many rollout groups.
-        steps: How many actions.
+        rollouts: Number of rollouts.
+        groups: Number of rollout groups.
+        steps: Number of actions.
         failure_rate: Share of the rollouts that failed.
         success_free_groups: Share of the groups without a success.
-        useful_transitions: Share of the actions of failed rollouts that are not Other; nan without
+        useful_transitions: Share of the actions of failed rollouts that are not Other; NaN without
             a failed rollout.
         classes: Share of each class among the actions of failed rollouts.
-        parsed: Share of the responses that an action could be read from.
-        accepted: Share of the actions that the environment carried out.
-        fired: Share of the steps that each operator fired on, by its id.
+        parsed: Share of the responses with an action.
+        accepted: Share of the actions that the environment executed.
+        fired: Share of the steps on which an operator fired, by operator id.
     """
 
     rollouts: int
@@ -66,12 +67,12 @@ def diagnose(
     """Diagnoses a batch of rollouts.
 
     Args:
-        rollouts: The rollouts; those without a step are left out.
-        groups: What tells the group of each, such as iteration and number.
+        rollouts: The rollouts. Rollouts without a step are left out.
+        groups: Key of each rollout's group, such as iteration and number.
         categories: int8 (M,), the categories of the operators.
 
     Raises:
-        ValueError: When no rollout has a step.
+        ValueError: If no rollout has a step.
     """
     pairs = [(r, group) for r, group in zip(rollouts, groups, strict=True) if r.steps]
     if not pairs:
@@ -100,7 +101,7 @@ def diagnose(
 
 
 def transition_classes(batch: StepBatch) -> NDArray[np.int64]:
-    """The class of each transition, int64 (S,), an index into `CLASSES`.
+    """Classifies transitions: int64 (S,), indices into `CLASSES`.
 
     Args:
         batch: S steps.
@@ -118,58 +119,58 @@ def alarms(
     wanted: Collection[str],
     metrics: Sequence[Mapping[str, Any]] = (),
 ) -> list[str]:
-    """What looks wrong, each with the next thing to do.
+    """Returns warnings, each with a fix.
 
     Args:
-        before: The first part of a run, or the whole.
-        now: Its last part.
-        wanted: Operators that a good policy makes fire: those of Evidence and Execution.
-        metrics: The run's metrics, one row an iteration.
+        before: The first part of a run, or the complete run.
+        now: The last part of the run.
+        wanted: Operators that should fire for a good policy: Evidence and Execution.
+        metrics: The run's metrics, one row per iteration.
     """
-    found = []
+    warnings = []
     if now.parsed < 0.9:
-        found.append(
-            f"no action can be read from {1 - now.parsed:.0%} of the responses: teach the format"
-            " longer before training, or hold it with a larger kl_coeff_format"
+        warnings.append(
+            f"{1 - now.parsed:.0%} of the responses have no action: imitate the response format"
+            " longer before training, or raise kl_coeff_format"
         )
     if now.accepted < 0.5:
-        found.append(
-            f"the environment carries out {now.accepted:.0%} of the actions: see with trca inspect"
-            " what is refused; put admissible actions into the prompt if they are not there"
+        warnings.append(
+            f"the environment executes only {now.accepted:.0%} of the actions: look at the refused"
+            " actions with trca inspect, and put admissible actions into the prompt"
         )
     if now.success_free_groups == 1.0:
-        found.append(
-            "no group has a success: rules that read the outcome alone (GRPO, RLOO, GiGPO) have"
-            " nothing to learn from; use a rubric, easier tasks or larger groups"
+        warnings.append(
+            "no group has a success: rules that use only outcomes (GRPO, RLOO, GiGPO) have no"
+            " training signal; use a rubric, easier tasks or larger groups"
         )
     elif now.failure_rate < 0.05:
-        found.append(
-            "nearly every rollout succeeds: groups without a difference teach nothing; train on"
-            " harder tasks or stop"
+        warnings.append(
+            "nearly every rollout succeeds: groups with equal outcomes give no training signal;"
+            " train on harder tasks or stop"
         )
     elif len(metrics) >= 10 and now.failure_rate > before.failure_rate + _FALLEN:
-        found.append(
-            f"success has gone from {1 - before.failure_rate:.0%} to {1 - now.failure_rate:.0%}:"
-            " see with trca inspect --prompts that the policy reads what its action depends on, and"
-            " which operators pay for lost rollouts"
+        warnings.append(
+            f"success fell from {1 - before.failure_rate:.0%} to {1 - now.failure_rate:.0%}: check"
+            " with trca inspect --prompts that the prompt contains the information for the action,"
+            " and which operators reward failed rollouts"
         )
     never = [name for name in wanted if now.fired[name] == before.fired[name] == 0.0]
     if never:
-        found.append(
+        warnings.append(
             f"never fired: {', '.join(never)}; check with trca rubric check that the conditions can"
-            " be met, and whether the policy ever gets there"
+            " be met, and whether the policy reaches such states"
         )
     always = [name for name, share in now.fired.items() if share > 0.9]
     if always:
-        found.append(
-            f"fired on nearly every step, which tells steps apart no more: {', '.join(always)};"
+        warnings.append(
+            f"fired on nearly every step and no longer distinguish steps: {', '.join(always)};"
             " narrow the condition"
         )
-    return found + _collapse(metrics)
+    return warnings + _collapse(metrics)
 
 
 def _collapse(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Gradient norm and KL up while accepted actions go down: a policy that is coming apart."""
+    """Detects the collapse of a policy: gradient norm and KL rise, accepted actions fall."""
     if len(metrics) < 10:
         return []
     last = metrics[-max(2, len(metrics) // 10) :]
@@ -185,9 +186,9 @@ def _collapse(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
     grows = gradients[1] > 1.5 * gradients[0] > 0 and kls[1] > 2.0 * kls[0] > 0
     if grows and accepted[1] < accepted[0] - 0.1:
         return [
-            f"the policy is coming apart: gradient norm x{gradients[1] / gradients[0]:.1f} and KL"
-            f" x{kls[1] / kls[0]:.1f} since the first half of the run, carried-out actions"
-            f" {accepted[0]:.0%} -> {accepted[1]:.0%}; go back to the best checkpoint, lower lr or"
+            f"the policy collapses: gradient norm x{gradients[1] / gradients[0]:.1f} and KL"
+            f" x{kls[1] / kls[0]:.1f} since the first half of the run, accepted actions"
+            f" {accepted[0]:.0%} -> {accepted[1]:.0%}; return to the best checkpoint, lower lr or"
             " the budgets, or raise kl_coeff"
         ]
     return []

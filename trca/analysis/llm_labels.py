@@ -1,9 +1,8 @@
-"""A language model's labels of transitions, beside those of the operators.
+"""Labels of transitions by a language model, and their agreement with the operators.
 
-The paper's diagnostic study labels the transitions of failed rollouts by people and GPT-4o (its
-appendix "Transition Annotation"); here a model at any OpenAI-compatible endpoint is asked, and
-Cohen's kappa says how far it agrees with the operators. Labels serve this study alone: training
-never asks a model.
+In the paper's diagnostic study, people and GPT-4o label the transitions of failed rollouts
+(appendix "Transition Annotation"). This module asks a model at an OpenAI-compatible endpoint, and
+measures its agreement with the operators by Cohen's kappa. Training never uses these labels.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ SCHEMA: Final[dict[str, Any]] = {
 """JSON schema of a reply."""
 
 UNLABELLED: Final = -1
-"""The label of a transition whose replies could not be read."""
+"""The label of a transition without a readable reply."""
 
 _AT_ONCE: Final = 8
 _EARLIER: Final = 12
 _LONGEST: Final = 1500
 _LONGEST_REPLY: Final = 10_000
-"""Characters of a reply that are read, from its end."""
+"""Characters that are read from the end of a reply."""
 
 _PROMPT: Final = """\
 An agent acts in a text environment. Label one of its transitions: the action, by what was observed
@@ -75,14 +74,15 @@ Reply with one JSON object: {{"label": "Execution" | "Evidence" | "Validity" | "
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far a model's labels agree with the operators'.
+    """The agreement of a model's labels with the operators' labels.
 
     Attributes:
-        labelled: Transitions with a label of both.
-        unlabelled: Transitions whose replies could not be read; they count nowhere else.
+        labelled: Number of transitions with both labels.
+        unlabelled: Number of transitions without a readable reply. All remaining attributes exclude
+            these transitions.
         agreement: Share of equal labels.
-        kappa: Cohen's kappa over the four classes; nan where chance alone agrees.
-        kappas: Cohen's kappa of each class against the others.
+        kappa: Cohen's kappa over the four classes; NaN if the expected agreement is 1.
+        kappas: Cohen's kappa of each class against the union of the remaining classes.
         useful: Share of transitions that are not Other, by ``operators`` and by ``model``.
         confusion: Number of transitions by class of the operators and class of the model.
     """
@@ -99,12 +99,15 @@ class Agreement:
 def draw_transitions(
     rollouts: Sequence[Rollout], number: int, seed: int = 0
 ) -> list[tuple[Rollout, int]]:
-    """Draws transitions of failed rollouts evenly, without repeats: a rollout and a step's number.
+    """Draws transitions of failed rollouts uniformly without replacement.
 
     Args:
         rollouts: The rollouts.
-        number: How many; all where there are fewer.
-        seed: Of the draw.
+        number: Largest number of transitions.
+        seed: Seed of the draw.
+
+    Returns:
+        Pairs of a rollout and the number of a step.
     """
     lost = [(r, t) for r in rollouts if not r.won for t in range(len(r.steps))]
     chosen = np.random.default_rng(seed).permutation(len(lost))[:number]
@@ -112,7 +115,7 @@ def draw_transitions(
 
 
 def transition_prompt(rollout: Rollout, number: int) -> str:
-    """What a model is asked of a transition: what the agent could observe, and nothing else.
+    """Returns the prompt for a transition. It shows only observations of the agent.
 
     Args:
         rollout: The rollout.
@@ -120,7 +123,7 @@ def transition_prompt(rollout: Rollout, number: int) -> str:
     """
     steps = rollout.steps
     step, last = steps[number], number + 1 == len(steps)
-    said = step.action if step.parsed else f"(no action could be read) {step.response}"
+    action = step.action if step.parsed else f"(no action could be read) {step.response}"
     earlier = [f"- {_short(each.action, 200) or '(none)'}" for each in steps[:number]]
     left_out = len(earlier) - _EARLIER
     return _PROMPT.format(
@@ -129,29 +132,29 @@ def transition_prompt(rollout: Rollout, number: int) -> str:
             [f"- ({left_out} more)"] * (left_out > 0) + earlier[-_EARLIER:] or ["(none)"]
         ),
         before=_short(step.observation),
-        action=_short(said),
+        action=_short(action),
         after=_short(rollout.last_observation if last else steps[number + 1].observation),
     )
 
 
 def read_label(reply: str) -> int:
-    """The label in a reply, as an index into `CLASSES`; `UNLABELLED` where there is none.
+    """Returns the label in a reply, as an index into `CLASSES`; `UNLABELLED` for no label.
 
-    A reply has the JSON object that was asked for, whatever stands around it, or is the bare word.
-    One with two labels has none.
+    A reply contains the JSON object, with any text around it, or consists of the bare label. A
+    reply with two different labels counts as unlabelled.
     """
     reply = reply[-_LONGEST_REPLY:]
-    said = {reply.strip().strip('"')} & set(CLASSES)
+    labels = {reply.strip().strip('"')} & set(CLASSES)
     decoder, at = json.JSONDecoder(), reply.find("{")
     while at >= 0:
         end = at + 1
         with suppress(ValueError, RecursionError):
-            found, after = decoder.raw_decode(reply, at)
-            if "label" in found:
-                said.add(str(found["label"]))
+            value, after = decoder.raw_decode(reply, at)
+            if "label" in value:
+                labels.add(str(value["label"]))
                 end = after
         at = reply.find("{", end)
-    label, *others = said or {""}
+    label, *others = labels or {""}
     return CLASSES.index(label) if label in CLASSES and not others else UNLABELLED
 
 
@@ -162,34 +165,34 @@ def label_transitions(
     model: str,
     tell: Callable[[int], None] = lambda done: None,
 ) -> NDArray[np.int64]:
-    """Asks for the label of each prompt, several at a time; what was answered is not asked again.
+    """Asks for the label of each prompt, several prompts at a time, and skips labelled prompts.
 
-    A label is in the file as soon as it is there, also where another prompt then fails. A reply
-    without one is asked for again the next time.
+    Each label is written to the file at once, so that a later error does not lose it. Prompts with
+    unreadable replies are asked again in the next call.
 
     Args:
         prompts: See `transition_prompt`.
         ask: Sends a prompt and returns the reply; called from threads.
-        kept: File of the labels so far, one JSON object a line, which is written to.
-        model: What tells the labels of one model from those of another in that file.
-        tell: Progress callback, with the number of labels so far.
+        kept: File of labels, one JSON object per line. New labels are appended.
+        model: Name of the model, part of a label's key in the file.
+        tell: Progress callback; receives the number of labels so far.
 
     Returns:
         int64 (P,), indices into `CLASSES`, or `UNLABELLED`.
     """
-    known = _known(kept)
+    labels = _read_labels(kept)
     keys = [sha256(f"{model}\n{prompt}".encode()).hexdigest()[:24] for prompt in prompts]
-    waiting = {key: p for key, p in zip(keys, prompts, strict=True) if key not in known}
+    waiting = {key: p for key, p in zip(keys, prompts, strict=True) if key not in labels}
 
     writing = Lock()
-    append_lines(kept, [])  # a file that cannot be written to is found before anything is asked
+    append_lines(kept, [])  # an unwritable file raises an error before the first request
 
     def label(key: str, prompt: str) -> None:
-        found = read_label(ask(prompt))
+        number = read_label(ask(prompt))
         with writing:
-            known[key] = found
-            if found != UNLABELLED:
-                append_lines(kept, [{"key": key, "model": model, "label": CLASSES[found]}])
+            labels[key] = number
+            if number != UNLABELLED:
+                append_lines(kept, [{"key": key, "model": model, "label": CLASSES[number]}])
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         try:
@@ -199,15 +202,15 @@ def label_transitions(
                 answer.result()
                 tell(done)
         except BaseException:
-            pool.shutdown(cancel_futures=True)  # waits for what is being asked
+            pool.shutdown(cancel_futures=True)  # waits for the running requests
             raise
-    return np.array([known[key] for key in keys], dtype=np.int64)
+    return np.array([labels[key] for key in keys], dtype=np.int64)
 
 
 def operator_labels(
     transitions: Sequence[tuple[Rollout, int]], categories: NDArray[np.int8]
 ) -> NDArray[np.int64]:
-    """The operators' labels of transitions, int64 (P,), indices into `CLASSES`.
+    """Returns the operators' labels of transitions: int64 (P,), indices into `CLASSES`.
 
     Args:
         transitions: See `draw_transitions`.
@@ -221,24 +224,24 @@ def operator_labels(
 
 
 def agreement(operators: NDArray[np.int64], model: NDArray[np.int64]) -> Agreement:
-    """Compares labels of the same transitions.
+    """Compares two labels of the same transitions.
 
     Args:
         operators: int64 (P,), indices into `CLASSES`.
-        model: int64 (P,), the same, or `UNLABELLED`.
+        model: int64 (P,), indices into `CLASSES`, or `UNLABELLED`.
     """
     read = model != UNLABELLED
     table = np.zeros((len(CLASSES), len(CLASSES)), dtype=np.int64)
     np.add.at(table, (operators[read], model[read]), 1)
-    whole = int(table.sum())
+    total = int(table.sum())
     others = {"operators": table.sum(1)[-1], "model": table.sum(0)[-1]}
     return Agreement(
-        labelled=whole,
+        labelled=total,
         unlabelled=int((~read).sum()),
-        agreement=int(table.trace()) / whole if whole else float("nan"),
+        agreement=int(table.trace()) / total if total else float("nan"),
         kappa=cohens_kappa(table),
         kappas={name: cohens_kappa(_against_others(table, k)) for k, name in enumerate(CLASSES)},
-        useful={by: float(1 - n / whole) if whole else float("nan") for by, n in others.items()},
+        useful={by: float(1 - n / total) if total else float("nan") for by, n in others.items()},
         confusion={
             name: dict(zip(CLASSES, row.tolist(), strict=True))
             for name, row in zip(CLASSES, table, strict=True)
@@ -247,35 +250,35 @@ def agreement(operators: NDArray[np.int64], model: NDArray[np.int64]) -> Agreeme
 
 
 def cohens_kappa(table: NDArray[np.int64]) -> float:
-    """Cohen's kappa of two annotators: (p_o - p_e) / (1 - p_e) (Cohen, 1960).
+    """Returns Cohen's kappa of two annotators: (p_o - p_e) / (1 - p_e) (Cohen, 1960).
 
     Args:
-        table: int64 (K, K), the number of items by the label of each.
+        table: int64 (K, K), the number of items by the labels of the two annotators.
 
     Returns:
-        At most 1; 0 for the agreement of chance; nan where chance always agrees or without items.
+        At most 1; 0 for the agreement of chance; NaN without items or for p_e = 1.
     """
-    whole = table.sum()
-    if not whole:
+    total = table.sum()
+    if not total:
         return float("nan")
-    observed = table.trace() / whole
-    expected = float(table.sum(0) @ table.sum(1)) / float(whole) ** 2
+    observed = table.trace() / total
+    expected = float(table.sum(0) @ table.sum(1)) / float(total) ** 2
     return float((observed - expected) / (1 - expected)) if expected < 1 else float("nan")
 
 
 def _against_others(table: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """The 2 x 2 table of one class."""
-    both, own, other = table[k, k], table[k].sum(), table[:, k].sum()
-    return np.array([[both, own - both], [other - both, table.sum() - own - other + both]])
+    """Returns the 2 x 2 table of a class against all remaining classes."""
+    both, first, second = table[k, k], table[k].sum(), table[:, k].sum()
+    return np.array([[both, first - both], [second - both, table.sum() - first - second + both]])
 
 
-def _known(kept: Path) -> dict[str, int]:
-    """The labels in a file; a line that is none is passed over."""
-    known: dict[str, int] = {}
+def _read_labels(kept: Path) -> dict[str, int]:
+    """Reads the labels of a file, and skips invalid lines."""
+    labels: dict[str, int] = {}
     for row in read_lines(kept):
         with suppress(KeyError, TypeError, ValueError):
-            known[row["key"]] = CLASSES.index(row["label"])
-    return known
+            labels[row["key"]] = CLASSES.index(row["label"])
+    return labels
 
 
 def _short(text: str, longest: int = _LONGEST) -> str:

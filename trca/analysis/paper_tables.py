@@ -1,4 +1,4 @@
-"""Results of runs as the paper's tables: rows of methods, columns of task types, by environment."""
+"""Tables of results in the paper's form: one row per method, one column per task type."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from statistics import fmean, stdev
 from typing import Any, Final
 
 from trca.common import strict_yaml
+from trca.common.markdown import markdown_table
 from trca.runs.folder import RunFolder
 from trca.runs.names import STOPPED
 from trca.runs.reports import read_evaluation
@@ -32,29 +33,26 @@ MARK: Final = "†"
 """Marks the paper's numbers."""
 
 _NEVER_METHOD: Final = RunParameters.model_fields.keys() - {"env_config"} | {"model"}
-"""Settings of seed, machine and bookkeeping, and those that a table has a place for."""
+"""Settings of seed, machine and bookkeeping, and settings with a separate place in a table."""
 _GAMES: Final = frozenset({"games", "catalogue", "questions"})
 """Arguments of environments that choose the tasks."""
-
-Cell = Sequence[float]
-"""Values of the runs, in percent; of the paper: mean and standard deviation over three seeds."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one run ended with.
+    """The final result of a run.
 
     Attributes:
-        environment: Its environment without version, such as ``ALFWorld``.
-        model: The model trained.
-        method: The algorithm, with what is asked to tell runs apart.
-        by: What is asked to tell runs apart: settings by name.
+        environment: The environment without version, such as ``ALFWorld``.
+        model: The trained model.
+        method: The algorithm and the values of the distinguishing settings.
+        by: The distinguishing settings by name.
         cells: Percentages by column.
         panel: Hash of the evaluated panel.
-        tasks: Number of its tasks.
-        metrics: The run's metrics, a row an iteration.
-        settings: The settings that are the same in all runs of a method.
-        path: Its folder.
+        tasks: Number of tasks of the panel.
+        metrics: The run's metrics, one row per iteration.
+        settings: The settings that must agree in all runs of a method.
+        path: Folder of the run.
     """
 
     environment: str
@@ -77,8 +75,8 @@ class Table:
         environment: The environment.
         model: The model.
         columns: Names of the columns.
-        rows: By method and column: the values of its runs.
-        paper: By method of the paper and column: mean, and standard deviation where it is told.
+        rows: Values of the runs in percent, by method and column.
+        paper: Mean and, if published, standard deviation, by method of the paper and column.
         paper_model: The model of the paper's rows.
     """
 
@@ -91,44 +89,44 @@ class Table:
 
 
 def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
-    """Reads what a run ended with.
+    """Reads the final result of a run.
 
     Args:
         name: The run.
-        root: Folder that holds runs.
-        by: Settings whose values are part of the method's name.
+        root: Folder of the runs.
+        by: Distinguishing settings. Their values become part of the method's name.
 
     Raises:
-        ConfigError: When there is no such run.
-        ValueError: When it has not ended, or lacks a setting of ``by``.
+        ConfigError: If the run does not exist.
+        ValueError: If the run is not finished, or lacks a setting of ``by``.
     """
     folder = RunFolder.open(name, root)
     path = folder.path / "evaluation.json"
     if not path.is_file():
-        raise ValueError(f"{folder.path} has no evaluation.json: it has not ended; resume it first")
+        raise ValueError(f"{folder.path} has no evaluation.json: resume the run to its end first")
     refuse_unfinished(folder)
     report, config = read_evaluation(path), folder.read_config()
     environment = str(config["env"]).rpartition("/")[2].partition("-v")[0].rpartition(":")[2]
     cells = _cells(environment, report["rows"])
     if not cells:
-        raise ValueError(f"no episode in {path} was finished: leave {folder.path} out")
+        raise ValueError(f"no episode in {path} is finished: leave {folder.path} out")
     words = [str(config["algorithm"])]
     if config.get("ablation") not in (None, "none"):
         words.append(str(config["ablation"]))
-    told: dict[str, Any] = {}
+    distinct: dict[str, Any] = {}
     for key in by:
         value: Any = config
         for part in key.split("."):
             if not isinstance(value, Mapping) or part not in value:
-                raise ValueError(f"{folder.path} has no setting {key!r}: name another --by")
+                raise ValueError(f"{folder.path} has no setting {key!r}: use another --by")
             value = value[part]
-        told[key] = value
+        distinct[key] = value
         words.append(f"{key}={value}")
     return Result(
         environment,
         Path(str(config["model"])).name,
         " ".join(words),
-        told,
+        distinct,
         cells,
         report["panel"]["hash"],
         report["tasks"],
@@ -139,28 +137,29 @@ def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
 
 
 def refuse_unfinished(folder: RunFolder) -> None:
-    """Refuses a run whose ``evaluation.json`` is not that of its end.
+    """Refuses a run without an evaluation of its last iteration.
 
     Raises:
-        ValueError: When a sweep stopped it early, or it has not come to its last iteration, or was
-            killed before that was evaluated.
+        ValueError: If a sweep stopped the run early, or the last iteration is not trained or not
+            evaluated.
     """
     if stopped := folder.read_json(STOPPED):
         raise ValueError(
-            f"{folder.path} was stopped early, after iteration {stopped['iteration']}: leave it out"
+            f"{folder.path} was stopped early, after iteration {stopped['iteration']}: leave the"
+            " run out"
         )
     rows, most = folder.metrics(), folder.read_config()["iterations"]
     report = read_evaluation(folder.path / "evaluation.json")
     last = min(rows[-1]["iteration"], report.get("iteration", most)) if rows else 0
     if last < most:
         raise ValueError(
-            f"{folder.path} has not ended, after iteration {last} of {most}: resume it, or leave"
-            " it out"
+            f"{folder.path} is not finished, it ends after iteration {last} of {most}: resume the"
+            " run or leave it out"
         )
 
 
 def _settings(folder: RunFolder) -> dict[str, Any]:
-    """The settings that are the same in all runs of a method; copies of files by their hashes."""
+    """Returns the settings that must agree in all runs of a method; files by their hashes."""
     path = folder.path / "config.yaml"
     hashes = {name: about["sha256"] for name, about in folder.own_files().items()}
 
@@ -175,49 +174,49 @@ def _settings(folder: RunFolder) -> dict[str, Any]:
 
 
 def refuse_mixture(results: Sequence[Result]) -> None:
-    """Refuses runs of one method that differ in more than seed, games and machine.
+    """Refuses runs of one method that differ in more than seed, tasks and machine.
 
     Raises:
-        ValueError: Names two runs, and the settings they differ in.
+        ValueError: If two runs differ. The message names the runs and their different settings.
     """
     first: dict[tuple[str, str, str], Result] = {}
     for result in results:
         other = first.setdefault((result.environment, result.model, result.method), result)
-        one, two = other.settings, result.settings
-        keys = sorted(key for key in one.keys() | two.keys() if one.get(key) != two.get(key))
+        left, right = other.settings, result.settings
+        keys = sorted(key for key in left.keys() | right.keys() if left.get(key) != right.get(key))
         if keys:
             by = " ".join(f"--by {key}" for key in keys[:3])
             raise ValueError(
-                f"{other.path} and {result.path} are no runs of one method, they differ in"
-                f" {', '.join(keys)}: tell them apart with {by}, or report them apart"
+                f"{other.path} and {result.path} are not runs of the same method, they differ in"
+                f" {', '.join(keys)}: distinguish them with {by}, or make separate reports"
             )
 
 
 def tables(results: Sequence[Result], with_paper: bool = True) -> list[Table]:
-    """One table for each environment and model.
+    """Returns one table for each environment and model.
 
     Raises:
-        ValueError: When runs of one method differ in more than seed, games and machine.
+        ValueError: If runs of one method differ in more than seed, tasks and machine.
     """
     refuse_mixture(results)
     made = []
     for environment, model in dict.fromkeys((r.environment, r.model) for r in results):
-        own = [r for r in results if (r.environment, r.model) == (environment, model)]
         rows: dict[str, dict[str, list[float]]] = {}
-        for result in own:
-            for column, value in result.cells.items():
-                rows.setdefault(result.method, {}).setdefault(column, []).append(value)
-        found = list(dict.fromkeys(column for each in rows.values() for column in each))
-        known = COLUMNS.get(environment, ())
+        for result in results:
+            if (result.environment, result.model) == (environment, model):
+                for column, value in result.cells.items():
+                    rows.setdefault(result.method, {}).setdefault(column, []).append(value)
+        measured = list(dict.fromkeys(column for each in rows.values() for column in each))
+        order = COLUMNS.get(environment, ())
         last = "average" if environment == "SearchQA" else "All"
-        others = [c for c in found if c not in known and c != last]
-        columns = [c for c in known if c in found and c != last] + others
+        columns = [c for c in order if c in measured and c != last]
+        columns += [c for c in measured if c not in order and c != last]
         paper_model, paper = _paper(environment, model) if with_paper else ("", {})
         made.append(
             Table(
                 environment,
                 model,
-                (*columns, *([last] if last in found else [])),
+                (*columns, *([last] if last in measured else [])),
                 rows,
                 paper,
                 paper_model,
@@ -227,27 +226,23 @@ def tables(results: Sequence[Result], with_paper: bool = True) -> list[Table]:
 
 
 def as_markdown(table: Table) -> str:
-    """The table as Markdown; the best mean of each column is bold, the paper's rows are marked."""
-    lines = [
-        "| method | runs | " + " | ".join(table.columns) + " |",
-        "|---|---:|" + "---:|" * len(table.columns),
-    ]
+    """Returns the table as Markdown, the best means in bold, the paper's rows marked."""
+    lines = list[list[object]]()
     best = _best(table)
     for method, cells in table.rows.items():
         texts = []
         for column in table.columns:
             text = _words(cells.get(column, []))
             texts.append(f"**{text}**" if method in best.get(column, ()) else text)
-        runs = max(map(len, cells.values()))
-        lines.append(f"| {method} | {runs} | " + " | ".join(texts) + " |")
+        lines.append([method, max(map(len, cells.values())), *texts])
     for method, cells in table.paper.items():
         texts = [_paper_words(cells.get(column, [])) for column in table.columns]
-        lines.append(f"| {method} {MARK} | | " + " | ".join(texts) + " |")
-    return "\n".join(lines) + "\n"
+        lines.append([f"{method} {MARK}", "", *texts])
+    return markdown_table(["method", "runs", *table.columns], lines)
 
 
 def as_latex(table: Table) -> str:
-    """The table as LaTeX with booktabs, standard deviations as subscripts."""
+    """Returns the table as LaTeX with booktabs, standard deviations as subscripts."""
     lines = [
         f"\\begin{{tabular}}{{l {'c' * len(table.columns)}}}",
         "\\toprule",
@@ -270,7 +265,7 @@ def as_latex(table: Table) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """The table as CSV: a line for each method and column."""
+    """Returns the table as CSV, one line per method and column."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["source", "method", "column", "mean", "standard_deviation", "runs"])
@@ -282,19 +277,19 @@ def as_csv(table: Table) -> str:
                 writer.writerow(["ours", method, column, f"{mean:.2f}", deviation, len(values)])
     for method, cells in table.paper.items():
         for column in table.columns:
-            if told := cells.get(column):
-                spread = told[1:]
+            if values := cells.get(column):
+                spread = values[1:]
                 deviation = f"{spread[0]:.2f}" if spread else ""
-                writer.writerow(["paper", method, column, f"{told[0]:.2f}", deviation, ""])
+                writer.writerow(["paper", method, column, f"{values[0]:.2f}", deviation, ""])
     return text.getvalue()
 
 
 def official_hashes() -> set[str]:
-    """Hashes of the canonical panels of official tasks."""
+    """Returns the hashes of the canonical panels of official tasks."""
     from trca.envs.canonical import canonical_panels
 
-    found = canonical_panels().items()
-    return {p.hash for name, p in found if p.hash and not name.startswith("embedded-")}
+    panels = canonical_panels().items()
+    return {p.hash for name, p in panels if p.hash and not name.startswith("embedded-")}
 
 
 @cache
@@ -305,7 +300,7 @@ def _paper_tables() -> dict[str, dict[str, dict[str, dict[str, list[float]]]]]:
 
 
 def _paper(environment: str, model: str) -> tuple[str, dict[str, dict[str, list[float]]]]:
-    """The paper's rows for a model; of another model those of its smallest one."""
+    """Returns the paper's rows for a model; for an unknown model, the smallest model's rows."""
     models = _paper_tables().get(environment, {})
     trained = [name for name in models if name.startswith("Qwen")]
     if not trained:
@@ -315,18 +310,18 @@ def _paper(environment: str, model: str) -> tuple[str, dict[str, dict[str, list[
 
 
 def _cells(environment: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Percentages by column out of the rows of an evaluation."""
+    """Returns percentages by column, from the rows of an evaluation."""
     of = {row["task_type"]: row for row in rows if row["n"]}
     if environment == "WebShop":
-        whole = of.get("All")
-        if whole is None:
+        total = of.get("All")
+        if total is None:
             return {}
-        score = whole["measures"].get("score")
-        told = {} if score is None else {"score": 100 * score}
-        return {**told, "success": 100 * whole["mean"]}
+        score = total["measures"].get("score")
+        scores = {} if score is None else {"score": 100 * score}
+        return {**scores, "success": 100 * total["mean"]}
     cells = {name: 100 * row["mean"] for name, row in of.items()}
-    if environment == "SearchQA" and (whole := cells.pop("All", None)) is not None:
-        cells["average"] = fmean(cells.values()) if cells else whole
+    if environment == "SearchQA" and (total := cells.pop("All", None)) is not None:
+        cells["average"] = fmean(cells.values()) if cells else total
     return cells
 
 
@@ -337,32 +332,32 @@ def _mean_and_spread(values: Sequence[float]) -> list[float]:
 
 
 def _best(table: Table) -> dict[str, set[str]]:
-    """The methods with the best mean, as shown, of each column, where there are two or more."""
+    """Returns the methods with the best rounded mean of each column, given several methods."""
     if len(table.rows) < 2:
         return {}
-    found = {}
+    best = {}
     for column in table.columns:
         rows = table.rows.items()
         means = {m: round(fmean(cells[column]), 1) for m, cells in rows if cells.get(column)}
         if means:
-            found[column] = {m for m, mean in means.items() if mean == max(means.values())}
-    return found
+            best[column] = {m for m, mean in means.items() if mean == max(means.values())}
+    return best
 
 
 def _words(values: Sequence[float]) -> str:
     return _paper_words(_mean_and_spread(values))
 
 
-def _paper_words(told: Sequence[float]) -> str:
-    if not told:
+def _paper_words(values: Sequence[float]) -> str:
+    if not values:
         return "-"
-    return f"{told[0]:.1f} ({told[1]:.1f})" if len(told) > 1 else f"{told[0]:.1f}"
+    return f"{values[0]:.1f} ({values[1]:.1f})" if len(values) > 1 else f"{values[0]:.1f}"
 
 
-def _tex_cell(told: Sequence[float]) -> str:
-    if not told:
+def _tex_cell(values: Sequence[float]) -> str:
+    if not values:
         return "--"
-    return f"{told[0]:.1f}$_{{({told[1]:.1f})}}$" if len(told) > 1 else f"{told[0]:.1f}"
+    return f"{values[0]:.1f}$_{{({values[1]:.1f})}}$" if len(values) > 1 else f"{values[0]:.1f}"
 
 
 def _tex(text: str) -> str:

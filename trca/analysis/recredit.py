@@ -1,15 +1,15 @@
-"""Credits recorded rollouts again, and says what changes.
+"""Credits recorded rollouts with another rule, and compares the advantages.
 
-A are the advantages that the steps of recorded iterations were learned from, A' those of another
-rule, or of the same one with other parameters, on the same rollouts::
+A are the recorded advantages. A' are the advantages of another rule, or of the same rule with other
+parameters, on the same rollouts::
 
-    rank correlation    Spearman's rho of A and A' over all steps, and its mean over the groups in
-                        which both vary
+    rank correlation    Spearman's rho of A and A' over all steps, and its mean over the groups
+                        where both A and A' vary
     signs               share of the steps by the sign of A and the sign of A'
     operators           mean A and mean A' of the steps on which an operator fired
 
-No rollout is sampled and no model is loaded, so a rule that reads more than the batch (a critic,
-log-probabilities, gold) has nothing to read here.
+The comparison samples no rollouts and loads no model. Rules that read more than the batch (a
+critic, log-probabilities, gold answers) are not supported.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Recredited:
         after: float64 (S,), A'.
         group: int64 (S,), the rollout group.
         won: bool (S,), whether the step's rollout completed its task.
-        judgments: uint8 (S, M), what operators fired.
+        judgments: uint8 (S, M), whether each operator fired.
     """
 
     before: NDArray[np.float64]
@@ -50,14 +50,14 @@ class Recredited:
 
 @dataclass(frozen=True)
 class Side:
-    """What one rule says of the steps.
+    """Statistics of a rule's advantages.
 
     Attributes:
-        steps: Share of the steps with an advantage other than 0.
+        steps: Share of the steps with a nonzero advantage.
         groups: Share of the groups with such a step.
         positive: Share of the steps with a positive advantage.
-        positive_in_lost: That share among the steps of failed rollouts; nan where none failed.
-        negative_in_won: Share with a negative advantage among those of successful rollouts.
+        positive_in_lost: Share of positive advantages in failed rollouts; NaN without a failure.
+        negative_in_won: Share of negative advantages in successful rollouts; NaN without a success.
         magnitude: Mean absolute advantage.
         spread: Mean standard deviation within a group (ddof 0).
     """
@@ -73,14 +73,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Fired:
-    """The steps on which an operator fired.
+    """Statistics of the steps on which an operator fired.
 
     Attributes:
-        operator: Its id.
-        steps: How many.
-        before: Mean A; nan for no step.
+        operator: Id of the operator.
+        steps: Number of steps.
+        before: Mean A; NaN for no step.
         after: Mean A'.
-        flipped: Share whose advantage has another sign.
+        flipped: Share of the steps with different signs of A and A'.
     """
 
     operator: str
@@ -92,18 +92,18 @@ class Fired:
 
 @dataclass(frozen=True)
 class Change:
-    """What changes from one rule to another.
+    """The differences between two rules.
 
     Attributes:
         rollouts: Number of rollouts with a step.
         steps: Number of steps.
         groups: Number of groups.
-        rank_correlation: Spearman's rho over all steps; nan where one side is constant.
-        rank_correlation_in_groups: Its mean over the groups in which both sides vary.
-        before: The rule that was.
-        after: The other one.
-        signs: Rows -, 0, + of A, columns -, 0, + of A'; shares of the steps.
-        operators: One for each operator, in library order.
+        rank_correlation: Spearman's rho over all steps; NaN if A or A' is constant.
+        rank_correlation_in_groups: Mean of Spearman's rho over the groups where A and A' vary.
+        before: Statistics of the recorded rule.
+        after: Statistics of the new rule.
+        signs: Shares of the steps; rows -, 0, + of A, columns -, 0, + of A'.
+        operators: One entry per operator, in library order.
     """
 
     rollouts: int
@@ -122,24 +122,24 @@ def recredit(
     rule: BoundRule,
     categories: NDArray[np.int8],
 ) -> tuple[Recredited, int]:
-    """Credits the rollouts of iterations, each by itself.
+    """Credits the rollouts of each iteration separately.
 
     Args:
-        iterations: The rollouts of each iteration, which have a step each.
-        rule: The other rule.
-        categories: int8 (M,), the categories of the operators that judged them.
+        iterations: The rollouts of each iteration. Each rollout must have a step.
+        rule: The new rule.
+        categories: int8 (M,), the categories of the rollouts' operators.
 
     Returns:
         The advantages of all steps, and the number of rollouts.
 
     Raises:
-        ValueError: For a rule that reads more than the batch, for rollouts without advantages, and
-            when there is no step.
+        ValueError: If the rule reads more than the batch, a rollout has no advantages, or there is
+            no step.
     """
     if rule.reads:
         raise ValueError(
             f"credit rule {rule.name!r} reads {', '.join(rule.reads)}, which a record does not"
-            " hold: choose a rule that reads the batch alone"
+            " contain: choose a rule that reads only the batch"
         )
     parts, groups, count = list[Recredited](), 0, 0
     for rollouts in iterations:
@@ -160,34 +160,34 @@ def recredit(
     if not count:
         raise ValueError("no rollout with a step is recorded")
     names = ("before", "after", "group", "won", "judgments")
-    whole = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return Recredited(**whole), count
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return Recredited(**columns), count
 
 
-def change(found: Recredited, rollouts: int, operators: Sequence[str]) -> Change:
-    """Compares the two sides.
+def change(credited: Recredited, rollouts: int, operators: Sequence[str]) -> Change:
+    """Compares the advantages of two rules.
 
     Args:
-        found: The advantages of all steps.
+        credited: The advantages of all steps.
         rollouts: Number of rollouts.
         operators: Ids of the M operators.
     """
-    before, after = found.before, found.after
+    before, after = credited.before, credited.after
     old, new = np.sign(before).astype(int) + 1, np.sign(after).astype(int) + 1
     signs = np.bincount(3 * old + new, minlength=9).reshape(3, 3) / len(old)
-    fired = found.judgments.astype(bool)
-    order = np.argsort(found.group, kind="stable")
-    cuts = np.flatnonzero(np.diff(found.group[order])) + 1
+    fired = credited.judgments.astype(bool)
+    order = np.argsort(credited.group, kind="stable")
+    cuts = np.flatnonzero(np.diff(credited.group[order])) + 1
     rhos = [_spearman(before[rows], after[rows]) for rows in np.split(order, cuts)]
-    known = [rho for rho in rhos if not np.isnan(rho)]
+    defined = [rho for rho in rhos if not np.isnan(rho)]
     return Change(
         rollouts=rollouts,
         steps=len(before),
         groups=len(rhos),
         rank_correlation=_spearman(before, after),
-        rank_correlation_in_groups=float(np.mean(known)) if known else float("nan"),
-        before=_side(before, found),
-        after=_side(after, found),
+        rank_correlation_in_groups=float(np.mean(defined)) if defined else float("nan"),
+        before=_side(before, credited),
+        after=_side(after, credited),
         signs=signs.tolist(),
         operators=[
             Fired(
@@ -202,16 +202,16 @@ def change(found: Recredited, rollouts: int, operators: Sequence[str]) -> Change
     )
 
 
-def _side(advantages: NDArray[np.float64], found: Recredited) -> Side:
-    size = np.bincount(found.group)
-    mean = np.bincount(found.group, advantages) / size
-    variance = np.bincount(found.group, (advantages - mean[found.group]) ** 2) / size
+def _side(advantages: NDArray[np.float64], credited: Recredited) -> Side:
+    size = np.bincount(credited.group)
+    mean = np.bincount(credited.group, advantages) / size
+    variance = np.bincount(credited.group, (advantages - mean[credited.group]) ** 2) / size
     return Side(
         steps=_mean(advantages != 0),
-        groups=_mean(np.bincount(found.group, advantages != 0) > 0),
+        groups=_mean(np.bincount(credited.group, advantages != 0) > 0),
         positive=_mean(advantages > 0),
-        positive_in_lost=_mean(advantages[~found.won] > 0),
-        negative_in_won=_mean(advantages[found.won] < 0),
+        positive_in_lost=_mean(advantages[~credited.won] > 0),
+        negative_in_won=_mean(advantages[credited.won] < 0),
         magnitude=_mean(np.abs(advantages)),
         spread=_mean(np.sqrt(variance)),
     )
@@ -222,7 +222,7 @@ def _mean(values: NDArray[np.float64] | NDArray[np.bool_]) -> float:
 
 
 def _spearman(first: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """Spearman's rho; nan where one side does not vary."""
+    """Returns Spearman's rho; NaN if one argument is constant."""
     if np.ptp(first) == 0 or np.ptp(other) == 0:
         return float("nan")
     from scipy.stats import spearmanr

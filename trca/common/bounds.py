@@ -1,4 +1,4 @@
-"""Bounds of numbers that callers give."""
+"""Checks of numeric arguments."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ def check_share(name: str, value: float) -> None:
     """Checks a number from 0 to 1, such as a discount.
 
     Args:
-        name: What it is called in the error.
+        name: Name of the number, for the error message.
         value: The number.
 
     Raises:
-        ValueError: When it is outside [0, 1].
+        ValueError: If the number is outside [0, 1].
     """
     if not 0.0 <= value <= 1.0:
         raise ValueError(f"{name} is {value}: give a number from 0 to 1")

@@ -1,4 +1,4 @@
-"""The cache: where things lie that are built on first use, and how one process builds them."""
+"""The cache: a folder for data that is built once, on first use."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from filelock import FileLock
 
 
 def cache_folder() -> Path:
-    """``$TRCA_CACHE``, else the user's cache folder of this platform."""
+    """Returns ``$TRCA_CACHE``, or the platform's cache folder of the user."""
     return Path(os.environ.get("TRCA_CACHE") or platformdirs.user_cache_dir("trca"))
 
 
 def digest(*parts: Any) -> str:
-    """Twelve hex digits of what something is made of; the parts as JSON."""
+    """Returns a digest of data, 12 hex digits of the SHA-256 of its JSON."""
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -28,32 +28,32 @@ def digest(*parts: Any) -> str:
 def build_once(
     folder: Path,
     build: Callable[[Path], None],
-    whole: Callable[[Path], bool] = Path.is_dir,
+    complete: Callable[[Path], bool] = Path.is_dir,
 ) -> Path:
-    """Returns a folder of the cache, built where it is missing or damaged.
+    """Returns a folder of the cache, and builds it if it is missing or damaged.
 
-    One process builds; others that ask at the same time wait for it. The folder appears whole or
-    not at all. A build that raises leaves nothing; what a killed one leaves is removed by the next.
+    Only one process builds, and concurrent callers wait. The folder appears atomically. A failed
+    build leaves nothing. The next build removes the draft of a killed build.
 
     Args:
-        folder: Where it lies; its name says what it is made of.
+        folder: The folder. Its name should contain a digest of its recipe.
         build: Fills an empty folder.
-        whole: Whether the folder is there and complete.
+        complete: Whether the folder exists and is complete.
 
     Raises:
-        PermissionError: When the cache cannot be written to; says what to set.
+        PermissionError: If the cache is not writable.
     """
-    if whole(folder):
+    if complete(folder):
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(f"{folder.name}.lock")):
-            if not whole(folder):
+            if not complete(folder):
                 _build(folder, build)
     except PermissionError as error:
         raise PermissionError(
-            f"{folder.parent}: cannot write here ({error.strerror}): let TRCA_CACHE name a folder"
-            " of your own"
+            f"{folder.parent}: cannot write here ({error.strerror}): set TRCA_CACHE to a writable"
+            " folder"
         ) from error
     return folder
 

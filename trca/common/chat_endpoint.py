@@ -1,4 +1,4 @@
-"""Client of an OpenAI-compatible chat endpoint: retries, tokens counted, and no secret in any text.
+"""Client of an OpenAI-compatible chat endpoint, with retries, token counts and a hidden key.
 
 ::
 
@@ -6,9 +6,9 @@
         answer = endpoint.ask("Who wrote Emma?", max_tokens=100)
     answer.text, endpoint.usage.prompt_tokens
 
-The key is ``OPENAI_API_KEY`` of the environment. What fails in passing (429, 5xx, time-outs, lost
-connections) is asked again after ``Retry-After``, or else after growing pauses. An answer is input
-from outside: of a limited size, checked, and without the key should it repeat it.
+The key comes from the environment variable ``OPENAI_API_KEY``. After temporary failures (429, 5xx,
+time-outs, lost connections) the client retries after ``Retry-After``, or after growing pauses.
+Answers are untrusted input: they have a limited size, are checked, and never contain the key.
 Needs ``pip install 'trca[endpoint]'``.
 """
 
@@ -30,16 +30,17 @@ KEY_VARIABLE: Final = "OPENAI_API_KEY"
 """Environment variable of the key."""
 
 _MOST_BYTES: Final = 4 << 20
-"""Bytes of a reply at most."""
+"""Largest size of a reply in bytes."""
 
 _SECRET: Final = 16
-"""Characters of a key that is a secret; local servers take any word, which answers may hold."""
+"""Least number of characters of a secret key. Local servers accept any short word as a key, and
+answers may contain such a word."""
 
 _REFUSALS: Final = (401, 403, 404)
-"""Statuses that the next request would meet too: no key, no right, no such model.
+"""Statuses that every request would meet: no key, no permission, unknown model.
 
-So nothing more is sent, unless something was answered: then they are of one request, such as a
-prompt that is moderated.
+After such a status the client sends no further request, unless an earlier request was answered: the
+status then concerns a single request, such as a moderated prompt.
 """
 
 
@@ -49,15 +50,15 @@ class EndpointError(RuntimeError):
 
 @dataclass(slots=True)
 class Usage:
-    """What was asked and answered.
+    """Numbers of requests and tokens.
 
     Attributes:
         requests: Answered requests.
-        retries: Further attempts, of requests that got a reply.
-        failures: Requests without a usable answer, after all attempts.
-        prompt_tokens: Tokens of prompts, as the endpoint counts them, also where it then refused.
-        completion_tokens: Tokens of answers, in the same way.
-        uncounted: Answered requests of which the endpoint does not say the tokens.
+        retries: Repeated attempts of requests with a reply.
+        failures: Requests without a usable answer after all attempts.
+        prompt_tokens: Prompt tokens that the endpoint reports, also for unusable answers.
+        completion_tokens: Completion tokens that the endpoint reports, also for unusable answers.
+        uncounted: Answered requests without reported tokens.
     """
 
     requests: int = 0
@@ -68,7 +69,7 @@ class Usage:
     uncounted: int = 0
 
     def cost(self, prompt: float, completion: float) -> float:
-        """What it cost, in the unit of the prices.
+        """Returns the cost in the unit of the prices.
 
         Args:
             prompt: Price of a million prompt tokens.
@@ -77,13 +78,13 @@ class Usage:
         return (self.prompt_tokens * prompt + self.completion_tokens * completion) / 1e6
 
     def words(self, prices: tuple[float, float] | None = None) -> str:
-        """What was asked and answered, on one line, with its cost where there are prices."""
+        """Returns the numbers in one line, with the cost if prices are given."""
         parts = [
             f"{self.requests:,} answers",
             f"{self.prompt_tokens:,} prompt and {self.completion_tokens:,} completion tokens",
         ]
         if self.uncounted:
-            parts.append(f"without those of {self.uncounted:,} answers that do not say theirs")
+            parts.append(f"without the unreported tokens of {self.uncounted:,} answers")
         if prices:
             parts.append(f"cost {self.cost(*prices):,.4f}")
         if self.retries or self.failures:
@@ -101,8 +102,8 @@ class Answer:
     """An answer.
 
     Attributes:
-        text: What the model wrote; blank where it wrote nothing.
-        finish_reason: ``length`` where a limit on its tokens ended it, else ``stop``.
+        text: Text of the model; may be blank.
+        finish_reason: ``length`` if a limit on tokens ended the answer, otherwise ``stop``.
     """
 
     text: str
@@ -110,12 +111,12 @@ class Answer:
 
 
 class ChatEndpoint:
-    """One model at one endpoint; many threads may ask at once.
+    """One model at one endpoint. Several threads may use it at the same time.
 
     Attributes:
         url: The base URL.
-        model: The model's name there.
-        usage: What was asked and answered so far.
+        model: The model's name at the endpoint.
+        usage: Numbers of requests and tokens so far.
     """
 
     def __init__(
@@ -127,17 +128,17 @@ class ChatEndpoint:
         timeout: float = 60.0,
         attempts: int = 4,
     ) -> None:
-        """Prepares a client; nothing is asked yet.
+        """Creates a client without sending a request.
 
         Args:
-            url: The base URL, mostly ending in ``/v1``.
-            model: The model's name there.
-            api_key: The key; that of the environment when None, if it is set.
+            url: The base URL, usually ending in ``/v1``.
+            model: The model's name at the endpoint.
+            api_key: The key; `None` for the key of the environment, if set.
             timeout: Seconds to wait for a reply.
-            attempts: How often a request is tried in all.
+            attempts: Total number of attempts per request.
 
         Raises:
-            EndpointError: When the client is not installed, or the key cannot be one.
+            EndpointError: If the client is not installed, or the key is not printable ASCII.
             ValueError: See `check_url`.
         """
         if lack := missing_client():
@@ -149,7 +150,8 @@ class ChatEndpoint:
         self._key = (api_key or os.environ.get(KEY_VARIABLE) or "").strip()
         if not (self._key.isascii() and self._key.isprintable()):
             raise EndpointError(
-                f"the key in {KEY_VARIABLE} has characters that no request can carry: set it again"
+                f"the key in {KEY_VARIABLE} has characters that are invalid in a request: set the"
+                " key again"
             )
         self._timeout, self._refusal, self._lock = timeout, "", Lock()
         self._client = openai.OpenAI(
@@ -160,14 +162,16 @@ class ChatEndpoint:
         )
 
     def ask(self, prompt: str, **request: Any) -> Answer:
-        """Asks with one user message.
+        """Sends one user message and returns the answer.
 
         Args:
             prompt: The message.
-            request: Further fields of the request, such as ``max_tokens``; None leaves one out.
+            request: Further fields of the request, such as ``max_tokens``. Fields with `None` are
+                left out.
 
         Raises:
-            EndpointError: When there is no answer after all attempts, or it is no completion.
+            EndpointError: If there is no answer after all attempts, or the reply is not a
+                completion.
         """
         usage = Usage()
         try:
@@ -190,7 +194,7 @@ class ChatEndpoint:
         self.close()
 
     def _ask(self, prompt: str, request: Mapping[str, Any], usage: Usage) -> Answer:
-        """Asks, and notes what it took."""
+        """Sends a request, and updates the usage."""
         import openai
 
         if self._refusal and not self.usage.requests:
@@ -207,37 +211,39 @@ class ChatEndpoint:
         except EndpointError:
             raise
         except openai.APIStatusError as error:
-            said = self._said(f"HTTP {error.status_code}: {error.response.text}")
+            message = self._message(f"HTTP {error.status_code}: {error.response.text}")
             if error.status_code in _REFUSALS:
-                self._refusal = said
-            raise EndpointError(said) from None
-        except Exception as error:  # the client's own, and its HTTP library's within a body
+                self._refusal = message
+            raise EndpointError(message) from None
+        except Exception as error:  # errors of the client, and of its HTTP library inside a body
             cause = error.__cause__
             why = f" ({type(cause).__name__}: {cause})" if cause else ""
-            raise EndpointError(self._said(f"{type(error).__name__}: {error}{why}")) from None
+            raise EndpointError(self._message(f"{type(error).__name__}: {error}{why}")) from None
         try:
             reply = json.loads(body)
         except (ValueError, RecursionError):
             text = body.decode(errors="replace")
-            raise EndpointError(self._said(f"this is no JSON: {text}")) from None
+            raise EndpointError(self._message(f"this is no JSON: {text}")) from None
         return self._read(reply, usage)
 
     def _body(self, chunks: Iterator[bytes]) -> bytes:
-        """All of a reply's body, as long as it is neither too long nor too slow."""
+        """Reads a reply's body, and refuses a body that is too long or too slow."""
         body, deadline = bytearray(), time.monotonic() + self._timeout
         for chunk in chunks:
             body += chunk
             if len(body) > _MOST_BYTES:
-                raise EndpointError(self._said(f"the reply is longer than {_MOST_BYTES} bytes"))
+                raise EndpointError(self._message(f"the reply is longer than {_MOST_BYTES} bytes"))
             if time.monotonic() > deadline:
-                raise EndpointError(self._said(f"the reply is not whole in {self._timeout:g} s"))
+                raise EndpointError(
+                    self._message(f"the reply is incomplete after {self._timeout:g} s")
+                )
         return bytes(body)
 
     def _read(self, reply: Any, usage: Usage) -> Answer:
-        """The answer in a reply, whose every part may be anything; notes its tokens."""
+        """Checks a reply, updates the usage and returns the answer."""
         counts = reply.get("usage") if isinstance(reply, dict) else None
-        told = counts if isinstance(counts, dict) else {}
-        match told.get("prompt_tokens"), told.get("completion_tokens"):
+        tokens = counts if isinstance(counts, dict) else {}
+        match tokens.get("prompt_tokens"), tokens.get("completion_tokens"):
             case int(prompt), int(completion) if min(prompt, completion) >= 0:
                 usage.prompt_tokens, usage.completion_tokens, counted = prompt, completion, True
             case _:
@@ -246,20 +252,20 @@ class ChatEndpoint:
             choice = reply["choices"][0]
             text, reason = choice["message"].get("content"), choice.get("finish_reason")
         except (TypeError, KeyError, IndexError, AttributeError):
-            raise EndpointError(self._said(f"this is no completion: {reply}")) from None
+            raise EndpointError(self._message(f"this is no completion: {reply}")) from None
         if reason == "content_filter" or not isinstance(text, str | None):
-            raise EndpointError(self._said(f"this is no completion: {choice}"))
+            raise EndpointError(self._message(f"this is no completion: {choice}"))
         usage.requests, usage.uncounted = 1, int(not counted)
         text = text or ""
         if len(self._key) >= _SECRET:
             text = self._hidden(text)
         return Answer(text, "length" if reason == "length" else "stop")
 
-    def _said(self, what: str) -> str:
-        return f"{self.url}: {short_line(self._hidden(what), 300)}"
+    def _message(self, text: str) -> str:
+        return f"{self.url}: {short_line(self._hidden(text), 300)}"
 
     def _hidden(self, text: str) -> str:
-        """The text without the key."""
+        """Replaces the key in a text."""
         return text.replace(self._key, "***") if self._key else text
 
 
@@ -267,24 +273,24 @@ def check_url(url: str) -> None:
     """Checks a base URL.
 
     Raises:
-        ValueError: For a URL that is none, or has a user, a password or a query in it, which would
-            stand in logs.
+        ValueError: If the URL is malformed, or has a user, a password or a query, which logs would
+            show.
     """
     wrong = "the base URL must read like http://127.0.0.1:8000/v1"
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018 (raises where it is none)
+        parts.port  # noqa: B018 (raises for an invalid port)
     except ValueError:
         raise ValueError(wrong) from None
     if parts.scheme not in ("http", "https") or not parts.hostname or " " in url:
         raise ValueError(wrong)
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ValueError(
-            f"the base URL of {parts.hostname} has more than a path: it stands in logs and reports;"
-            f" put the key into {KEY_VARIABLE}"
+            f"the base URL of {parts.hostname} has more than a path, and appears in logs and"
+            f" reports: put the key into {KEY_VARIABLE}"
         )
 
 
 def missing_client() -> str:
-    """What to install; blank when it is there."""
+    """Returns how to install the client; blank if installed."""
     return "" if find_spec("openai") else "an endpoint needs: pip install 'trca[endpoint]'"

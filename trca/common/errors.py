@@ -15,9 +15,10 @@ _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 def words(error: BaseException) -> str:
-    """An error on one line of plain text, with its notes: the cause, where Ray wrapped it.
+    """Returns an error as one line of plain text, with its notes.
 
-    The type is left out where the message is written for people. A full disk is told as one.
+    The line describes the original error of an error that Ray wraps. The type is left out for messages that are written for people. All errors of a full disk become
+    the same message.
     """
     return " ".join([_message(error), *notes(error)])
 
@@ -42,7 +43,7 @@ def _message(error: BaseException) -> str:
     if not lines:
         return type(error).__name__
     if len(lines) > 1 and ("Traceback" in text or "ray::" in text):
-        return lines[-1][:_LONGEST]  # the last line of a trace is the error itself
+        return lines[-1][:_LONGEST]  # the last line of a traceback is the error
     line = " ".join(lines)[:_LONGEST]
     plain = isinstance(error, (ValueError, RuntimeError, OSError))
     return line if plain else f"{type(error).__name__}: {line}"

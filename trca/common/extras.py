@@ -1,4 +1,4 @@
-"""What ``pip install trca`` leaves to its extras, and how to get it."""
+"""Checks for the packages of trca's extras, with install instructions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TRAINING: Final = ("ray", "torch", "transformers")
 
 
 def missing_training() -> str:
-    """What to install for training, in one line; blank when it is there."""
+    """Returns how to install missing packages for training, in one line; blank if complete."""
     missing = [name for name in _TRAINING if find_spec(name) is None]
     if not missing:
         return ""
@@ -18,19 +18,19 @@ def missing_training() -> str:
 
 
 def missing_recorder() -> str:
-    """What to install to record episodes for RLlib's offline API; blank when it is there."""
+    """Returns how to install the recorder of RLlib's offline API; blank if installed."""
     if find_spec("msgpack_numpy"):
         return ""
     return "recording episodes needs msgpack-numpy: pip install 'trca[offline]'"
 
 
 def missing_extra(package: str, user: str, extra: str) -> str:
-    """What to install for something that needs a package, in one line; blank when it is there.
+    """Returns how to install a package, in one line; blank if the package is installed.
 
     Args:
-        package: The package, as it is imported.
-        user: What needs it.
-        extra: The extra that brings it.
+        package: Import name of the package.
+        user: Name of the feature that needs the package.
+        extra: The extra with the package.
     """
     if find_spec(package) is not None:
         return ""
@@ -38,14 +38,14 @@ def missing_extra(package: str, user: str, extra: str) -> str:
 
 
 def required(module: str, extra: str) -> Any:
-    """Imports a library that one part of this package is for.
+    """Imports a module of an extra.
 
     Args:
-        module: The module to import.
-        extra: The extra that brings it.
+        module: The module.
+        extra: The extra with the module.
 
     Raises:
-        ImportError: Says which extra to install.
+        ImportError: If the module cannot be imported. The message names the extra.
     """
     try:
         return import_module(module)

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and their checksums."""
+"""Atomic writes of files and folders, and checksums."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Any, TextIO
 
 @contextmanager
 def writing(path: Path) -> Iterator[TextIO]:
-    """Opens a text file to write: it is there whole once the block ends, or as it was before.
+    """Opens a text file for an atomic write: the file changes at the end of the block, or not.
 
     Raises:
-        FileNotFoundError: When its folder is missing; names the folder.
+        FileNotFoundError: If the folder is missing.
     """
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: there is no folder {path.parent}: make it first")
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent}: create it first")
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with draft.open("w", encoding="utf-8") as file:
@@ -34,13 +34,13 @@ def writing(path: Path) -> Iterator[TextIO]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file, whole or not at all."""
+    """Writes a text file atomically."""
     with writing(path) as file:
         file.write(text)
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Writes a JSON file, whole or not at all; a number that is not finite becomes null."""
+    """Writes a JSON file atomically. Infinite numbers and NaN become null."""
     write_text(path, json.dumps(_finite(data), indent=1, allow_nan=False) + "\n")
 
 
@@ -54,7 +54,7 @@ def _finite(data: Any) -> Any:
 
 @contextmanager
 def writing_folder(target: Path) -> Iterator[Path]:
-    """Yields a draft folder, which takes the name ``target`` once all of the draft is on disk."""
+    """Yields a draft folder, and renames it to ``target`` after flushing its files to disk."""
     draft = target.with_name(f".{target.name}.part")
     shutil.rmtree(draft, ignore_errors=True)
     try:
@@ -78,7 +78,7 @@ def _flush(path: Path) -> None:
 
 
 def point_link(link: Path, name: str) -> None:
-    """Makes a link to a folder beside the link, or changes the link at once."""
+    """Creates or atomically changes a link to a folder ``name`` in the link's folder."""
     draft = link.with_name(f".{link.name}.link")
     draft.unlink(missing_ok=True)
     draft.symlink_to(name, target_is_directory=True)
@@ -86,16 +86,16 @@ def point_link(link: Path, name: str) -> None:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hex."""
+    """Returns the SHA-256 of a file in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def find(path: str | Path) -> Path:
-    """A path that may be relative to the folder the program was started in.
+    """Resolves a path that may be relative to the working directory at the start of the program.
 
-    A trial of Ray Tune runs in a folder of its own, and keeps that folder's name in the
-    environment.
+    Ray Tune changes the working directory of a trial, and stores the original directory in an
+    environment variable.
     """
     path = Path(path).expanduser()
     start = os.environ.get("TUNE_ORIG_WORKING_DIR")

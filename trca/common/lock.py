@@ -1,4 +1,4 @@
-"""A lock file that one process holds; a killed process leaves no lock."""
+"""A lock file for one process. A killed process leaves no lock."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pathlib import Path
 
 
 class HeldError(RuntimeError):
-    """Another process holds the lock; the text is its pid and machine, ``?`` where not told."""
+    """Another process holds the lock. The text is its pid and machine, or ``?`` if unknown."""
 
 
 def holder() -> str:
-    """This process as the lock file names it: its pid and machine."""
+    """Returns pid and machine of this process, the text in the lock file."""
     return f"{os.getpid()} on {socket.gethostname()}"
 
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Holds a lock file, made when it is not there.
+    """Holds a lock file, and creates it if needed.
 
     Raises:
-        HeldError: When another process, or another place of this one, holds it.
-        OSError: When it cannot be written to.
+        HeldError: If another process, or another part of this process, holds the lock.
+        OSError: If the file is not writable.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:

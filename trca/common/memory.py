@@ -1,4 +1,4 @@
-"""Memory of this process."""
+"""Process memory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 
 def own_memory_mb(process: Any = None) -> float:
-    """Megabytes of memory that this process alone holds now; off Linux, the most it has held.
+    """Returns the unshared memory of this process in megabytes; off Linux, the peak memory.
 
-    What it shares does not count: files it maps, and Ray's object store, whose pages a process
-    gathers one by one as it reads objects, until it has seen the whole store.
+    Shared memory does not count: mapped files and Ray's object store. A process gathers the pages
+    of the object store as it reads objects, which would look like growing memory.
 
     Args:
-        process: Ignored: what RLlib's ``foreach_learner`` and the like pass.
+        process: Ignored; an argument of RLlib's ``foreach_learner`` and similar methods.
     """
     try:
         resident, shared = map(int, Path("/proc/self/statm").read_text("ascii").split()[1:3])

@@ -1,4 +1,4 @@
-"""Hints for names that are not known."""
+"""Hints for unknown names."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ _COMPARED: Final = 20_000
 _CUTOFF: Final = 0.55
 
 
-def unknown(kind: str, name: object, known: Iterable[object]) -> ValueError:
-    """The error for an unknown name: ``unknown engine 'vlm': did you mean 'vllm'? ...``."""
-    return ValueError(f"unknown {kind} {str(name)[:200]!r}: {nearest(name, known)}")
+def unknown(kind: str, name: object, names: Iterable[object]) -> ValueError:
+    """Returns the error for an unknown name: ``unknown engine 'vlm': did you mean 'vllm'? ...``."""
+    return ValueError(f"unknown {kind} {str(name)[:200]!r}: {nearest(name, names)}")
 
 
-def nearest(word: object, known: Iterable[object]) -> str:
-    """What an error says after an unknown name: ``did you mean 'x'? Known: a, b``.
+def nearest(word: object, names: Iterable[object]) -> str:
+    """Returns the hint for an unknown name: ``did you mean 'x'? Known: a, b``.
 
-    The list is left out where it is long and there is a near name.
+    The hint omits a long list if there is a similar name.
 
     Args:
         word: The unknown name.
-        known: The known ones; a set is listed sorted, all else in its order.
+        names: The known names. A set is listed in sorted order.
 
     Returns:
         The nearest known name, the list of known names, or both.
     """
-    names = list(dict.fromkeys(map(str, known)))
-    if isinstance(known, Set) and not isinstance(known, KeysView):
-        names.sort()
-    near = nearest_name(word, names)
-    if not names:
+    texts = list(dict.fromkeys(map(str, names)))
+    if isinstance(names, Set) and not isinstance(names, KeysView):
+        texts.sort()
+    near = nearest_name(word, texts)
+    if not texts:
         return "there is none"
-    if len(names) <= _LISTED:
-        listed = f"Known: {', '.join(names)}"
+    if len(texts) <= _LISTED:
+        listed = f"Known: {', '.join(texts)}"
     elif near is None:
-        listed = f"Known: {', '.join(names[:_SHOWN])}, ... ({len(names)} in all)"
+        listed = f"Known: {', '.join(texts[:_SHOWN])}, ... ({len(texts)} in all)"
     else:
         listed = ""
     hint = "" if near is None else f"did you mean {near!r}?"
     return " ".join(part for part in (hint, listed) if part)
 
 
-def nearest_name(word: object, known: Iterable[str]) -> str | None:
-    """The known name that is most like a word, whatever the case; None where none is near."""
+def nearest_name(word: object, names: Iterable[str]) -> str | None:
+    """Returns the most similar name, ignoring case; `None` if no name is similar."""
     folded: dict[str, str] = {}
-    for name in islice(known, _COMPARED):
+    for name in islice(names, _COMPARED):
         folded.setdefault(name.casefold(), name)
     close = difflib.get_close_matches(str(word)[:200].casefold(), folded, n=1, cutoff=_CUTOFF)
     return folded[close[0]] if close else None

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar where standard error is a terminal; else silence or a few lines."""
+"""Progress of long work on standard error: a bar in a terminal, otherwise a few lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Report = Callable[[str, int, int], None]
-"""Progress callback: ``(stage, done, total)``; ``total`` is 0 where it is unknown."""
+"""Progress callback: ``(stage, done, total)``; an unknown ``total`` is 0."""
 
 _SECONDS_BETWEEN_LINES: Final = 15.0
 _SECONDS_BETWEEN_DRAWINGS: Final = 0.1
@@ -24,10 +24,10 @@ def silent(stage: str, done: int, total: int) -> None:
 
 @contextmanager
 def progress(what: str) -> Iterator[Report]:
-    """Shows on standard error how a build goes, and says how long it took.
+    """Shows the progress of a build on standard error, and its duration at the end.
 
     Args:
-        what: What is built, such as ``the tiny policy``.
+        what: Name of the product, such as ``the tiny policy``.
 
     Yields:
         The progress callback.
@@ -36,7 +36,7 @@ def progress(what: str) -> Iterator[Report]:
 
     console = Console(stderr=True)
     start = time.monotonic()
-    console.print(f"Building {what}; it is kept for the next time.", highlight=False)
+    console.print(f"Building {what}; the cache keeps the result.", highlight=False)
     with _bar(console) if console.is_terminal else _lines() as report:
         yield report
     seconds = time.monotonic() - start
@@ -45,7 +45,7 @@ def progress(what: str) -> Iterator[Report]:
 
 @contextmanager
 def progress_bar(in_bytes: bool = False) -> Iterator[Report]:
-    """Shows a bar where standard error is a terminal, and nothing elsewhere.
+    """Shows a bar if standard error is a terminal.
 
     Args:
         in_bytes: Whether ``done`` and ``total`` are bytes.

@@ -1,4 +1,4 @@
-"""Objects by name: registered ones, and a user's own.
+"""Registries: objects by name, registered or from a user's file.
 
 ::
 
@@ -7,7 +7,7 @@
     ENGINES.get("path/to/file.py:MyEngine")
     ENGINES.get("package.module:MyEngine")
 
-A file or module that is named this way is code, and runs when it is loaded.
+Loading an object from a file or module runs its code.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from trca.common.names import nearest
 
 T = TypeVar("T")
 _Value = TypeVar("_Value")
-_OWN: Final = "trca_own_"
-"""How the names of modules begin that `load_file` makes."""
+_PREFIX: Final = "trca_own_"
+"""Prefix of the names of modules of `load_file`."""
 
 
 class Registry(Generic[T]):
     """Objects of one kind by name."""
 
     def __init__(self, kind: str, entries: Mapping[str, T | str] | None = None) -> None:
-        """Takes the first entries.
+        """Creates a registry.
 
         Args:
-            kind: What an object of it is called in errors, such as ``engine``.
-            entries: Objects by name; a string ``package.module:attribute`` is imported when it is
-                first asked for.
+            kind: Kind of the objects, for error messages, such as ``engine``.
+            entries: Objects by name. A string ``package.module:attribute`` is imported on first
+                use.
         """
         self._kind = kind
         self._entries: dict[str, T | str] = dict(entries or {})
@@ -49,14 +49,14 @@ class Registry(Generic[T]):
     @overload
     def register(self, name: str, value: T | str) -> None: ...
     def register(self, name: str, value: Any = None) -> Any:
-        """Registers an object, or decorates one.
+        """Registers an object. Without ``value`` this is a decorator.
 
         Args:
-            name: Its name, without a colon.
+            name: Name of the object, without a colon.
             value: The object, or ``package.module:attribute``.
 
         Raises:
-            ValueError: For a name that another object has, or with a colon.
+            ValueError: If another object has the name, or the name has a colon.
         """
         if value is None:
             return lambda decorated: self._add(name, decorated)
@@ -64,14 +64,14 @@ class Registry(Generic[T]):
         return None
 
     def get(self, name: str) -> T:
-        """The object of a name.
+        """Returns an object by name.
 
         Args:
             name: A registered name, ``path/to/file.py:Object`` or ``package.module:Object``.
 
         Raises:
-            ValueError: For an unknown name, or a file or module that cannot be loaded or lacks the
-                object; names the nearest one.
+            ValueError: If the name is unknown, or the file or module cannot be loaded or lacks the
+                object. The message suggests the nearest name.
         """
         if name in self._entries:
             value = self._entries[name]
@@ -89,22 +89,22 @@ class Registry(Generic[T]):
             )
         module = load_file(Path(place)) if place.endswith(".py") else _import(place, self._kind)
         if not hasattr(module, attribute):
-            own = [n for n, v in vars(module).items() if n[0] != "_" and _is_own(v, module)]
-            raise ValueError(f"{place} has no {attribute!r}: {nearest(attribute, own)}")
+            defined = [n for n, v in vars(module).items() if n[0] != "_" and _defines(module, v)]
+            raise ValueError(f"{place} has no {attribute!r}: {nearest(attribute, defined)}")
         return getattr(module, attribute)  # type: ignore[no-any-return]
 
     def check(self, name: str) -> str:
-        """Returns the name if it is registered, or if an object of one's own is found by it.
+        """Returns the name if `get` accepts it.
 
         Raises:
-            ValueError: As `get`.
+            ValueError: As in `get`.
         """
         if name not in self._entries:
             self.get(name)
         return name
 
     def names(self) -> tuple[str, ...]:
-        """The registered names, sorted."""
+        """Returns the registered names, sorted."""
         return tuple(sorted(self._entries))
 
     def __contains__(self, name: object) -> bool:
@@ -112,36 +112,38 @@ class Registry(Generic[T]):
 
     def _add(self, name: str, value: Any) -> Any:
         if ":" in name:
-            raise ValueError(f"{self._kind} {name!r} has a colon in its name: leave it out")
+            raise ValueError(f"{self._kind} {name!r} has a colon in its name: remove the colon")
         if name in self._entries and _origin(self._entries[name]) != _origin(value):
-            raise ValueError(f"{self._kind} {name!r} is registered already: choose another name")
+            raise ValueError(f"{self._kind} {name!r} is already registered: choose another name")
         self._entries[name] = value
         return value
 
 
 def own_file(name: str) -> Path | None:
-    """The file of a name ``path/to/file.py:Object``; None for other names."""
+    """Returns the file of a name ``path/to/file.py:Object``; `None` for other names."""
     place, _, _ = name.rpartition(":")
     return Path(place) if place.endswith(".py") else None
 
 
 def short_name(name: str) -> str:
-    """A name as people read it: a file without its folder, such as ``env.py:KeyDoor``."""
+    """Shortens a name for display: a file without its folder, such as ``env.py:KeyDoor``."""
     file = own_file(name)
     return f"{file.name}:{name.rpartition(':')[2]}" if file else name
 
 
 def load_file(path: Path) -> ModuleType:
-    """Runs a Python file as a module, once in a process; a copy of it is the same module.
+    """Imports a Python file as a module, once per process and content.
+
+    A copy of the file gives the same module.
 
     Raises:
-        ValueError: When there is no such file, or it fails; says why in one line.
+        ValueError: If the file does not exist or raises an error; gives the reason in one line.
     """
     path = find(path)
     if not path.is_file():
         raise ValueError(f"no file {path}")
     key = hashlib.sha256(path.read_bytes()).hexdigest()
-    name = f"{_OWN}{path.stem}_{key[:16]}"
+    name = f"{_PREFIX}{path.stem}_{key[:16]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path.absolute())
@@ -158,9 +160,9 @@ def load_file(path: Path) -> ModuleType:
 
 
 def file_of(value: Any) -> Path | None:
-    """The file that `load_file` took a class or function from; None for others."""
+    """Returns the file of a class or function from `load_file`; `None` for other objects."""
     module = str(value.__module__)
-    return Path(str(sys.modules[module].__file__)) if module.startswith(_OWN) else None
+    return Path(str(sys.modules[module].__file__)) if module.startswith(_PREFIX) else None
 
 
 def _import(module: str, kind: str) -> ModuleType:
@@ -171,14 +173,14 @@ def _import(module: str, kind: str) -> ModuleType:
         raise ValueError(f"{kind}: cannot import {module!r}: {reason}") from error
 
 
-def _is_own(value: Any, module: ModuleType) -> bool:
-    """Whether a value is no import, as far as one can see."""
+def _defines(module: ModuleType, value: Any) -> bool:
+    """Whether a module probably defines a value itself, instead of importing it."""
     if isinstance(value, (FunctionType, type)):
         return value.__module__ == module.__name__
     return not isinstance(value, ModuleType)
 
 
 def _origin(value: Any) -> Any:
-    """What tells two objects apart: where they were defined, so that a cell can be run again."""
+    """Identifies an object by its place of definition, so that a notebook cell can run again."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     return (module, name) if module and name and "<" not in name else value

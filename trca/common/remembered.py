@@ -1,6 +1,6 @@
-"""A cache for functions of one text whose memory has a bound: results of long texts are not kept.
+"""A cache with bounded memory for functions of a text: results of long texts are not cached.
 
-Agents write texts of any length, so the number of entries alone bounds nothing.
+Agents write texts of any length, so a limit on the number of entries does not bound the memory.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ Result = TypeVar("Result")
 def remembered(
     entries: int, longest: int
 ) -> Callable[[Callable[[str], Result]], Callable[[str], Result]]:
-    """Keeps the results for the texts used last: at most ``entries * longest`` characters of them.
+    """Caches the results for the last texts, at most ``entries * longest`` characters of text.
 
     Args:
-        entries: How many results to keep.
-        longest: Characters of the longest text whose result is kept.
+        entries: Number of cached results.
+        longest: Largest number of characters of a text with a cached result.
     """
 
     def decorate(function: Callable[[str], Result]) -> Callable[[str], Result]:

@@ -1,7 +1,7 @@
-"""Strict YAML: plain data in which every key stands once.
+"""Strict YAML: plain data without repeated keys.
 
-Aliases (``*name``), which can make a small file huge, and repeated keys are refused, and ``4e-4``
-is a number (in YAML 1.1 it is a string).
+The parser refuses repeated keys, and aliases (``*name``), which can make a small file huge. It
+reads ``4e-4`` as a number (in YAML 1.1 a string).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, Final
 import yaml
 
 MAX_BYTES: Final = 64 * 1024
-"""Largest file."""
+"""Largest size of a file."""
 
 
 def read_text(path: Path) -> str:
-    """The text of a small file.
+    """Reads a small text file.
 
     Raises:
-        ValueError: When it is larger than `MAX_BYTES` or not UTF-8; says which.
+        ValueError: If the file is larger than `MAX_BYTES` or not UTF-8.
     """
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"larger than {MAX_BYTES} bytes")
@@ -32,10 +32,10 @@ def read_text(path: Path) -> str:
 
 
 def parse(text: str) -> Any:
-    """The data of a YAML text.
+    """Parses a YAML text.
 
     Raises:
-        ValueError: When the text is no strict YAML; says why in one line.
+        ValueError: If the text is not strict YAML; gives the reason in one line.
     """
     try:
         return yaml.load(text, _Loader)
@@ -57,7 +57,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, Hashable):
                 raise yaml.YAMLError(f"line {line} has {key!r} as a key: a key is a plain value")
             if key in seen:
-                raise yaml.YAMLError(f"{key!r} stands twice, the second time in line {line}")
+                raise yaml.YAMLError(f"{key!r} is repeated in line {line}: keep one of the lines")
             seen.add(key)
         return super().construct_mapping(node, deep)
 

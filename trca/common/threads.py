@@ -1,4 +1,4 @@
-"""Threads for work that may never return: it is given up after a time, and holds up nothing else.
+"""Threads for calls that may never return: a call is abandoned after a time limit.
 
 ::
 
@@ -34,14 +34,14 @@ Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class StuckError(TimeoutError):
-    """Something did not return in its time."""
+    """A call did not return within its time limit."""
 
 
 class Task(Future[Any]):
-    """A call in a thread, and what it returns.
+    """A call in a thread, and its result.
 
     Attributes:
-        since: When it started, by `time.monotonic`; None while it waits for a thread.
+        since: Start of the call, by `time.monotonic`; `None` while the call waits for a thread.
     """
 
     def __init__(self, owner: Threads) -> None:
@@ -53,11 +53,11 @@ class Task(Future[Any]):
         self._warned = False
 
     def overdue(self, limit: float) -> bool:
-        """Whether it has run for longer than the limit, in seconds."""
+        """Whether the call has run for longer than the limit, in seconds."""
         return not self.done() and self.since is not None and time.monotonic() - self.since > limit
 
     def give_up(self, error: Exception) -> None:
-        """Ends it with an error, unless it has ended; its thread is left to itself."""
+        """Ends an unfinished task with an error, and abandons its thread."""
         self._owner._give_up(self, error)
 
     def warn_if_slow(self, limit: float, what: Callable[[], str]) -> None:
@@ -74,7 +74,10 @@ class Task(Future[Any]):
             logger.warning("%s %s %g s%s", what(), STILL_RUNNING, limit, at)
 
     def place(self) -> str:
-        """Where its thread is, such as ``socket.py:720 in readinto``; blank when it has ended."""
+        """Returns the thread's current line, such as ``socket.py:720 in readinto``.
+
+        Blank if the thread has ended.
+        """
         frame = sys._current_frames().get(self._thread.ident or 0) if self._thread else None
         if frame is None:
             return ""
@@ -83,14 +86,14 @@ class Task(Future[Any]):
 
 
 class Threads:
-    """Threads that take calls in the order in which they come. The process never waits for them."""
+    """Daemon threads that run calls in order of submission. The process never waits for them."""
 
     def __init__(self, most: int, name: str) -> None:
-        """Starts without a thread.
+        """Creates the pool without threads.
 
         Args:
-            most: The most threads at a time, without those that were given up.
-            name: Prefix of their names.
+            most: Largest number of threads, without abandoned threads.
+            name: Name of the threads.
         """
         self._most, self._name = most, name
         self._queue: SimpleQueue[_Calls | None] = SimpleQueue()
@@ -103,10 +106,10 @@ class Threads:
         return self.submit_in_turn([(function, args)])[0]
 
     def submit_in_turn(self, calls: Sequence[Call]) -> list[Task]:
-        """Calls functions one after the other in one thread.
+        """Calls functions sequentially in one thread.
 
-        It costs one hand-over to the thread, where a `submit` of each costs one a call. When one is
-        given up, those behind it go on in another thread.
+        All calls cost one hand-over to the thread, instead of one hand-over per `submit`. After an
+        abandoned call, the remaining calls run in another thread.
         """
         tasks = [Task(self) for _ in calls]
         if tasks:
@@ -114,7 +117,7 @@ class Threads:
         return tasks
 
     def close(self) -> None:
-        """Ends the threads that have nothing to do."""
+        """Ends the idle threads."""
         with self._lock:
             for _ in self._threads:
                 self._queue.put(None)
@@ -138,20 +141,20 @@ class Threads:
                 self._open -= 1
 
     def _call(self, calls: _Calls) -> bool:
-        """Makes the first of the calls; returns whether it was not given up meanwhile."""
+        """Runs the first call. Returns False if the call was abandoned while it ran."""
         task, function, args = calls.popleft()
         with self._lock:
-            if task.done():  # it was given up before it started
+            if task.done():  # abandoned before its start
                 return True
             task._rest = calls
             task._thread, task.since = threading.current_thread(), time.monotonic()
         result, error = None, None
         try:
             result = function(*args)
-        except BaseException as raised:  # it is the caller's
+        except BaseException as raised:  # passed on to the caller
             error = raised
         with self._lock:
-            if task.done():  # it was given up, and so was this thread
+            if task.done():  # abandoned, together with this thread
                 return False
             task._thread = None
             if error is None:
@@ -178,14 +181,14 @@ _Calls = deque[tuple[Task, Callable[..., Any], tuple[Any, ...]]]
 def wait(
     tasks: Sequence[Task], limit: float, what: Callable[[int], str], slow: float = math.inf
 ) -> None:
-    """Waits for the end of tasks, and gives up each that runs for more than ``limit`` seconds.
+    """Waits for the end of tasks, and abandons each task that runs for more than ``limit`` seconds.
 
     Args:
-        tasks: The tasks of one `Threads.submit_in_turn`. Their results or errors, a `StuckError`
-            where one was given up, are then there.
-        limit: Seconds that each may run.
-        what: Says what it is that does not return, by its place in the tasks.
-        slow: Seconds after which a warning about a task that still runs is logged.
+        tasks: The tasks of one `Threads.submit_in_turn`. Afterwards every task has a result or an
+            error; the error of an abandoned task is a `StuckError`.
+        limit: Time limit of a task in seconds.
+        what: Returns the description of a task, by its index, for the error message.
+        slow: Seconds after which a warning about a running task is logged.
     """
     ended = threading.Event()
     tasks[-1].add_done_callback(lambda _: ended.set())
@@ -197,7 +200,7 @@ def wait(
 
 
 def stuck(task: Task, limit: float, what: str) -> StuckError:
-    """The error of a task that does not return; says where it is."""
+    """Returns the error of a task that does not return, with the thread's current line."""
     place = task.place()
     return StuckError(
         f"{what} has not returned for {limit:g} s" + (f", at {place}" if place else "")

@@ -1,4 +1,4 @@
-"""Which architectures train here: those that are tested, and those that are refused and why.
+"""Supported architectures, and the reasons to refuse a model.
 
 ::
 
@@ -26,21 +26,21 @@ TESTED: Final[dict[str, str]] = {
     "opt": "OPT",
     "falcon": "Falcon with rotary positions",
 }
-"""Hugging Face's ``model_type`` and the models it stands for. The tests train each of them."""
+"""Hugging Face's ``model_type`` and the names of its models. The tests train each type."""
 
 _LAYERS: Final = frozenset({"full_attention", "sliding_attention"})
 
 
 def check_model(name: str, prompt_tokens: int, new_tokens: int) -> None:
-    """Refuses a model that cannot be trained here, before any weight is read.
+    """Refuses an unsupported model before any weight is loaded.
 
     Args:
         name: Folder or Hugging Face name.
-        prompt_tokens: Most tokens of a prompt.
-        new_tokens: Most tokens of a response.
+        prompt_tokens: Largest number of tokens of a prompt.
+        new_tokens: Largest number of tokens of a response.
 
     Raises:
-        ValueError: One line that names the model, what is wrong with it, and what to do.
+        ValueError: In one line: the model, the reason and the fix.
     """
     from transformers import AutoConfig
 
@@ -67,12 +67,12 @@ def check_model(name: str, prompt_tokens: int, new_tokens: int) -> None:
     if len(tokenizer) > config.vocab_size:
         raise ValueError(
             f"model {name!r} has embeddings of {config.vocab_size} tokens and its tokenizer"
-            f" {len(tokenizer)}: they do not belong together"
+            f" has {len(tokenizer)}: give a folder in which model and tokenizer match"
         )
 
 
 def refusal(config: Any) -> str | None:
-    """Why an architecture cannot be trained here; None where nothing speaks against it.
+    """Returns the reason why an architecture is not supported; `None` for no reason.
 
     Args:
         config: A Hugging Face config.
@@ -82,28 +82,28 @@ def refusal(config: Any) -> str | None:
     if config.is_encoder_decoder:
         return "it is an encoder-decoder; choose a decoder-only model"
     if config.get_text_config() is not config:
-        return "it reads more than text; choose the text-only model of its family"
-    known = AutoModelForCausalLM._model_mapping
-    if type(config) not in known:
+        return "it is a multimodal model; choose the text-only model of its family"
+    causal = AutoModelForCausalLM._model_mapping
+    if type(config) not in causal:
         return "Transformers has no causal language model of this architecture"
-    network: Any = known[type(config)]
+    network: Any = causal[type(config)]
     kinds = set(getattr(config, "layer_types", None) or ()) - _LAYERS
     if network._is_stateful or kinds:
         layers = f" with {', '.join(sorted(kinds))}" if kinds else ""
-        return f"it is a state-space or hybrid model{layers}; choose a model with attention alone"
+        return f"it is a state-space or hybrid model{layers}; choose a pure attention model"
     masked = type(config) in AutoModelForMaskedLM._model_mapping
     if masked and getattr(config, "is_decoder", True) is False:
-        return "it is an encoder, whose tokens see what follows them; choose a decoder-only model"
+        return "it is an encoder with bidirectional attention; choose a decoder-only model"
     if config.model_type == "bloom" or getattr(config, "alibi", False):
-        return "it places tokens by ALiBi; choose a model with rotary or learned positions"
+        return "it uses ALiBi positions; choose a model with rotary or learned positions"
     return None
 
 
 def context_length(config: Any) -> int | None:
-    """The most tokens of prompt and response together; None where the architecture has no limit.
+    """Returns the largest sum of prompt and response tokens; `None` for no limit.
 
-    Where the rotary frequencies change with the length of the batch (LongRoPE), the sampler and
-    the trainer would disagree beyond the length at which they change; that is the limit then.
+    With LongRoPE the rotary frequencies change at a certain length of the batch, and sampler and
+    trainer would disagree beyond it. This length is then the limit.
     """
     config = config.get_text_config()
     positions = getattr(config, "max_position_embeddings", None)

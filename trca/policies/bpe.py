@@ -1,4 +1,4 @@
-"""A tokenizer for a tiny policy: whole words of its environment, else byte-level BPE."""
+"""A tokenizer for a tiny policy: frequent words are tokens, rare words use byte-level BPE."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ def train_tokenizer(
     merges: int,
     tags: Sequence[str] = TAGS,
 ) -> PreTrainedTokenizerFast:
-    """A tokenizer that reads each frequent word, number, tag and code of the texts as one token.
+    """Trains a tokenizer with one token for each frequent word, number, tag and code of the texts.
 
-    Any other text is read too, by BPE down to bytes. A code mixes letters and digits, such as
-    ``kan42rul17``; as one token it is copied in one step. A word and the space before it are one
-    token, and so are the two leading words of an action that never stand before a number
-    (``go to``).
+    BPE splits any other text, down to bytes. A code mixes letters and digits, such as
+    ``kan42rul17``; the policy copies a code of one token in one step. A word and the space before
+    it are one token. The two leading words of an action are also one token if no number ever
+    follows them (``go to``).
 
     Args:
-        texts: What the policy will read and write.
+        texts: Prompts and responses of the policy.
         actions: Actions of the environment.
-        words: The most words that become tokens.
-        merges: The most BPE merges learned from the words that do not.
-        tags: What is one token each, whatever stands beside it.
+        words: Largest number of words that become tokens.
+        merges: Largest number of BPE merges for the remaining words.
+        tags: Texts that are always one token each.
     """
     phrases = leading_phrases(actions)
     split = _split_pattern(phrases)
-    known, tag = re.compile(split), re.compile("|".join(tags))
+    token, tag = re.compile(split), re.compile("|".join(tags))
     counts = Counter(
         word
         for text, times in Counter(texts).items()
         for part in tag.split(text)
-        for word in known.findall(part) * times
+        for word in token.findall(part) * times
     )
     frequent = [w for w, n in sorted(counts.items(), key=lambda c: (-c[1], c[0])) if n >= _RARE]
     frequent = [w for w in frequent if len(w.encode()) > 1][:words]
@@ -74,7 +74,7 @@ def train_tokenizer(
 
 
 def leading_phrases(actions: Iterable[str]) -> tuple[str, ...]:
-    """The two leading words of actions that always go on with a word, in several ways."""
+    """Returns two-word prefixes of actions that several different words, but no number, follow."""
     followers: dict[tuple[str, str], set[str]] = defaultdict(set)
     for action in actions:
         words = action.split(" ")
@@ -98,7 +98,7 @@ def _split_pattern(phrases: Sequence[str]) -> str:
 def _learn_merges(
     counts: dict[str, int], merges: int
 ) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Vocabulary (all bytes first) and merges of a BPE over words with their counts."""
+    """Returns vocabulary (all bytes first) and merges of a BPE over words with counts."""
     alphabet = sorted(ByteLevel.alphabet())
     learner = Tokenizer(models.BPE())
     learner.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)

@@ -1,12 +1,13 @@
-"""The check after each push of weights: did they arrive, and does the engine sample from them?
+"""The check after each push of weights: the weights arrived, and the engine samples from them.
 
 An engine answers a fixed prompt with a fixed seed, and the trainer scores the answer::
 
-    canary = ask(engine, tokenizer, temperature, digest_of_what_came)
+    canary = ask(engine, tokenizer, temperature, digest_of_received_weights)
     expected = ...  # the trainer's log-probabilities of canary.ids after canary.prompt_ids
-    check(canary, Sent(version, digest_of_what_was_sent, "float32", expected), before)
+    check(canary, Sent(version, digest_of_sent_weights, "float32", expected), before)
 
-A push that is lost looks like an engine that is a little stale, and goes unnoticed for months.
+Without the check, an engine with old weights looks like an engine with slightly stale weights, and
+the error can stay unnoticed for months.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ _ANSWER: Final = 8
 
 @dataclass(frozen=True)
 class Canary:
-    """What an engine makes of the fixed prompt.
+    """An engine's response to the fixed prompt.
 
     Attributes:
-        version: Version of the weights that it says it has.
-        digest: Digest of the weights that came last.
+        version: Version of the weights that the engine reports.
+        digest: Digest of the last received weights.
         prompt_ids: int32 (P,), the fixed prompt.
-        ids: int32 (R,), what it sampled.
-        logprobs: float32 (R,), their log-probabilities.
+        ids: int32 (R,), the sampled ids.
+        logprobs: float32 (R,), the log-probabilities of the sampled ids.
     """
 
     version: int
@@ -49,13 +50,13 @@ class Canary:
 
 @dataclass(frozen=True)
 class Sent:
-    """What the trainer knows of a push.
+    """The trainer's side of a push.
 
     Attributes:
         version: Version of the weights.
-        digest: Digest of what was sent.
+        digest: Digest of the sent weights.
         dtype: Precision of engine and trainer.
-        logprobs: float32 (R,), the trainer's own log-probabilities of the canary.
+        logprobs: float32 (R,), the trainer's log-probabilities of the canary.
     """
 
     version: int
@@ -78,58 +79,59 @@ def digest(weights: Mapping[str, Any]) -> str:
 
 
 def ask(engine: Engine, tokenizer: Any, temperature: float, sent: str, module: str = "") -> Canary:
-    """Lets an engine answer the fixed prompt.
+    """Samples an engine's response to the fixed prompt.
 
     Args:
-        engine: The engine; other requests may run.
-        tokenizer: Its tokenizer.
+        engine: The engine; other requests may run at the same time.
+        tokenizer: Tokenizer of the engine.
         temperature: Temperature of training.
-        sent: Digest of the weights that came last.
-        module: Id of the policy, where the engine has several.
+        sent: Digest of the last received weights.
+        module: Id of the policy, for an engine with several policies.
     """
     prompt = np.array(tokenizer.encode(_TEXT)[:_PROMPT], dtype=np.int32)
     future = engine.submit(Request(prompt, 0, module), SamplingParams(temperature, _ANSWER))
     engine.flush()
-    said = future.result()
-    return Canary(engine.version, sent, prompt, said.ids, said.logprobs)
+    completion = future.result()
+    return Canary(engine.version, sent, prompt, completion.ids, completion.logprobs)
 
 
 def check(canary: Canary, sent: Sent, before: Canary | None) -> float:
-    """Compares a canary with what was sent.
+    """Compares a canary with a push.
 
     Args:
-        canary: The answer of an engine after a push.
+        canary: The engine's response after the push.
         sent: The push.
-        before: Its answer after the push before; None at the first.
+        before: The engine's response after the previous push; `None` at the first push.
 
     Returns:
         The largest difference of a log-probability.
 
     Raises:
-        PushError: Names what went wrong.
+        PushError: If version or digest differ, the response did not change, or a log-probability
+            differs by more than rounding allows.
     """
     if canary.version != sent.version:
         raise PushError(
-            f"the engine has weights of version {canary.version}, and version {sent.version} was"
-            " sent: the push was lost, or it is late"
+            f"the engine has weights of version {canary.version}, but version {sent.version} was"
+            " sent: the push was lost or is late"
         )
     if canary.digest != sent.digest:
         raise PushError(
-            f"other weights arrived than were sent as version {sent.version}: their digest is"
-            f" {canary.digest} and not {sent.digest}"
+            f"the received weights differ from the sent weights of version {sent.version}: their"
+            f" digest is {canary.digest}, not {sent.digest}"
         )
     if before is not None and canary.digest != before.digest and _same(canary, before):
         raise PushError(
-            f"weights of version {sent.version} arrived, and the engine samples as before: it"
+            f"weights of version {sent.version} arrived, but the engine samples as before: it"
             " computes with a copy that the push does not reach (packed weights, a prefix cache)"
         )
     bound = DTYPES[sent.dtype].push
     difference = float(np.max(np.abs(canary.logprobs - sent.logprobs), initial=0.0))
     if not difference <= bound:
         raise PushError(
-            f"weights of version {sent.version} arrived, and engine and trainer disagree: a"
-            f" log-probability of the fixed prompt differs by {difference:.1e}, allowed is"
-            f" {bound:.0e}. Likely causes: some of the weights are old (a tied head, packed"
+            f"weights of version {sent.version} arrived, but engine and trainer disagree: a"
+            f" log-probability of the fixed prompt differs by {difference:.1e}, at most"
+            f" {bound:.0e} is allowed. Likely causes: some weights are old (a tied head, packed"
             " weights); attention, positions or precision differ"
         )
     return difference

@@ -1,18 +1,18 @@
-"""The precisions that models compute in."""
+"""Supported precisions of models."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 AUTO: Final = "auto"
-"""The precision that a model was saved in; see `trca.policies.models.resolve_dtype`."""
+"""The precision of the saved model; see `trca.policies.models.resolve_dtype`."""
 
 
 class Precision(NamedTuple):
-    """What a precision means here."""
+    """Size and numerical tolerances of a precision."""
 
     bytes: int
-    """Size of a weight."""
+    """Bytes per weight."""
     mismatch: float
     """Largest ``mismatch_kl`` of sampler and trainer before the first update."""
     push: float
@@ -27,7 +27,7 @@ def check_dtype(name: str) -> str:
     """Returns the name of a precision, or ``auto``.
 
     Raises:
-        ValueError: For another name.
+        ValueError: If the name is unknown.
     """
     if name != AUTO and name not in DTYPES:
         raise ValueError(f"unknown dtype {name!r}: choose from {AUTO}, {', '.join(DTYPES)}")

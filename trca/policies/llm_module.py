@@ -26,32 +26,32 @@ from trca.policies.shared_prefixes import (
 from trca.policies.weights import export_weights, import_weights
 
 CRITIC: Final = "critic"
-"""Name of the critic's adapter, and how the names of the critic's weights begin in a state."""
+"""Name of the critic's adapter, and prefix of the names of the critic's weights in a state."""
 _HEAD: Final = f"{CRITIC}/head."
 _NETWORK: Final = f"{CRITIC}/network."
 
 
 class LLMModule(TorchRLModule, InferenceOnlyAPI):
-    """A policy, and where asked the frozen reference that it is kept close to.
+    """A policy, with an optional frozen reference for the KL penalty.
 
     ``model_config``:
         model: Folder or Hugging Face name of the model and its tokenizer.
-        dtype: ``float32``, ``bfloat16`` or ``auto`` (as the model was saved; the default). The
-            engine and the reference hold their weights in it. A policy that is trained always has
-            float32 weights, because bfloat16 weights lose small updates; it computes in bfloat16
-            where the dtype says so.
+        dtype: ``float32``, ``bfloat16`` or ``auto`` (the default: the precision of the saved
+            model). Precision of the weights of engine and reference. A trained policy always has
+            float32 weights, because bfloat16 weights lose small updates; with ``bfloat16`` it
+            computes in bfloat16.
         reference: Whether to keep a frozen copy of the first weights; False by default. Env runners
-            never keep one.
-        lora_rank: Rank of a LoRA adapter, which alone is trained then; 0 by default, for none. The
-            model below it is in ``dtype``, the trained adapter in float32, and the reference is
-            the model without its adapter.
+            never have a copy.
+        lora_rank: Rank of a LoRA adapter; 0 (the default) for no adapter. With an adapter, only
+            the adapter is trained. The frozen model is in ``dtype``, the adapter in float32, and
+            the reference is the model without the adapter.
         lora_alpha: The adapter's product is multiplied by ``lora_alpha / lora_rank``; 32 by
             default.
-        critic: Where a critic's values come from: a linear head on the hidden states of the policy
-            (``trunk``), or of a network of its own (``own``) that starts as the policy does; with
-            LoRA that is a second adapter. Blank by default, for no critic. Env runners never keep
-            one.
-        value_heads: Number of values that the critic gives of a place; 1 by default.
+        critic: Network of the critic; blank (the default) for no critic. ``trunk`` puts a linear
+            head on the hidden states of the policy. ``own`` puts the head on a separate network,
+            which starts from the policy's weights; with LoRA the separate network is a second
+            adapter. Env runners never have a critic.
+        value_heads: Number of values that the critic predicts for a position; 1 by default.
         gradient_checkpointing: Whether the backward pass computes the activations of each layer
             again, which saves memory and costs a forward pass; False by default. Dropout stays off.
 
@@ -59,9 +59,9 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         model: The causal LM.
         reference: Its frozen copy; absent without ``reference``, with LoRA, and on env runners.
         value_head: The critic's linear head in float32, zero at first; absent without a critic.
-        critic: The critic's own network; absent with ``trunk``, with LoRA, and on env runners.
+        critic: The critic's separate network; absent with ``trunk``, with LoRA, and on env runners.
         dtype: The resolved dtype, ``float32`` or ``bfloat16``.
-        sent: Digest of the weights that were last given to engines; blank before the first time.
+        sent: Digest of the last weights for engines; blank before the first push.
         vocabulary: Number of ids that can be sampled.
     """
 
@@ -101,23 +101,25 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
                 checkpoint_layers(self.critic)
 
     def get_non_inference_attributes(self) -> list[str]:
-        """Reference and critic: env runners do without."""
+        """Names the reference and the critic, which env runners do not need."""
         return ["reference", "critic", "value_head"]
 
     def critic_parameters(self) -> list[nn.Parameter]:
-        """The trained parameters that are the critic's alone."""
+        """Returns the trained parameters that belong only to the critic."""
         if not self.critic_kind:
             return []
         adapter = f".{CRITIC}.weight"
-        own = [
+        parameters = [
             parameter
             for name, parameter in self.named_parameters()
             if name.startswith(f"{CRITIC}.") or (has_lora(self.model) and name.endswith(adapter))
         ]
-        return [*own, *self.value_head.parameters()]
+        return [*parameters, *self.value_head.parameters()]
 
     def shard(self, device: str) -> None:
-        """Splits policy and reference over the processes of the default group; all call this.
+        """Splits policy and reference over the processes of the default group.
+
+        All processes of the group must call this method.
 
         Args:
             device: Type of the devices, ``cpu`` or ``cuda``.
@@ -129,7 +131,10 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
 
     @contextmanager
     def network(self, reference: bool = False) -> Iterator[Any]:
-        """The policy's network, or the reference's, which is the policy's with its adapter off."""
+        """Yields the policy's network, or the reference's.
+
+        With LoRA the reference is the policy's network with its adapter off.
+        """
         if not reference:
             yield self.model
         elif has_lora(self.model):
@@ -140,10 +145,10 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
 
     @contextmanager
     def critic_network(self) -> Iterator[Any]:
-        """The critic's network, with the critic's adapter where it has one.
+        """Yields the critic's network, with the critic's adapter active if there is one.
 
-        Layers that are checkpointed compute again in the backward pass, with the adapter that is
-        active then: stay in here until it is over.
+        Checkpointed layers compute again in the backward pass, with the adapter that is active at
+        that time. The backward pass must therefore run inside this context.
         """
         if hasattr(self, "critic"):
             yield self.critic
@@ -155,14 +160,14 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
 
     @property
     def frozen(self) -> Literal["", "reference", "base"]:
-        """The frozen use of the start weights; blank for none. See `StartWeights`."""
+        """The frozen use of the start weights; blank without a frozen use. See `StartWeights`."""
         if has_lora(self.model):
             return "base"
         return "reference" if hasattr(self, "reference") else ""
 
     @property
     def shares_prefixes(self) -> bool:
-        """Whether `score` and `values` take the distinct prefixes of rows in place of the rows."""
+        """Whether `score` and `values` accept the distinct prefixes of rows."""
         return shares(self.model)
 
     def values(
@@ -173,13 +178,13 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         position: Tensor,
         shared: SharedPrefixes | None = None,
     ) -> Tensor:
-        """The critic's values of places: of the text up to and with the token that stands there.
+        """Returns the critic's values of the text up to and including chosen positions.
 
         Args:
-            input_ids: int64 (B, L), padded on the right, where causal attention never looks.
-            row: int64 (K,), the row of each place.
-            position: int64 (K,), the place.
-            shared: The distinct prefixes of the rows, to compute each once; None to run the rows.
+            input_ids: int64 (B, L), padded on the right, which causal attention never reads.
+            row: int64 (K,), the row of each position.
+            position: int64 (K,), the column of each position.
+            shared: The distinct prefixes of the rows, each computed once; `None` to run the rows.
 
         Returns:
             float32 (K, H), a value of each head.
@@ -188,8 +193,8 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         autocast = torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self._mixed)
         with self.critic_network() as network, autocast:
             hidden = network(**inputs, use_cache=False).last_hidden_state
-        found: Tensor = self.value_head(hidden[row, position].float())
-        return found
+        values: Tensor = self.value_head(hidden[row, position].float())
+        return values
 
     def score(
         self,
@@ -202,16 +207,17 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         reference: bool = False,
         shared: SharedPrefixes | None = None,
     ) -> dict[str, Tensor]:
-        """Log-probabilities of chosen tokens; only their positions meet the vocabulary.
+        """Returns log-probabilities of chosen tokens. Logits exist only at their positions.
 
         Args:
-            input_ids: int64 (B, L), padded on the right, where causal attention never looks.
-            row: int64 (K,), the row of each token to score.
-            position: int64 (K,), the place before it, whose hidden state predicts it.
-            targets: int64 (K,), its id.
+            input_ids: int64 (B, L), padded on the right, which causal attention never reads.
+            row: int64 (K,), the row of each scored token.
+            position: int64 (K,), the position before the token. Its hidden state predicts the
+                token.
+            targets: int64 (K,), the token ids.
             temperature: Temperature of the sampling distribution.
-            reference: Whether the reference scores, instead of the policy.
-            shared: The distinct prefixes of the rows, to compute each once; None to run the rows.
+            reference: Whether to score with the reference instead of the policy.
+            shared: The distinct prefixes of the rows, each computed once; `None` to run the rows.
 
         Returns:
             ``logprobs`` and ``entropy``, float32 (K,) each.
@@ -241,17 +247,18 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         inference_only: bool = False,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """The policy's weights by the names of its own state dict, tied ones once; the critic's.
+        """Returns the weights of the policy by state dict name, and the weights of the critic.
 
-        With LoRA they are the adapter's. Engines get no critic. What is frozen, such as the
-        reference, is no part of the state: ``setup`` reads it from the same place again.
+        A tied weight appears once. With LoRA the weights are the adapter's. Engines get no critic.
+        Frozen weights, such as the reference, are not part of the state: ``setup`` loads them
+        again from the model's folder.
 
         Args:
             components: Ignored: there is one component.
             not_components: Ignored as well.
-            inference_only: Whether the weights are for engines, which take them in `dtype`; else
-                they keep the precision of the trainer.
-            kwargs: What else RLlib says.
+            inference_only: Whether the weights are for engines, in `dtype`. Otherwise the weights
+                keep the precision of the trainer.
+            kwargs: Further arguments of RLlib, ignored.
         """
         if not inference_only:
             return {**export_weights(self.model), **self._critic_state()}
@@ -260,10 +267,10 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         return weights
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes the policy's weights, and the critic's where there is one.
+        """Loads the weights of the policy, and of the critic if there is one.
 
         Raises:
-            ValueError: When names or shapes are not those of the model.
+            ValueError: If names or shapes differ from the model's.
         """
         policy = {k: v for k, v in state.items() if not k.startswith(f"{CRITIC}/")}
         import_weights(self.model, policy)

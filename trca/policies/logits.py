@@ -1,4 +1,4 @@
-"""From hidden states to the log-probabilities of chosen tokens, at the wanted positions alone."""
+"""From hidden states to log-probabilities of chosen tokens, computed only at their positions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from torch.utils.checkpoint import checkpoint
 from trca.policies.shared_prefixes import SharedPrefixes, hidden_places
 
 CHUNK: Final = 1024
-"""The most tokens whose logits are alive at once."""
+"""Largest number of tokens with logits in memory at the same time."""
 
 
 def head_logits(model: Any, hidden: Tensor) -> Tensor:
-    """The logits of a causal LM for hidden states of its last layer.
+    """Returns the logits of a causal LM for hidden states of its last layer.
 
-    Does what the models' own ``forward`` does after the head: scaling (Granite, Cohere) and
-    soft-capping (Gemma).
+    Applies the same scaling (Granite, Cohere) and soft-capping (Gemma) as the model's ``forward``.
 
     Args:
         model: A Hugging Face causal LM.
@@ -53,13 +52,13 @@ def score_tokens(
 
     Args:
         model: A Hugging Face causal LM.
-        input_ids: int64 (B, L), padded on the right, where causal attention never looks.
-        row: int64 (K,), the row of each token to score.
-        position: int64 (K,), the place before it, whose hidden state predicts it.
-        targets: int64 (K,), its id.
+        input_ids: int64 (B, L), padded on the right, which causal attention never reads.
+        row: int64 (K,), the row of each scored token.
+        position: int64 (K,), the position before the token. Its hidden state predicts the token.
+        targets: int64 (K,), the token ids.
         vocabulary: See `token_logprobs`.
         temperature: See `token_logprobs`.
-        shared: The distinct prefixes of the rows, to compute each once; None to run the rows.
+        shared: The distinct prefixes of the rows, each computed once; `None` to run the rows.
 
     Returns:
         float32 log-probabilities (K,) and float32 entropies (K,) in nats.
@@ -80,18 +79,18 @@ def token_logprobs(
     temperature: float = 1.0,
     chunk: int = CHUNK,
 ) -> tuple[Tensor, Tensor]:
-    """Log-probability of each target and entropy of each distribution, as the sampler has them.
+    """Returns the log-probability of each target and the entropy of each sampling distribution.
 
-    Long inputs go through the head in chunks that are computed again in the backward pass, so at
-    most ``chunk`` x V logits are alive.
+    The head processes long inputs in chunks, and computes each chunk again in the backward pass.
+    At most ``chunk`` x V logits are in memory.
 
     Args:
         model: A Hugging Face causal LM.
         hidden: Shape (K, d): the last hidden states at the positions before the targets.
         targets: int64 (K,): the token ids to score.
-        vocabulary: Number of ids that can be sampled; logits from there on are left out.
+        vocabulary: Number of ids that can be sampled. Logits of larger ids are left out.
         temperature: Temperature of the sampling distribution.
-        chunk: Rows projected at once.
+        chunk: Number of rows per chunk.
 
     Returns:
         float32 log-probabilities (K,) and float32 entropies (K,) in nats.

@@ -4,20 +4,20 @@
 
     model = load_model("Qwen/Qwen2.5-1.5B-Instruct", "bfloat16")
     add_lora(model, rank=16, alpha=32)
-    export_weights(model)        # the adapter alone: 35 MiB in bfloat16 instead of 2.9 GiB
-    with lora_off(model):        # the model as it was, bit for bit
+    export_weights(model)        # only the adapter: 35 MiB in bfloat16 instead of 2.9 GiB
+    with lora_off(model):        # the original model, bit for bit
         ...
     merge_lora(model)            # a plain model again, with the adapter in its weights
 
-Agents of several roles can share the frozen model, each with an adapter of its own::
+Agents of several roles can share the frozen model, with one adapter per role::
 
     add_lora(model, rank=16, alpha=32, name="critic")
     with lora_as(model, "critic"):
-        model(...).loss.backward()             # gradients of this adapter alone
+        model(...).loss.backward()             # gradients only of this adapter
     export_weights(model, adapter="critic")    # for an engine of that role
 
 In a state dict the two factors of a layer are ``<layer>.lora_A.weight``, (rank, inputs), and
-``<layer>.lora_B.weight``, (outputs, rank); peft's own files put ``base_model.model.`` before them.
+``<layer>.lora_B.weight``, (outputs, rank); peft's files add the prefix ``base_model.model.``.
 The layer computes ``W x + alpha / rank * B A x``.
 """
 
@@ -40,24 +40,24 @@ _FACTORS: Final = ("lora_A", "lora_B")
 
 
 def missing_peft() -> str:
-    """What to do for LoRA on this machine; blank when peft is there."""
+    """Returns how to install peft for LoRA; blank if peft is installed."""
     return "" if find_spec("peft") else "LoRA needs peft: pip install 'trca[lora]'"
 
 
 def add_lora(
     model: Any, rank: int, alpha: int, dtype: torch.dtype | None = None, name: str = ADAPTER
 ) -> None:
-    """Adds an adapter to every linear layer but the head, and freezes all but adapters.
+    """Adds an adapter to every linear layer except the head, and freezes all other weights.
 
-    It changes nothing yet: one of its factors is zero. The other is drawn from a seed of its own,
-    so that all processes start alike. The first adapter that is added is the active one; see
-    `lora_as` for others.
+    A new adapter does not change the model's outputs: factor B is zero. Factor A is drawn from a
+    fixed seed, so that all processes start with the same adapter. The first adapter is the active
+    adapter; `lora_as` activates another.
 
     Args:
         model: A Hugging Face causal LM.
         rank: Rank of the adapter.
-        alpha: Its product is multiplied by ``alpha / rank``.
-        dtype: Precision of the adapter; that of the model for None.
+        alpha: The adapter's product is multiplied by ``alpha / rank``.
+        dtype: Precision of the adapter; `None` for the model's precision.
         name: Name of the adapter.
     """
     from peft import LoraConfig
@@ -85,20 +85,21 @@ def add_lora(
 
 
 def share_bases(models: Sequence[Any]) -> None:
-    """Lets models that were read from one place hold their frozen base once in memory.
+    """Stores the frozen base of models from the same folder once in memory.
 
-    Each keeps its adapters. Models without one are trained whole and keep their base.
+    Each model keeps its adapters. A model without an adapter trains all its weights and keeps its
+    base.
 
     Args:
-        models: Causal LMs where they compute: moving one to another device gives it a base again.
+        models: Causal LMs on their final device: moving a model to another device copies the base.
     """
     bases: dict[Any, dict[str, nn.Parameter]] = {}
     for model in filter(has_lora, models):
-        own = {n: p for n, p in model.named_parameters() if not _is_factor(n)}
+        base = {n: p for n, p in model.named_parameters() if not _is_factor(n)}
         key = (model.name_or_path, model.dtype)
-        for name, tensor in own.items() if key in bases else ():
+        for name, tensor in base.items() if key in bases else ():
             tensor.data = bases[key][name].data
-        bases.setdefault(key, own)
+        bases.setdefault(key, base)
 
 
 def has_lora(model: nn.Module) -> bool:
@@ -107,7 +108,7 @@ def has_lora(model: nn.Module) -> bool:
 
 
 def lora_tensors(state: dict[str, Tensor], name: str = ADAPTER) -> dict[str, Tensor]:
-    """An adapter's tensors in a state dict, by the names they travel under.
+    """Returns an adapter's tensors of a state dict, with the adapter's name left out.
 
     Args:
         state: The state dict.
@@ -122,20 +123,20 @@ def lora_tensors(state: dict[str, Tensor], name: str = ADAPTER) -> dict[str, Ten
 
 @contextmanager
 def lora_as(model: nn.Module, name: str) -> Iterator[None]:
-    """Lets the model compute with another of its adapters.
+    """Activates another adapter of the model inside the context.
 
-    peft's own ``set_adapter`` freezes the others as well, which an optimizer would notice.
+    peft's ``set_adapter`` also freezes all inactive adapters, which would stop their training.
 
     Args:
         model: The model.
         name: Name of the adapter.
 
     Raises:
-        ValueError: When the model has no such adapter.
+        ValueError: If the model has no adapter with this name.
     """
-    known = getattr(model, "peft_config", {})
-    if name not in known:
-        raise unknown("adapter", name, tuple(known))
+    adapters = getattr(model, "peft_config", {})
+    if name not in adapters:
+        raise unknown("adapter", name, tuple(adapters))
     before = [(layer, layer._active_adapter) for layer in _layers(model)]
     for layer, _ in before:
         layer._active_adapter = [name]
@@ -148,9 +149,9 @@ def lora_as(model: nn.Module, name: str) -> Iterator[None]:
 
 @contextmanager
 def lora_off(model: nn.Module) -> Iterator[None]:
-    """Lets the model compute as it did before it had an adapter.
+    """Disables all adapters inside the context: the model computes as without LoRA.
 
-    peft's own ``disable_adapters`` freezes the adapter as well, which a backward pass would notice.
+    peft's ``disable_adapters`` also freezes the adapter, which would stop its gradients.
     """
     layers = _layers(model)
     for layer in layers:
@@ -163,14 +164,14 @@ def lora_off(model: nn.Module) -> Iterator[None]:
 
 
 def merge_lora(model: Any) -> None:
-    """Adds the adapter to the weights and takes its layers out: a plain model again."""
+    """Adds the adapter to the weights and removes its layers. The result is a plain model."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     for name, layer in list(model.named_modules()):
         if isinstance(layer, BaseTunerLayer):
             layer.merge()
-            above, _, own = name.rpartition(".")
-            setattr(model.get_submodule(above), own, layer.get_base_layer())
+            parent, _, child = name.rpartition(".")
+            setattr(model.get_submodule(parent), child, layer.get_base_layer())
     model.peft_config = {}
     model._hf_peft_config_loaded = False
 

@@ -1,4 +1,4 @@
-"""Where the model of a name lies: the embedded tiny policy, folders, Hugging Face names."""
+"""Resolves model names: the embedded tiny policy, folders, Hugging Face names."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ def resolve_model(
     env_config: Mapping[str, Any] | None = None,
     response_format: str = "action",
 ) -> str:
-    """Where the model of a name lies.
+    """Resolves the name of a model.
 
     Args:
-        name: ``tiny`` for the embedded policy, built for this environment on first use, then kept;
-            ``shrunk:`` and the name of a known model for a small random one of its architecture,
-            for dry runs; else a folder or a Hugging Face name, which stays as it is.
-        env_id: The environment that the tiny policy is to speak, as `trca.envs.make` takes it.
-        env_config: Keyword arguments of that environment.
-        response_format: The response format that the tiny policy is to speak.
+        name: ``tiny`` for the embedded policy of the environment, built on first use;
+            ``shrunk:NAME`` for a small random model of a known architecture, for dry runs;
+            otherwise a folder or a Hugging Face name, returned unchanged.
+        env_id: Environment of the tiny policy, as for `trca.envs.make`.
+        env_config: Keyword arguments of the environment.
+        response_format: Response format of the tiny policy.
 
     Returns:
-        What `load_model` and `load_tokenizer` take.
+        A folder or a Hugging Face name, for `load_model` and `load_tokenizer`.
 
     Raises:
-        ValueError: When the name looks like a folder that is not there, or a shrunk architecture
+        ValueError: If the name looks like a folder that does not exist, or a shrunk architecture
             is unknown.
     """
     if name == TINY:

@@ -1,4 +1,4 @@
-"""Models and tokenizers from a folder or a Hugging Face name."""
+"""Loads models and tokenizers from a folder or a Hugging Face name."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ _VOCABULARIES: Final = ("tokenizer.json", "vocab.json", "tokenizer.model")
 
 
 def load_model(name: str, dtype: str = "auto") -> Any:
-    """A causal LM from a folder or a Hugging Face name, in evaluation mode.
+    """Loads a causal LM from a folder or a Hugging Face name, in evaluation mode.
 
     Args:
         name: See `resolve_model`.
         dtype: ``float32``, ``bfloat16`` or ``auto``; see `resolve_dtype`.
 
     Raises:
-        ValueError: For another dtype.
+        ValueError: If the dtype is unknown.
     """
     resolved = resolve_dtype(name, dtype)
     with quiet():
         model = AutoModelForCausalLM.from_pretrained(name, dtype=getattr(torch, resolved))
     if getattr(model.config.get_text_config(), "attn_logit_softcapping", None):
-        model.set_attn_implementation("eager")  # PyTorch's own attention leaves the soft cap out
+        model.set_attn_implementation("eager")  # PyTorch's attention does not apply the soft cap
     return model
 
 
 def resolve_dtype(model: Any, dtype: str) -> str:
-    """The one precision of engine, reference and the trainer's arithmetic.
+    """Returns the common precision of engine, reference and the trainer's arithmetic.
 
     Args:
-        model: Its name (see `resolve_model`), or its config.
-        dtype: ``float32`` or ``bfloat16``, which stay as they are; or ``auto``, the precision the
-            model was saved in. Models saved in float16 compute in float32: float16 has too small a
-            range for gradients, and bfloat16 would round its weights.
+        model: Name of the model (see `resolve_model`), or its config.
+        dtype: ``float32`` or ``bfloat16``, returned unchanged, or ``auto`` for the precision of
+            the saved model. Models saved in float16 compute in float32: the range of float16 is
+            too small for gradients, and bfloat16 would round the weights.
 
     Raises:
-        ValueError: For another dtype.
+        ValueError: If the dtype is unknown.
     """
     if dtype == AUTO:
         config = AutoConfig.from_pretrained(model) if isinstance(model, str) else model
@@ -59,15 +59,15 @@ def resolve_dtype(model: Any, dtype: str) -> str:
 def checkpoint_layers(model: Any) -> None:
     """Makes the backward pass compute the activations of each layer again, without dropout.
 
-    Transformers checkpoints a layer only in training mode. So the layers alone enter it, the
-    modules in them stay in evaluation mode, and every dropout rate that a layer applies itself,
-    its own or the config's, becomes 0.
+    Transformers checkpoints a layer only in training mode. Therefore only the layers switch to
+    training mode. The modules inside the layers stay in evaluation mode, and every dropout rate of
+    a layer or of the config becomes 0.
 
     Args:
         model: A Hugging Face model in evaluation mode.
 
     Raises:
-        ValueError: When the architecture cannot be checkpointed.
+        ValueError: If the architecture does not support checkpointing.
     """
     model.gradient_checkpointing_enable({"use_reentrant": False})
     layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
@@ -80,14 +80,16 @@ def checkpoint_layers(model: Any) -> None:
 
 
 def load_tokenizer(name: str) -> Any:
-    """The tokenizer of a folder or a Hugging Face name.
+    """Loads the tokenizer of a folder or a Hugging Face name.
 
     Raises:
-        ValueError: When a folder holds none (Transformers would make an empty one).
+        ValueError: If a folder has no tokenizer. (Transformers would create an empty tokenizer.)
     """
     folder = Path(name)
     if folder.is_dir() and not any((folder / file).is_file() for file in _VOCABULARIES):
-        raise ValueError(f"{name} holds none of {', '.join(_VOCABULARIES)}")
+        raise ValueError(
+            f"{name} has no tokenizer: save one there, as one of {', '.join(_VOCABULARIES)}"
+        )
     if Path(folder, "tokenizer.json").is_file() and not Path(folder, "vocab.json").is_file():
         return PreTrainedTokenizerFast.from_pretrained(name)
     return AutoTokenizer.from_pretrained(name)
@@ -95,7 +97,7 @@ def load_tokenizer(name: str) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the progress bars of reading and writing a model's files."""
+    """Hides the progress bars of loading and saving a model."""
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:

@@ -1,10 +1,10 @@
-"""From what an agent knows at one step to the token ids that its language model reads.
+"""Prompts: the token ids that a language model reads at one step.
 
 For example::
 
     prompter = Prompter(tokenizer, template="paper", max_prompt_tokens=2048)
     ids = prompter.encode(
-        task="put a clean mug in shelf.", step=0, max_steps=25, history=[],
+        instruction="put a clean mug in shelf.", step=0, max_steps=25, history=[],
         observation=observation, admissible=info["admissible_actions"],
     )
 """
@@ -30,17 +30,18 @@ _CUT: Final = "..."
 class Prompter:
     """Writes prompts of one template and keeps them within a budget of tokens.
 
-    ``paper`` is the prompt of the paper and of verl-agent in words that fit any text environment:
-    task, step count, the last observations and actions, the current observation, the admissible
-    actions and how to answer. It goes through the tokenizer's chat template where there is one.
-    ``compact`` says the same in as few tokens as a tiny policy needs, as plain text: task, last
-    actions, memory or else observation, admissible actions. Left out are the idle ones, and those
-    like ``click[red]`` whose part in brackets can be read on the page. Words that neighbouring
-    actions share are written once: ``go to bed 1 desk 1``, ``click [back] [buy now]``.
+    ``paper`` is the prompt of the paper and of verl-agent, worded for any text environment:
+    instruction, step count, the last observations and actions, the current observation, the
+    admissible actions and the response format. The text passes through the tokenizer's chat
+    template, if there is one. ``compact`` is a short plain text for a tiny policy: instruction,
+    last actions, memory (or the observation without memory), admissible actions. It omits idle
+    actions, and actions such as ``click[red]`` whose argument in brackets stands on the page.
+    Neighbouring actions share their first words: ``go to bed 1 desk 1``,
+    ``click [back] [buy now]``.
 
     A prompt over the budget is shortened in a fixed order: the oldest pairs of the history, then
-    the memory, then the end of the observation, then the end of the list of actions, at last the
-    subgoal. The task and the instructions are never touched.
+    the memory, then the end of the observation, then the end of the list of actions, and finally
+    the subgoal. The instruction and the response format are never shortened.
     """
 
     def __init__(
@@ -55,12 +56,14 @@ class Prompter:
 
         Args:
             tokenizer: A Hugging Face tokenizer.
-            template: ``paper``, ``compact``, or what writes a prompt, for the chat template.
-            history_length: Number of past steps shown: observations with actions by ``paper``,
-                actions alone by ``compact``.
-            max_prompt_tokens: The most tokens that `encode` returns.
-            memory: Whether the line of what was observed so far is shown. It comes from an adapter
-                outside the model, so it enriches the observation of the paper.
+            template: ``paper``, ``compact``, or a function that writes a prompt for the chat
+                template.
+            history_length: Number of past steps in the prompt: observations with actions in
+                ``paper``, only actions in ``compact``.
+            max_prompt_tokens: Largest number of tokens that `encode` returns.
+            memory: Whether the prompt shows the memory line, a summary of the observations so far.
+                An adapter outside the model writes the line, so the line adds to the observation of
+                the paper.
         """
         if not callable(template) and template not in _WRITERS:
             raise ValueError(f"unknown prompt template {template!r}: choose paper or compact")
@@ -77,7 +80,7 @@ class Prompter:
     def encode(
         self,
         *,
-        task: str,
+        instruction: str,
         step: int,
         max_steps: int,
         history: History,
@@ -87,24 +90,24 @@ class Prompter:
         memory: str | None = None,
         subgoal: str = "",
     ) -> NDArray[np.int32]:
-        """The token ids of the prompt of one step.
+        """Returns the token ids of the prompt of one step.
 
         Args:
-            task: The instruction.
-            step: Number of actions taken before this one.
+            instruction: The instruction.
+            step: Number of earlier actions.
             max_steps: The step limit.
-            history: Pairs of an observation and the action that answered it, oldest first.
+            history: Pairs of an observation and its action, oldest first.
             observation: The current observation.
-            admissible: The actions that the environment would accept; empty where it does not say.
-            idle: Those of them that are always there and change nothing.
-            memory: What was observed so far; shown only by a prompter with ``memory``.
-            subgoal: The subgoal that the agent follows; blank where it has none.
+            admissible: The admissible actions; empty if the environment does not list them.
+            idle: Admissible actions that are always present and change nothing.
+            memory: The memory line; shown only by a prompter with ``memory``.
+            subgoal: The agent's subgoal; blank for an agent without a plan.
 
         Returns:
             int32 of shape (P,), P at most ``max_prompt_tokens``.
 
         Raises:
-            ValueError: When task and instructions alone are over the budget.
+            ValueError: If instruction and response format exceed the budget.
         """
         recent = list(history[-self.history_length :]) if self.history_length else []
         shown = memory or "" if self.memory else ""
@@ -112,7 +115,7 @@ class Prompter:
         if self.template == "compact":
             admissible = [action for action in admissible if action not in idle]
 
-        asked = with_subgoal(task, subgoal)
+        asked = with_subgoal(instruction, subgoal)
 
         def ids(past: History, memory: str, page: str, actions: Sequence[str]) -> list[int]:
             return self._ids(self._write(asked, step, max_steps, past, memory, page, actions))
@@ -136,7 +139,7 @@ class Prompter:
                 return np.array(shortened(kept - 1), dtype=np.int32)
         if subgoal:
             return self.encode(
-                task=task,
+                instruction=instruction,
                 step=step,
                 max_steps=max_steps,
                 history=(),
@@ -144,15 +147,15 @@ class Prompter:
                 admissible=admissible,
             )
         raise ValueError(
-            f"the task and the instructions alone take over {self.max_prompt_tokens} tokens:"
+            f"the instruction and the response format take over {self.max_prompt_tokens} tokens:"
             " raise max_prompt_tokens"
         )
 
     def with_note(self, prompt_ids: NDArray[np.int32], note: str) -> NDArray[np.int32]:
-        """A prompt with a line more, before what the chat template puts after the text.
+        """Adds a line to a prompt, before the tokens that the chat template puts after the text.
 
         Args:
-            prompt_ids: int32 (P,), of `encode`.
+            prompt_ids: int32 (P,), a result of `encode`.
             note: The line.
         """
         one, other = self._ids("a"), self._ids("b")
@@ -176,9 +179,9 @@ class Prompter:
         return list(self._tokenizer(text)["input_ids"])
 
 
-def with_subgoal(task: str, subgoal: str) -> str:
-    """The instruction of a task, and the subgoal that the agent follows on a line of its own."""
-    return f"{task}\nYour subgoal: {subgoal}" if subgoal else task
+def with_subgoal(instruction: str, subgoal: str) -> str:
+    """Returns the instruction, and the agent's subgoal on a second line."""
+    return f"{instruction}\nYour subgoal: {subgoal}" if subgoal else instruction
 
 
 def _head(words: Sequence[str], kept: int) -> str:
@@ -194,7 +197,7 @@ it within <action> </action> tags."""
 
 
 def paper_prompt(
-    task: str,
+    instruction: str,
     step: int,
     max_steps: int,
     history: History,
@@ -203,8 +206,10 @@ def paper_prompt(
     admissible: Sequence[str],
     instructions: str = _ANSWER,
 ) -> str:
-    """The text of template ``paper``; arguments as in `Prompter.encode`, all of it shown."""
-    lines = [f"You are an expert agent operating in a text environment. Your task is to: {task}"]
+    """Returns the full text of template ``paper``. Arguments as in `Prompter.encode`."""
+    lines = [
+        f"You are an expert agent operating in a text environment. Your task is to: {instruction}"
+    ]
     lines.append(f"You have {max_steps} steps in all and have already taken {step} step(s).")
     if history:
         lines.append(
@@ -225,7 +230,7 @@ def paper_prompt(
 
 
 def compact_prompt(
-    task: str,
+    instruction: str,
     step: int,
     max_steps: int,
     history: History,
@@ -233,9 +238,9 @@ def compact_prompt(
     observation: str,
     admissible: Sequence[str],
 ) -> str:
-    """The text of template ``compact``; arguments as in `Prompter.encode`, all of it shown."""
+    """Returns the full text of template ``compact``. Arguments as in `Prompter.encode`."""
     page = memory or " ".join(observation.split())
-    lines = [task, *(f">{action}" for _, action in history), page]
+    lines = [instruction, *(f">{action}" for _, action in history), page]
     lowered = page.lower()
     lines.extend(
         _shared(
@@ -246,13 +251,13 @@ def compact_prompt(
 
 
 def _named(action: str, page: str) -> bool:
-    """Whether the page has what the action has in brackets: ``[red]`` of ``click[red]``."""
+    """Whether the page contains the action's argument in brackets: ``red`` of ``click[red]``."""
     argument = action.partition("[")[2]
     return argument != "" and argument.removesuffix("]") in page
 
 
 def _shared(actions: Iterable[str]) -> list[str]:
-    """One line for neighbours that begin alike: ``go to bed 1 desk 1``.
+    """Joins neighbouring actions with the same first words to a line: ``go to bed 1 desk 1``.
 
     A number stays with the word before it.
     """
@@ -273,4 +278,4 @@ _WRITERS: Final[dict[str, PromptWriter]] = {"paper": paper_prompt, "compact": co
 PAPER_TEXT: Final = (
     paper_prompt("{task}", 0, 0, [("", "")], "", "", ["", ""]) + "<think></think><action>"
 )
-"""The words of the paper's prompt, for making a tokenizer."""
+"""The words of the paper's prompt, for training a tokenizer."""

@@ -1,11 +1,11 @@
 """Splits a model over the processes that train it, with PyTorch's FSDP2.
 
-Each process holds its share of every parameter, gradient and moment of the optimizer. A layer is
-whole in a process only while it computes. The shares stay in their own precision, float32 where
-they are trained; ``mixed`` gathers and computes in bfloat16 and adds gradients up in float32.
+Each process holds a shard of every parameter, gradient and moment of the optimizer. A process
+gathers a layer only while the layer computes. The shards keep their precision, float32 for trained
+parameters; ``mixed`` gathers and computes in bfloat16 and sums gradients in float32.
 
-Every pass over the model, scoring too, is a meeting of all processes: they must agree on how many
-there are.
+Every pass over the model, including scoring, is a collective operation: all processes must make the
+same number of passes.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from trca.policies.logits import score_tokens
 def shard(model: Any, device: str, mixed: bool) -> None:
     """Splits a model over the processes of the default group, which hold the same weights.
 
-    Afterwards ``model.score_tokens`` does what `trca.policies.logits.score_tokens` does; the
-    model's own ``forward`` works too.
+    Afterwards the model has a method ``score_tokens`` with the meaning of
+    `trca.policies.logits.score_tokens`. The model's ``forward`` works too.
 
     Args:
         model: A Hugging Face causal LM.
@@ -45,38 +45,38 @@ def shard(model: Any, device: str, mixed: bool) -> None:
     settings: dict[str, Any] = {"mesh": mesh} | ({"mp_policy": policy} if policy else {})
     for layer in [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]:
         fully_shard(layer, **settings)
-    # A root that stays gathered would go on with its old embedding after an update.
+    # A root that stays gathered would compute with its old embedding after an update.
     fully_shard(model, reshard_after_forward=True, **settings)
     for module in model.modules():
         if isinstance(module, FSDPModule):
-            module.set_gradient_divide_factor(1.0)  # the sum: rows have their weights already
+            module.set_gradient_divide_factor(1.0)  # sum, not mean: the rows are weighted already
             module.set_force_sum_reduction_for_comms(True)
     model.score_tokens = MethodType(score_tokens, model)
     register_fsdp_forward_method(model, "score_tokens")
 
 
 def set_gradient_sync(model: Any, on: bool) -> None:
-    """Sets whether the next backward passes add a shared model's gradients up over the processes.
+    """Sets whether the next backward passes sum a sharded model's gradients over the processes.
 
-    Until one does, each process keeps the sum of its own gradients whole, 4 bytes a trained
-    parameter. Where the model is not shared this does nothing.
+    Without synchronization each process keeps the full sum of its gradients, 4 bytes per trained
+    parameter. The function has no effect on a model that is not sharded.
     """
     if isinstance(model, FSDPModule):
         model.set_requires_gradient_sync(on)
 
 
 def gathered(tensor: Tensor) -> Tensor:
-    """A tensor with all its shares, on every process; all call this together."""
+    """Gathers all shards of a tensor on every process. All processes must call it."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def own_share(tensor: Tensor) -> Tensor:
-    """The part of a tensor that this process holds."""
+    """Returns the shard of a tensor that this process holds."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def split_like(tensor: Tensor, like: Tensor) -> Tensor:
-    """Splits a whole tensor, which every process has, as another one is split."""
+    """Shards a full tensor, present on every process, in the same way as the tensor ``like``."""
     if not isinstance(like, DTensor):
         return tensor
     placed = tensor.to(like.device)

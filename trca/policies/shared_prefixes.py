@@ -1,16 +1,17 @@
-"""One computation for the tokens that rows have in common.
+"""Computes the common first tokens of rows once.
 
-The steps of a rollout group share their instruction, and often more: rows that begin with the same
-tokens have the same hidden states there. The embeddings, projections, norms and feed-forward layers
-of a causal LM see each token on its own, so they run over the distinct prefixes alone; attention
-runs over the rows, whose queries, keys and values are gathered from those. Gradients add up where
-rows meet. The result is that of the rows one by one, up to rounding.
+The steps of a rollout group share their instruction, and often more text: rows that begin with the
+same tokens have the same hidden states at these tokens. The embeddings, projections, norms and
+feed-forward layers of a causal LM treat each token independently, so they run only over the
+distinct prefixes. Attention runs over the rows; the queries, keys and values of a row are gathered
+from its prefixes. The gradient of a shared prefix is the sum over its rows. The result equals a
+separate pass over each row, up to rounding.
 
 ::
 
     shared = share_prefixes(ids, lengths)
     hidden = model.base_model(**shared.inputs(), use_cache=False).last_hidden_state
-    hidden[0, shared.node[row, position]]  # as the padded rows give it
+    hidden[0, shared.node[row, position]]  # equals the result of the padded rows
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ _NAME: Final = "trca_shared_prefixes"
 ARCHITECTURES: Final = frozenset(
     {"llama", "qwen2", "qwen3", "qwen3_moe", "mistral", "phi3", "smollm3", "olmo2", "granite"}
 )
-"""Architectures with rotary positions and full attention that hand their attention what they are
-given; the tests compare each with its plain forward pass."""
+"""Architectures with rotary positions and full attention that pass extra arguments on to their
+attention; the tests compare each with its plain forward pass."""
 
 
 @dataclass(frozen=True)
 class SharedPrefixes:
-    """The distinct prefixes of B rows padded to L tokens, as a tree: a token each, U in all.
+    """The U distinct prefixes of B rows padded to L tokens, as a tree with one token per prefix.
 
     Attributes:
         input_ids: int64 (1, U), the last token of each prefix.
-        position_ids: int64 (1, U), its place in a row.
-        node: int64 (B, L), the prefix that ends at each place; 0 on the padding.
-        owner: int64 (U,), a place (row * L + column) where each prefix ends.
+        position_ids: int64 (1, U), the position of this token in a row.
+        node: int64 (B, L), the prefix that ends at each position; 0 on the padding.
+        owner: int64 (U,), a position (row * L + column) where each prefix ends.
     """
 
     input_ids: Tensor
@@ -51,7 +52,7 @@ class SharedPrefixes:
     owner: Tensor
 
     def inputs(self) -> dict[str, Any]:
-        """The arguments of the model's forward pass; the mask is one that no model makes anew."""
+        """Returns the arguments of the model's forward pass, with a mask that models keep as is."""
         return {
             "input_ids": self.input_ids,
             "position_ids": self.position_ids,
@@ -67,23 +68,23 @@ def share_prefixes(
 
     Args:
         ids: int64 (B, L), padded on the right.
-        lengths: int64 (B,), their tokens without padding.
-        device: Where the tensors go.
+        lengths: int64 (B,), the number of tokens of each row without padding.
+        device: Device of the tensors.
     """
     count, width = ids.shape
     inside = np.arange(width) < lengths[:, None]
-    # A row in the order of tokens has the longest prefix in common with the row before.
+    # In the sorted order, a row shares its longest common prefix with the previous row.
     order = np.array(sorted(range(count), key=lambda k: ids[k, : lengths[k]].tobytes()))
     both = inside[order[1:]] & inside[order[:-1]]
     differs = ~(both & (ids[order[1:]] == ids[order[:-1]]))
     common = np.where(differs.any(axis=1), differs.argmax(axis=1), width)
-    own = inside.copy()
-    own[order[1:]] &= np.arange(width) >= common[:, None]
+    distinct = inside.copy()
+    distinct[order[1:]] &= np.arange(width) >= common[:, None]
     node = np.zeros((count, width), dtype=np.int64)
-    node[own] = np.arange(own.sum())
+    node[distinct] = np.arange(distinct.sum())
     for before, row, size in zip(order, order[1:], common, strict=False):
         node[row, :size] = node[before, :size]
-    owner = np.flatnonzero(own)
+    owner = np.flatnonzero(distinct)
 
     def to(values: NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(values).to(device)
@@ -99,13 +100,13 @@ def share_prefixes(
 def hidden_places(
     input_ids: Tensor, row: Tensor, position: Tensor, shared: SharedPrefixes | None
 ) -> tuple[dict[str, Any], Tensor, Tensor]:
-    """What goes into a forward pass, and where places of the rows are in its hidden states.
+    """Returns the inputs of a forward pass, and the indices of row positions in its hidden states.
 
     Args:
         input_ids: int64 (B, L), the padded rows.
-        row: int64 (K,), the row of each place.
-        position: int64 (K,), the place.
-        shared: The distinct prefixes of the rows; None to run the rows as they are.
+        row: int64 (K,), the row of each position.
+        position: int64 (K,), the column of each position.
+        shared: The distinct prefixes of the rows; `None` to run the padded rows.
 
     Returns:
         The arguments of the pass, and the first two indices of the hidden states, int64 (K,) each.
@@ -116,7 +117,7 @@ def hidden_places(
 
 
 def can_share(model: Any) -> bool:
-    """Whether a model's attention can be given `SharedPrefixes`.
+    """Whether a model's attention can use `SharedPrefixes`.
 
     Args:
         model: A Hugging Face causal LM.
@@ -133,7 +134,9 @@ def can_share(model: Any) -> bool:
 
 
 def enable_sharing(model: Any) -> None:
-    """Lets a model's attention take `SharedPrefixes`, where it can; without them it stays as it is.
+    """Makes a model's attention accept `SharedPrefixes`, if the architecture allows it.
+
+    A forward pass without `SharedPrefixes` is unchanged.
 
     Args:
         model: A Hugging Face causal LM.
@@ -143,7 +146,7 @@ def enable_sharing(model: Any) -> None:
 
 
 def shares(model: Any) -> bool:
-    """Whether `enable_sharing` has had an effect on a model."""
+    """Whether a model's attention accepts `SharedPrefixes`."""
     return bool(model.config._attn_implementation == _NAME)
 
 
@@ -156,7 +159,7 @@ def attention(
     shared_prefixes: SharedPrefixes | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attention as Hugging Face models call it.
+    """Computes attention, with the signature of Hugging Face's attention functions.
 
     Args:
         module: The attention layer.
@@ -164,8 +167,8 @@ def attention(
         key: Shape (1, key-value heads, U, d).
         value: Shape (1, key-value heads, U, d).
         attention_mask: Ignored with shared prefixes: attention is causal along the rows.
-        shared_prefixes: The rows; None for PyTorch's own attention over the tokens as they are.
-        kwargs: What else the model says.
+        shared_prefixes: The rows; `None` for PyTorch's attention over the given tokens.
+        kwargs: Further arguments of the model.
 
     Returns:
         Shape (1, U, heads, d).

@@ -1,8 +1,8 @@
-"""The tiny policies in the package: what each is built for, and the check of its files.
+"""The tiny policies in the package: their recipes, and the check of their files.
 
-``tiny_data/manifest.json`` has, by name, the environment, its arguments and the response format of
-a policy, the digest of its recipe, and the SHA-256 of its files. Weights are stored in float16 and
-computed in float32. ``python benchmarks/tiny_policy.py --ship`` rebuilds the policies.
+``tiny_data/manifest.json`` lists the policies by name: environment, its arguments, response format,
+digest of the recipe, and SHA-256 of each file. Weights are stored in float16 and computed in
+float32. ``python benchmarks/tiny_policy.py --ship`` rebuilds the policies.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ class ShippedPolicy:
 
 
 def manifest() -> dict[str, ShippedPolicy]:
-    """The shipped policies by name."""
+    """Returns the shipped policies by name."""
     entries = json.loads((FOLDER / MANIFEST).read_text())
     return {name: ShippedPolicy(**entry) for name, entry in entries.items()}
 
 
 def shipped_folder(recipe: str) -> Path | None:
-    """The folder of the shipped policy of a recipe's digest; `None` if the package lacks it."""
+    """Returns the folder of a shipped policy by its recipe's digest; `None` if not shipped."""
     names = (name for name, policy in manifest().items() if policy.recipe == recipe)
     return next((FOLDER / name for name in names), None)
 
 
 def damage(folder: str | Path) -> str:
-    """The missing or changed file of a shipped policy; blank if every hash is right.
+    """Describes a missing or changed file of a shipped policy; blank if every hash matches.
 
     Args:
-        folder: Folder of a model. The files of a model that is not shipped are not checked.
+        folder: Folder of a model. Only the files of shipped policies are checked.
     """
     folder = Path(folder)
     if folder.parent != FOLDER:
@@ -66,13 +66,13 @@ def damage(folder: str | Path) -> str:
         if present != shipped:
             return (
                 f"{path}: SHA-256 is {present}, must be {shipped}: the file of the tiny policy is"
-                " damaged. Install the package again, or in a checkout run git restore on the file"
+                " damaged. Reinstall the package; in a checkout, run git restore on the file"
             )
     return ""
 
 
 def write_shipped(name: str, built: Path, recipe: str) -> ShippedPolicy:
-    """Stores a built policy in the package, in float16, and its digest and hashes in the manifest.
+    """Stores a policy in the package, in float16, and writes digest and hashes to the manifest.
 
     Args:
         name: Name of the policy in the manifest.

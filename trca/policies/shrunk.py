@@ -62,22 +62,22 @@ ARCHITECTURES: Final[dict[str, dict[str, Any]]] = {
         "tie_word_embeddings": False,
     },
 }
-"""The paper's models, as their own configurations say."""
+"""The paper's models, with the values of their published configurations."""
 
 _SMALL: Final = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
 
 
 def shrunk_model(name: str) -> Path:
-    """Folder of a random model of an architecture, made small, with a tokenizer of its kind.
+    """Returns the folder of a small random model of an architecture, with a matching tokenizer.
 
     Heads, key-value groups, biases, tied weights, rotary base and chat format are the
     architecture's; width, depth and vocabulary are small.
 
     Args:
-        name: One of `ARCHITECTURES`.
+        name: A name in `ARCHITECTURES`.
 
     Raises:
-        ValueError: For another name.
+        ValueError: If the name is unknown.
     """
     if name not in ARCHITECTURES:
         raise ValueError(
@@ -109,7 +109,7 @@ def shrunk_model(name: str) -> Path:
 
 
 def _qwen_tokenizer() -> PreTrainedTokenizerFast:
-    """A byte-level BPE with Qwen's way of splitting and chat tokens, trained on the prompt."""
+    """Trains a byte-level BPE with Qwen's split pattern and chat tokens on the prompt."""
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [

@@ -1,4 +1,4 @@
-"""What sampled tokens say: their text, the action in it, and the tokens that are the action."""
+"""Reads sampled tokens: the text, the action in the text, and the tokens of the action."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from trca.envs.text_env import as_action
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A sampled response, read once.
+    """A parsed response.
 
     Attributes:
-        text: Its text; bytes that are not UTF-8 become U+FFFD.
-        action: The action for the environment; blank where none could be read.
+        text: The text of the response; bytes that are not UTF-8 become U+FFFD.
+        action: The action for the environment; blank if the response has no action.
         action_mask: bool (R,), True on the tokens that overlap the action, tags included.
-        plan: The plan; None where there is none.
-        parts: int8 (R,), the part of the plan that each token is of: 1 of the switch, 2 of the
-            subgoal, 3 of the action, tags included, and 0 of none. A token that overlaps two parts
-            is of the later one.
+        plan: The plan; `None` for a response without a plan.
+        parts: int8 (R,), the part of the plan of each token, tags included: 1 for the switch, 2
+            for the subgoal, 3 for the action, 0 for other tokens. A token that overlaps two parts
+            belongs to the later part.
     """
 
     text: str
@@ -42,17 +42,17 @@ def read_response(
     tokenizer: Any,
     response_format: ResponseFormat = ACTION_FORMAT,
 ) -> Response:
-    """Reads sampled ids: one reading gives the action and the tokens it consists of.
+    """Parses sampled ids: finds the action and its tokens in one pass.
 
     A response whose action contains control characters has no readable action.
 
     Args:
         ids: The sampled ids, shape (R,); ids outside the vocabulary count as empty.
         tokenizer: The tokenizer of the ids; see `token_bytes`.
-        response_format: How the response carries its action.
+        response_format: Format of the response.
     """
     pieces = _pieces(ids, tokenizer)
-    # Every byte that is not UTF-8 becomes one character, which turns back into that byte.
+    # Every byte that is not UTF-8 becomes one character. `_encoded` restores the byte.
     text = b"".join(pieces).decode(errors="surrogateescape")
     reading = response_format.read(text)
     action = _printable(reading.action)
@@ -77,13 +77,13 @@ def read_response(
 def part_of(
     ids: Sequence[int] | NDArray[np.int32], tokenizer: Any, start: int, end: int
 ) -> NDArray[np.bool_]:
-    """The tokens that overlap a part of the bytes that ids stand for.
+    """Marks the tokens that overlap a range of bytes of the text.
 
     Args:
         ids: Shape (R,).
         tokenizer: The tokenizer of the ids; see `token_bytes`.
-        start: First byte of the part.
-        end: The byte after its last.
+        start: First byte of the range.
+        end: End of the range, exclusive.
 
     Returns:
         bool (R,).
@@ -99,7 +99,7 @@ def token_bytes(tokenizer: Any) -> tuple[bytes, ...]:
             with byte fallback (Llama 2, Gemma).
 
     Raises:
-        ValueError: When its tokens are not pieces of the text's bytes.
+        ValueError: If the tokenizer is neither byte-level nor SentencePiece with byte fallback.
     """
     if tokenizer not in _KNOWN:
         _KNOWN[tokenizer] = _read_bytes(tokenizer)
@@ -110,7 +110,7 @@ _KNOWN: Final[WeakKeyDictionary[Any, tuple[bytes, ...]]] = WeakKeyDictionary()
 
 
 def _pieces(ids: Sequence[int] | NDArray[np.int32], tokenizer: Any) -> list[bytes]:
-    """The bytes of each id; none for one outside the vocabulary."""
+    """Returns the bytes of each id; empty for an id outside the vocabulary."""
     table = token_bytes(tokenizer)
     return [table[i] if 0 <= i < len(table) else b"" for i in np.asarray(ids).tolist()]
 
@@ -139,7 +139,7 @@ def _read_bytes(tokenizer: Any) -> tuple[bytes, ...]:
     else:
         raise ValueError(
             f"{type(tokenizer).__name__} is no byte-level or byte-fallback tokenizer: choose a"
-            " model whose tokenizer is, such as a Qwen, Llama or Gemma"
+            " model with such a tokenizer, for example Qwen, Llama or Gemma"
         )
     added = tokenizer.added_tokens_decoder
     names = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
@@ -163,7 +163,7 @@ def _sentencepiece(name: str) -> bytes:
 
 @cache
 def byte_alphabet() -> dict[str, int]:
-    """GPT-2's printable stand-ins for the 256 bytes."""
+    """Returns GPT-2's printable character for each of the 256 bytes."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [byte for byte in range(256) if byte not in plain]
     return {chr(b): b for b in plain} | {chr(256 + k): b for k, b in enumerate(rest)}

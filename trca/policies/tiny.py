@@ -1,8 +1,9 @@
 """The embedded tiny policy of an environment: shipped in the package, or built on first use.
 
-It has the Qwen3 architecture with random weights, words of the environment as tokens, and a warm
-start by imitating a weak demonstrator (`warmstart`): it speaks the format, copies names from the
-prompt, knows what the verbs are for, and fails most tasks, as larger models do before training.
+The policy has the Qwen3 architecture with random weights and words of the environment as tokens.
+A warm start imitates a weak demonstrator (`warmstart`). The policy then writes the response format,
+copies names from the prompt, uses the verbs correctly, and fails most tasks, as larger models do
+before training.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ THOUGHT: Final = "ok"
 
 @dataclass(frozen=True)
 class TinySpec:
-    """Everything beside the environment that makes a tiny policy.
+    """The recipe of a tiny policy, except for the environment.
 
     Attributes:
         hidden_size: Width d.
@@ -45,22 +46,23 @@ class TinySpec:
         heads: Query heads.
         kv_heads: Key-value heads.
         feed_forward: Width of the feed-forward layers.
-        mimetic: Whether attention begins by passing on what it attends to; see `new_model`.
-        words: The most words of the environment that become tokens.
-        merges: The most BPE merges for the rarer words.
-        history_length: Past actions in the prompt; train with the same.
-        worlds: How many worlds of the seeds that follow its own are played in place of a
-            ``generated`` one, so that its answers are not learned by heart; 0 for its own alone.
-        deliberate: Beginnings of actions that the demonstrator never takes at random.
-        stages: What is imitated, in order.
-        batch_size: Rows an update.
+        mimetic: Whether attention starts by copying the attended tokens; see `new_model`.
+        words: Largest number of words of the environment that become tokens.
+        merges: Largest number of BPE merges for the rarer words.
+        history_length: Number of past actions in the prompt. Training must use the same number.
+        worlds: Number of generated environments that the demonstrator plays. They replace a
+            ``generated`` environment of seed s and have the seeds s + 1, s + 2 and so on, so that
+            the policy cannot memorize the answers of seed s. With 0 the demonstrator plays the
+            environment of seed s.
+        deliberate: Prefixes of actions that the demonstrator never takes at random.
+        stages: Stages of imitation, in order.
+        batch_size: Rows per update.
         lr: Highest learning rate.
-        warmup: Updates until then.
-        prompt_weight: Weight of the loss on the prompt beside that on the response.
+        warmup: Updates until the highest learning rate.
+        prompt_weight: Weight of the loss on the prompt. The loss on the response has weight 1.
         seed: Seed of weights, tasks, actions and order.
-        threads: Shares of a batch that are imitated side by side; another number rounds
-            differently.
-        max_steps: Step limit of the demonstrator's episodes; None for the environment's own.
+        threads: Number of threads that split a batch. The number changes the rounding.
+        max_steps: Step limit of the demonstrator's episodes; `None` for the environment's limit.
     """
 
     hidden_size: int = 128
@@ -90,21 +92,22 @@ def tiny_policy(
     spec: TinySpec | None = None,
     response_format: str = "action",
 ) -> Path:
-    """Folder of the tiny policy of an environment, which ``from_pretrained`` opens.
+    """Returns the folder of an environment's tiny policy, for ``from_pretrained``.
 
-    The package ships the policies of some recipes (see `trca.policies.shipped`); any other is built
-    on first use and kept in the cache, in a folder named by the digest of its recipe. Arguments
-    that do not change the environment's texts (see `TextEnv.language`) are not part of the recipe.
-    The policy always learns from the ``train`` split.
+    The package ships the policies of some recipes (see `trca.policies.shipped`). The policy of any
+    other recipe is built on first use and stored in the cache, in a folder named by the digest of
+    the recipe. Arguments that do not change the environment's texts (see `TextEnv.language`) are
+    not part of the recipe. The policy always learns from the ``train`` split.
 
     Args:
-        env: The environment, as `trca.envs.make` takes it.
+        env: The environment, as for `trca.envs.make`.
         env_config: Keyword arguments of the environment.
-        spec: Sizes and stages; None for those that the environment declares.
-        response_format: What it is to speak: a format with a plan, or else a thought and an action.
+        spec: Sizes and stages; `None` for the environment's declaration.
+        response_format: Response format of the policy. A format without a plan gives a thought and
+            an action.
 
     Raises:
-        ValueError: When a file of the shipped policy is missing or changed.
+        ValueError: If a file of the shipped policy is missing or changed.
     """
     recipe = recipe_of(env, env_config, spec, response_format)
     folder = _folder(recipe)
@@ -121,7 +124,7 @@ def tiny_policy(
     except KeyboardInterrupt:
         if snapshot.is_file():
             print(
-                f"The tiny policy is kept half built in {snapshot}; the next run resumes.",
+                f"The state of the tiny policy is saved in {snapshot}; the next run resumes.",
                 file=sys.stderr,
             )
         raise
@@ -130,7 +133,7 @@ def tiny_policy(
 def tiny_folder(
     env: EnvClass, env_config: Mapping[str, Any] | None = None, response_format: str = "action"
 ) -> Path:
-    """The folder that `tiny_policy` returns; nothing is built or checked."""
+    """Returns the folder of `tiny_policy` without a build or a check."""
     return _folder(recipe_of(env, env_config, None, response_format))
 
 
@@ -142,7 +145,7 @@ def build_policy(
     response_format: str = "action",
     snapshot: Path | None = None,
 ) -> None:
-    """Builds the tiny policy of an environment, also where the package ships it.
+    """Builds the tiny policy of an environment, even if the package ships the policy.
 
     Args:
         env: See `tiny_policy`.
@@ -150,16 +153,16 @@ def build_policy(
         target: Folder to fill.
         spec: See `tiny_policy`.
         response_format: See `tiny_policy`.
-        snapshot: A file that keeps the state of imitation, to resume from.
+        snapshot: File for the state of imitation. A later build resumes from it.
     """
     spec = spec or spec_of(env)
-    own = _own(env, env_config or {})
+    arguments = _arguments(env, env_config or {})
     limit = {} if spec.max_steps is None else {"max_steps": spec.max_steps}
     name = short_name(env) if isinstance(env, str) else env.__name__
     with progress(f"the tiny policy for {name}") as tick, _one_thread(), ExitStack() as envs:
 
         def start(**changed: Any) -> gymnasium.Env[str, str]:
-            return envs.enter_context(closing(make(env, **own | limit | changed)))
+            return envs.enter_context(closing(make(env, **arguments | limit | changed)))
 
         played = [start()]
         if spec.worlds and getattr(played[0].unwrapped, "generated", False):
@@ -169,12 +172,12 @@ def build_policy(
         build_tiny(played, spec, target, tick, snapshot, spoken)
 
 
-def _own(env: EnvClass, env_config: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the environment that the policy learns in, without default values."""
+def _arguments(env: EnvClass, env_config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of the training environment, without default values."""
     defaults = {p.name: p.default for p in signature(env_class(env)).parameters.values()}
     spoken = {name: env_config[name] for name in language(env) if name in env_config}
-    own = {k: v for k, v in spoken.items() if k not in defaults or v != defaults[k]}
-    return own | {"split": "train"}
+    arguments = {k: v for k, v in spoken.items() if k not in defaults or v != defaults[k]}
+    return arguments | {"split": "train"}
 
 
 def recipe_of(
@@ -183,17 +186,17 @@ def recipe_of(
     spec: TinySpec | None = None,
     response_format: str = "action",
 ) -> dict[str, Any]:
-    """All that determines a tiny policy; a team is given by the content of its file.
+    """Returns the full recipe of a tiny policy. A team is represented by the content of its file.
 
     Takes the arguments of `tiny_policy`.
     """
-    own = _own(env, env_config or {})
+    arguments = _arguments(env, env_config or {})
     plans = RESPONSE_FORMATS.get(response_format).write_plan is not None
-    team = own.get("team")
+    team = arguments.get("team")
     content = {} if team is None else {"team": Team.load(team).model_dump(mode="json")}
     return {
         "env": identity(env),
-        "env_config": {**own, **content},
+        "env_config": {**arguments, **content},
         "spec": asdict(spec or spec_of(env)),
         "version": _VERSION,
         **({"response_format": response_format} if plans else {}),
@@ -206,7 +209,7 @@ def _folder(recipe: Mapping[str, Any]) -> Path:
 
 
 def spec_of(env: EnvClass) -> TinySpec:
-    """The recipe of the tiny policy of an environment: the defaults and what it declares."""
+    """Returns the spec of an environment's tiny policy: the defaults, with declared changes."""
     changes = dict(getattr(env_class(env), "tiny_policy", {}))
     if "stages" in changes:
         changes["stages"] = tuple(Stage(*stage) for stage in changes["stages"])
@@ -224,17 +227,17 @@ def build_tiny(
     """Makes tokenizer and model for an environment, trains them, and saves them.
 
     Args:
-        envs: The environment on its training split, or others like it.
+        envs: The environment on its training split, or similar environments.
         spec: Sizes and stages.
         target: Folder to fill.
         tick: Receives the progress.
-        snapshot: A file that keeps the state of imitation, to resume from; removed at the end.
-        response_format: What it speaks, if that is a format with a plan.
+        snapshot: File for the state of imitation, removed at the end.
+        response_format: Response format of the policy. Only a format with a plan has an effect.
     """
     write_plan = response_format.write_plan
     tags = TAGS if write_plan is None else response_format.tags
 
-    def said(example: Example) -> str:
+    def response(example: Example) -> str:
         if write_plan is None:
             return respond(example.action)
         return write_plan(example.switch, example.subgoal, example.action)
@@ -254,7 +257,7 @@ def build_tiny(
     ]
     examples = [example for stage in stages for example in stage]
     tokenizer = train_tokenizer(
-        [f"{example.prompt}{said(example)}" for example in examples],
+        [f"{example.prompt}{response(example)}" for example in examples],
         {example.action for example in examples},
         spec.words,
         spec.merges,
@@ -266,7 +269,7 @@ def build_tiny(
         imitate(
             model,
             [
-                _encoded(stage[: s.updates * spec.batch_size], tokenizer, said)
+                _encoded(stage[: s.updates * spec.batch_size], tokenizer, response)
                 for stage, s in zip(stages, spec.stages, strict=True)
             ],
             batch_size=spec.batch_size,
@@ -286,17 +289,17 @@ def build_tiny(
 
 
 def respond(action: str) -> str:
-    """The response that the demonstrator gives for an action."""
+    """Returns the demonstrator's response for an action."""
     return f"<think>{THOUGHT}</think><action>{action}</action>"
 
 
 def new_model(tokenizer: PreTrainedTokenizerFast, spec: TinySpec, end: str = TAGS[-1]) -> Any:
-    """A model of random weights, drawn from PyTorch's global generator.
+    """Returns a model of random weights, drawn from PyTorch's global generator.
 
-    A mimetic one has weights of unit gain, and output projections that undo the value projections,
-    so that a head passes on the tokens it attends to before anything was learned, and copying from
-    the prompt comes sooner (Trockman and Kolter, "Mimetic Initialization of Self-Attention Layers",
-    2023).
+    A mimetic model has weights of unit gain, and output projections that invert the value
+    projections. A head then copies the attended tokens before any training, and the model learns
+    sooner to copy from the prompt (Trockman and Kolter, "Mimetic Initialization of Self-Attention
+    Layers", 2023).
     """
     model = Qwen3ForCausalLM(architecture(spec, len(tokenizer)))
     ends = [tokenizer.vocab[END], tokenizer.vocab[end]]
@@ -307,7 +310,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast, spec: TinySpec, end: str = TAG
 
 
 def architecture(spec: TinySpec, vocabulary: int) -> Qwen3Config:
-    """What kind of model it is, for a number of tokens."""
+    """Returns the configuration of the model for a number of tokens."""
     return Qwen3Config(
         vocab_size=vocabulary,
         hidden_size=spec.hidden_size,
@@ -335,10 +338,10 @@ def _make_mimetic(model: Any) -> None:
 
 
 def _encoded(
-    examples: list[Example], tokenizer: PreTrainedTokenizerFast, said: Callable[[Example], str]
+    examples: list[Example], tokenizer: PreTrainedTokenizerFast, response: Callable[[Example], str]
 ) -> list[tuple[list[int], list[int]]]:
     prompts = tokenizer([e.prompt for e in examples])["input_ids"]
-    responses = tokenizer([said(e) for e in examples])["input_ids"]
+    responses = tokenizer([response(e) for e in examples])["input_ids"]
     return list(zip(prompts, responses, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Imitation of a weak demonstrator: how a tiny policy learns to speak before RL."""
+"""Imitation of a weak demonstrator: a tiny policy learns the response format before RL."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SNAPSHOT_UPDATES: Final = 100
 
 @dataclass(frozen=True)
 class Stage:
-    """A stretch of imitation.
+    """A stage of imitation.
 
     Attributes:
-        randomness: Probability p that the demonstrator takes a random admissible action; else it
-            takes the sensible one.
+        randomness: Probability p that the demonstrator takes a random admissible action. With
+            probability 1 - p it takes a sensible action.
         updates: Optimizer steps.
     """
 
@@ -42,10 +42,10 @@ class Example:
     """One demonstrated step, as text.
 
     Attributes:
-        prompt: What the policy reads.
-        action: What the demonstrator did.
-        subgoal: What for; blank where responses have no plan.
-        switch: Whether that is another subgoal than at the step before.
+        prompt: Input of the policy.
+        action: Action of the demonstrator.
+        subgoal: Subgoal of the action; blank if responses have no plan.
+        switch: Whether the subgoal differs from the subgoal of the previous step.
     """
 
     prompt: str
@@ -64,23 +64,23 @@ def demonstrate(
     deliberate: tuple[str, ...] = (),
     plans: bool = False,
 ) -> list[Example]:
-    """Plays whole episodes of tasks drawn from the splits until there are enough steps.
+    """Plays complete episodes of random tasks and collects their steps.
 
-    With plans the prompt shows the subgoal of the agent's last step. A sensible action takes up the
-    demonstrator's subgoal, a random one keeps the subgoal that there is.
+    With plans the prompt shows the subgoal of the agent's last step. A sensible action sets the
+    demonstrator's subgoal. A random action keeps the current subgoal.
 
     Args:
-        envs: The environment, or several like it.
+        envs: The environment, or several similar environments.
         randomness: Probability of a random admissible action.
-        steps: Steps wanted; the last episode is played to its end.
+        steps: Least number of steps. The last episode is played to its end.
         seed: Seed of the tasks and of the random actions.
         history_length: Past actions in the prompt.
         tick: Receives the progress.
-        deliberate: Beginnings of actions that are never random.
-        plans: Whether the demonstrator says a subgoal.
+        deliberate: Prefixes of actions that are never random.
+        plans: Whether the demonstrator writes a subgoal.
 
     Raises:
-        ValueError: When an environment has no demonstrator, or admits deliberate actions alone.
+        ValueError: If an environment has no demonstrator, or admits only deliberate actions.
     """
     draw = random.Random(seed)
     inner_envs: list[Any] = [env.unwrapped for env in envs]
@@ -97,7 +97,7 @@ def demonstrate(
             past, before = pasts[agent], subgoals[agent]
             prompt = _prompt(inner, info, observation, past, history_length, before)
             admissible = info["admissible_actions"]
-            in_turn = "agent" in info  # some role of a team may have nothing but deliberate actions
+            in_turn = "agent" in info  # a role of a team may have only deliberate actions
             if in_turn and all(action.startswith(deliberate) for action in admissible):
                 admissible = []
             if draw.random() < randomness and admissible:
@@ -118,7 +118,7 @@ def demonstrate(
 def _random_action(
     env: Any, admissible: Sequence[str], deliberate: tuple[str, ...], draw: random.Random
 ) -> str:
-    """One of the admissible actions that may be random; the environment fills in a blank."""
+    """Draws an admissible action that may be random. The environment fills in a blank."""
     if deliberate and all(action.startswith(deliberate) for action in admissible):
         raise ValueError(
             f"only {', '.join(deliberate)} is admissible, and the demonstrator must not take it"
@@ -164,29 +164,28 @@ def imitate(
     tick: Report,
     snapshot: Path | None = None,
 ) -> float:
-    """Trains a causal LM on prompts and responses, stage after stage, once through each.
+    """Trains a causal LM on prompts and responses, one epoch per stage.
 
     The loss of a row is the mean over its response plus ``prompt_weight`` times the mean over its
-    prompt. AdamW; the learning rate warms up and then falls along a cosine to a twentieth. Each
-    thread takes its share of a batch through the model: on tensors this small, that is half again
-    as fast as PyTorch's own threads within each operation.
+    prompt. The optimizer is AdamW. The learning rate rises linearly, then falls along a cosine to
+    a twentieth. Each thread computes the gradients of a part of the batch: on such small tensors
+    this is 1.5 times as fast as PyTorch's threads within an operation.
 
     Args:
         model: A Hugging Face causal LM, trained in place.
         stages: Rows of prompt ids and response ids.
-        batch_size: Rows an update.
+        batch_size: Rows per update.
         lr: The highest learning rate.
-        warmup: Updates until then.
+        warmup: Updates until the highest learning rate.
         prompt_weight: Weight of the prompt's loss.
         seed: Seed of the order of the rows.
-        threads: Shares of a batch that are computed side by side.
+        threads: Number of parts of a batch that are computed at the same time.
         tick: Receives the progress.
-
-        snapshot: A file that keeps the state every `SNAPSHOT_UPDATES` updates; where it is there,
-            imitation resumes from it and ends bit for bit as if it had not been stopped.
+        snapshot: File for the state, written every `SNAPSHOT_UPDATES` updates. If the file exists,
+            imitation resumes from it, and the result is bit for bit that of an uninterrupted run.
 
     Returns:
-        The response loss in nats a token, mean over the last twentieth.
+        The response loss in nats per token, mean over the last twentieth of the updates.
     """
     updates = [len(rows) // batch_size for rows in stages]
     total = sum(updates)
@@ -233,7 +232,7 @@ def imitate(
 def _keep(
     snapshot: Path, model: Any, optimizer: torch.optim.Optimizer, losses: list[float]
 ) -> None:
-    """Writes the state of imitation to a file, whole or not at all."""
+    """Writes the state of imitation to a file atomically."""
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses}
     written = snapshot.with_name(f"{snapshot.name}.new")
     torch.save(state, written)
@@ -243,7 +242,7 @@ def _keep(
 def _batches(
     rows: Sequence[tuple[list[int], list[int]]], size: int, seed: int
 ) -> Iterator[list[tuple[list[int], list[int]]]]:
-    """Whole batches of rows of similar length, in random order."""
+    """Yields full batches of rows of similar length, in random order."""
     draw = random.Random(seed)
     order = list(rows)
     draw.shuffle(order)

@@ -12,7 +12,7 @@ from typing import Final
 from trca.common.files import sha256
 
 _PATTERNS: Final = ("*.safetensors", "*/*.safetensors", "pytorch_model*.bin")
-"""Weight files of a model, else of the roles of a team, else of an older model."""
+"""Weight files of a model, then of the roles of a team, then of an older model."""
 _AT_ONCE: Final = 4
 
 
@@ -23,7 +23,7 @@ def weights_folder(model: str) -> Path:
         model: A folder, or a Hugging Face name that the hub's cache holds.
 
     Raises:
-        OSError: When the cache does not hold the name.
+        OSError: If the cache does not hold the name.
     """
     folder = Path(model)
     if folder.is_dir():
@@ -34,29 +34,29 @@ def weights_folder(model: str) -> Path:
 
 
 def weights_hash(model: str) -> str:
-    """SHA-256 over names and contents of a model's weight files; of a team, of all roles.
+    """Returns the SHA-256 of names and contents of a model's weight files (a team: of all roles).
 
-    Reads each file once, up to four files side by side. An idle core with SHA instructions hashes
+    Reads each file once, up to four files at a time. An idle core with SHA instructions hashes
     1.2 GiB/s: 12 s for one file of 7B parameters in bfloat16 (14 GiB), less for several files on
-    several cores, more where the disk is slower. A process keeps the result until a file changes
-    in size or time.
+    several cores, more on a slower disk. A process caches the result until a file changes in size
+    or modification time.
 
     Args:
         model: See `weights_folder`.
 
     Returns:
-        64 hex digits; blank without a known weight file.
+        64 hex digits; blank if the folder has no weight file.
     """
     folder = weights_folder(model)
-    found = (sorted(folder.glob(pattern)) for pattern in _PATTERNS)
-    files = next((paths for paths in found if paths), [])
+    candidates = (sorted(folder.glob(pattern)) for pattern in _PATTERNS)
+    files = next((paths for paths in candidates if paths), [])
     stats = [(path, path.stat()) for path in files]
     return _hash(folder, tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats))
 
 
 @lru_cache(maxsize=16)
 def _hash(folder: Path, files: Sequence[tuple[Path, int, int]]) -> str:
-    """The hash of files that have these sizes and times."""
+    """Hashes files; sizes and times are part of the cache key."""
     paths = [path for path, _, _ in files]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         hashes = zip(paths, pool.map(sha256, paths), strict=True)

@@ -1,8 +1,8 @@
-"""Weights between learner, engine and disk: by name, tied ones once, checked on arrival.
+"""Transfers weights between learner, engine and disk, by name, each tied weight once.
 
-Of a model with an adapter (`trca.policies.lora`) the adapter's weights alone travel. Weights that
-are split over processes (`trca.policies.sharding`) are gathered one tensor at a time: all processes
-call `export_weights` together, and the first of them gets the arrays.
+For a model with an adapter (`trca.policies.lora`), only the adapter's weights are transferred.
+Weights that are split over processes (`trca.policies.sharding`) are gathered one tensor at a time:
+all processes call `export_weights`, and process 0 gets the arrays.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ State = dict[str, Any]
 def export_weights(
     model: nn.Module, dtype: torch.dtype | None = None, adapter: str = ADAPTER
 ) -> State:
-    """The parameters and persistent buffers of a model as arrays, each tied tensor once.
+    """Returns the parameters and persistent buffers of a model as arrays, each tied tensor once.
 
-    NumPy has no bfloat16: such a tensor becomes the uint16 array of its bits. The arrays are
-    copies, so later updates of the model do not reach them.
+    NumPy has no bfloat16: a bfloat16 tensor becomes the uint16 array of its bits. The arrays are
+    copies: later updates of the model do not change them.
 
     Args:
         model: The model.
-        dtype: Precision of the floating-point arrays; the model's own for None. Tensors are
-            converted one by one, so no second copy of the model is ever whole.
-        adapter: Which adapter's weights, where the model has adapters.
+        dtype: Precision of the floating-point arrays; `None` for the model's precision. Tensors
+            are converted one by one, so that no second full copy of the model exists.
+        adapter: Name of the exported adapter, for a model with adapters.
     """
     state = {}
     for name, tensor in named_tensors(model, adapter).items():
-        own = tensor.detach()
-        if dtype is not None and own.dtype.is_floating_point:
-            own = own.to(dtype)  # before it is gathered: fewer bytes travel
-        together = gathered(own)
-        if not isinstance(own, DTensor) or torch.distributed.get_rank() == 0:
+        local = tensor.detach()
+        if dtype is not None and local.dtype.is_floating_point:
+            local = local.to(dtype)  # before it is gathered: fewer bytes travel
+        together = gathered(local)
+        if not isinstance(local, DTensor) or torch.distributed.get_rank() == 0:
             state[name] = _to_array(together, tensor)
     return state
 
@@ -52,41 +52,43 @@ def import_weights(model: nn.Module, state: Mapping[str, Any], adapter: str = AD
     Args:
         model: The model.
         state: Arrays of `export_weights`, or tensors by the names of the model's ``state_dict``.
-        adapter: Which adapter takes them, where the model has adapters.
+        adapter: Name of the adapter that gets the weights, for a model with adapters.
 
     Raises:
-        ValueError: When names or shapes are not those of the model; nothing is changed then.
+        ValueError: If names or shapes differ from the model's. The model is then unchanged.
     """
-    own = named_tensors(model, adapter)
-    whole = own if has_lora(model) else model.state_dict(keep_vars=True)
-    check_weights(own, state, whole)
+    tensors = named_tensors(model, adapter)
+    allowed = tensors if has_lora(model) else model.state_dict(keep_vars=True)
+    check_weights(tensors, state, allowed)
     with torch.no_grad():
-        for name, tensor in own.items():
+        for name, tensor in tensors.items():
             tensor.copy_(split_like(to_tensor(state[name]), tensor))
 
 
 def check_weights(
-    own: Mapping[str, Tensor], state: Mapping[str, Any], known: Mapping[str, Any] | None = None
+    expected: Mapping[str, Tensor],
+    state: Mapping[str, Any],
+    allowed: Mapping[str, Any] | None = None,
 ) -> None:
-    """Compares weights with what a model expects.
+    """Compares weights with the tensors of a model.
 
     Args:
-        own: The tensors that are expected, by name; see `named_tensors`.
+        expected: The model's tensors by name; see `named_tensors`.
         state: The weights.
-        known: Names that may come as well; none for None.
+        allowed: Allowed names; `None` for the names in ``expected``.
 
     Raises:
-        ValueError: When names or shapes differ.
+        ValueError: If names or shapes differ.
     """
-    missing = [name for name in own if name not in state]
-    unknown = [name for name in state if name not in (known or own)]
+    missing = [name for name in expected if name not in state]
+    unknown = [name for name in state if name not in (allowed or expected)]
     if missing or unknown:
         raise ValueError(
             f"the weights do not fit the model: missing {_some(missing)}; unknown {_some(unknown)}"
         )
     wrong = [
         f"{name} {tuple(state[name].shape)} for {tuple(tensor.shape)}"
-        for name, tensor in own.items()
+        for name, tensor in expected.items()
         if tuple(state[name].shape) != tuple(tensor.shape)
     ]
     if wrong:
@@ -94,11 +96,11 @@ def check_weights(
 
 
 def named_tensors(model: nn.Module, adapter: str = ADAPTER) -> dict[str, Tensor]:
-    """The parameters and persistent buffers that travel, each tied one once."""
+    """Returns the parameters and persistent buffers to transfer, each tied tensor once."""
     seen: set[int] = set()
     named: dict[str, Tensor] = {}
-    whole = model.state_dict(keep_vars=True)
-    for name, tensor in (lora_tensors(whole, adapter) if has_lora(model) else whole).items():
+    state = model.state_dict(keep_vars=True)
+    for name, tensor in (lora_tensors(state, adapter) if has_lora(model) else state).items():
         if id(tensor) not in seen:
             seen.add(id(tensor))
             named[name] = tensor
@@ -106,17 +108,17 @@ def named_tensors(model: nn.Module, adapter: str = ADAPTER) -> dict[str, Tensor]
 
 
 def _to_array(tensor: Tensor, model_tensor: Tensor) -> np.ndarray[Any, Any]:
-    """An array of its own memory: a conversion, a gathering or a transfer copies already."""
-    own = tensor.cpu().contiguous()
-    if own.data_ptr() == own_share(model_tensor).data_ptr():
-        own = own.clone()
-    if own.dtype == torch.bfloat16:
-        return own.view(torch.int16).numpy().view(np.uint16)
-    return np.asarray(own.numpy())
+    """Returns an array that shares no memory with the model, and copies at most once."""
+    local = tensor.cpu().contiguous()
+    if local.data_ptr() == own_share(model_tensor).data_ptr():
+        local = local.clone()
+    if local.dtype == torch.bfloat16:
+        return local.view(torch.int16).numpy().view(np.uint16)
+    return np.asarray(local.numpy())
 
 
 def to_tensor(value: Any) -> Tensor:
-    """A tensor of an array of `export_weights`, or the tensor itself."""
+    """Converts an array of `export_weights` to a tensor; returns a tensor unchanged."""
     if isinstance(value, Tensor):
         return value
     array = np.asarray(value)

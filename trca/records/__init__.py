@@ -1,7 +1,7 @@
-"""Rollout records: what one episode left behind, and the columns that credit rules read.
+"""Rollout records: rollouts and steps of episodes, and the columns that credit rules read.
 
-A rollout is written as one line of JSON and read back whole, so that a recorded run can be credited
-again, under another rule or lambda, with no new rollout::
+A rollout is stored as one line of JSON with all its data. A recorded run can therefore be credited
+again, with another rule or lambda, without new rollouts::
 
     for rollout in rollouts:
         print(to_json(rollout), file=file)

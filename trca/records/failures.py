@@ -1,4 +1,4 @@
-"""What failed while rollouts were sampled, and what was done about it."""
+"""Failures during sampling, and the actions taken."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Rollouts of a group that are missing.
+    """Missing rollouts of a group.
 
     Attributes:
         group: Number of the group.
-        task_id: The task.
-        rollouts: How many are missing.
+        task_id: Id of the task.
+        rollouts: Number of missing rollouts.
         reason: The error, on one line.
     """
 
@@ -24,15 +24,15 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Something that failed, and what was done about it.
+    """A failure, and the action taken.
 
     Attributes:
-        time: When, in seconds since the epoch.
-        kind: What failed: ``rollout``, ``env runner``, ``engine``, ``learner`` or ``driver``.
-        which: Which one, such as ``3 of group 0``.
-        task_id: The task; blank where it was not about one.
+        time: Time of the failure, in seconds since the epoch.
+        kind: Failed part: ``rollout``, ``env runner``, ``engine``, ``learner`` or ``driver``.
+        which: Name of the failed part, such as ``3 of group 0``.
+        task_id: Id of the task; blank for a failure that concerns no task.
         reason: The error, on one line.
-        action: What was done: ``retried``, ``dropped`` or in other words.
+        action: The action taken: ``retried``, ``dropped`` or a description.
     """
 
     time: float

@@ -12,30 +12,30 @@ from numpy.typing import NDArray
 from trca.envs.text_env import DEFAULT_AGENT
 
 DEFAULT_MODULE: Final = "default_policy"
-"""Id of the policy where there is one (RLlib's name)."""
+"""Id of the policy of a single agent (RLlib's name)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One interaction step. Token in, token out: the ids are the sampled ones.
+    """One interaction step. Token in, token out: the record holds the sampled ids.
 
     Attributes:
-        prompt_ids: int32 (P,), what the policy read.
-        response_ids: int32 (R,), what it sampled.
+        prompt_ids: int32 (P,), the input of the policy.
+        response_ids: int32 (R,), the sampled tokens.
         action_mask: bool (R,), True on the tokens that overlap the action, tags included.
-        old_logprobs: float32 (R,), the sampler's log-probabilities of the response; NaN where it
-            does not say them.
+        old_logprobs: float32 (R,), the sampler's log-probabilities of the response; NaN if the
+            sampler does not report them.
         observation: The observation before the action.
         response: The response as text.
-        action: The action for the environment (blank where none could be read).
+        action: The action for the environment; blank for a malformed response.
         context: Structural key of the state before the action.
-        next_context: Structural key of the state after it.
+        next_context: Structural key of the state after the action.
         reward: Environment reward r_{i,t}.
         judgments: uint8 (M,), read-only, one 0/1 per rubric operator in library order.
-        parsed: Whether an action could be read from the response.
-        accepted: Whether the environment carried it out.
-        foundational: r^F under the budgets of the algorithm.
-        breakthrough: r^B.
+        parsed: Whether the response contains an action.
+        accepted: Whether the environment executed the action.
+        foundational: r^F with the budgets of the algorithm.
+        breakthrough: r^B with the budgets of the algorithm.
         facts: Facts of the transition that differ from their defaults, as plain JSON types.
         version: Version of the weights that sampled the response.
     """
@@ -61,29 +61,29 @@ class Step:
 
 @dataclass(slots=True)
 class Rollout:
-    """One finished episode of one agent at one task.
+    """One finished episode of one agent.
 
     Attributes:
-        task_id: The task.
-        split: Its split.
-        task_type: Its type, such as ``Heat``.
+        task_id: Id of the task.
+        split: Split of the task.
+        task_type: Type of the task, such as ``Heat``.
         group: Number of the rollout group G(x) within the iteration.
         index: Number of the rollout within its group, 0 to N - 1.
-        policy_version: Version of the weights at its start.
-        agent_id: The agent that acted; in a team, the role.
-        module_id: The policy that acted for it.
-        instruction: The task in words.
+        policy_version: Version of the weights at the start of the rollout.
+        agent_id: Id of the agent; in a team, the role.
+        module_id: Id of the agent's policy.
+        instruction: The instruction of the task.
         operators: Ids of the rubric operators, in the order of the judgments.
         steps: The steps in order.
         last_observation: The observation after the last action.
         won: Whether the task was completed, R(tau) = 1.
-        score: The environment's own score.
-        truncated: Whether the step limit ended it.
-        measures: Other results of the environment at the end, such as ``f1``.
-        turns: In a team, the number of each step among all steps of the episode; else empty.
-        final_prompt_ids: int32 (P,), what the policy would have read next; kept where the step
-            limit ended the rollout and a critic asks for the value of that state.
-        advantages: float64 (T,), the advantage of each step, once a credit rule has given it.
+        score: The score of the environment.
+        truncated: Whether the step limit ended the rollout.
+        measures: Further metrics of the environment at the end, such as ``f1``.
+        turns: In a team, the number of each step among all steps of the episode; otherwise empty.
+        final_prompt_ids: int32 (P,), the prompt of the state after the last step; kept if the step
+            limit ended the rollout and a critic needs the value of that state.
+        advantages: float64 (T,), the advantage of each step; `None` before the credit rule.
     """
 
     task_id: str
@@ -107,19 +107,19 @@ class Rollout:
     advantages: NDArray[np.float64] | None = None
 
     def env_steps(self) -> int:
-        """Number of interaction steps T_i (RLlib's name)."""
+        """Returns the number of interaction steps T_i (RLlib's name)."""
         return len(self.steps)
 
 
 def assign_advantages(rollouts: Sequence[Rollout], advantages: NDArray[np.float64]) -> None:
-    """Puts the advantages of a batch on its rollouts.
+    """Assigns the advantages of a batch to its rollouts.
 
     Args:
-        rollouts: The rollouts of the batch, in its order.
-        advantages: float64 (S,), one a step.
+        rollouts: The rollouts, in the order of the batch.
+        advantages: float64 (S,), one per step.
 
     Raises:
-        ValueError: For another number of advantages than steps.
+        ValueError: If the numbers of advantages and steps differ.
     """
     steps = sum(len(rollout.steps) for rollout in rollouts)
     if advantages.shape != (steps,):
@@ -132,10 +132,10 @@ def assign_advantages(rollouts: Sequence[Rollout], advantages: NDArray[np.float6
 
 
 def advantages_of(rollouts: Sequence[Rollout]) -> NDArray[np.float64]:
-    """Returns the advantages that lie on rollouts, float64 (S,), one a step.
+    """Returns the advantages of rollouts, float64 (S,), one per step.
 
     Raises:
-        ValueError: For a rollout that no credit rule has given advantages.
+        ValueError: If a rollout has no advantages.
     """
     parts = []
     for rollout in rollouts:
@@ -149,33 +149,33 @@ def advantages_of(rollouts: Sequence[Rollout]) -> NDArray[np.float64]:
 
 
 def by_episode(rollouts: Sequence[Rollout]) -> list[list[Rollout]]:
-    """The rollouts of each episode, in their order: several where a team plays.
+    """Groups rollouts by episode, in their order. An episode of a team has several rollouts.
 
-    The rollouts of a team share task, outcome, score and measures; the steps of the episode are
-    those of all its roles.
+    The rollouts of a team share task, outcome, score and metrics. The episode consists of the steps
+    of all roles.
     """
-    found: dict[tuple[int, int, str], list[Rollout]] = {}
+    by_key: dict[tuple[int, int, str], list[Rollout]] = {}
     for number, rollout in enumerate(rollouts):
-        alone = rollout.agent_id == DEFAULT_AGENT
-        key = rollout.group, rollout.index, str(number) if alone else ""
-        found.setdefault(key, []).append(rollout)
-    return list(found.values())
+        single = rollout.agent_id == DEFAULT_AGENT
+        key = rollout.group, rollout.index, str(number) if single else ""
+        by_key.setdefault(key, []).append(rollout)
+    return list(by_key.values())
 
 
 def episodes(rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """One rollout of each episode, in their order: that of the team's first role."""
+    """Returns the first rollout of each episode, in their order: for a team, the first role's."""
     return [first for first, *_ in by_episode(rollouts)]
 
 
 def refuse_teams(rollouts: Sequence[Rollout], what: str) -> None:
-    """Refuses rollouts of several agents, whose judgments have different operators.
+    """Refuses rollouts of several agents, because their judgments have different operators.
 
     Args:
         rollouts: The rollouts.
-        what: What cannot read them.
+        what: Name of the caller, for the error message.
 
     Raises:
-        ValueError: When there is more than one agent; names them.
+        ValueError: If there are several agents. The message lists the agents.
     """
     agents = by_agent(rollouts)
     if len(agents) > 1:
@@ -183,8 +183,8 @@ def refuse_teams(rollouts: Sequence[Rollout], what: str) -> None:
 
 
 def by_agent(rollouts: Sequence[Rollout]) -> dict[str, list[Rollout]]:
-    """The rollouts of each agent, in their order."""
-    found: dict[str, list[Rollout]] = {}
+    """Groups rollouts by agent, in their order."""
+    groups: dict[str, list[Rollout]] = {}
     for rollout in rollouts:
-        found.setdefault(rollout.agent_id, []).append(rollout)
-    return found
+        groups.setdefault(rollout.agent_id, []).append(rollout)
+    return groups

@@ -18,7 +18,7 @@ def changed_facts(facts: Any) -> dict[str, Any]:
     """Returns the fields of a facts dataclass that differ from their defaults, as JSON types.
 
     Args:
-        facts: Facts of a transition; None where the environment has none.
+        facts: Facts of a transition; `None` for an environment without facts.
     """
     if facts is None:
         return {}
@@ -34,8 +34,8 @@ def changed_facts(facts: Any) -> dict[str, Any]:
 def to_record(rollout: Rollout) -> dict[str, Any]:
     """Returns the rollout as plain JSON types.
 
-    The keys are the fields of `Rollout`; ``steps`` holds the fields of `Step`, and ``advantage``
-    where a rule has given one.
+    The keys are the fields of `Rollout`. ``steps`` holds the fields of `Step`, and ``advantage`` if
+    the rollout has advantages.
     """
     record = {f.name: getattr(rollout, f.name) for f in fields(Rollout) if f.name not in _OPTIONAL}
     if rollout.module_id != DEFAULT_MODULE:
@@ -54,15 +54,15 @@ def to_record(rollout: Rollout) -> dict[str, Any]:
 
 
 def to_json(rollout: Rollout) -> str:
-    """Returns `to_record` as one line of ASCII JSON, without the line's end."""
+    """Returns `to_record` as one line of ASCII JSON, without a line break."""
     return json.dumps(to_record(rollout), separators=(",", ":"))
 
 
 def from_json(line: str) -> Rollout:
-    """Reads a line of `to_json`; unknown keys are ignored.
+    """Reads a line of `to_json`, and ignores unknown keys.
 
     Raises:
-        ValueError: For a line that is not a JSON object, or lacks a field.
+        ValueError: If the line is not a JSON object, or lacks a field.
     """
     record = json.loads(line)
     if not isinstance(record, dict):
@@ -88,12 +88,12 @@ def from_json(line: str) -> Rollout:
 
 
 def read_rollouts(path: Path) -> Iterator[Rollout]:
-    """Reads a file of `to_json` lines, one at a time, such as a run folder's.
+    """Reads the rollouts of a file of `to_json` lines one by one.
 
     Skips lines about missing rollouts (their first key is ``missing``).
 
     Raises:
-        ValueError: For a line that cannot be read; it names the file and the line.
+        ValueError: If a line is invalid. The message names the file and the line.
     """
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
@@ -112,7 +112,7 @@ ARRAYS: Final = {
     "old_logprobs": np.float32,
     "judgments": np.uint8,
 }
-"""Fields of a step that are arrays, and their types."""
+"""Array fields of a step, and their types."""
 
 _OPTIONAL: Final = ("module_id", "turns", "final_prompt_ids", "advantages")
 """Fields of a rollout that a record may lack."""
@@ -124,7 +124,7 @@ def _plain(value: Any) -> Any:
     if value.dtype == np.bool_:
         return value.astype(np.uint8).tolist()
     if value.dtype == np.float32:  # the shortest digits that read back as the same float32
-        if np.isnan(value).any():  # JSON has no NaN; None is read as one
+        if np.isnan(value).any():  # JSON has no NaN; `_fields_of_step` reads None as NaN
             return [None if np.isnan(number) else float(str(number)) for number in value]
         return [float(str(number)) for number in value]
     return value.tolist()

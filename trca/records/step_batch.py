@@ -14,7 +14,7 @@ from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_rewar
 
 
 class RubricRewards(NamedTuple):
-    """The rubric rewards of a batch, one row a step."""
+    """The rubric rewards of a batch, one row per step."""
 
     foundational: NDArray[np.float64]
     """float64 (S,), r^F."""
@@ -24,30 +24,30 @@ class RubricRewards(NamedTuple):
 
 @dataclass(frozen=True)
 class StepBatch:
-    """The columns a credit rule reads: one row a step, S rows, M operators.
+    """The columns that a credit rule reads: S rows, one per step, and M operators.
 
     Rows of a rollout are contiguous and in time order; rollouts of a group need not be contiguous.
 
     Attributes:
         group: int64 (S,), the rollout group G(x).
         rollout: int64 (S,), unique over the batch and constant on a rollout's rows.
-        agent: int64 (S,), code of the agent that acted.
+        agent: int64 (S,), code of the agent.
         reward: float64 (S,), environment reward r_{i,t}.
         observation: int64 (S,), code of the observation's text before the action.
-        next_observation: int64 (S,), code of the text after it, same coding.
+        next_observation: int64 (S,), code of the text after the action, same coding.
         context: int64 (S,), code of the structural key before the action.
-        next_context: int64 (S,), code of the key after it, same coding.
+        next_context: int64 (S,), code of the key after the action, same coding.
         judgments: uint8 (S, M), rubric judgments.
         categories: int8 (M,), 0 Evidence, 1 Invalidity, 2 Execution.
-        parsed: bool (S,), whether an action could be read.
-        accepted: bool (S,), whether the environment carried it out.
+        parsed: bool (S,), whether the response contains an action.
+        accepted: bool (S,), whether the environment executed the action.
         terminated: bool (S,), True on the last row of a rollout that the environment ended.
         truncated: bool (S,), True on the last row of a rollout that the step limit ended.
         won: bool (S,), True on the last row of a rollout that completed its task.
-        texts: Texts of the observations by their codes; may be left out.
+        texts: Texts of the observations by code; optional.
 
     Raises:
-        ValueError: For a column of another length, or rows of a rollout that are scattered.
+        ValueError: If the lengths of columns differ, or the rows of a rollout are not contiguous.
     """
 
     group: NDArray[np.int64]
@@ -81,7 +81,7 @@ class StepBatch:
         new = np.flatnonzero(np.diff(self.rollout)) + 1
         if len(np.unique(self.rollout[new])) < len(new) or self.rollout[:1] in self.rollout[new]:
             raise ValueError(
-                "the rows of a rollout are scattered: keep them together, in time order"
+                "the rows of a rollout are not contiguous: group the rows by rollout, in time order"
             )
 
     def __len__(self) -> int:
@@ -89,11 +89,11 @@ class StepBatch:
 
     @classmethod
     def from_rollouts(cls, rollouts: Sequence[Rollout], categories: NDArray[np.int8]) -> StepBatch:
-        """Makes the columns of finished rollouts, in their order; empty rollouts leave no row.
+        """Builds the columns of finished rollouts, in their order. Empty rollouts have no row.
 
         Args:
             rollouts: The rollouts.
-            categories: int8 (M,), the categories of the library that judged them.
+            categories: int8 (M,), the operators' categories of the rollouts' rubric library.
         """
         steps = [step for rollout in rollouts for step in rollout.steps]
         lengths = np.array([len(r.steps) for r in rollouts], dtype=np.int64)
@@ -126,7 +126,7 @@ class StepBatch:
         )
 
     def rubric_rewards(self, budgets: Budgets) -> RubricRewards:
-        """Returns r^F and r^B of every step; computed once for the same budgets.
+        """Returns r^F and r^B of every step, and caches them by budgets.
 
         Args:
             budgets: Category budgets.
@@ -140,13 +140,13 @@ class StepBatch:
 
 
 def _texts_after(rollout: Rollout) -> list[str]:
-    """The observation after each step."""
+    """Returns the observation after each step."""
     if not rollout.steps:
         return []
     return [*(step.observation for step in rollout.steps[1:]), rollout.last_observation]
 
 
 def _codes(keys: Iterable[str]) -> NDArray[np.int64]:
-    """Numbers in order of first appearance; equal exactly for equal keys."""
+    """Numbers the keys in order of first appearance. Equal keys have equal numbers."""
     seen: dict[str, int] = {}
     return np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.int64)

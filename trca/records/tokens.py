@@ -1,4 +1,4 @@
-"""Columns of response tokens: the steps of rollouts laid flat."""
+"""Flat columns of the response tokens of steps."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from trca.records import Step
 
 
-def trained_tokens(steps: Sequence[Step], train_malformed: bool) -> NDArray[np.bool_]:
-    """Which response tokens enter the objective as those of an action, bool (sum of R,).
+def action_mask_of(steps: Sequence[Step], train_malformed: bool) -> NDArray[np.bool_]:
+    """Returns the mask of the response tokens that enter the loss, bool (sum of R,).
 
     Args:
         steps: The steps.
-        train_malformed: Whether the whole response does where no action could be read.
+        train_malformed: Whether all tokens of a response without an action enter the loss.
     """
     responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
     action = flat([s.action_mask for s in steps], np.bool_)
@@ -26,11 +26,11 @@ def trained_tokens(steps: Sequence[Step], train_malformed: bool) -> NDArray[np.b
 
 
 def action_counts(action: NDArray[np.bool_], responses: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Action tokens of each response."""
+    """Counts the action tokens of each response."""
     ends = np.concatenate([[0], np.cumsum(action)])[np.concatenate([[0], np.cumsum(responses)])]
     return np.asarray(np.diff(ends), dtype=np.int64)
 
 
 def flat(arrays: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
-    """The arrays one after the other; an empty array for none."""
+    """Concatenates arrays; returns an empty array for no arrays."""
     return np.concatenate(arrays).astype(dtype) if arrays else np.empty(0, dtype)

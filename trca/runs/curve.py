@@ -1,4 +1,4 @@
-"""Pictures of training over trajectories: the curve of one run."""
+"""The learning curve of a run over trajectories."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ STYLE: Final[dict[Any, Any]] = {
 
 
 def column(rows: Sequence[Mapping[str, Any]], key: str) -> NDArray[np.float64]:
-    """A metric over the rows, NaN where a row has none."""
+    """Returns a metric of all rows, NaN for a row without the metric."""
     return np.array([np.nan if row.get(key) is None else row[key] for row in rows], dtype=float)
 
 
 def moving_mean(values: NDArray[np.float64], window: int = WINDOW) -> NDArray[np.float64]:
-    """The mean of each value and the ``window - 1`` before it, leaving NaN out."""
+    """Returns the mean of each value and the ``window - 1`` values before it, ignoring NaN."""
     return np.array(
         [_mean(values[max(0, end - window) : end]) for end in range(1, len(values) + 1)],
         dtype=float,
@@ -54,22 +54,22 @@ def draw_curve(rows: Sequence[Mapping[str, Any]], path: Path, title: str, panel:
     """Draws a run's metrics to a PNG: success above, rubric rewards below.
 
     Args:
-        rows: One mapping an iteration: ``trajectories``, ``success_rate``, and where there are any
+        rows: One mapping per iteration: ``trajectories``, ``success_rate``, and optionally
             ``evaluation/success_rate`` with its interval ``evaluation/success_low`` and
             ``evaluation/success_high``, ``evaluation/n``, ``foundational_reward``,
             ``breakthrough_reward``.
-        path: The file, replaced at once.
+        path: The file, replaced atomically.
         title: The title: run, algorithm and environment.
-        panel: The tasks, for the line below the title.
+        panel: Description of the tasks, for the line below the title.
     """
     with figure_in(path, (7.2, 5.8)) as figure:
         plot_curve(figure, rows, title, panel)
 
 
 def plot_curve(figure: Any, rows: Sequence[Mapping[str, Any]], title: str, panel: str = "") -> None:
-    """Plots what `draw_curve` draws.
+    """Plots the curve of `draw_curve` into a figure.
 
-    Iteration 1 is sampled by the policy at the start, so its success is drawn as the start's.
+    The start policy samples iteration 1, so the success of iteration 1 is labelled as the start.
     """
     x = column(rows, "trajectories")
     success = column(rows, "success_rate")
@@ -103,7 +103,7 @@ def plot_curve(figure: Any, rows: Sequence[Mapping[str, Any]], title: str, panel
 
 
 def panel_words(env_config: Mapping[str, Any], train_split: str, evaluation_split: str) -> str:
-    """The tasks of a run in words, for a picture: ``games=small; train, valid_seen``."""
+    """Describes the tasks of a run for a figure: ``games=small; trained on train, ...``."""
     silent = ("max_steps", "library", "split")
     given = ", ".join(f"{key}={value}" for key, value in env_config.items() if key not in silent)
     return "; ".join(
@@ -115,7 +115,7 @@ def panel_words(env_config: Mapping[str, Any], train_split: str, evaluation_spli
 def figure_in(
     path: Path, size: tuple[float, float], formats: Sequence[str] = ("png",)
 ) -> Iterator[Any]:
-    """A figure that is written when the block ends, replacing each file at once."""
+    """Yields a figure, and writes it at the end of the block, replacing each file atomically."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -132,7 +132,7 @@ def figure_in(
 
 
 def _plot_held_out(axis: Any, measured: Sequence[Mapping[str, Any]]) -> None:
-    """Held-out success, with its 95% interval where the rows have one."""
+    """Plots held-out success, with its 95% interval if the rows have an interval."""
     if not measured:
         return
     x, success = column(measured, "trajectories"), column(measured, "evaluation/success_rate")
@@ -145,20 +145,20 @@ def _plot_held_out(axis: Any, measured: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _sizes(x: NDArray[np.float64], measured: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How many rollouts the points stand for."""
+    """Describes the numbers of rollouts behind the points."""
     sizes = [f"{x[0]:.0f} rollouts per iteration"] if len(x) else []
     n = column(measured, "evaluation/n")[-1:]
     return [*sizes, *(f"{count:.0f} rollouts held out" for count in n if not np.isnan(count))]
 
 
 def success_axis(axis: Any) -> None:
-    """Makes the vertical axis one of success rates."""
+    """Formats the vertical axis for success rates."""
     axis.set_ylim(-0.02, 1.02)
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
 
 
 def sparkline(values: NDArray[np.float64], width: int = 40) -> str:
-    """Values from 0 to 1 as a row of at most ``width`` bars."""
+    """Returns values from 0 to 1 as a line of at most ``width`` bars."""
     bars = "▁▂▃▄▅▆▇█"
     parts = np.array_split(values, min(width, len(values))) if len(values) else []
     means = [_mean(part) for part in parts]
@@ -168,5 +168,5 @@ def sparkline(values: NDArray[np.float64], width: int = 40) -> str:
 
 
 def _mean(values: NDArray[np.float64]) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else float("nan")
+    numbers = values[~np.isnan(values)]
+    return float(numbers.mean()) if len(numbers) else float("nan")

@@ -1,4 +1,4 @@
-"""The ledger of a run: all that failed in it, and what was done about it, a line each."""
+"""The log of a run's failures: one line per failure, with its reason and the action taken."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def append_failures(path: Path, iteration: int, incidents: Sequence[Incident]) -> None:
-    """Adds a line for each incident; they are on disk when this returns.
+    """Appends a line for each incident and flushes the lines to disk.
 
     Args:
-        path: The file; made with the first incident.
-        iteration: The iteration in which they were.
+        path: The file. The first incident creates it.
+        iteration: The iteration of the incidents.
         incidents: The incidents.
     """
     if not incidents:
@@ -41,7 +41,7 @@ def append_failures(path: Path, iteration: int, incidents: Sequence[Incident]) -
 
 
 def failure_table(lines: Sequence[Mapping[str, Any]]) -> Table:
-    """How often each kind of thing failed, what was done, and the last reason."""
+    """Returns a table of failures by kind and action: their number and the last reason."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -49,9 +49,9 @@ def failure_table(lines: Sequence[Mapping[str, Any]]) -> Table:
     by_kind: dict[tuple[str, str], list[str]] = {}
     for line in lines:
         by_kind.setdefault((line["kind"], line["action"]), []).append(line["reason"])
-    table = Table(box=box.SIMPLE_HEAD, title="What failed", title_justify="left")
-    table.add_column("what")
-    table.add_column("times", justify="right")
+    table = Table(box=box.SIMPLE_HEAD, title="Failures", title_justify="left")
+    table.add_column("kind")
+    table.add_column("number", justify="right")
     table.add_column("action")
     table.add_column("last reason", overflow="fold")
     for (kind, action), reasons in sorted(by_kind.items()):

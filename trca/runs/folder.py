@@ -1,20 +1,20 @@
-"""`RunFolder`: the files of a run. A crash at any moment leaves every file whole.
+"""`RunFolder`: the files of a run. Every file is complete, even after a crash.
 
 outputs/quickstart/
-    config.yaml           every setting, as resolved
-    versions.json         this package, its git commit, Python, and what it runs on
-    panels.json           the tasks of each split, by hash and in full
+    config.yaml           every resolved setting
+    versions.json         versions of packages, git commit, Python, machine
+    panels.json           the tasks of each split, and their hash
     status.json           state, iteration, process
-    metrics.jsonl         one line an iteration
-    failures.jsonl        one line for all that failed; not there when nothing did
-    tensorboard/          the same as event files
-    tracking.json         the ids of its runs in other experiment trackers
+    metrics.jsonl         one line per iteration
+    failures.jsonl        one line per failure; absent without failures
+    tensorboard/          the metrics as event files
+    tracking.json         the run's ids in MLflow, W&B and trackio
     rollouts/iteration_000012/{train,eval}.jsonl
     checkpoints/iteration_000012/, and the links best and last
     logs/                 output of the libraries
     curve.png             the learning curve
-    files/                copies of the user's own files, with their hashes in files.json
-    lock                  held by the process that writes to the folder
+    files/                copies of the user's files, with hashes in files.json
+    lock                  locked by the process that writes to the folder
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ _ITERATION: Final = re.compile(r"iteration_(\d{6,})")
 
 State = Literal["running", "finished", "interrupted", "failed"]
 Which = Literal["best", "last"]
-"""The checkpoints that a run keeps."""
+"""The names of a run's checkpoints."""
 
 
 class RunFolder:
-    """One run's folder.
+    """The folder of a run.
 
     Attributes:
-        path: Where it is.
-        storage: The shared storage it is pushed to; None for a folder that is its own.
+        path: Path of the folder.
+        storage: The shared storage that holds a copy of the folder; `None` for a local run.
     """
 
     def __init__(self, path: Path, storage: Storage | None = None) -> None:
@@ -71,16 +71,17 @@ class RunFolder:
 
     @classmethod
     def create(cls, root: Path | str, name: str, numbered: bool = True) -> RunFolder:
-        """Makes a new folder; never touches one that exists.
+        """Creates a new folder, and never changes an existing folder.
 
         Args:
-            root: The folder that holds runs, or the URI of one.
+            root: The folder of the runs, or its URI.
             name: The run's name.
-            numbered: Whether a name that is taken gets a number; else it is an error.
+            numbered: Whether to add a number to an existing name. Otherwise an existing name is an
+                error.
 
         Raises:
-            ConfigError: When the name is no name for a folder or is taken, or nothing can be
-                written there.
+            ConfigError: If the name is not a valid folder name or exists, or the folder is not
+                writable.
         """
         if not re.fullmatch(r"[\w.+=-]+", name) or name.strip(".") == "":
             raise ConfigError(f"the name {name!r}: use letters, digits and . _ - + =")
@@ -103,9 +104,9 @@ class RunFolder:
             except FileExistsError:
                 if not numbered:
                     shown = f"{storage.uri}/{name}" if storage else path
-                    mend = f"go on with it: --resume {quoted(shown)}"
+                    mend = f"continue the run: --resume {quoted(shown)}"
                     if not (storage or (path / "config.yaml").is_file()):
-                        mend = "delete it, unless a run is just starting in it"
+                        mend = "delete the folder, unless a run is just starting in the folder"
                     raise ConfigError(f"{shown} exists: choose another --name, or {mend}") from None
                 number += 1
                 continue
@@ -117,10 +118,10 @@ class RunFolder:
     def open(cls, name_or_path: str | Path, root: Path | str = DEFAULT_ROOT) -> RunFolder:
         """Finds a run by path or URI, or by its name in ``root``.
 
-        A run on shared storage is brought to this machine.
+        A run on shared storage is copied to this machine.
 
         Raises:
-            ConfigError: When there is no such run; names the nearest ones.
+            ConfigError: If the run does not exist. The message lists the nearest names.
         """
         storage, run = _storage(root), str(name_or_path)
         if place := _storage(run.rstrip("/").rpartition("/")[0]):
@@ -128,20 +129,20 @@ class RunFolder:
         if storage:
             runs = storage.runs()
             if run not in runs:
-                known = nearest(run, runs) if runs else f"there are no runs in {storage.uri}"
-                raise ConfigError(f"no run {str(name_or_path)!r}: {known}")
+                hint = nearest(run, runs) if runs else f"there are no runs in {storage.uri}"
+                raise ConfigError(f"no run {str(name_or_path)!r}: {hint}")
             return cls(storage.pull(run), storage)
         root = Path(root)
         for path in (Path(name_or_path).expanduser(), root / name_or_path):
             if (path / "config.yaml").is_file():
                 return cls(path)
         runs = [p.parent.name for p in root.glob("*/config.yaml")] if root.is_dir() else []
-        known = nearest(Path(name_or_path).name, runs) if runs else f"there are no runs in {root}/"
-        raise ConfigError(f"no run {str(name_or_path)!r}: {known}")
+        hint = nearest(Path(name_or_path).name, runs) if runs else f"there are no runs in {root}/"
+        raise ConfigError(f"no run {str(name_or_path)!r}: {hint}")
 
     @classmethod
     def at(cls, path: str | Path) -> RunFolder:
-        """The folder at a path or URI, made if it does not exist; reads no shared storage."""
+        """Opens or creates the folder at a path, or the local copy at a URI without a download."""
         parent, _, name = str(path).rstrip("/").rpartition("/")
         storage = _storage(parent)
         folder = cls(storage.cache / name if storage else Path(path).absolute(), storage)
@@ -150,12 +151,12 @@ class RunFolder:
 
     @classmethod
     def of_trial(cls, trial: StorageContext) -> RunFolder:
-        """The directory of a trial of Ray Tune.
+        """Returns the directory of a Ray Tune trial.
 
-        On a file system of this machine it is written in place. Elsewhere the trial's working
-        directory is brought up to date and then pushed after each iteration. Tune can copy the
-        working directory too (``SyncConfig(sync_artifacts=True)``), but only in one direction and
-        all of it each time: a trial that continues on another node would overwrite its records.
+        On a local file system the run is written in place. With remote storage, the working
+        directory is updated from the storage, and pushed after each iteration. Tune's
+        ``SyncConfig(sync_artifacts=True)`` copies only from the node to the storage and always
+        completely: a trial that continues on another node would overwrite its records.
         """
         from pyarrow.fs import LocalFileSystem
 
@@ -167,13 +168,13 @@ class RunFolder:
         return cls(storage.pull(str(trial.trial_dir_name)), storage)
 
     def trial(self, name: str) -> RunFolder:
-        """The run folder of a sweep's trial, which may not exist yet."""
+        """Returns the run folder of a sweep's trial. The folder may not exist yet."""
         place = f"{self.address}/{TRIALS}"
         return RunFolder(self.path / TRIALS / name, _storage(place))
 
     @classmethod
     def exists(cls, name: str, root: Path | str = DEFAULT_ROOT) -> bool:
-        """Whether ``root`` holds a run of this name."""
+        """Whether ``root`` contains a run with this name."""
         storage = _storage(root)
         return name in storage.runs() if storage else (Path(root) / name / "config.yaml").is_file()
 
@@ -184,28 +185,28 @@ class RunFolder:
 
     @property
     def address(self) -> str:
-        """What commands take for the run: its path, or its URI on shared storage."""
+        """The run's path, or its URI on shared storage, as an argument for commands."""
         return f"{self.storage.uri}/{self.name}" if self.storage else str(self.path)
 
     def push(self) -> None:
-        """Brings its shared storage up to date, where it has one.
+        """Copies changes to the shared storage, if the run has one.
 
         Raises:
-            ConfigError: When the storage cannot be written to; the folder here is whole.
+            ConfigError: If the storage is not writable. The local folder is still complete.
         """
         if self.storage:
             self.storage.push(self.name)
 
     @contextmanager
     def locked(self, again: bool = False, wait_s: float = 0) -> Iterator[None]:
-        """Keeps other processes from writing to the folder; a killed process leaves no lock.
+        """Locks the folder for this process. A killed process leaves no lock.
 
         Args:
             again: Whether this process may hold the lock already.
-            wait_s: Seconds to wait for a process that holds the lock and ends.
+            wait_s: Seconds to wait for another process to release the lock.
 
         Raises:
-            ConfigError: When another process holds the lock; names its pid.
+            ConfigError: If another process holds the lock. The message names its pid.
         """
         end = time.monotonic() + wait_s
         with ExitStack() as stack:
@@ -227,7 +228,7 @@ class RunFolder:
             yield
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
-        """Writes a run's settings, and copies of the user's files that they name."""
+        """Writes a run's settings, and copies the user's files in the settings."""
         self.write_config(keep(settings, self.path))
 
     def write_config(self, settings: Mapping[str, Any]) -> None:
@@ -235,21 +236,21 @@ class RunFolder:
         write_text(self.path / "config.yaml", yaml.safe_dump(dict(settings), sort_keys=False))
 
     def read_config(self) -> dict[str, Any]:
-        """The settings the run was started with; its copies of files have absolute paths.
+        """Returns the run's settings, with absolute paths of the copied files.
 
         Raises:
-            ConfigError: When such a copy is missing or changed.
+            ConfigError: If a copy is missing or changed.
         """
         path = self.path / "config.yaml"
         return restore(parse(path.read_text("utf-8"), str(path)), self.path, self.own_files())
 
     def own_files(self) -> dict[str, dict[str, str]]:
-        """The copies of the user's files, with where each came from and its hash."""
+        """Returns the copies of the user's files by name, with source and hash."""
         record: dict[str, dict[str, str]] = self.read_json("files.json") or {}
         return record
 
     def write_json(self, file_name: str, value: Any) -> None:
-        """Writes a JSON file of the folder, whole or not at all."""
+        """Writes a JSON file of the folder atomically."""
         write_text(self.path / file_name, json.dumps(value, indent=2, default=float) + "\n")
 
     def has(self, file_name: str) -> bool:
@@ -257,34 +258,34 @@ class RunFolder:
         return (self.path / file_name).exists()
 
     def read_json(self, file_name: str) -> Any:
-        """A JSON file of the folder; None where there is none."""
+        """Reads a JSON file of the folder; returns `None` if the file does not exist."""
         path = self.path / file_name
         return json.loads(path.read_text("utf-8")) if path.exists() else None
 
     def status(self) -> dict[str, Any]:
-        """State, iteration, process and message; empty before the run starts."""
+        """Returns state, iteration, process and message; empty before the run starts."""
         status: dict[str, Any] = self.read_json("status.json") or {}
         return status
 
     def set_status(self, state: State, iteration: int, message: str = "") -> None:
-        """Writes the state of the run, and brings its shared storage up to date."""
+        """Writes the state of the run, and copies changes to the shared storage."""
         status = {"state": state, "iteration": iteration, "pid": os.getpid(), "message": message}
         self.write_json("status.json", status)
         self.push()
 
     @property
     def failures(self) -> Path:
-        """The file of all that failed."""
+        """The file of failures."""
         return self.path / "failures.jsonl"
 
     # Metrics
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
-        """Adds one iteration's line; it is on disk when this returns."""
+        """Appends the row of an iteration and flushes it to disk."""
         append_lines(self.path / "metrics.jsonl", [row])
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The lines of metrics so far; a last line that was cut off is left out."""
+        """Returns the rows of metrics, without an incomplete last line."""
         return read_lines(self.path / "metrics.jsonl")
 
     def rewind(self, iteration: int) -> None:
@@ -296,7 +297,7 @@ class RunFolder:
                 shutil.rmtree(folder)
 
     def rollouts(self, iteration: int) -> Path:
-        """The folder for the rollouts of an iteration; made when it is not there."""
+        """Returns the folder for the rollouts of an iteration, and creates it if needed."""
         folder = self.path / "rollouts" / f"iteration_{iteration:06d}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -304,10 +305,10 @@ class RunFolder:
     # Checkpoints
 
     def checkpoint(self, which: Which = "last") -> Path:
-        """The folder of the best or the last whole checkpoint.
+        """Returns the folder of the best or the last checkpoint.
 
         Raises:
-            ConfigError: When the run has none.
+            ConfigError: If the run has no checkpoint.
         """
         link = self.path / "checkpoints" / which
         if not link.exists():
@@ -318,27 +319,27 @@ class RunFolder:
         return link.resolve()
 
     def has_checkpoint(self) -> bool:
-        """Whether there is a whole checkpoint."""
+        """Whether the run has a checkpoint."""
         return (self.path / "checkpoints" / "last").exists()
 
     def last_iteration(self) -> int:
-        """The iteration of the last checkpoint; 0 where there is none."""
+        """Returns the iteration of the last checkpoint; 0 without a checkpoint."""
         return self.checkpoint_iteration() if self.has_checkpoint() else 0
 
     def checkpoint_iteration(self, which: Which = "last") -> int:
-        """The iteration of a checkpoint."""
+        """Returns the iteration of a checkpoint."""
         return _number(self.checkpoint(which))
 
     def save_checkpoint(self, iteration: int, write: Callable[[Path], object], best: bool) -> Path:
-        """Writes a checkpoint beside the old ones; only a whole one takes their place.
+        """Writes a checkpoint. Old checkpoints are removed after the new checkpoint is complete.
 
         Args:
-            iteration: The iteration it belongs to.
-            write: Writes the checkpoint into the folder it is given, an absolute path.
-            best: Whether it is the best so far.
+            iteration: The iteration of the checkpoint.
+            write: Writes the checkpoint into a folder, given by its absolute path.
+            best: Whether this is the best checkpoint so far.
 
         Raises:
-            OSError: When it cannot be written; the checkpoints there were are untouched.
+            OSError: If the checkpoint cannot be written. The old checkpoints are unchanged.
         """
         folder = self.path.resolve() / "checkpoints"
         folder.mkdir(exist_ok=True)
@@ -360,7 +361,7 @@ def _storage(root: Path | str) -> Storage | None:
 
 @cache
 def _storage_at(uri: str, cached_in: Path) -> Storage:
-    """One object for each URI and cache: the object remembers what is pushed."""
+    """Returns the same object for each URI and cache: the object records the pushed files."""
     from trca.runs.storage import Storage
 
     return Storage(uri)
@@ -372,7 +373,7 @@ def is_uri(path: object) -> bool:
 
 
 def run_name(config: str) -> str:
-    """The name of a run of a config: the file's without ``.yaml``; a run's own for its config."""
+    """Returns the file's name without ``.yaml``; for the config of a run folder, the run's name."""
     path = Path(config)
     if path.name == "config.yaml":
         return path.resolve().parent.name
@@ -380,7 +381,7 @@ def run_name(config: str) -> str:
 
 
 def quoted(path: Path | str) -> str:
-    """A path as a shell takes it."""
+    """Quotes a path for a shell."""
     return shlex.quote(str(path))
 
 

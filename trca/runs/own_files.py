@@ -1,7 +1,7 @@
-"""The user's own files that settings name: a credit rule, a rubric library, an environment.
+"""The user's files in settings: a credit rule, a rubric library, an environment.
 
 Their paths become absolute when settings are read (`trca.tune_configs.files.absolute`). A run
-keeps copies, so that it still works when it is moved or when the originals change.
+stores copies. It still works after a move of the run folder or a change of the originals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEPT: Final = frozenset({".py", ".yaml", ".yml"})
 
 
 def keep(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Copies the user's files into the run folder and writes down their hashes.
+    """Copies the user's files into the run folder and records their hashes.
 
     Args:
         settings: Flat settings with absolute paths.
@@ -29,24 +29,24 @@ def keep(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     Returns:
         The settings with the copies, such as ``files/name``, in place of the originals.
     """
-    own = (folder / FOLDER).resolve()
-    found: dict[Path, None] = {}
+    copies = (folder / FOLDER).resolve()
+    originals: dict[Path, None] = {}
 
     def noted(text: str) -> str:
         path, _ = path_parts(text)
-        if _is_kept(path) and not path.is_relative_to(own):
-            found[path] = None
+        if _is_kept(path) and not path.is_relative_to(copies):
+            originals[path] = None
         return text
 
     for value in settings.values():
         map_texts(value, noted)
-    names = _names([*_libraries_beside(found), *found])
+    names = _names([*_libraries_of(originals), *originals])
 
     def copied(text: str) -> str:
         path, name = path_parts(text)
         if not _is_kept(path):
             return text
-        return f"{FOLDER}/{names.get(path) or path.relative_to(own)}{name}"
+        return f"{FOLDER}/{names.get(path) or path.relative_to(copies)}{name}"
 
     kept = {key: map_texts(value, copied) for key, value in settings.items()}
     if not names:
@@ -64,15 +64,15 @@ def keep(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def restore(
     settings: Mapping[str, Any], folder: Path, copies: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Any]:
-    """A run's settings with absolute paths of its copies.
+    """Returns a run's settings with absolute paths of the copies.
 
     Args:
-        settings: Flat settings, as `keep` returns them.
+        settings: Flat settings, a result of `keep`.
         folder: The run's folder.
         copies: The contents of ``files.json``: source and hash of each copy.
 
     Raises:
-        ConfigError: When a copy is missing or changed.
+        ConfigError: If a copy is missing or changed.
     """
     for name, about in copies.items():
         path = folder / name
@@ -80,8 +80,8 @@ def restore(
             raise ConfigError(f"{path} is missing: the run needs its copy of {about['from']}")
         if sha256(path) != about["sha256"]:
             raise ConfigError(
-                f"{path} is not the file the run was started with: put that back, or start a new"
-                " run"
+                f"{path} differs from the file at the start of the run: restore the file, or start"
+                " a new run"
             )
     return absolute(settings, folder)
 
@@ -90,10 +90,10 @@ def _is_kept(path: Path | None) -> TypeGuard[Path]:
     return path is not None and path.suffix in _KEPT and path.is_absolute() and path.is_file()
 
 
-def _libraries_beside(files: Iterable[Path]) -> list[Path]:
-    """YAML files beside a kept Python file whose names stand in it, such as its rubric library.
+def _libraries_of(files: Iterable[Path]) -> list[Path]:
+    """Returns YAML files in the folder of a Python file that mentions them, e.g. a rubric library.
 
-    Their copies keep these names, since the Python file reads them by name.
+    The copies keep their names, because the Python file opens them by name.
     """
     return [
         path
@@ -105,9 +105,10 @@ def _libraries_beside(files: Iterable[Path]) -> list[Path]:
 
 
 def _names(files: Sequence[Path]) -> dict[Path, Path]:
-    """Where each copy lies: those of the first folder on top, of further ones in 2, 3 and so on.
+    """Returns the relative path of each copy.
 
-    Copies from one folder stay together under their names, since they may read each other.
+    Copies from the first folder are at the top, copies from further folders in 2, 3 and so on.
+    Copies from one folder stay in one folder under their names, because they may open each other.
     """
     folders: dict[Path, Path] = {}
     for path in files:

@@ -1,4 +1,4 @@
-"""What a run used: versions, the git commit, and the tasks of a panel."""
+"""Provenance of a run: versions, git commit, and the tasks of a panel."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from trca.envs.panel import Panel
 
 COMMIT_VARIABLE: Final = "TRCA_COMMIT"
-"""The environment variable that tells a packed copy its commit, ``+modified`` where it differs."""
+"""The environment variable with the commit of a packed copy, ``+modified`` for changed files."""
 _PACKAGES: Final = ("ray", "torch", "transformers", "tokenizers", "gymnasium", "numpy", "alfworld")
 
 
 def versions() -> dict[str, Any]:
-    """This package, its git commit, Python, the machine, and the packages that decide results."""
+    """Returns versions of trca, Python and packages that affect results, commit and machine."""
     return {
         "trca": trca.__version__,
         **git_commit(Path(trca.__file__).parent),
@@ -29,25 +29,26 @@ def versions() -> dict[str, Any]:
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
         "command": sys.argv,
-        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+        "packages": {name: number for name in _PACKAGES if (number := _version(name))},
     }
 
 
 def git_commit(folder: Path) -> dict[str, Any]:
-    """The commit of a checkout and whether files differ from it.
+    """Returns the commit of a checkout, and whether files differ from the commit.
 
-    Outside a checkout it is what `COMMIT_VARIABLE` says, which submitted jobs carry; else empty.
+    Outside a checkout the commit comes from `COMMIT_VARIABLE`, which submitted jobs set. Without
+    the variable the result is empty.
     """
     commit = _git(folder, "rev-parse", "HEAD")
     if not commit:
-        told, _, modified = os.environ.get(COMMIT_VARIABLE, "").partition("+")
-        return {"commit": told, "modified": bool(modified)} if told else {}
+        commit, _, modified = os.environ.get(COMMIT_VARIABLE, "").partition("+")
+        return {"commit": commit, "modified": bool(modified)} if commit else {}
     changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".")
     return {"commit": commit, "modified": bool(changed)}
 
 
 def panel_record(panel: Panel) -> dict[str, Any]:
-    """A panel as plain data: its hash first, then its tasks."""
+    """Returns a panel as plain data: the hash first, then the task ids."""
     return {
         "hash": panel.hash,
         "environment": panel.environment,

@@ -1,4 +1,4 @@
-"""`Report`: what an evaluation found, as a table, as Markdown and as JSON."""
+"""`Report`: the result of an evaluation, as a table, as Markdown and as JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Played(Protocol):
-    """The rollouts of an evaluation; `trca.algorithms.Evaluation` has them."""
+    """The rollouts of an evaluation, such as `trca.algorithms.Evaluation`."""
 
     @property
     def rollouts(self) -> Sequence[Rollout]:
@@ -39,7 +39,7 @@ class Played(Protocol):
 
     @property
     def failures(self) -> Sequence[Failure]:
-        """The tasks whose rollouts are missing."""
+        """The tasks with missing rollouts."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Report:
     """The outcomes of one panel.
 
     Attributes:
-        panel: The panel; every task of it is in the outcomes for every seed.
-        outcomes: One a task and seed.
+        panel: The panel. The outcomes contain each of its tasks for every seed.
+        outcomes: One outcome per task and seed.
     """
 
     panel: Panel
@@ -56,14 +56,14 @@ class Report:
 
     @classmethod
     def of(cls, panel: Panel, evaluations: Mapping[int, Played]) -> Report:
-        """The report of evaluations of a panel, by seed."""
+        """Returns the report of evaluations of a panel, by seed."""
         outcomes: list[Outcome] = []
         types: dict[str, str] = {}
         played = (rollout for each in evaluations.values() for rollout in each.rollouts)
         scored = any(rollout.score != rollout.won for rollout in played)
         for seed, evaluation in evaluations.items():
-            for own in by_episode(evaluation.rollouts):
-                rollout = own[0]
+            for roles in by_episode(evaluation.rollouts):
+                rollout = roles[0]
                 types[rollout.task_id] = rollout.task_type
                 outcomes.append(
                     Outcome(
@@ -71,9 +71,9 @@ class Report:
                         rollout.task_type,
                         seed,
                         rollout.won,
-                        sum(len(role.steps) for role in own),
+                        sum(len(role.steps) for role in roles),
                         ({"score": rollout.score} if scored else {}) | rollout.measures,
-                        parsed=sum(step.parsed for role in own for step in role.steps),
+                        parsed=sum(step.parsed for role in roles for step in role.steps),
                     )
                 )
         for seed, evaluation in evaluations.items():
@@ -88,9 +88,9 @@ class Report:
         """Writes ``path.json`` and ``path.md``.
 
         Args:
-            path: Where to, without a suffix.
-            record: What the JSON file alone should say, such as versions.
-            about: What both should say, such as the policy.
+            path: Path without a suffix.
+            record: Entries of the JSON file only, such as versions.
+            about: Entries of both files, such as the policy.
         """
         rows = by_task_type(self.outcomes)
         data = {
@@ -107,22 +107,22 @@ class Report:
             "outcomes": [asdict(outcome) for outcome in self.outcomes],
         }
         write_json(path.with_name(f"{path.name}.json"), data)
-        said = {k: ", ".join(v) if isinstance(v, tuple) else v for k, v in about.items()}
-        lines = [f"# {self.title}", "", *(f"- {key}: {value}" for key, value in said.items())]
+        entries = {k: ", ".join(v) if isinstance(v, tuple) else v for k, v in about.items()}
+        lines = [f"# {self.title}", "", *(f"- {key}: {value}" for key, value in entries.items())]
         lines += [f"- panel: `{self.panel.hash}`", "", as_markdown(rows)]
         lines += [f"- {count} missing: {reason}" for reason, count in self.failures().items()]
         write_text(path.with_name(f"{path.name}.md"), "\n".join(lines).rstrip() + "\n")
 
     def failures(self) -> dict[str, int]:
-        """How often each technical failure came up."""
+        """Counts the technical failures by reason."""
         return failures(self.outcomes)
 
     def interval(self) -> dict[str, float]:
-        """The 95% interval of success as metrics; empty where no episode was finished."""
-        whole = by_task_type(self.outcomes)[-1]
-        if whole.mean is None:
+        """Returns the 95% interval of success as metrics; empty without a finished episode."""
+        total = by_task_type(self.outcomes)[-1]
+        if total.mean is None:
             return {}
-        return {"success_low": whole.low, "success_high": whole.high}
+        return {"success_low": total.low, "success_high": total.high}
 
     @property
     def title(self) -> str:
@@ -130,7 +130,7 @@ class Report:
         return f"{self.panel.environment} {self.panel.split}, {len(self.panel.task_ids)} tasks"
 
     def table(self) -> Group:
-        """Title and table for the terminal."""
+        """Returns title and table for the terminal."""
         return as_rich(by_task_type(self.outcomes), self.title)
 
 
@@ -151,13 +151,13 @@ def read_evaluation(path: Path) -> dict[str, Any]:
     """Reads the JSON file of a report.
 
     Raises:
-        FileNotFoundError: When there is none.
-        ValueError: When it is no such file; names it, and what is wrong.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file is not a report. The message names the file and the reason.
     """
     try:
         data: dict[str, Any] = json.loads(path.read_text("utf-8"))
         if not isinstance(data, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("expected a JSON object")
         _File.model_validate(data)
     except ValidationError as error:
         detail = error.errors(include_url=False)[0]
@@ -169,7 +169,7 @@ def read_evaluation(path: Path) -> dict[str, Any]:
 
 
 def read_table(path: Path) -> Group:
-    """The table of a report that was written to ``path.json``."""
+    """Reads ``path.json`` and returns the report's table."""
     data = read_evaluation(path.with_name(f"{path.name}.json"))
     panel = data["panel"]
     title = f"{panel['environment']} {panel['split']}, {data['tasks']} tasks"

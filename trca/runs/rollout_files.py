@@ -1,4 +1,4 @@
-"""Rollouts as JSON lines: one rollout a line, every step with its prompt and response."""
+"""Rollouts as JSON lines: one rollout per line, every step with its prompt and response."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def write_rollouts(
     decode: Decode,
     failures: Sequence[Failure] = (),
 ) -> None:
-    """Writes a file that `read_rollouts` reads, whole or not at all, with each prompt as text too.
+    """Writes a file for `read_rollouts` atomically, with the text of each prompt.
 
     Args:
         path: The file.
         rollouts: The rollouts.
         decode: Decodes token ids.
-        failures: Groups that are missing for a technical reason: a line each.
+        failures: Groups that are missing for a technical reason; one line per group.
     """
     from trca.records import to_record
 
@@ -54,10 +54,10 @@ def write_rollouts(
 
 
 def read_prompts(path: Path, number: int) -> list[str]:
-    """What the policy read at each step of a rollout in a file of `write_rollouts`.
+    """Returns the prompt of each step of a rollout in a file of `write_rollouts`.
 
     Raises:
-        ValueError: When the file has no prompts.
+        ValueError: If the file has no prompts.
     """
     with path.open(encoding="utf-8") as file:
         rollouts = (line for line in file if not line.startswith('{"missing"'))
@@ -68,7 +68,7 @@ def read_prompts(path: Path, number: int) -> list[str]:
 
 
 def iteration_files(folder: RunFolder, name: str) -> dict[int, Path]:
-    """The files of a name in the rollouts of a run, by iteration; empty where there are none."""
+    """Returns the existing files with a name in the rollouts of a run, by iteration."""
     return {
         int(path.parent.name.rpartition("_")[2]): path
         for path in sorted((folder.path / "rollouts").glob(f"iteration_*/{name}"))
@@ -78,16 +78,16 @@ def iteration_files(folder: RunFolder, name: str) -> dict[int, Path]:
 def recorded(
     folder: RunFolder, name: str = "train.jsonl", iterations: Sequence[int] | None = None
 ) -> dict[int, Path]:
-    """The recorded files of a run, by iteration.
+    """Returns the recorded files of a run by iteration.
 
     Args:
         folder: The run.
         name: The files' name, ``train.jsonl`` or ``eval.jsonl``.
-        iterations: Those wanted; None for all.
+        iterations: Requested iterations; `None` for all.
 
     Raises:
-        ConfigError: When nothing is recorded, or not an iteration that is wanted; names those that
-            are.
+        ConfigError: If no iteration is recorded, or a requested iteration is not. The message lists
+            the recorded iterations.
     """
     from trca.tune_configs.files import ConfigError
 
@@ -96,18 +96,18 @@ def recorded(
         raise ConfigError(f"{folder.path} has no {name} of any iteration yet")
     for iteration in iterations or []:
         if iteration not in paths:
-            known = ", ".join(map(str, paths))
+            numbers = ", ".join(map(str, paths))
             raise ConfigError(
-                f"{folder.path} has no {name} of iteration {iteration}: choose {known}"
+                f"{folder.path} has no {name} of iteration {iteration}: choose {numbers}"
             )
     return {k: paths[k] for k in sorted(iterations)} if iterations else paths
 
 
 def load_library(env: str, env_config: Mapping[str, Any]) -> RubricLibrary | None:
-    """The rubric library that judges an environment; None where nothing does.
+    """Loads the rubric library of an environment; returns `None` for no library.
 
     Raises:
-        ValueError: When there is no such environment, or the library is broken.
+        ValueError: If the environment is unknown, or the library is broken.
     """
     from trca.envs.registration import env_class
     from trca.rubric import RubricLibrary
@@ -117,10 +117,10 @@ def load_library(env: str, env_config: Mapping[str, Any]) -> RubricLibrary | Non
 
 
 def agent_operators(env: str, env_config: Mapping[str, Any]) -> dict[str, Operators]:
-    """The rubric operators that judge each agent: the only one, or the roles of a team.
+    """Returns the rubric operators of each agent: of the single agent, or of each role of a team.
 
     Raises:
-        ValueError: When there is no such environment or team, or the library is broken.
+        ValueError: If the environment or team is unknown, or the library is broken.
     """
     from trca.envs.annotate import NO_OPERATORS, Operators
     from trca.envs.teams.env import role_operators
@@ -130,37 +130,37 @@ def agent_operators(env: str, env_config: Mapping[str, Any]) -> dict[str, Operat
     library = load_library(env, env_config)
     if (team := env_config.get("team")) is not None:
         return {n: role_operators(role, library) for n, role in Team.load(team).roles.items()}
-    alone = Operators(library.ids, library.categories) if library else NO_OPERATORS
-    return {DEFAULT_AGENT: alone}
+    operators = Operators(library.ids, library.categories) if library else NO_OPERATORS
+    return {DEFAULT_AGENT: operators}
 
 
 def judged(
     paths: Mapping[int, Path], operators: Mapping[str, Operators], mend: str = ""
 ) -> Iterator[tuple[int, dict[str, list[Rollout]]]]:
-    """The rollouts of each iteration that have a step, by agent; these operators judged them.
+    """Yields each iteration with its rollouts by agent, without empty rollouts.
 
     Args:
         paths: Files by iteration.
-        operators: Those of each agent.
-        mend: What else to do about rollouts of other settings, such as ``name a, or ``.
+        operators: Expected operators of each agent.
+        mend: A further fix for rollouts of other settings, such as ``name a, or ``, for errors.
 
     Raises:
-        ValueError: For rollouts of another agent, or that another library judged.
+        ValueError: If the rollouts have another agent or another rubric library.
     """
     from trca.records import by_agent, read_rollouts
 
     for iteration, path in paths.items():
         rollouts = by_agent([rollout for rollout in read_rollouts(path) if rollout.steps])
-        for agent, own in rollouts.items():
+        for agent, played in rollouts.items():
             if agent not in operators:
                 raise ValueError(
-                    f"{path}: rollouts of {agent}, and the settings have"
-                    f" {' and '.join(operators)}: {mend}set env_config.team as it was when"
-                    " they played"
+                    f"{path}: rollouts of {agent}, but the settings have"
+                    f" {' and '.join(operators)}: {mend}set env_config.team to the team of the"
+                    " rollouts"
                 )
-            if any(rollout.operators != operators[agent].ids for rollout in own):
+            if any(rollout.operators != operators[agent].ids for rollout in played):
                 raise ValueError(
-                    f"{path}: judged by another rubric library than that of the settings:"
-                    f" {mend}put the library back as it was"
+                    f"{path}: the rubric library of the rollouts differs from the settings'"
+                    f" library: {mend}restore the library of the rollouts"
                 )
         yield iteration, rollouts

@@ -1,9 +1,10 @@
-"""How a checkpoint of a run was chosen, for the reports about it.
+"""The selection of a run's checkpoint, for reports.
 
-``last`` is the checkpoint of the last iteration: no metric chooses it. ``best`` has the highest
-success of the evaluations during training. The highest of several noisy numbers is likely too
-high: of five checkpoints that all solve 45% of tasks, the best shows 52% on average on 64 tasks. So
-a report of ``best`` plays tasks that did not choose it, or counts those that did.
+``last`` is the checkpoint of the last iteration, independent of any metric. ``best`` has the
+highest success of the evaluations during training. The maximum of several noisy values is biased
+upwards: of five checkpoints that all solve 45% of tasks, the best shows 52% on average on 64 tasks.
+A report about ``best`` therefore uses tasks outside the selection, or states how many tasks are
+inside.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ _HELD_OUT: Final = "evaluation/success_rate"
 _TRAINING: Final = "success_rate"
 
 Rows = Sequence[Mapping[str, Any]]
-"""A run's metrics, one mapping an iteration."""
+"""A run's metrics, one mapping per iteration."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """How a checkpoint was chosen.
+    """The selection of a checkpoint.
 
     Attributes:
         which: ``best`` or ``last``.
         iteration: The iteration of the checkpoint.
-        metric: The metric that chose it; blank for ``last``.
-        value: Its value there.
-        candidates: Iterations that have the metric.
-        panel: Record of the panel that the metric was measured on, as in ``panels.json``.
+        metric: The selection metric; blank for ``last``.
+        value: Value of the metric at the checkpoint.
+        candidates: Number of iterations with the metric.
+        panel: Record of the metric's panel, as in ``panels.json``.
     """
 
     which: Which
@@ -47,10 +48,10 @@ class Selection:
 
     @classmethod
     def of(cls, run: RunFolder, which: Which) -> Selection:
-        """Reads how a checkpoint was chosen from the metrics and panels of its run.
+        """Reads the selection of a checkpoint from the metrics and panels of its run.
 
         Raises:
-            ConfigError: When the run has no checkpoint, or its files lack the choice.
+            ConfigError: If the run has no checkpoint, or its files do not contain the selection.
         """
         iteration = run.checkpoint_iteration(which)
         if which == "last":
@@ -62,60 +63,67 @@ class Selection:
         panel = (run.read_json("panels.json") or {}).get(name)
         if iteration not in values or panel is None:
             raise ConfigError(
-                f"metrics.jsonl and panels.json of {run.path} do not say how iteration {iteration}"
-                f" became the best: name {run.address}@last"
+                f"metrics.jsonl and panels.json of {run.path} do not show why iteration"
+                f" {iteration} is the best: use {run.address}@last"
             )
         return cls(which, iteration, metric, values[iteration], len(values), panel)
 
     def overlap(self, panel: Panel) -> list[str]:
-        """The tasks of a panel that chose the checkpoint; no task if there was one candidate."""
-        there, here = self.panel, (panel.environment, panel.split)
-        if there is None or self.candidates < 2 or (there["environment"], there["split"]) != here:
+        """Returns the task ids of a panel that took part in the selection.
+
+        With a single candidate there was no selection, and the list is empty.
+        """
+        record, place = self.panel, (panel.environment, panel.split)
+        if record is None or self.candidates < 2:
             return []
-        chose = frozenset(there["task_ids"])
-        return [task for task in panel.task_ids if task in chose]
+        if (record["environment"], record["split"]) != place:
+            return []
+        selecting = frozenset(record["task_ids"])
+        return [task_id for task_id in panel.task_ids if task_id in selecting]
 
     def others(self, panel: Panel) -> Panel:
-        """A panel without the tasks that chose the checkpoint.
+        """Returns a panel without the tasks of the selection.
 
         Raises:
-            ConfigError: When no task is left.
+            ConfigError: If no task is left.
         """
-        chose = frozenset(self.overlap(panel))
-        left = tuple(task for task in panel.task_ids if task not in chose)
+        selecting = frozenset(self.overlap(panel))
+        left = tuple(task_id for task_id in panel.task_ids if task_id not in selecting)
         if not left:
             raise ConfigError(
-                f"all {len(chose)} tasks of {panel.split} chose the {self.which} checkpoint, whose"
-                " success on them is likely too high: name another --split, or report RUN@last"
+                f"all {len(selecting)} tasks of {panel.split} selected the {self.which} checkpoint,"
+                " and its success on these tasks is likely too high: use another --split, or report"
+                " RUN@last"
             )
         return type(panel)(panel.environment, panel.split, left)
 
     def words(self) -> str:
-        """The choice in words."""
-        what = f"{self.which}, iteration {self.iteration}"
+        """Describes the selection in a sentence."""
+        name = f"{self.which}, iteration {self.iteration}"
         if self.panel is None:
-            return f"{what}: no metric chose it"
+            return f"{name}: selected without a metric"
         value = f"{self.metric} ({self.value:.1%})"
         tasks = f"panel {self.panel['hash']} ({self.panel['split']}, {self.panel['tasks']} tasks)"
         if self.candidates < 2:
-            return f"{what}: the only iteration with {value}, on {tasks}"
-        return f"{what}: the highest {value} of {self.candidates} iterations, on {tasks}"
+            return f"{name}: the only iteration with {value}, on {tasks}"
+        return f"{name}: the highest {value} of {self.candidates} iterations, on {tasks}"
 
     def words_for(self, panel: Panel) -> str:
-        """The choice in words, with the number of tasks of a panel that made it."""
+        """Describes the selection, with the number of tasks of a panel that took part in it."""
         if self.candidates < 2:
             return self.words()
         shared, count = len(self.overlap(panel)), len(panel.task_ids)
-        caution = "; success on them is likely too high" if shared else ""
-        return f"{self.words()}; {shared} of the {count} tasks of this report chose it{caution}"
+        caution = "; success on these tasks is likely too high" if shared else ""
+        overlap = f"{shared} of the {count} tasks of this report selected the checkpoint"
+        return f"{self.words()}; {overlap}{caution}"
 
     def record(self, panel: Panel) -> dict[str, Any]:
-        """The choice as plain data, for a report of a panel."""
-        chosen: dict[str, Any] = {"which": self.which, "iteration": self.iteration}
+        """Returns the selection as plain data, for a report about a panel."""
+        checkpoint: dict[str, Any] = {"which": self.which, "iteration": self.iteration}
         if self.panel is None:
-            return chosen
+            return checkpoint
         return {
-            **chosen,
+            **checkpoint,
             "metric": self.metric,
             "value": self.value,
             "candidates": self.candidates,
@@ -125,12 +133,12 @@ class Selection:
 
 
 def selection_metric(rows: Rows) -> str:
-    """The metric that chooses the best checkpoint: held-out success; training's before that."""
+    """Returns the selection metric: held-out success, or training success without evaluations."""
     return _HELD_OUT if any(_HELD_OUT in row for row in rows) else _TRAINING
 
 
 def is_best(rows: Rows) -> bool:
-    """Whether the last row is the best so far; the newest of equal rows is the best."""
+    """Whether the last row has the highest value so far. Of equal rows the newest is the best."""
     metric = selection_metric(rows)
     values = [row[metric] for row in rows if metric in row]
     return metric in rows[-1] and bool(rows[-1][metric] >= max(values))

@@ -1,9 +1,9 @@
-"""Runs on shared storage: a run's folder on this machine, pushed to a URI.
+"""Runs on shared storage: a local run folder and its copy at a URI.
 
-``--storage-path s3://bucket/runs`` takes any URI that ``pyarrow.fs.FileSystem.from_uri`` knows,
-such as ``s3://``, ``gs://``, ``hdfs://`` and ``file://``. A run works in a folder of the cache and
-is pushed whenever its status is written, which is after every iteration; another machine pulls it
-and goes on.
+``--storage-path s3://bucket/runs`` accepts the URIs of ``pyarrow.fs.FileSystem.from_uri``, such as
+``s3://``, ``gs://``, ``hdfs://`` and ``file://``. A run writes to a folder of the cache. Each write
+of the status, after every iteration, pushes the changes to the URI. Another machine can pull and
+continue the run.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _TUNE: Final = (
     *("checkpoint_*", "events.out.tfevents*", "params.*", "progress.csv", "result.json", "error.*"),
     STOPPED,
 )
-"""Files that Ray Tune and a sweep's scheduler write into the directory of a trial."""
+"""Files of Ray Tune and of a sweep's scheduler in the directory of a trial."""
 _READ_OF_A_TRIAL: Final = (
     *("trial.json", "config.yaml", "status.json", "metrics.jsonl", "evaluation.json"),
     STOPPED,
 )
 _LINK: Final = ".link"
-"""Ends the name of the file that stands for a link: object stores have none."""
+"""Suffix of the files that represent links: object stores have no links."""
 
 
 class Storage:
@@ -46,7 +46,7 @@ class Storage:
 
     Attributes:
         uri: The URI.
-        cache: The folder on this machine that holds the copies of its runs.
+        cache: The local folder of the copies of the runs.
     """
 
     def __init__(
@@ -54,22 +54,22 @@ class Storage:
         uri: str,
         place: tuple[FileSystem, str] | None = None,
         cache: Path | None = None,
-        others: Sequence[str] = (),
+        foreign: Sequence[str] = (),
     ) -> None:
         """Opens the storage.
 
         Args:
             uri: The URI.
             place: File system and path; by default the URI's.
-            cache: The folder on this machine; by default one in the cache of this package.
-            others: Patterns of names that another program writes into the folders of runs.
+            cache: The local folder; by default in the cache of this package.
+            foreign: Patterns of names that another program writes into the folders of runs.
 
         Raises:
-            ConfigError: When pyarrow knows no file system for the URI.
+            ConfigError: If pyarrow has no file system for the URI.
         """
         self.uri = uri.rstrip("/")
         self.cache = cache or cache_folder() / "runs" / digest(self.uri)
-        self._others = (TRIALS, *others)
+        self._foreign = (TRIALS, *foreign)
         with self._errors():
             self._files, root = place or FileSystem.from_uri(self.uri)
         self._root = PurePosixPath(root)
@@ -77,23 +77,23 @@ class Storage:
 
     @classmethod
     def of_experiment(cls, trial: StorageContext) -> Storage:
-        """The folder of the trials of a Ray Tune experiment; each trial writes its own files."""
+        """Returns the storage of the trials of a Ray Tune experiment."""
         files, root = trial.storage_filesystem, trial.experiment_fs_path
         cache = Path(trial.trial_working_directory).parent
         return cls(f"{files.type_name}://{root}", (files, root), cache, _TUNE)
 
     def runs(self) -> list[str]:
-        """The names of the runs."""
+        """Returns the names of the runs."""
         selector = FileSelector(str(self._root), allow_not_found=True)
         with self._errors():
             entries = self._files.get_file_info(selector)
         return sorted(entry.base_name for entry in entries if entry.type == FileType.Directory)
 
     def pull(self, run: str) -> Path:
-        """Brings the copy on this machine up to date; returns its folder.
+        """Updates the local copy of a run from the storage, and returns its folder.
 
-        A copy that is further than the storage, because the last push failed, is kept, and so is
-        one that another process writes to.
+        The local copy is unchanged if it is newer than the storage, after a failed push, or if
+        another process writes to it.
         """
         folder, draft = self.cache / run, self.cache / f".{run}.part"
         folder.mkdir(parents=True, exist_ok=True)
@@ -122,12 +122,12 @@ class Storage:
                     target.mkdir()
                 copy_files(entry.path, str(target), source_filesystem=self._files)
 
-    def _is_others(self, name: str) -> bool:
-        """Whether another program writes a file or folder, by its first part."""
-        return any(fnmatch(name.split("/")[0], pattern) for pattern in self._others)
+    def _is_foreign(self, name: str) -> bool:
+        """Whether another program writes a file, according to the first part of its path."""
+        return any(fnmatch(name.split("/")[0], pattern) for pattern in self._foreign)
 
     def pull_trials(self, sweep: str) -> None:
-        """Brings what a sweep's table reads of each trial to this machine."""
+        """Copies the files of each trial that the sweep's table needs to this machine."""
         selector = FileSelector(str(self._root / sweep / TRIALS), allow_not_found=True)
         with self._errors():
             for trial in self._files.get_file_info(selector):
@@ -140,20 +140,20 @@ class Storage:
                         write_text(folder / name, text)
 
     def _is_ahead(self, run: str) -> bool:
-        """Whether the copy on this machine is further than the storage."""
+        """Whether the local copy has more iterations than the storage."""
         status = self.cache / run / "status.json"
         here = _iteration(status.read_text("utf-8")) if status.is_file() else -1
         with self._errors():
             return here > _iteration(self._read(self._root / run / "status.json"))
 
     def push(self, run: str) -> None:
-        """Brings the storage up to date: what is new first, the links to it, then what went.
+        """Updates the storage: uploads new files, then their links, then deletes removed files.
 
-        A push that breaks off leaves the last whole checkpoint where it was.
+        After an interrupted push, the storage still has the previous checkpoint.
         """
         folder, remote = self.cache / run, self._root / run
         links, files = _contents(folder)
-        files = {name: about for name, about in files.items() if not self._is_others(name)}
+        files = {name: about for name, about in files.items() if not self._is_foreign(name)}
         with self._errors():
             for name, about in files.items():
                 if self._pushed.get(f"{run}/{name}") != about:
@@ -170,9 +170,9 @@ class Storage:
 
     @contextmanager
     def _whole(self, path: PurePosixPath) -> Iterator[str]:
-        """Yields the name to write a file under; it is there whole or not at all.
+        """Yields a path for writing a file, which appears atomically.
 
-        Object stores do this by themselves; elsewhere a draft takes the name once it is written.
+        Object stores are atomic. On other file systems a complete draft is renamed.
         """
         self._files.create_dir(str(path.parent), recursive=True)
         if self._files.type_name not in ("local", "subtree", "hdfs"):
@@ -188,7 +188,7 @@ class Storage:
         entries = self._files.get_file_info(FileSelector(str(folder), recursive=True))
         for entry in sorted(entries, key=lambda entry: entry.path):
             name = PurePosixPath(entry.path).relative_to(folder).as_posix()
-            if (gone and name.startswith(gone)) or self._is_others(name):
+            if (gone and name.startswith(gone)) or self._is_foreign(name):
                 continue
             if entry.type == FileType.Directory and name not in parents:
                 self._files.delete_dir(entry.path)
@@ -197,7 +197,7 @@ class Storage:
                 self._files.delete_file(entry.path)
 
     def _read(self, path: PurePosixPath) -> str:
-        """The text of a file; empty where there is none."""
+        """Reads the text of a file; returns an empty text if the file does not exist."""
         if self._files.get_file_info(str(path)).type != FileType.File:
             return ""
         with self._files.open_input_stream(str(path)) as stream:
@@ -205,7 +205,7 @@ class Storage:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Names the storage in errors."""
+        """Adds the storage's URI to errors."""
         try:
             yield
         except (OSError, ValueError) as error:
@@ -213,7 +213,7 @@ class Storage:
 
 
 def _replace_all_but_the_lock(folder: Path, draft: Path) -> None:
-    """Moves what is in a draft into a folder in place of what is there."""
+    """Replaces the contents of a folder, except for its lock, by the contents of a draft."""
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -229,9 +229,9 @@ def _iteration(status: str) -> int:
 
 
 def _contents(folder: Path) -> tuple[dict[str, str], dict[str, tuple[int, int]]]:
-    """The links of a run by what they name, and its files by size and time of change.
+    """Returns the targets of a run's links, and size and modification time of its files.
 
-    Left out are the lock, drafts, and links to places on this machine alone.
+    The lock, drafts, and links with absolute targets are left out.
     """
     links: dict[str, str] = {}
     files: dict[str, tuple[int, int]] = {}

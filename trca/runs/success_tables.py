@@ -9,6 +9,8 @@ from math import sqrt
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Any, Final
 
+from trca.common.markdown import markdown_table
+
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
@@ -22,13 +24,13 @@ class Outcome:
     """One episode of an evaluation.
 
     Attributes:
-        task_id: The task.
-        task_type: Its type.
-        seed: The seed it was sampled with.
-        won: Whether it succeeded; None when it is missing for a technical reason.
-        steps: Its length.
-        measures: Other results, by name, such as ``f1``.
-        failure: The technical reason, when it is missing.
+        task_id: Id of the task.
+        task_type: Type of the task.
+        seed: Seed of the sampling.
+        won: Whether the episode succeeded; `None` for a missing episode.
+        steps: Number of steps.
+        measures: Further metrics by name, such as ``f1``.
+        failure: The technical reason of a missing episode.
         parsed: Number of steps whose response contained an action; None if unknown.
     """
 
@@ -49,16 +51,16 @@ class Row:
     Attributes:
         task_type: The type, or `ALL`.
         n: Finished episodes.
-        won: Successes among them.
-        mean: The mean over tasks of the share of their episodes that succeeded, ``won / n`` where
-            no episode is missing; None without episodes.
-        low: Lower end of the 95% interval: Wilson's, or where tasks were played more than once the
-            bootstrap's over tasks, since the episodes of a task are no independent draws.
+        won: Successful episodes.
+        mean: Mean over tasks of the share of successful episodes; ``won / n`` if no episode is
+            missing; `None` without episodes.
+        low: Lower end of the 95% interval: Wilson's interval, or the bootstrap interval over tasks
+            if tasks have several episodes, since the episodes of a task are not independent.
         high: Upper end.
-        steps: Mean length of an episode; None without.
-        missing: Episodes that are missing for a technical reason; in neither ``n`` nor ``won``.
-        measures: Mean of each other measure over the episodes that have it; where tasks were played
-            k times, ``pass@k`` too: the share of tasks that one of k episodes solved, over those
+        steps: Mean number of steps of an episode; `None` without episodes.
+        missing: Episodes that are missing for a technical reason. ``n`` and ``won`` exclude them.
+        measures: Mean of each further metric, over the episodes with this metric. With k episodes
+            per task also ``pass@k``, the share of tasks with a successful episode, over the tasks
             without a missing episode.
         parsed_ratio: Share of the steps whose response contained an action; None if unknown.
     """
@@ -76,16 +78,17 @@ class Row:
 
 
 def by_task_type(outcomes: Sequence[Outcome]) -> list[Row]:
-    """One row per task type, in order of appearance, and one over all."""
+    """Returns one row per task type, in order of appearance, and a row over all episodes."""
     types = list(dict.fromkeys(outcome.task_type for outcome in outcomes))
     rows = [_row(name, [o for o in outcomes if o.task_type == name]) for name in types]
     return [*rows, _row(ALL, outcomes)]
 
 
 def wilson(won: float, n: int) -> tuple[float, float]:
-    """The 95% Wilson score interval of ``won`` successes in ``n``; (0, 1) for none.
+    """Returns the 95% Wilson score interval of ``won`` successes in ``n`` trials.
 
-    ``won`` need not be whole: where tasks were played more than once it is a sum of rates.
+    The interval is (0, 1) for ``n = 0``. ``won`` may be a fraction: with several episodes per task
+    it is a sum of success rates.
     """
     if n == 0:
         return 0.0, 1.0
@@ -96,7 +99,7 @@ def wilson(won: float, n: int) -> tuple[float, float]:
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Half of the 95% t interval of a mean, over runs; nan for a single one."""
+    """Returns half of the 95% t interval of a mean over runs; NaN for a single run."""
     import numpy as np
     from scipy.stats import t
 
@@ -105,16 +108,17 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def over_tasks(values: Sequence[float]) -> tuple[float, float]:
-    """The 95% bootstrap interval of a mean over tasks or panels (percentile, 10,000 resamples).
+    """Returns the 95% bootstrap interval of a mean over tasks or panels.
 
-    NaN where all have the same value, which tells a bootstrap nothing of the next one.
+    Percentile method, 10,000 resamples. NaN if all values are equal: a bootstrap then has no
+    information about the spread.
     """
     import numpy as np
     from scipy.stats import bootstrap
 
     if len(set(values)) < 2:
         return (float("nan"),) * 2
-    found = bootstrap(
+    interval = bootstrap(
         (values,),
         np.mean,
         n_resamples=10_000,
@@ -122,32 +126,27 @@ def over_tasks(values: Sequence[float]) -> tuple[float, float]:
         method="percentile",
         rng=np.random.default_rng(0),
     ).confidence_interval
-    return float(found.low), float(found.high)
+    return float(interval.low), float(interval.high)
 
 
 def failures(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """How often each technical failure occurred, the most frequent first."""
+    """Counts the technical failures by reason, the most frequent first."""
     return dict(Counter(o.failure for o in outcomes if o.won is None).most_common())
 
 
 def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The rows as plain mappings."""
+    """Returns the rows as plain mappings."""
     return [asdict(row) for row in rows]
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table."""
+    """Returns the rows as a Markdown table."""
     names = _columns(rows)
-    lines = [
-        "| " + " | ".join(("task type", *names)) + " |",
-        "|---|" + "---:|" * len(names),
-    ]
-    lines += ["| " + " | ".join(_cells(row, names)) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
+    return markdown_table(("task type", *names), [_cells(row, names) for row in rows])
 
 
 def terminal_table() -> Table:
-    """A table for the terminal, with a rule below its head and no frame."""
+    """Returns an empty table for the terminal, with a line below the head and no frame."""
     from rich import box
     from rich.table import Table
 
@@ -155,7 +154,7 @@ def terminal_table() -> Table:
 
 
 def as_rich(rows: Sequence[Row], title: str) -> Group:
-    """A title and the rows as a table, for the terminal."""
+    """Returns a title and the rows as a table for the terminal."""
     from rich.console import Group
     from rich.text import Text
 
@@ -179,15 +178,15 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> Row:
         tasks.setdefault(outcome.task_id, []).append(outcome.won)
     times = max(map(len, tasks.values()), default=0)
     measures = _means([outcome.measures for outcome in played])
-    known = [[w for w in each if w is not None] for each in tasks.values()]
-    rates = [fmean(each) for each in known if each]
+    finished = [[w for w in each if w is not None] for each in tasks.values()]
+    rates = [fmean(each) for each in finished if each]
     if times > 1 and len(set(rates)) > 1:
         low, high = over_tasks(rates)
     else:
         low, high = wilson(sum(rates), len(rates))
     if times > 1:
-        whole = [any(each) for each in tasks.values() if None not in each and len(each) == times]
-        measures |= {f"pass@{times}": fmean(whole)} if whole else {}
+        solved = [any(each) for each in tasks.values() if None not in each and len(each) == times]
+        measures |= {f"pass@{times}": fmean(solved)} if solved else {}
     return Row(
         task_type=name,
         n=n,
@@ -210,7 +209,7 @@ def _parsed_ratio(played: Sequence[Outcome]) -> float | None:
 
 
 def _means(measured: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
-    """The mean of each measure over those that have it."""
+    """Returns the mean of each metric over the episodes with this metric."""
     values: dict[str, list[float]] = {}
     for measures in measured:
         for name, value in measures.items():

@@ -103,7 +103,7 @@ def test_the_command_tells_both_and_writes_json(written, tmp_path):
     assert json.loads((tmp_path / "out.json").read_text())["rows"][0]["better"] == 2
     lost = trca(first, tmp_path / "two", "--output", tmp_path / "nowhere/out.json")
     assert lost.exit_code == 2, lost.output
-    assert f"there is no folder {tmp_path / 'nowhere'}: make it first" in " ".join(
+    assert f"there is no folder {tmp_path / 'nowhere'}: create it first" in " ".join(
         lost.output.split()
     )
 
@@ -115,7 +115,7 @@ def test_what_cannot_be_compared_is_refused_with_the_mend(written, tmp_path):
     for bad, words in (
         (good, "A and B are the same evaluation"),
         (good.with_suffix(""), "A and B are the same evaluation"),
-        (other, "of two panels"),
+        (other, "have different panels"),
         (none, "no task has finished episodes in both"),
         (tmp_path / "nothing", "no run and no evaluation"),
         (tmp_path, "name one of its evaluations"),

@@ -50,7 +50,7 @@ def test_what_cannot_be_diagnosed_is_refused_with_the_mend(recorded_run, tmp_pat
     plain.write_text("algorithm: GRPO\nenv: CartPole-v1\n")
     for options, message in (
         ([empty], "no rollout with a step"),
-        ([other, "--config=webshop"], "judged by another rubric library"),
+        ([other, "--config=webshop"], "rubric library of the rollouts differs"),
         ([other, "--config=webshop"], "name the right --config"),
         ([recorded_run, "--config=quickstart"], "a run has its config"),
         ([tmp_path / "nothing.jsonl"], "No such file"),

@@ -98,7 +98,7 @@ def test_rollouts_of_another_library_are_refused(recorded_run, tmp_path):
     path.write_text(text.replace(f'"operators":["{operator}"', '"operators":["renamed"'))
     result = trca("recredit", changed.path, "--credit=grpo")
     assert result.exit_code == 2
-    assert "judged by another rubric library" in " ".join(result.output.split())
+    assert "rubric library of the rollouts differs" in " ".join(result.output.split())
 
 
 def test_each_role_of_a_team_is_credited_by_itself(recorded_team, tmp_path):

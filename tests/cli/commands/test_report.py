@@ -118,7 +118,7 @@ def test_a_setting_can_tell_rows_apart(run):
         "TRCA without_breakthrough lambda_=0.8",
     ]
     assert "TRCA lambda\\_=0.25" in as_latex(table)
-    with pytest.raises(ValueError, match="no setting 'lambda': name another --by"):
+    with pytest.raises(ValueError, match="no setting 'lambda': use another --by"):
         read_run(names[0], "", ["lambda"])
 
 
@@ -177,7 +177,7 @@ def test_a_run_that_has_not_ended_is_refused_with_the_mend(household, tmp_path):
     (tmp_path / "outputs" / "b" / "evaluation.json").unlink()
     result = trca(*household, "--out", tmp_path / "report")
     assert result.exit_code == 2
-    assert "it has not ended; resume it first" in " ".join(result.output.split())
+    assert "resume the run to its end first" in " ".join(result.output.split())
     assert not (tmp_path / "report").exists()
 
 
@@ -185,17 +185,17 @@ def test_a_run_that_was_killed_after_an_evaluation_or_stopped_by_a_sweep_is_refu
     killed = run("killed", [row("All", 0.4)], iterations=7)
     for command in (trca(killed), CliRunner().invoke(app, ["compare", killed, killed])):
         assert command.exit_code == 2
-        assert "has not ended, after iteration 7 of 25: resume it" in " ".join(
+        assert "not finished, it ends after iteration 7 of 25: resume" in " ".join(
             command.output.split()
         )
     early = run("early", [row("All", 0.4)])
     path = RunFolder(Path(early)).path / "evaluation.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "iteration": 5}))
-    with pytest.raises(ValueError, match="has not ended, after iteration 5 of 25"):
+    with pytest.raises(ValueError, match="is not finished, it ends after iteration 5 of 25"):
         read_run(early, "")
     stopped = run("stopped", [row("All", 0.4)])
     (tmp_path / "outputs" / "stopped" / "stopped.json").write_text('{"iteration": 4}')
-    with pytest.raises(ValueError, match="was stopped early, after iteration 4: leave it out"):
+    with pytest.raises(ValueError, match="was stopped early, after iteration 4: leave the run out"):
         read_run(stopped, "")
 
 
@@ -204,7 +204,7 @@ def test_a_run_without_results_and_one_that_is_named_twice_are_refused(run, hous
     empty = run("empty", [])
     (tmp_path / "outputs" / "empty" / "evaluation.json").write_text("")
     for runs, words in (
-        ([none], "was finished: leave"),
+        ([none], "is finished: leave"),
         ([empty], "evaluation.json is no evaluation"),
         ([household[0], f"{household[0]}/"], "is named twice"),
     ):

@@ -216,7 +216,7 @@ def test_a_report_draws_from_other_streams_than_the_evaluations_that_chose_a_che
     assert (len(chose), len(rollouts)) == (6, 9)
     assert {r.task_id for r in rollouts} == {r.task_id for r in chose}
     assert sum(tokens(r) in [tokens(c) for c in chose] for r in rollouts) == 0
-    words = "last, iteration 3: no metric chose it"
+    words = "last, iteration 3: selected without a metric"
     assert f"Checkpoint: {words}" in output
     assert f"- checkpoint: {words}\n" in page
     assert report["selection"] == {"which": "last", "iteration": 3}
@@ -230,7 +230,8 @@ def test_a_report_of_the_best_checkpoint_leaves_out_the_tasks_that_chose_it(runs
     assert not {r.task_id for r in rollouts} & set(chose["task_ids"])
     words = (
         "best, iteration 3: the highest evaluation/success_rate (0.0%) of 2 iterations, on panel"
-        f" {chose['hash']} (valid_seen, 3 tasks); 0 of the 2 tasks of this report chose it"
+        f" {chose['hash']} (valid_seen, 3 tasks); 0 of the 2 tasks of this report selected the"
+        " checkpoint"
     )
     assert f"Checkpoint: {words}" in output
     assert f"- checkpoint: {words}\n" in page
@@ -272,7 +273,7 @@ def test_an_exported_policy_says_what_it_needs(runs):
     card = (folder / "policy" / "README.md").read_text()
     for part in ("trca/ALFWorld-v0", "max_steps=3", "`compact`", "<action>...</action>"):
         assert part in card
-    assert "| checkpoint | last, iteration 3: no metric chose it |" in card
+    assert "| checkpoint | last, iteration 3: selected without a metric |" in card
     assert "likely too high" not in card
     result = runner.invoke(app, ["export", f"{path}@best", "--to", str(folder / "best")])
     assert result.exit_code == 0, result.output

@@ -85,7 +85,7 @@ def test_what_was_left_behind_is_missed_where_it_lay(simulator):
     )
 
 
-def test_admissible_actions_are_sorted_and_are_what_the_world_takes(simulator):
+def test_admissible_actions_are_sorted_and_accepted_by_the_simulator(simulator):
     told(simulator, "go to countertop 1")
     assert simulator.admissible_actions == [
         "examine countertop 1",

@@ -1,4 +1,4 @@
-"""Every input gets an answer, and the world stays unchanged."""
+"""Every input gets an answer, and the environment stays unchanged."""
 
 import pytest
 from hypothesis import given, settings

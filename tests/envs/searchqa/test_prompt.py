@@ -76,7 +76,7 @@ def test_the_paper_prompt_shows_question_results_and_offers(demonstrated):
     query = env.unwrapped.demonstrator_action()
     page, *_, info = env.step(query)
     ids = Prompter(tokenizer, "paper", 2, 4000).encode(
-        task=info["task"],
+        instruction=info["task"],
         step=1,
         max_steps=4,
         history=[(first, query)],

@@ -37,15 +37,15 @@ def test_an_episode_is_played_through_the_dialect():
         tokenizer,
         ["<think>é</think><search>Ada Balan</search> ok", "nothing", "<answer>Oslo</answer>"],
     )
-    world = make("searchqa")
+    env = make("searchqa")
     loop = RolloutLoop(
-        lambda split: world,
+        lambda split: env,
         engine,
         Prompter(tokenizer, SEARCH_R1_FORMAT.prompt),
         tokenizer,
         SEARCH_R1_FORMAT,
     )
-    task = world.unwrapped.task_ids[0]
+    task = env.unwrapped.task_ids[0]
     batch = loop.run([GroupRequest(0, task, "train", 1, (0,))], SamplingParams(1.0, 64))
     assert not batch.failures
     steps = batch.rollouts[0].steps

@@ -1,7 +1,7 @@
 """Gold answers and gold passages reach no agent and no judge before the end.
 
-Two worlds differ in hidden data only: answers, aliases and gold passages. For any actions, all
-outputs are equal until the end, and no output has a hidden word.
+Two environments differ only in hidden data: answers, aliases and gold passages. For any actions,
+all outputs are equal until the end, and no output has a hidden word.
 """
 
 import inspect
@@ -45,7 +45,7 @@ def question_file(path, secret):
 
 
 @pytest.fixture(scope="module")
-def worlds(tmp_path_factory):
+def envs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("secrecy")
     corpus = folder / "corpus.jsonl"
     rows = [{"id": p.id, "contents": p.contents} for p in generated(200).passages]
@@ -64,31 +64,31 @@ def worlds(tmp_path_factory):
         ]
 
 
-def actions(world, task, seed):
+def actions(env, task, seed):
     """Actions of random players and of the demonstrator."""
     rng = np.random.default_rng(seed)
-    world.reset(options={"task": task})
+    env.reset(options={"task": task})
     played, over = [], False
     while not over:
         sensible = seed % 2 == 0 and rng.random() < 0.8
-        action = world.demonstrator_action() if sensible else world.random_action(rng)
+        action = env.demonstrator_action() if sensible else env.random_action(rng)
         if action.startswith("answer[") and len(played) < 3:
             action = "search[Ada]"
         played.append(action)
-        *_, terminated, truncated, _ = world.step(action)
+        *_, terminated, truncated, _ = env.step(action)
         over = terminated or truncated
     return played
 
 
-def outputs(world, number, played):
+def outputs(env, number, played):
     """All outputs of an episode, step by step, and the state of its adapter."""
-    annotated = RubricAnnotation(world, library="searchqa")
+    annotated = RubricAnnotation(env, library="searchqa")
     prompters = [
         Prompter(Letters(), template, 4, 10**6, memory=memory)
         for template in ("paper", "compact")
         for memory in (False, True)
     ]
-    observation, info = annotated.reset(options={"task": world.task_ids[number]})
+    observation, info = annotated.reset(options={"task": env.task_ids[number]})
     history, steps = [], []
     for turn, action in enumerate([*played, None]):
         prompts = [
@@ -96,9 +96,9 @@ def outputs(world, number, played):
                 map(
                     chr,
                     prompter.encode(
-                        task=info["task"],
+                        instruction=info["task"],
                         step=turn,
-                        max_steps=world.max_steps,
+                        max_steps=env.max_steps,
                         history=history,
                         observation=observation,
                         admissible=info["admissible_actions"],
@@ -112,7 +112,7 @@ def outputs(world, number, played):
         if "rubric" in visible:
             rubric = visible["rubric"]
             visible["rubric"] = {**rubric, "judgments": rubric["judgments"].tolist()}
-        adapter = world.adapter
+        adapter = env.adapter
         state = [adapter.binding, adapter.facts, adapter.context, adapter.memory]
         steps.append([observation, visible, prompts, repr(state), _dump(adapter)])
         if action is not None:
@@ -134,11 +134,11 @@ def _dump(thing, depth=0):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_hidden_changes_nothing_before_the_end(worlds, seed):
-    plain, secret = worlds
+def test_what_is_hidden_changes_nothing_before_the_end(envs, seed):
+    plain, secret = envs
     for number in range(seed, len(plain.task_ids), 5):
         played = actions(plain, plain.task_ids[number], seed)
-        shown, other = (outputs(world, number, played) for world in worlds)
+        shown, other = (outputs(env, number, played) for env in envs)
         assert shown[:-1] == other[:-1]
         for last in (shown[-1], other[-1]):
             hidden = {
@@ -150,8 +150,8 @@ def test_what_is_hidden_changes_nothing_before_the_end(worlds, seed):
         assert MARK in secret._simulator.question.answers[0]
 
 
-def test_no_step_before_the_end_tells_how_good_the_way_was(worlds):
-    plain, _ = worlds
+def test_no_step_before_the_end_tells_how_good_the_way_was(envs):
+    plain, _ = envs
     for number in range(10):
         steps = outputs(plain, number, actions(plain, plain.task_ids[number], 1))
         for _, info, *_ in steps[:-1]:

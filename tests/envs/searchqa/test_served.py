@@ -21,18 +21,18 @@ def asked(info, past, observation):
     return dialect_prompt(info["task"], len(past), 4, past, "", observation, ())
 
 
-def demonstrations(world, episodes):
+def demonstrations(env, episodes):
     """Prompts and responses of the demonstrator."""
     rows = []
-    for task in (world.unwrapped.task_ids * 2)[:episodes]:
-        observation, info = world.reset(options={"task": task})
+    for task in (env.unwrapped.task_ids * 2)[:episodes]:
+        observation, info = env.reset(options={"task": task})
         past, over = [], False
         while not over:
-            command = world.unwrapped.demonstrator_action()
-            response = f"<think>ok</think>{in_dialect(command)}{END}"
+            action = env.unwrapped.demonstrator_action()
+            response = f"<think>ok</think>{in_dialect(action)}{END}"
             rows.append((asked(info, past, observation), response))
-            past.append((observation, command))
-            observation, _, terminated, truncated, info = world.step(command)
+            past.append((observation, action))
+            observation, _, terminated, truncated, info = env.step(action)
             over = terminated or truncated
     return rows
 
@@ -54,10 +54,10 @@ def client(model, free_port):
 
 def test_it_searches_and_answers_in_the_tags(client, model):
     inner = world_of("test")
-    world = TaggedResponse(inner, SEARCH_R1_FORMAT)
+    env = TaggedResponse(inner, SEARCH_R1_FORMAT)
     verbs = set()
     for number, task in enumerate(inner.unwrapped.task_ids[:12]):
-        observation, info = world.reset(options={"task": task})
+        observation, info = env.reset(options={"task": task})
         past, over = [], False
         while not over:
             prompt = asked(info, past, observation)
@@ -69,11 +69,11 @@ def test_it_searches_and_answers_in_the_tags(client, model):
                 seed=4 * number + len(past),
             )
             response = reply.choices[0].message.content
-            command = SEARCH_R1_FORMAT.read(response).action
-            past.append((observation, command))
-            observation, _, terminated, truncated, info = world.step(response)
-            assert info["parsed"] == bool(command)
-            verbs |= {command.partition("[")[0]} if info["accepted"] else set()
+            action = SEARCH_R1_FORMAT.read(response).action
+            past.append((observation, action))
+            observation, _, terminated, truncated, info = env.step(response)
+            assert info["parsed"] == bool(action)
+            verbs |= {action.partition("[")[0]} if info["accepted"] else set()
             over = terminated or truncated
         assert set(info["measures"]) == {"f1", "word_set_f1", "gold_recall"}
     assert verbs == {"search", "answer"}

@@ -245,7 +245,7 @@ def test_the_adapter_takes_only_what_the_agent_was_shown_offered_and_did():
         {"seed": 2},
     ],
 )
-def test_worlds_that_differ_only_in_what_is_hidden_are_judged_alike(hidden, compat):
+def test_environments_that_differ_only_in_hidden_state_are_judged_alike(hidden, compat):
     """A different goal, hidden attributes and drawn prices change the scores only."""
     goal = dataclasses.replace(GOAL, **hidden.get("goal", {}))
     products = tuple(dataclasses.replace(p, **hidden.get("product", {})) for p in PRODUCTS)

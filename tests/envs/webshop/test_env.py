@@ -212,7 +212,7 @@ def test_an_unknown_task_names_the_nearest(env):
 @pytest.mark.parametrize(
     ("compat", "goals"), [("clean", "human"), ("clean", "synthetic"), ("original", "human")]
 )
-def test_every_kind_of_world_can_be_won(mode, compat, goals):
+def test_every_kind_of_environment_can_be_solved(mode, compat, goals):
     env = WebShopEnv(observation_mode=mode, compat=compat, goals=goals)
     tasks = random.Random(0).sample(env.task_ids, 15)
     for task in tasks:

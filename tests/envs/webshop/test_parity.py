@@ -45,7 +45,7 @@ def test_scores_and_their_parts_are_the_originals(parity, recordings):
     assert list(parity.score_differences(recordings, every=5)) == []
 
 
-def test_the_clean_world_departs_from_the_recordings_only_where_it_means_to(parity, recordings):
+def test_the_clean_environment_differs_from_the_recordings_only_by_design(parity, recordings):
     goals = recordings.goals("human")
     episodes = recordings.recorded("episodes_human")
     quirky = {place.split(":")[0] for name, places in recordings.recorded("quirks").items()

@@ -43,7 +43,7 @@ def test_the_paper_prompt_says_all_and_gives_the_history_up_before_the_page(shop
 
     def prompt(limit):
         ids = Prompter(tokenizer, "paper", 2, limit).encode(
-            task=info["task"],
+            instruction=info["task"],
             step=1,
             max_steps=15,
             history=[(first, query)],

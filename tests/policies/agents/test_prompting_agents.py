@@ -1,4 +1,4 @@
-"""What the prompting agents ask, and how their actions are read."""
+"""Prompts and response formats of the prompting agents."""
 
 import pytest
 from hypothesis import given
@@ -72,7 +72,7 @@ def test_react_shows_thoughts_actions_and_observations_in_order():
     assert "earlier" not in text
 
 
-def test_react_says_what_it_leaves_out_and_what_it_remembers():
+def test_the_react_prompt_marks_omitted_steps_and_shows_reflections():
     text = react_prompt("find a mug.", 5, 9, HISTORY, "Trial 1: open it.", "A mug.", [])
     assert "(earlier steps are left out)\nObservation 5: You see a desk 1." in text
     assert "earlier, failed trials of this task:\nTrial 1: open it.\n" in text
@@ -80,7 +80,7 @@ def test_react_says_what_it_leaves_out_and_what_it_remembers():
     assert "Action: one action, and" in text
 
 
-def test_a_reflection_is_asked_for_with_the_whole_trial_and_the_plans_before():
+def test_the_reflection_prompt_shows_the_complete_attempt_and_earlier_plans():
     text = reflection_prompt("find a mug.", 1, 1, HISTORY, "Trial 1: open it.", "Nothing.", [])
     assert "was to: find a mug.\nYour plans from earlier trials:\nTrial 1: open it.\n" in text
     assert (

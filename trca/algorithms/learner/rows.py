@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from trca.algorithms.learner.losses import row_weights
 from trca.algorithms.settings.parameters import Aggregation
 from trca.records import Rollout, StepBatch, advantages_of
-from trca.records.tokens import action_counts, flat, trained_tokens
+from trca.records.tokens import action_counts, action_mask_of, flat
 
 PAD_MULTIPLE = 8
 _OPTIONAL: Final = ("replayed", "token_advantages", "old_values", "value_targets")
@@ -240,7 +240,7 @@ def make_rows(
     tokens = tokens or TokenColumns()
     steps = [step for rollout in rollouts for step in rollout.steps]
     responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
-    action = trained_tokens(steps, train_malformed)
+    action = action_mask_of(steps, train_malformed)
     counts = action_counts(action, responses)
     old_logprobs = flat([s.old_logprobs for s in steps], np.float32)
     return Rows(

@@ -170,7 +170,7 @@ class AttemptsRunner(TextEnvRunner):
     def _prompt(self, rollout: Rollout, reflections: Sequence[str]) -> Any:
         complete = RESPONSE_FORMATS.get(self.config.response_format).whole_history
         return self._prompter.encode(
-            task=rollout.instruction,
+            instruction=rollout.instruction,
             step=len(rollout.steps),
             max_steps=len(rollout.steps),
             history=[(s.observation, s.response if complete else s.action) for s in rollout.steps],

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trca.runs.tracking import missing_trackers
+from trca.runs.trackers import missing_trackers
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def prompt_problems(settings: RunSettings) -> list[str]:
         lengths = []
         for most in (sys.maxsize, limit):
             prompt = make_prompter(parameters, tokenizer, most).encode(
-                task=info["task"],
+                instruction=info["task"],
                 step=0,
                 max_steps=env.get_wrapper_attr("max_steps"),
                 history=[],

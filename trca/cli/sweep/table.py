@@ -12,6 +12,7 @@ import numpy as np
 from trca.cli.show.figures import draw_comparison
 from trca.cli.sweep.trials import Trial, by_point, joined
 from trca.common.files import write_text
+from trca.common.markdown import markdown_table
 from trca.common.registry import short_name
 from trca.runs.curve import panel_words
 from trca.runs.folder import RunFolder
@@ -90,9 +91,8 @@ def _mean(values: Mapping[tuple[str, int], float], several: bool) -> dict[str, f
 def write_table(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> None:
     """Writes ``sweep.md`` and ``sweep.json``; ± is half of the 95% t interval from `summarise`."""
     names = _columns(rows)
-    lines = ["| " + " | ".join(names) + " |", "|" + "---:|" * len(names)]
-    lines += ["| " + " | ".join(_cells(row, names)) + " |" for row in rows]
-    write_text(folder.path / "sweep.md", "\n".join(lines) + "\n")
+    lines = [_cells(row, names) for row in rows]
+    write_text(folder.path / "sweep.md", markdown_table(names, lines, text_columns=0))
     write_text(folder.path / "sweep.json", json.dumps(list(rows), indent=2) + "\n")
 
 

@@ -1,12 +1,12 @@
-"""Prompting agents by name: how a model that is not trained here is asked to act.
+"""Prompting agents by name: prompts for models without training.
 
-An agent is a few settings, most of all the prompt and how an action is read, and for Reflexion the
-prompt of a reflection between trials::
+An agent consists of a few settings, most importantly the prompt and the response format. Reflexion
+adds the prompt of a reflection between attempts::
 
     agent = AGENTS.get("react")
     config.update_from_dict(dict(agent.settings))
 
-``trca evaluate --agent NAME`` plays one.
+``trca evaluate --agent NAME`` evaluates an agent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMMON: Final[Mapping[str, Any]] = {
     "max_prompt_tokens": 8192,
     "max_new_tokens": 512,
 }
-"""Settings of all agents: the plain observation, and room for a long history."""
+"""Settings of all agents: the plain observation, and enough tokens for a long history."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Agent:
     """A prompting agent.
 
     Attributes:
-        settings: Hyperparameters that it sets, by name.
-        reflection: The prompt that asks for a reflection after a failed trial; None for an agent
-            with one trial.
+        settings: The agent's hyperparameters by name.
+        reflection: The prompt that asks for a reflection after a failed attempt; `None` for an
+            agent with one attempt.
     """
 
     settings: Mapping[str, Any]
@@ -49,4 +49,4 @@ AGENTS: Final[Registry[Agent]] = Registry(
         "reflexion": "trca.policies.agents.reflexion:REFLEXION",
     },
 )
-"""Agents by name; one of your own is ``path/to/file.py:AGENT``."""
+"""Agents by name; ``path/to/file.py:AGENT`` names a custom agent."""

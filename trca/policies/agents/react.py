@@ -1,6 +1,6 @@
 """ReAct (Yao et al. 2023, arXiv 2210.03629): a thought, an action, an observation, and so on.
 
-The prompt is the whole episode so far, thoughts included::
+The prompt is the complete episode so far, including thoughts::
 
     Observation 1: You are in a room. You see a desk 1.
     Thought: A mug may be on the desk.
@@ -10,12 +10,12 @@ The prompt is the whole episode so far, thoughts included::
 Where this differs from the paper:
 
 =======================  ===========================================================================
-Examples                 None: instructions that fit any text environment. The paper shows whole
-                         episodes of the same kind of task, by hand, for each of its data sets.
+Examples                 None: instructions for any text environment. The paper shows complete
+                         handwritten episodes of the same task type for each data set.
 A step                   One thought and one action in a response. In the paper's ALFWorld a thought
-                         is an action of its own, answered by ``OK.``, which takes one of the steps.
-Admissible actions       Shown where the environment says them, as in this project's other prompts.
-A long episode           Over the limit on a prompt its oldest steps are left out.
+                         is a separate action with the observation ``OK.``, and uses up a step.
+Admissible actions       Shown if the environment lists them, as in this project's other prompts.
+A long episode           A prompt over the limit omits the oldest steps.
 =======================  ===========================================================================
 """
 
@@ -44,23 +44,23 @@ Then stop: the environment writes the observation."""
 
 
 def read_react(response: str) -> Reading:
-    """Reads the first ``Action:`` line, without quotes and emphasis around the whole action.
+    """Reads the first ``Action:`` line, without quotes and emphasis around the action.
 
-    What comes after it is the model's own idea of how the episode goes on. An end token, which
-    stands in what an engine of this machine samples, is no part of the action.
+    The text after the line is ignored: it is the model's guess about the rest of the episode. An
+    end token, which the responses of local engines contain, is not part of the action.
     """
-    found = _ACTION.search(response)
-    if found is None:
+    line = _ACTION.search(response)
+    if line is None:
         return NO_ACTION
-    action = _END.sub("", found["action"]).strip()
-    if not (found["before"] or found["after"]):  # emphasis before the word goes on to the end
-        action = action.removesuffix(found["mark"])
+    action = _END.sub("", line["action"]).strip()
+    if not (line["before"] or line["after"]):  # the emphasis starts before "Action", ends the line
+        action = action.removesuffix(line["mark"])
     action = _bare(action)
-    return Reading(action, found.span()) if action else NO_ACTION
+    return Reading(action, line.span()) if action else NO_ACTION
 
 
 def _bare(text: str) -> str:
-    """A text without the pairs of quotes around it."""
+    """Strips pairs of quotes around a text."""
     text = text.strip()
     for mark in _QUOTES:
         inner = text[len(mark) : -len(mark)]
@@ -70,12 +70,12 @@ def _bare(text: str) -> str:
 
 
 def without_end(response: str) -> str:
-    """A response without an end token and spaces around it."""
+    """Strips an end token and surrounding spaces from a response."""
     return _END.sub("", response).strip()
 
 
 def react_prompt(
-    task: str,
+    instruction: str,
     step: int,
     max_steps: int,
     history: Sequence[tuple[str, str]],
@@ -83,20 +83,20 @@ def react_prompt(
     observation: str,
     admissible: Sequence[str],
 ) -> str:
-    """The prompt of a step.
+    """Returns the prompt of a step.
 
     Args:
-        task: The instruction.
-        step: Number of actions taken before this one.
+        instruction: The instruction.
+        step: Number of earlier actions.
         max_steps: The step limit.
-        history: Pairs of an observation and the whole response to it, oldest first.
-        memory: Reflections on earlier trials; blank where there are none.
+        history: Pairs of an observation and its complete response, oldest first.
+        memory: Reflections on earlier attempts; blank in the first attempt.
         observation: The current observation.
-        admissible: The actions that the environment would accept; empty where it does not say.
+        admissible: The admissible actions; empty if the environment does not list them.
     """
     choice = "one of the admissible actions" if admissible else "one action"
     lines = [
-        f"You act in a text environment. Your task is to: {task}",
+        f"You act in a text environment. Your task is to: {instruction}",
         f"You have {max_steps} steps in all and have already taken {step}.",
         _HOW.format(choice=choice),
     ]
@@ -115,7 +115,7 @@ def react_prompt(
 REACT_FORMAT: Final = ResponseFormat(
     read_react, stop=("\nObservation",), prompt=react_prompt, whole_history=True
 )
-"""How ReAct writes thoughts and actions."""
+"""ReAct's format of thoughts and actions."""
 
 REACT: Final = Agent(
     {**COMMON, "response_format": f"{__name__}:REACT_FORMAT", "history_length": 100}

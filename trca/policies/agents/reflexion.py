@@ -1,18 +1,18 @@
-"""Reflexion (Shinn et al. 2023, arXiv 2303.11366): ReAct, several trials, and a memory of failures.
+"""Reflexion (Shinn et al. 2023, arXiv 2303.11366): ReAct, several attempts, memory of failures.
 
-After a failed trial the model reads it and writes what it would do otherwise. The next trial of the
-same task, from the same start, has these reflections in its prompt. Success counts at the last
-trial that was played; how many there were is reported as ``trials``.
+After a failed attempt the model reads the episode and writes a better plan. The prompt of the next
+attempt at the same task, from the same start, contains these reflections. The last attempt decides
+about success; ``trials`` reports the number of attempts.
 
 Where this differs from the paper and its public code:
 
 =======================  ===========================================================================
-Success of a trial       The environment's own, as in the paper's ALFWorld.
+Success of an attempt    As the environment defines it, like in the paper's ALFWorld.
 Memory                   The last 3 reflections, as in the public code.
-Trials                   ``--trials``, 3 by default; the paper shows up to 12 in ALFWorld.
-Which trials fail        All without success; the paper's heuristic for loops that ends a trial
-                         early is left out, since the step limit does.
-Examples                 None, neither of episodes nor of reflections.
+Attempts                 ``--trials``, 3 by default; the paper shows up to 12 in ALFWorld.
+Failed attempts          All without success. The paper's heuristic for loops, which ends an attempt
+                         early, is left out: the step limit ends loops.
+Examples                 No example episodes and no example reflections.
 =======================  ===========================================================================
 """
 
@@ -32,7 +32,7 @@ Plan:"""
 
 
 def reflection_prompt(
-    task: str,
+    instruction: str,
     step: int,
     max_steps: int,
     history: Sequence[tuple[str, str]],
@@ -40,18 +40,18 @@ def reflection_prompt(
     observation: str,
     admissible: Sequence[str],
 ) -> str:
-    """The prompt of a reflection.
+    """Returns the prompt of a reflection.
 
     Args:
-        task: The instruction.
-        step: Number of actions of the failed trial.
+        instruction: The instruction.
+        step: Number of actions of the failed attempt.
         max_steps: Not shown.
-        history: Pairs of an observation and the response to it, oldest first.
-        memory: Reflections on earlier trials.
+        history: Pairs of an observation and its response, oldest first.
+        memory: Reflections on earlier attempts.
         observation: The observation after the last action.
         admissible: Not shown.
     """
-    lines = [f"You acted in a text environment. Your task was to: {task}"]
+    lines = [f"You acted in a text environment. Your task was to: {instruction}"]
     if memory:
         lines.append(f"Your plans from earlier trials:\n{memory}")
     lines.append(f"Your last trial took {step} steps:")

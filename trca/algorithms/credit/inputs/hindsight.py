@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from trca.algorithms.credit.reads import Read, Sources
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.records import Rollout, StepBatch
-from trca.records.tokens import trained_tokens
+from trca.records.tokens import action_mask_of
 
 _LONGEST: Final = 300
 """Characters of the last observation that the policy is shown."""
@@ -36,7 +36,7 @@ class HindsightRead(Read):
         )
         found = np.zeros(len(steps))
         for k, score, (_, step) in zip(asked, scores, known, strict=True):
-            action = trained_tokens([step], config.train_malformed)
+            action = action_mask_of([step], config.train_malformed)
             found[k] = float(np.mean(score[action] if action.any() else score, dtype=np.float64))
         return found
 

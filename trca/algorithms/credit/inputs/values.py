@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field
 from trca.algorithms.credit.arithmetic import rollout_spans
 from trca.algorithms.credit.reads import Read, Sources
 from trca.records import StepBatch
-from trca.records.tokens import trained_tokens
+from trca.records.tokens import action_mask_of
 
 CriticKind = Literal["trunk", "own"]
 
@@ -101,7 +101,7 @@ class ValuesRead(Read):
             after=after,
             lengths=np.array([len(s.response_ids) for s in steps], dtype=np.int64),
             tokens=np.concatenate([*own, np.empty((0, heads))]).astype(np.float64),
-            action=trained_tokens(steps, sources.config.train_malformed),
+            action=action_mask_of(steps, sources.config.train_malformed),
         )
 
     def lack(self, sources: Sources) -> str:

@@ -1,0 +1,43 @@
+"""Markdown tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+_NEGATIVE_ZERO: Final = re.compile(r"^(\**)-(?=0(?:\.0*)?(?![\d.]))")
+
+
+def markdown_table(
+    head: Sequence[str], rows: Iterable[Sequence[object]], text_columns: int = 1
+) -> str:
+    """Returns a Markdown table that ends with a line break.
+
+    A vertical bar in a cell is escaped, a line break becomes a space, and -0.00 becomes 0.00.
+
+    Args:
+        head: Names of the columns.
+        rows: One sequence of cells per row.
+        text_columns: Number of first columns that are aligned left. The remaining columns hold
+            numbers and are aligned right.
+
+    Raises:
+        ValueError: If a row has another number of cells than the head.
+    """
+    numbers = len(head) - text_columns
+    lines = [_line(head), "|" + "---|" * text_columns + "---:|" * numbers]
+    for row in rows:
+        if len(row) != len(head):
+            raise ValueError(f"a row has {len(row)} cells, the head has {len(head)}: {row}")
+        lines.append(_line(row))
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Sequence[object]) -> str:
+    return "|" + "|".join(f" {text} " if text else " " for text in map(_text, cells)) + "|"
+
+
+def _text(cell: object) -> str:
+    text = " ".join(str(cell).split("\n")).replace("|", "\\|")
+    return _NEGATIVE_ZERO.sub(r"\1", text)
