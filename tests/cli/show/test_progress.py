@@ -60,3 +60,10 @@ def test_time_left_is_unknown_before_the_first_iteration():
     assert progress.seconds_left() != progress.seconds_left()
     progress.show(row(4))
     assert progress.seconds_left() == pytest.approx(12.0)
+
+
+def test_a_small_negative_reward_has_no_minus_sign():
+    out = io.StringIO()
+    with Progress(Console(file=out, soft_wrap=True), "run", 10) as progress:
+        progress.show(row(1, foundational_reward=-0.001))
+    assert out.getvalue().splitlines()[-1].split()[4] == "0.00"

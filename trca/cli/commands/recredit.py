@@ -156,7 +156,7 @@ def _print(told: Change, about: dict[str, Any], whose: str) -> None:
     ):
         sides.add_row(words, *(_share(getattr(side, name)) for side in (told.before, told.after)))
     for words, name in (("mean |A|", "magnitude"), ("standard deviation in a group", "spread")):
-        sides.add_row(words, *(f"{getattr(side, name):.3f}" for side in (told.before, told.after)))
+        sides.add_row(words, *(f"{getattr(side, name):z.3f}" for side in (told.before, told.after)))
     console.print(sides, soft_wrap=False)
     if told.rank_correlation == told.rank_correlation:
         console.print(
@@ -194,8 +194,8 @@ def _cells(each: Fired) -> tuple[str, ...]:
     return (
         each.operator,
         f"{each.steps:,}",
-        f"{each.before:+.3f}",
-        f"{each.after:+.3f}",
+        f"{each.before:+z.3f}",
+        f"{each.after:+z.3f}",
         _share(each.flipped),
     )
 
