@@ -111,7 +111,7 @@ def table(agents: list[Rows], teams: list[Rows], mixed: list[float]) -> str:
     lines.append(f"| sampled tokens | {cell(own, True)} | {cell(theirs, True)} | |")
     loss = lead(mixed, measures["held out, end"][1])
     lines.append(
-        f"| held out, policies swapped | | {cell(mixed, False)} | {loss} beside the team |"
+        f"| held out, policies swapped | | {cell(mixed, False)} | {loss} against the team |"
     )
     return "\n".join(lines) + "\n"
 
