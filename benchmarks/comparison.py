@@ -380,10 +380,10 @@ def table(runs: Mapping[str, Sequence[Rows]]) -> str:
     if others:
         lines += [
             "",
-            f"{first} minus each row, paired by panel, in points: ± half of the 95% t interval, and in"
-            " brackets the 95% bootstrap interval over panels, which is too narrow for so few panels."
-            f" The last column is the share of the row's trajectories after which {first} reaches the"
-            " row's final training success (its last 5):",
+            f"{first} minus each row, paired by panel, in points: ± half of the 95% t interval, and"
+            " in brackets the 95% bootstrap interval over panels, which is too narrow for so few"
+            f" panels. The last column is the share of the row's trajectories after which {first}"
+            " reaches the row's final training success (its last 5):",
             "",
             f"| {first} minus | " + " | ".join(compared) + " | at its end after |",
             "|---|" + "---:|" * (len(compared) + 1),
