@@ -49,10 +49,10 @@ of an evaluation begin with `evaluation/`. `python docs/build.py` writes this pa
 COMMANDS_HEAD = """# Commands
 
 This page shows the help of every command (`trca COMMAND --help` or `-h`). `trca --help` lists the
-commands, `trca --version` shows the version. `play`, `new-env`, `rubric` and `data` work in the base
-installation, `serve-retriever` needs `trca[serve]`. All further commands need `trca[train]`. `view`
-needs `trca[serve]`, too; `jobs` and `submit --to ray` need `trca[clusters]`, and models at an endpoint
-`trca[endpoint]`. `python docs/build.py` writes this page.
+commands, `trca --version` shows the version. `play`, `new-env`, `rubric` and `data` work in the
+base installation, `serve-retriever` needs `trca[serve]`. All further commands need `trca[train]`; `view`
+also needs `trca[serve]`, `jobs` and `submit --to ray` also need `trca[clusters]`. Models at an
+endpoint need `trca[endpoint]`. `python docs/build.py` writes this page.
 """
 
 
