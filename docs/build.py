@@ -50,9 +50,9 @@ COMMANDS_HEAD = """# Commands
 
 This page shows the help of every command (`trca COMMAND --help` or `-h`). `trca --help` lists the
 commands, `trca --version` shows the version. `play`, `new-env`, `rubric` and `data` work in the
-base installation, `serve-retriever` needs `trca[serve]`. All further commands need `trca[train]`; `view`
-also needs `trca[serve]`, `jobs` and `submit --to ray` also need `trca[clusters]`. Models at an
-endpoint need `trca[endpoint]`. `python docs/build.py` writes this page.
+base installation, `serve-retriever` needs `trca[serve]`. All further commands need `trca[train]`;
+`view` also needs `trca[serve]`, `jobs` and `submit --to ray` also need `trca[clusters]`. Models at
+an endpoint need `trca[endpoint]`. `python docs/build.py` writes this page.
 """
 
 
