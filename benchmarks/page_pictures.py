@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -44,17 +45,16 @@ def rows_of(page: str, sweep: str) -> list[Row]:
         page.split(f"$ trca sweep sweeps/{sweep}\n")[1].split("```")[0].split("$ trca report")[0]
     )
     lines = block.split("─\n")[1].splitlines()
-    rows: list[Row] = []
+    labels: list[list[str]] = []
+    numbers: list[list[tuple[float, float]]] = []
     for line in lines:
-        label = re.match(r" (.*?)(?:  |$)", line)
-        if numbers := PERCENT.findall(line):
-            words = re.split(r" {2,}", line.strip())[: line[:60].count("group_success") + 1]
-            words += ["constant"] if " constant " in line else []
-            rows.append((", ".join(words), [(float(m) / 100, float(h) / 100) for m, h in numbers]))
-        elif label and rows:
-            head, *schedule = rows[-1][0].rsplit(", ", 1)
-            rows[-1] = (", ".join([f"{head} {label[1]}", *schedule]), rows[-1][1])
-    return rows
+        if cells := PERCENT.findall(line):
+            columns = re.split(r" {2,}", line.strip())
+            labels.append(list(takewhile(lambda column: not column.isdigit(), columns)))
+            numbers.append([(float(mean) / 100, float(half) / 100) for mean, half in cells])
+        elif line.strip():
+            labels[-1][0] += f" {line.strip()}"
+    return [(", ".join(label), cells) for label, cells in zip(labels, numbers, strict=True)]
 
 
 def draw(rows: Sequence[Row], setting: str, sweep: str, path: Path) -> None:
