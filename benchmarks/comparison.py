@@ -386,10 +386,10 @@ def table(runs: Mapping[str, Sequence[Rows]]) -> str:
     first, *others = measured
     if others:
         text += (
-            f"\n{first} minus each other, paired by panel, in points: ± half of the 95% t interval,"
-            " and in brackets the 95% bootstrap interval over panels, which is too narrow over"
-            f" this few. The last column is the share of the other's trajectories after which"
-            f" {first} is in training where the other ends (its last 5):\n\n"
+            f"\n{first} minus each row, paired by panel, in points: ± half of the 95% t interval,"
+            " and in brackets the 95% bootstrap interval over panels, which is too narrow for"
+            f" so few panels. The last column is the share of the row's trajectories after which {first}"
+            " reaches the row's final training success (its last 5):\n\n"
         )
         text += markdown_table(
             [f"{first} minus", *compared, "at its end after"],

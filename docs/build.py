@@ -23,12 +23,12 @@ from trca.tune_configs.run_parameters import RunParameters
 
 HEAD = """# Settings
 
-A config is a flat YAML file of these names; `trca train CONFIG --set name=value` changes one, and
-`budgets.execution=2` or `env_config.games=medium` reaches into one. A value is YAML: `null`,
-`[2e-4, 4e-4]`, `'{backend: local}'`, and `engine_config={}` empties a mapping. The same names
+A config is a flat YAML file of these names. `trca train CONFIG --set name=value` changes a setting;
+`budgets.execution=2` and `env_config.games=medium` change a part of a setting. A value is YAML:
+`null`, `[2e-4, 4e-4]`, `'{backend: local}'`; `engine_config={}` empties a mapping. The same names
 are attributes of the RLlib configs (`TRCAConfig().training(lr=1e-6)`) and keys of a Ray Tune
 `param_space`, except `algorithm`: in Python each algorithm has its own config class. Defaults are
-the paper's where it has a value. This page is written by `python docs/build.py`.
+the paper's values, if the paper has one. `python docs/build.py` writes this page.
 """
 
 
@@ -37,7 +37,7 @@ SHARED = ("library", "team")
 
 METRICS_HEAD = """# Metrics
 
-A line of `metrics.jsonl` in a run folder, a result of RLlib and a tracker have these names; those
+Lines of `metrics.jsonl` in a run folder, results of RLlib and trackers have these names. Metrics
 of an evaluation begin with `evaluation/`. `python docs/build.py` writes this page from
 `trca/algorithms/base/metrics.py`.
 
@@ -48,11 +48,11 @@ of an evaluation begin with `evaluation/`. `python docs/build.py` writes this pa
 
 COMMANDS_HEAD = """# Commands
 
-What `trca COMMAND --help` (or `-h`) says. `trca --help` lists the commands, `trca --version` shows
-the version. `play`, `new-env`, `rubric` and `data` work in the base installation, `serve-retriever`
-with `trca[serve]`; the others need `trca[train]`; `view` also `trca[serve]`, `jobs` and
-`submit --to ray` also `trca[clusters]`, models at an endpoint `trca[endpoint]`.
-`python docs/build.py` writes this page.
+This page shows the help of every command (`trca COMMAND --help` or `-h`). `trca --help` lists the
+commands, `trca --version` shows the version. `play`, `new-env`, `rubric` and `data` work in the
+base installation, `serve-retriever` needs `trca[serve]`. All further commands need `trca[train]`;
+`view` also needs `trca[serve]`, `jobs` and `submit --to ray` also need `trca[clusters]`. Models at
+an endpoint need `trca[endpoint]`. `python docs/build.py` writes this page.
 """
 
 
@@ -66,7 +66,7 @@ def settings_page() -> str:
     for name, algorithm in ALGORITHMS.items():
         model = algorithm.config_class.parameters_class
         shared = set(TextParameters.model_fields) - model.own_defaults()
-        sections.append((f"{name} alone", model, tuple(shared)))
+        sections.append((f"Only {name}", model, tuple(shared)))
     own_sections = [_section(*section) for section in sections if _fields(*section[1:])]
     run = _section("Run, environment and resources", RunParameters, ())
     return "\n".join([HEAD, run, _environments(), *own_sections])
@@ -86,7 +86,7 @@ def _environments() -> str:
 
 
 def _arguments(function: Any, only: tuple[str, ...] = ()) -> list[str]:
-    """A table of arguments, with their meanings out of the docstring."""
+    """A table of arguments, with their meanings from the docstring."""
     doc = inspect.getdoc(function) or ""
     meanings = dict(re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", doc, re.MULTILINE))
     parameters = inspect.signature(function).parameters
@@ -94,8 +94,8 @@ def _arguments(function: Any, only: tuple[str, ...] = ()) -> list[str]:
     for name in only or [n for n in parameters if n not in ("self", "render_mode")]:
         default = parameters[name].default
         meaning = " ".join(meanings[name].split()).replace("``", "`").replace("|", "\\|")
-        told = "none" if default is None else f"`{default}`"
-        lines.append(f"| `{name}` | {told} | {meaning} |")
+        shown = "none" if default is None else f"`{default}`"
+        lines.append(f"| `{name}` | {shown} | {meaning} |")
     return [*lines, ""]
 
 
@@ -112,7 +112,7 @@ def _section(title: str, model: Any, left_out: tuple[str, ...]) -> str:
 
 
 def _meaning(field: Any) -> str:
-    """What a setting means, and the values it takes where its description does not name them."""
+    """Meaning of a setting, and its values if the description does not name them."""
     text = " ".join((field.description or "").split())
     choices = [str(each) for each in _choices(field.annotation)]
     if not all(each in text for each in choices):
@@ -158,14 +158,14 @@ def _line(text: str) -> str:
 
 
 def commands_page() -> str:
-    """The page of commands: what ``--help`` says of each."""
+    """The page of commands: the help of each command."""
     return "\n".join([COMMANDS_HEAD, *_commands("trca", get_command(app))])
 
 
 def _commands(name: str, command: Any) -> list[str]:
     if not hasattr(command, "commands"):
         return [_command(name, command)]
-    inner = [_commands(f"{name} {each}", found) for each, found in command.commands.items()]
+    inner = [_commands(f"{name} {each}", part) for each, part in command.commands.items()]
     return [section for sections in inner for section in sections]
 
 
@@ -187,7 +187,7 @@ def _command(name: str, command: Any) -> str:
 
 
 def _members(parameter: Any) -> list[str]:
-    """The values of an option that takes one of an enumeration."""
+    """The values of an option with an enumeration."""
     kind = parameter.type_descriptor.annotation
     members = isinstance(kind, type) and issubclass(kind, Enum)
     return [str(each.value) for each in kind] if members else []

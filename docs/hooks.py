@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: what the pages say beside what a site can show."""
+"""Hooks of MkDocs: remove the parts of pages that a site cannot show."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _NOTE = re.compile(r"^<!-- (?:tested with|not run by the tests): .* -->\n", re.M
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Turns links to files outside of the pages into their words, and leaves out notes to tests."""
+    """Turns links to files outside of the pages into words, and removes notes to tests."""
     return _NOTE.sub("", _OUTSIDE.sub(r"\g<words>", markdown))

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from trca.cli.show.figure_labels import label_names
 from trca.cli.show.figures import draw_comparison, plot_comparison
 from trca.runs.curve import (
     FOUNDATION,
@@ -45,6 +46,10 @@ def comparison(runs):
     figure = Figure()
     plot_comparison(figure, runs, "lambda: TRCA on trca/ALFWorld-v0", "games=small")
     return figure
+
+
+def names(axis):
+    return [text.get_text() for text in axis.texts]
 
 
 def legend(axis):
@@ -108,26 +113,54 @@ def test_no_rubric_reward_has_a_colour_of_success():
     assert {line.get_color() for line in lower.lines}.isdisjoint({HELD_OUT, TRAIN})
 
 
-def test_a_comparison_shows_means_before_bands_on_one_scale_within_0_and_1():
+def test_a_comparison_shows_means_with_ranges_at_their_ends_on_one_scale():
     figure = comparison({"0.2": [metrics(9), metrics(9, start=0.3)], "0.8": [metrics(9)]})
     left, right = figure.axes
     assert left.get_ylim() == right.get_ylim()
-    assert legend(left) == ["0.2", "0.8"]
-    (band,) = left.collections
-    assert min(line.get_zorder() for line in left.lines) > band.get_zorder()
-    heights = band.get_paths()[0].vertices[:, 1]
-    assert heights.min() >= 0
-    assert heights.max() <= 1
+    assert names(left) == ["0.2", "0.8"]
+    (whisker,) = left.collections
+    ends = whisker.get_segments()[0]
+    assert ends[:, 0] == pytest.approx([1.025 * 9 * 64] * 2)
+    assert ends[:, 1] == pytest.approx([6 / 12, 6 / 12 + 0.3])
     assert left.lines[0].get_ydata()[0] == pytest.approx(0.15)
+    assert max(left.get_xticks()) <= 9 * 64
     note = figure.get_supxlabel()
-    assert note == "games=small; mean of 1 to 2 runs; bands and whiskers: lowest to highest"
+    assert note == "games=small; mean of 1 to 2 runs; whiskers: lowest to highest"
+
+
+def test_names_of_one_setting_lose_its_key_and_lambda_has_its_symbol():
+    _, right = comparison({f"lambda_={k}": [metrics(1)] for k in (0.2, 0.8)}).axes
+    assert [label.get_text() for label in right.get_xticklabels()] == ["0.2", "0.8"]
+    assert right.get_xlabel() == "λ; after 64 trajectories"
+    left, _ = comparison({f"lambda_={k}": [metrics(4)] for k in (0.2, 0.8)}).axes
+    assert names(left) == ["λ 0.2", "λ 0.8"]
+    assert label_names(["TRCA lambda_=0.2", "GRPO"]) == ("", ["TRCA λ 0.2", "GRPO"])
+    assert label_names(["lr=1  anchor=a", "lr=2  anchor=a"])[1] == [
+        "lr 1; anchor a",
+        "lr 2; anchor a",
+    ]
+
+
+def test_labels_at_the_ends_of_lines_do_not_overlap():
+    runs = {f"0.{k}": [metrics(9, start=k / 1000)] for k in range(6)}
+    left, _ = comparison(runs).axes
+    places = [text.get_position()[1] for text in left.texts]
+    assert min(np.diff(places)) > 0.04
+    assert sorted(places) == places
+
+
+def test_lines_that_coincide_are_named():
+    rows = metrics(9)
+    note = comparison({"a": [rows], "b": [rows], "c": [metrics(9, start=0.2)]}).get_supxlabel()
+    assert note.endswith("lines of a, b coincide")
 
 
 def test_long_names_are_numbered_below():
     long = [f"budgets=evidence 0.{k}, invalidity 0.{k}, execution 0.{k}" for k in (1, 2)]
     figure = comparison({name: [metrics(9)] for name in long})
-    words = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert words == [f"1: {long[0]}", f"2: {long[1]}"]
+    words = [name.replace("=", " ") for name in long]
+    assert figure.get_supxlabel().splitlines()[1:] == [f"1: {words[0]}", f"2: {words[1]}"]
+    assert names(figure.axes[0]) == ["1", "2"]
     _, right = comparison({name: [metrics(1)] for name in long}).axes
     assert [label.get_text() for label in right.get_xticklabels()] == ["1", "2"]
 
@@ -135,14 +168,16 @@ def test_long_names_are_numbered_below():
 def test_low_success_has_a_separate_scale():
     low = [{**row, "success_rate": 0.2} for row in metrics(9)]
     low = [{**row, "evaluation/success_rate": 0.1} for row in low]
-    left, right = comparison({"0.2": [low]}).axes
+    figure = comparison({"0.2": [low]})
+    left, right = figure.axes
     assert left.get_ylim() == right.get_ylim() == pytest.approx((-0.004, 0.25))
+    assert "the axis ends at 25%" in figure.get_supxlabel()
 
 
 def test_a_method_has_the_same_colour_in_every_picture():
     def colors(*names):
         axis = comparison({name: [metrics(4)] for name in names}).axes[0]
-        return dict(zip(legend(axis), [line.get_color() for line in axis.lines], strict=True))
+        return {text.get_text(): text.get_color() for text in axis.texts}
 
     first, second = colors("TRCA", "GRPO", "GiGPO"), colors("RLOO", "GiGPO-plan", "GRPO")
     assert first["GRPO"] == second["GRPO"]
@@ -159,7 +194,6 @@ def test_single_points_have_a_column_a_setting_with_their_ranges():
     assert left.get_xlabel() == "after 64 trajectories"
     ranges = [bar.get_segments()[0][:, 1] for bar in left.collections]
     assert [list(each) for each in ranges] == [[0, 0.5], [0, 0]]
-    assert legend(left) == ["0.2", "0.8"]
 
 
 def test_a_single_evaluation_is_drawn_next_to_training_curves():

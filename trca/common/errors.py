@@ -17,8 +17,8 @@ _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 def words(error: BaseException) -> str:
     """Returns an error as one line of plain text, with its notes.
 
-    The line describes the original error of an error that Ray wraps. The type is left out for messages that are written for people. All errors of a full disk become
-    the same message.
+    For an error that Ray wraps, the line describes the original error. Messages that are written
+    for people appear without the type. All errors of a full disk become the same message.
     """
     return " ".join([_message(error), *notes(error)])
 

@@ -88,7 +88,7 @@ def plot_curve(figure: Any, rows: Sequence[Mapping[str, Any]], title: str, panel
     upper.set_title(f"{title}\n", loc="left", fontweight="bold")
     note = "; ".join(filter(None, [panel, *_sizes(x, measured)]))
     upper.text(0, 1.03, note, transform=upper.transAxes, fontsize=8.5)
-    upper.legend(loc="upper left")
+    upper.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none")
 
     for key, label, color in (
         ("breakthrough_reward", "$r^B$ breakthrough", EXECUTION),

@@ -117,3 +117,10 @@ def test_ten_iterations_without_success_are_named():
     assert "no training rollout succeeded" not in shown(lost[:9])
     assert "no training rollout succeeded in the last 10 iterations" in shown(lost)
     assert "no training rollout succeeded" not in shown([*lost[:9], row(10)])
+
+
+def test_a_small_negative_reward_has_no_minus_sign():
+    out = io.StringIO()
+    with Progress(Console(file=out, soft_wrap=True), "run", 10) as progress:
+        progress.show(row(1, foundational_reward=-0.001))
+    assert out.getvalue().splitlines()[-1].split()[4] == "0.00"

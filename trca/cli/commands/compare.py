@@ -83,7 +83,7 @@ def _cells(row: Paired) -> tuple[str, ...]:
     share = row.measure == "success"
 
     def number(value: float, sign: str = "") -> str:
-        return f"{value:{sign}.1%}" if share else f"{value:{sign}.3f}"
+        return f"{value:{sign}z.1%}" if share else f"{value:{sign}z.3f}"
 
     return (
         row.task_type,

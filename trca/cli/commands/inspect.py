@@ -74,7 +74,7 @@ def _list(rollouts: Iterator[Rollout], path: Path) -> None:
         breakthrough = sum(step.breakthrough for step in rollout.steps)
         console.print(
             f"{number:>4}  {'won ' if rollout.won else 'lost'}  {len(rollout.steps):>3} steps"
-            f"  r^F {foundational:+.2f}  r^B {breakthrough:+.2f}"
+            f"  r^F {foundational:+z.2f}  r^B {breakthrough:+z.2f}"
             f"{f'  {rollout.agent_id}' if rollout.turns else ''}  {rollout.task_id}",
             markup=False,
         )

@@ -157,7 +157,7 @@ def _print(change: Change, about: dict[str, Any], whose: str) -> None:
         )
     for words, name in (("mean |A|", "magnitude"), ("standard deviation in a group", "spread")):
         sides.add_row(
-            words, *(f"{getattr(side, name):.3f}" for side in (change.before, change.after))
+            words, *(f"{getattr(side, name):z.3f}" for side in (change.before, change.after))
         )
     console.print(sides, soft_wrap=False)
     if change.rank_correlation == change.rank_correlation:
@@ -196,8 +196,8 @@ def _cells(each: Fired) -> tuple[str, ...]:
     return (
         each.operator,
         f"{each.steps:,}",
-        f"{each.before:+.3f}",
-        f"{each.after:+.3f}",
+        f"{each.before:+z.3f}",
+        f"{each.after:+z.3f}",
         _share(each.flipped),
     )
 

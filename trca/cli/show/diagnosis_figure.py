@@ -72,9 +72,7 @@ def plot_diagnosis(
     right.set_yticks(range(len(categories)), list(categories), fontsize=8)
     right.set_xlabel("share of all steps")
     right.set_title("Steps on which an operator fired", loc="left", fontsize=10)
-    for category in ("evidence", "invalidity", "execution"):
-        right.barh(0, 0, color=CATEGORYSERIES[category], label=category.capitalize())
-    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)
+    _label_operators(right, parts, categories)
     for axis in (left, right):
         axis.invert_yaxis()
         axis.grid(visible=False, axis="y")
@@ -85,3 +83,24 @@ def plot_diagnosis(
         for (words, each), shade in zip(parts.items(), shades, strict=True)
     )
     figure.supxlabel(shown, x=0.01, ha="left", fontsize=8.5)
+
+
+def _label_operators(
+    axis: Any, parts: Mapping[str, Diagnosis], categories: Mapping[str, str]
+) -> None:
+    """Writes the category at the right of its operators, and 0% where an operator never fired."""
+    kinds = list(categories.values())
+    for category in dict.fromkeys(kinds):
+        rows = [row for row, kind in enumerate(kinds) if kind == category]
+        axis.text(
+            1.01,
+            float(np.mean(rows)),
+            category.capitalize(),
+            transform=axis.get_yaxis_transform(),
+            color=CATEGORYSERIES[category],
+            rotation=-90,
+            va="center",
+        )
+    for row, name in enumerate(categories):
+        if not any(round(each.fired.get(name, 0.0), 3) for each in parts.values()):
+            axis.text(0.002, row, "0%", va="center", fontsize=8)

@@ -10,6 +10,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from trca.cli.show.figure_labels import (
+    coinciding,
+    label_lines,
+    label_names,
+    symbol,
+    wrap_label,
+)
 from trca.runs.curve import (
     EXECUTION,
     FOUNDATION,
@@ -30,7 +37,7 @@ METHODS: Final = {"TRCA": HELD_OUT, "GRPO": TRAIN, "GiGPO": EXECUTION, "HiPER": 
 """Methods that have the same colour in every picture."""
 
 LINES: Final = ("-", "--", ":")
-"""Styles of lines, for more lines than colours."""
+"""Styles of lines, where there are more of them than colours."""
 
 BUDGET_SHARES: Final = (0.3, 0.6, 1.0)
 """Shares of a run's trajectories: the paper's 1.92K and 3.84K of 6.40K."""
@@ -43,16 +50,16 @@ def draw_comparison(
     panel: str,
     formats: Sequence[str] = ("png",),
 ) -> None:
-    """Draws success of several settings: the mean over runs, and their range as a band.
+    """Draws success of several settings: the mean over runs as a line, and the range at its end.
 
     Args:
         runs: The rows of metrics of each run, by the name of its setting.
         path: The file, replaced at once.
-        title: The title, with the compared settings and the environment.
+        title: The title: what is compared, and the environment.
         panel: The tasks, for the line below the panels.
-        formats: File formats, such as ``svg``. All files have the stem of the path.
+        formats: Files to write, such as ``svg``, each beside the path.
     """
-    height = 4.2 + 0.2 * len(runs) * _long(runs)
+    height = 4.2 + 0.2 * len(runs) * _long(label_names(list(runs))[1])
     with figure_in(path, (9.6, height), formats) as figure:
         plot_comparison(figure, runs, title, panel)
 
@@ -77,22 +84,25 @@ def draw_budgets(
         ends = [max(1, round(share * len(shortest))) - 1 for share in BUDGET_SHARES]
         budgets = [shortest[end]["trajectories"] for end in ends]
         width = 0.8 / len(runs)
-        looks = _looks(runs)
-        for number, (setting, each) in enumerate(runs.items()):
+        looks, (key, labels) = _looks(runs), label_names(list(runs))
+        for number, each in enumerate(runs.values()):
             values = np.array([[_success_at(rows, budget) for budget in budgets] for rows in each])
             mean = values.mean(axis=0)
             place = np.arange(3) + width * (number - (len(runs) - 1) / 2)
             errors = np.abs(np.stack([values.min(axis=0), values.max(axis=0)]) - mean)
             color, before = looks[number]
             hatch = ("", "//", "..")[before % 3]
-            style = {"color": color, "hatch": hatch, "edgecolor": "white", "label": setting}
+            style = {"color": color, "hatch": hatch, "edgecolor": "white", "label": labels[number]}
             axis.bar(place, mean, 0.9 * width, yerr=errors, ecolor=INK, capsize=2, **style)
+            for x, value in zip(place, mean, strict=True):
+                if round(value, 2) == 0:  # a bar of no height
+                    axis.text(x, 0.005, "0%", ha="center", va="bottom", color=color, size=8)
         axis.set_xticks(range(3), [f"{budget:,}" for budget in budgets])
         axis.set_xlabel("trajectories")
         axis.set_ylabel(f"training success, last {WINDOW} iterations")
         success_axis(axis)
         axis.grid(visible=False, axis="x")
-        axis.legend(loc="upper left", ncols=2)
+        axis.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=4, title=key or None)
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
         words = f"bars: mean, whiskers: lowest to highest of {_count(runs.values())}"
         figure.supxlabel(words, x=0.01, ha="left", size=8.5)
@@ -110,8 +120,8 @@ def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
     with figure_in(path, (7.6, 1.6 + 0.5 * len(types)), ("png", "svg")) as figure:
         axis = figure.subplots()
         step = 0.6 / max(1, len(shares))
-        looks = _looks(shares)
-        for number, (setting, each) in enumerate(shares.items()):
+        looks, (key, labels) = _looks(shares), label_names(list(shares))
+        for number, each in enumerate(shares.values()):
             color, before = looks[number]
             marker = ("o", "D", "^")[before % 3]
             for row, kind in enumerate(types):
@@ -119,14 +129,14 @@ def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
                     continue
                 place = row + step * (number - (len(shares) - 1) / 2)
                 axis.hlines(place, min(each[kind]), max(each[kind]), color=color, alpha=0.4)
-                label = setting if row == 0 else None
+                label = labels[number] if row == 0 else None
                 axis.plot(np.mean(each[kind]), place, marker, color=color, label=label)
         axis.set_yticks(range(len(types)), types)
         axis.invert_yaxis()
         axis.set_xlim(-0.02, 1.02)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         axis.set_xlabel("success, held out")
-        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        axis.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=4, title=key or None)
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
         count = _count(values for each in shares.values() for values in each.values())
         words = f"dots: mean, lines: lowest to highest of {count}"
@@ -151,7 +161,8 @@ def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
         axis = figure.subplots(subplot_kw={"projection": "polar"})
         axis.set_theta_offset(np.pi / 2)
         axis.set_theta_direction(-1)
-        for (setting, each), (color, before) in zip(whole.items(), _looks(whole), strict=True):
+        key, labels = label_names(list(whole))
+        for each, label, (color, before) in zip(whole.values(), labels, _looks(whole), strict=True):
             means = [np.mean(each[kind]) for kind in types]
             axis.plot(
                 [*angles, angles[0]],
@@ -160,7 +171,7 @@ def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
                 linestyle=LINES[before % len(LINES)],
                 marker="o",
                 markersize=3.5,
-                label=setting,
+                label=label,
             )
         axis.set_xticks(angles, types)
         axis.tick_params(axis="x", pad=10)
@@ -169,7 +180,7 @@ def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
         axis.set_ylim(0, rings[-1])
         axis.set_rlabel_position(3)
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        axis.legend(loc="center left", bbox_to_anchor=(1.15, 0.5))
+        axis.legend(loc="center left", bbox_to_anchor=(1.08, 0.5), title=key or None)
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
         count = _count(values for each in whole.values() for values in each.values())
         figure.supxlabel(f"success, held out; mean of {count}", x=0.01, ha="left", size=8.5)
@@ -178,11 +189,11 @@ def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
 def draw_setting(
     shares: Mapping[str, Mapping[float, Sequence[float]]], setting: str, path: Path, title: str
 ) -> None:
-    """Draws held-out success over the values of a setting to PNG and SVG, one line per task type.
+    """Draws held-out success over the values of a setting to PNG and SVG, a line a type of task.
 
     Args:
-        shares: By type and value: the success of each run. The last type stands for all tasks; its
-            line is bold and has the range over runs.
+        shares: By type and value: the success of each run. The last type is that of all tasks; it
+            is drawn bold, with the range over runs.
         setting: The setting's name.
         path: The file, replaced at once.
         title: The title.
@@ -190,22 +201,25 @@ def draw_setting(
     *types, whole = shares
     with figure_in(path, (7.6, 4.2), ("png", "svg")) as figure:
         axis = figure.subplots()
+        ends, colors = [], []
         for number, kind in enumerate([whole, *types]):
             points = sorted(shares[kind].items())
             values = [value for value, _ in points]
             color = INK if kind == whole else SERIES[(number - 1) % len(SERIES)]
             line = LINES[(number - 1) // len(SERIES) % len(LINES)]
             style = {"linewidth": 2.6} if kind == whole else {"linewidth": 1.3, "linestyle": line}
-            means = [np.mean(each) for _, each in points]
-            axis.plot(values, means, marker="o", color=color, markersize=4, label=kind, **style)
+            means = [float(np.mean(each)) for _, each in points]
+            axis.plot(values, means, marker="o", color=color, markersize=4, **style)
+            ends.append(means[-1])
+            colors.append(color)
             if kind == whole:
                 lowest, highest = zip(*((min(each), max(each)) for _, each in points), strict=True)
                 axis.fill_between(values, lowest, highest, color=tinted(INK, 0.1), zorder=0)
         axis.set_xticks(sorted({value for each in shares.values() for value in each}))
-        axis.set_xlabel(setting)
+        axis.set_xlabel(symbol(setting))
         axis.set_ylabel("success, held out")
         success_axis(axis)
-        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        label_lines(axis, ends, [whole, *types], colors, 9)
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
         count = _count(shares[whole].values())
         words = f"lines: mean of {count}; band: their lowest to highest, of {whole}"
@@ -218,87 +232,105 @@ def plot_comparison(
     title: str,
     panel: str,
 ) -> None:
-    """Plots the panels of `draw_comparison`."""
+    """Plots what `draw_comparison` draws."""
     left, right = figure.subplots(1, 2, sharey=True)
-    most = max(
-        (row["trajectories"] for each in runs.values() for r in each for row in r), default=1
-    )
-    for axis, key, name in (
+    key, labels = label_names(list(runs))
+    named = [f"{key} {label}" if key == "λ" else label for label in labels]
+    numbers = [str(number) for number in range(1, len(runs) + 1)] if _long(labels) else None
+    notes = [panel, f"mean of {_count(runs.values())}"]
+    notes += ["whiskers: lowest to highest"] if max(map(len, runs.values())) > 1 else []
+    panels = []
+    for axis, metric, name in (
         (left, "success_rate", f"training, mean of the last {WINDOW} iterations"),
         (right, "evaluation/success_rate", "held out"),
     ):
         success_axis(axis)
         axis.set_title(name, loc="left", fontsize=10)
-        curves = {setting: _together(each, key) for setting, each in runs.items()}
+        panels.append({setting: _together(each, metric) for setting, each in runs.items()})
+    training, held_out = panels
+    for axis, curves in ((left, training), (right, held_out)):
         if curves and all(len(x) == 1 for x, _ in curves.values()):
-            _plot_points(axis, curves)
-            continue
-        axis.set_xlim(0, 1.04 * most)
-        axis.set_xlabel("trajectories")
-        for (setting, (x, values)), (color, before) in zip(
-            curves.items(), _looks(curves), strict=True
-        ):
-            each, style = runs[setting], LINES[before % len(LINES)]
-            if len(x) == 1:
-                style = "o"
-            if len(each) > 1:
-                low, high = values.min(axis=0), values.max(axis=0)
-                shade = 0.15 if len(runs) <= 4 else 0.07
-                axis.fill_between(x, low, high, color=color, alpha=shade, linewidth=0, zorder=1)
-            mean = values.mean(axis=0)
-            axis.plot(x, mean, style, color=color, linewidth=2, label=setting, zorder=3)
+            _plot_points(axis, curves, numbers or labels, key)
+        else:
+            _plot_lines(axis, curves)
     highest = max(left.dataLim.y1, right.dataLim.y1)
     if 0 < highest < 0.5:
         left.set_ylim(-0.02 * highest, 1.25 * highest)
+        notes.append(f"the axis ends at {1.25 * highest:.0%}")
     left.set_ylabel("success")
-    band = "bands and whiskers: lowest to highest" if max(map(len, runs.values())) > 1 else ""
-    note = "; ".join(filter(None, [panel, f"mean of {_count(runs.values())}", band]))
+    if any(len(x) > 1 for x, _ in training.values()):
+        means = {name: values.mean(axis=0) for name, (_, values) in training.items()}
+        ends = [mean[-1] if len(mean) else 0.0 for mean in means.values()]
+        colors = [color for color, _ in _looks(runs)]
+        label_lines(left, ends, numbers or named, colors, 8.5)
+        low, high = left.get_ylim()
+        heights = [mean / (high - low) for mean in means.values()]
+        notes += coinciding(dict(zip(numbers or labels, heights, strict=True)))
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-    if _long(runs):
-        lines, _ = left.get_legend_handles_labels()
-        words = [f"{number}: {setting}" for number, setting in enumerate(runs, start=1)]
-        text: dict[str, Any] = {"alignment": "left", "fontsize": 8.5, "title_fontsize": 8.5}
-        figure.legend(lines, words, title=note, loc="outside lower left", **text)
-    else:
-        left.legend(loc="upper left")
-        figure.supxlabel(note, x=0.01, ha="left", fontsize=8.5)
+    lines = ["; ".join(filter(None, notes))]
+    lines += [f"{number}: {label}" for number, label in zip(numbers or (), labels, strict=False)]
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=8.5)
+
+
+def _plot_lines(
+    axis: Any, curves: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
+) -> None:
+    """A line for each setting, and at its end the range over runs; ranges stand side by side."""
+    most = max((float(x[-1]) for x, _ in curves.values() if len(x)), default=1.0)
+    several = any(len(values) > 1 for _, values in curves.values())
+    step = 0.025 * most
+    for number, ((x, values), (color, before)) in enumerate(
+        zip(curves.values(), _looks(curves), strict=True), start=1
+    ):
+        if not len(x):
+            continue
+        mean, style = values.mean(axis=0), LINES[before % len(LINES)] if len(x) > 1 else "o"
+        axis.plot(x, mean, style, color=color, linewidth=2, zorder=3)
+        if len(values) > 1:
+            place, low, high = x[-1] + number * step, values[:, -1].min(), values[:, -1].max()
+            axis.vlines(place, low, high, color=color, alpha=0.5, linewidth=2.5)
+            axis.plot(place, mean[-1], "o", color=color, markersize=4)
+    axis.set_xlim(0, most + step * (len(curves) + 1 if several else 1.6))
+    axis.set_xticks([tick for tick in axis.get_xticks() if tick <= most])
+    axis.set_xlabel("trajectories")
 
 
 def _plot_points(
-    axis: Any, curves: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
+    axis: Any,
+    curves: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]],
+    labels: Sequence[str],
+    key: str,
 ) -> None:
-    """Plots one point per setting, with the range over runs."""
-    for number, (setting, (_, values)) in enumerate(curves.items()):
+    """A column for each setting: its mean, and its range over runs."""
+    for number, (_, values) in enumerate(curves.values()):
         color, _ = _looks(curves)[number]
         axis.vlines(number, values.min(), values.max(), color=color, alpha=0.5, linewidth=2.5)
-        axis.plot(number, values.mean(), "o", color=color, markersize=6, zorder=3, label=setting)
-    labels = list(map(str, range(1, len(curves) + 1))) if _long(curves) else list(curves)
-    slant: dict[str, Any] = {"rotation": 20, "ha": "right"} if len("".join(labels)) > 36 else {}
-    axis.set_xticks(range(len(curves)), labels, fontsize=8.5, **slant)
+        axis.plot(number, values.mean(), "o", color=color, markersize=6, zorder=3)
+    width = max(8, 48 // max(1, len(labels)))
+    words = [wrap_label(label.replace("_", " ") if key else label, width) for label in labels]
+    axis.set_xticks(range(len(curves)), words, fontsize=8.5 if len(words) < 6 else 7.5)
     axis.set_xlim(-0.5, len(curves) - 0.5)
     at = " to ".join(dict.fromkeys(f"{end:,.0f}" for end in _ends(curves)))
-    axis.set_xlabel(f"after {at} trajectories")
+    axis.set_xlabel("; ".join(filter(None, [key, f"after {at} trajectories"])))
 
 
 def _looks(names: Iterable[str]) -> list[tuple[str, int]]:
-    """The colour of each name, and the number of earlier names with the same colour.
+    """A colour for each name, and how many names before have the same; methods keep their own.
 
-    Methods have fixed colours, except a method with several names, such as one per lambda.
+    Where a method stands under several names, such as one for each lambda, the first keeps it.
     """
-    fixed = [METHODS.get(name.partition(" ")[0].partition("-")[0]) for name in names]
-    kept = [color for color in fixed if color]
-    if len(set(kept)) < len(kept):
-        fixed = [None] * len(fixed)
-    others = [c for c in SERIES if c not in fixed]
-    if any(fixed):
-        others.sort(key=list(METHODS.values()).count)  # first the colours of no method
+    own = [METHODS.get(name.partition(" ")[0].partition("-")[0]) for name in names]
+    own = [None if color in own[:k] else color for k, color in enumerate(own)]
+    others = [c for c in SERIES if c not in own]
+    if any(own):
+        others.sort(key=list(METHODS.values()).count)  # those of no method first
     free = itertools.chain(others, itertools.cycle(SERIES))
-    colors = [color or next(free) for color in fixed]
+    colors = [color or next(free) for color in own]
     return [(color, colors[:k].count(color)) for k, color in enumerate(colors)]
 
 
 def _long(names: Iterable[str]) -> bool:
-    """Whether names are too long for the picture and are numbered below it."""
+    """Whether names have no place inside a picture, and are numbered below it."""
     return max(map(len, names), default=0) > 32
 
 
@@ -317,9 +349,9 @@ def tinted(color: str, shade: float) -> tuple[float, float, float]:
     return red, green, blue
 
 
-def _ends(curves: Mapping[str, tuple[NDArray[np.float64], Any]]) -> tuple[float, float]:
+def _ends(found: Mapping[str, tuple[NDArray[np.float64], Any]]) -> tuple[float, float]:
     """The least and the most trajectories of points."""
-    x = [float(each[0]) for each, _ in curves.values()]
+    x = [float(each[0]) for each, _ in found.values()]
     return min(x), max(x)
 
 
@@ -339,5 +371,5 @@ def _together(
     values = np.stack([column(rows, key)[:length] for rows in runs])
     if not key.startswith("evaluation/"):
         values = np.stack([moving_mean(row) for row in values])
-    complete = ~np.isnan(values).any(axis=0)
-    return x[complete], values[:, complete]
+    known = ~np.isnan(values).any(axis=0)
+    return x[known], values[:, known]

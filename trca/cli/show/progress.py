@@ -177,7 +177,7 @@ def _percent(value: float | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "    -" if value is None or math.isnan(value) else f"{value:5.2f}"
+    return "    -" if value is None or math.isnan(value) else f"{value:z5.2f}"
 
 
 def _clock(seconds: float) -> str:

@@ -38,7 +38,7 @@ def print_action(action: str, response: str = "") -> None:
 def print_judgments(fired: Sequence[str], foundational: float, breakthrough: float) -> None:
     """Prints the operators that fired on a step, and its rubric rewards."""
     names = ", ".join(fired) or "no operator"
-    rewards = f"r^F {foundational:+.3f}   r^B {breakthrough:+.3f}"
+    rewards = f"r^F {foundational:+z.3f}   r^B {breakthrough:+z.3f}"
     if len(line := f"  {names}   {rewards}") <= console.width:
         console.print(line, markup=False, style="magenta")
         return
