@@ -388,8 +388,8 @@ def table(runs: Mapping[str, Sequence[Rows]]) -> str:
         text += (
             f"\n{first} minus each row, paired by panel, in points: ± half of the 95% t interval,"
             " and in brackets the 95% bootstrap interval over panels, which is too narrow for"
-            f" so few panels. The last column is the share of the row's trajectories after which {first}"
-            " reaches the row's final training success (its last 5):\n\n"
+            " so few panels. The last column is the share of the row's trajectories after which"
+            f" {first} reaches the row's final training success (its last 5):\n\n"
         )
         text += markdown_table(
             [f"{first} minus", *compared, "at its end after"],

@@ -34,7 +34,9 @@ from trca.algorithms.credit import CREDIT_RULES, bind_credit
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize
 from trca.algorithms.credit.inputs.plans import Plans
 from trca.algorithms.credit.inputs.values import Values
+from trca.algorithms.gigpo.credit import GiGPOParameters, gigpo
 from trca.algorithms.grpo.credit import trajectory_advantage
+from trca.algorithms.hgpo.credit import HGPOParameters, hgpo
 from trca.records import StepBatch
 from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward
 
@@ -136,7 +138,7 @@ def scaling(sizes: list[int], group_size: int) -> None:
     print("".join(f"{size:>12,}" for size in sizes) + f"{'growth':>10}")
     batches = [random_batch(size, group_size) for size in sizes]
     for name in CREDIT_RULES.names():
-        rule = CREDIT_RULES.get(name)
+        rule = bind_credit(name, {}).credit
         times = [seconds(partial(rule, batch, **further_inputs(name, batch))) for batch in batches]
         growth = f"{times[-1] / times[-2]:10.1f}" if len(times) > 1 else ""
         print(f"{name:<24}" + "".join(f"{t:12.4f}" for t in times) + growth, flush=True)
@@ -183,9 +185,9 @@ def worst_cases(steps: int, group_size: int, length: int = 1000) -> None:
         won=last,
     )
     cases: dict[str, Callable[[], object]] = {
-        "hgpo, 8 past anchors": partial(CREDIT_RULES.get("hgpo"), batch, past_anchors=8),
-        f"graphgpo, {length:,} states in a row": partial(CREDIT_RULES.get("graphgpo"), deep),
-        f"rewardflow, {length:,} states in a row": partial(CREDIT_RULES.get("rewardflow"), deep),
+        "hgpo, 8 past anchors": partial(hgpo, batch, HGPOParameters(past_anchors=8)),
+        f"graphgpo, {length:,} states in a row": partial(bind_credit("graphgpo", {}), deep),
+        f"rewardflow, {length:,} states in a row": partial(bind_credit("rewardflow", {}), deep),
     }
     print(f"Worst cases at {steps:,} transitions in groups of {group_size}, seconds")
     for name, case in cases.items():
@@ -214,22 +216,19 @@ def parts(steps: int) -> None:
 def against_peer(steps: int) -> None:
     """Compares GiGPO with the method of its public code on the same batch."""
     batch = random_batch(steps)
-    rule = CREDIT_RULES.get("gigpo")
+    public = GiGPOParameters(
+        baseline_over="step_row", anchor="observation", invalid_action_penalty=0.0
+    )
 
     def ours() -> NDArray[np.float64]:
-        return rule(
-            batch,
-            baseline_over="step_row",
-            anchor="observation",
-            invalid_action_penalty=0.0,
-        )
+        return gigpo(batch, public)
 
     difference = np.abs(ours() - peer_gigpo(batch)).max()
-    gigpo, peer = seconds(ours), seconds(lambda: peer_gigpo(batch), repeats=1)
-    trca = seconds(partial(CREDIT_RULES.get("trca"), batch))
+    gigpo_s, peer = seconds(ours), seconds(lambda: peer_gigpo(batch), repeats=1)
+    trca = seconds(partial(bind_credit("trca", {}), batch))
     print(f"\nGiGPO at {steps:,} transitions, largest difference {difference:.1e} (float32 peer)")
     print(f"  public code's method  {peer:8.4f} s")
-    print(f"  gigpo                 {gigpo:8.4f} s, {peer / gigpo:,.0f} times as fast")
+    print(f"  gigpo                 {gigpo_s:8.4f} s, {peer / gigpo_s:,.0f} times as fast")
     print(f"  trca                  {trca:8.4f} s, {peer / trca:,.0f} times as fast")
 
 

@@ -192,9 +192,9 @@ def driver(count: int, steps: int, prompt: int, response: int, learners: int) ->
     import ray
 
     from trca.algorithms.base.metrics import credit_metrics, rollout_metrics
-    from trca.algorithms.credit import CREDIT_RULES
     from trca.algorithms.learner.rows import make_rows
     from trca.algorithms.rollouts.batch import RolloutBatch
+    from trca.algorithms.trca.credit import TRCAParameters, trca
     from trca.records import StepBatch, assign_advantages
     from trca.rubric import Budgets
 
@@ -225,8 +225,8 @@ def driver(count: int, steps: int, prompt: int, response: int, learners: int) ->
         )
         categories = np.repeat(np.arange(3, dtype=np.int8), 5)
         batch = measured("columns", lambda: StepBatch.from_rollouts(rollouts, categories))
-        rule = CREDIT_RULES.get("trca")
-        measured("credit", lambda: assign_advantages(rollouts, rule(batch)))
+        parameters = TRCAParameters()
+        measured("credit", lambda: assign_advantages(rollouts, trca(batch, parameters)))
         names = [f"o{k}" for k in range(15)]
         measured(
             "metrics",

@@ -9,12 +9,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
 from trca.algorithms import ALGORITHMS
 from trca.algorithms.base import metrics
-from trca.algorithms.settings.parameters import LossSettings, TextParameters
+from trca.algorithms.settings.parameters import TextParameters
 from trca.cli import app
 from trca.envs import make
 from trca.envs.registration import PACKAGED, env_class
@@ -28,7 +29,8 @@ A config is a flat YAML file of these names. `trca train CONFIG --set name=value
 `null`, `[2e-4, 4e-4]`, `'{backend: local}'`; `engine_config={}` empties a mapping. The same names
 are attributes of the RLlib configs (`TRCAConfig().training(lr=1e-6)`) and keys of a Ray Tune
 `param_space`, except `algorithm`: in Python each algorithm has its own config class. Defaults are
-the paper's values, if the paper has one. `python docs/build.py` writes this page.
+the paper's values, if the paper has one. Most runs choose from the first tables only; each table
+"When needed" serves one purpose. `python docs/build.py` writes this page.
 """
 
 
@@ -57,19 +59,57 @@ an endpoint need `trca[endpoint]`. `python docs/build.py` writes this page.
 
 
 def settings_page() -> str:
-    """The page of settings."""
-    sections: list[tuple[str, Any, tuple[str, ...]]] = [
-        ("Every algorithm", TextParameters, tuple(LossSettings.model_fields)),
-        ("Every algorithm: the loss", LossSettings, ()),
-        ("`budgets`", Budgets, ()),
-    ]
+    """The page of settings: first the settings that most runs choose, then groups by purpose."""
+    groups = [*reversed(TextParameters.__bases__), *RunParameters.__bases__]
+    return "\n".join(
+        [
+            HEAD,
+            _section("Run and environment", RunParameters, _declared(RunParameters)),
+            _section("Every algorithm", TextParameters, _declared(TextParameters)),
+            _section("`budgets`", Budgets, _declared(Budgets)),
+            *_of_algorithms(),
+            _changed_defaults(),
+            _environments(),
+            *(_section(_purpose(group), group, _declared(group)) for group in groups),
+        ]
+    )
+
+
+def _of_algorithms() -> list[str]:
+    """A section for each class of settings that some algorithms add."""
+    owners: dict[Any, list[str]] = {}
+    for name, algorithm in ALGORITHMS.items():
+        for model in reversed(algorithm.config_class.parameters_class.__mro__):
+            if issubclass(model, BaseModel) and _added(model):
+                owners.setdefault(model, []).append(name)
+    return [_section(", ".join(names), model, _added(model)) for model, names in owners.items()]
+
+
+def _added(model: type[BaseModel]) -> list[str]:
+    return [name for name in _declared(model) if name not in TextParameters.model_fields]
+
+
+def _declared(model: type[BaseModel]) -> list[str]:
+    """The settings in the body of a class."""
+    return [name for name in inspect.get_annotations(model) if name in model.model_fields]
+
+
+def _purpose(group: type[BaseModel]) -> str:
+    """The title of a group, from its docstring."""
+    text = re.split(r"[.;]", group.__doc__ or "")[0]
+    return f"When needed: {text[:1].lower()}{text[1:]}"
+
+
+def _changed_defaults() -> str:
+    """The defaults of shared settings that algorithms change."""
+    lines = ["## Defaults that algorithms change", "", "| algorithm | defaults |", "|---|---|"]
     for name, algorithm in ALGORITHMS.items():
         model = algorithm.config_class.parameters_class
-        shared = set(TextParameters.model_fields) - model.own_defaults()
-        sections.append((f"Only {name}", model, tuple(shared)))
-    own_sections = [_section(*section) for section in sections if _fields(*section[1:])]
-    run = _section("Run, environment and resources", RunParameters, ())
-    return "\n".join([HEAD, run, _environments(), *own_sections])
+        changed = [n for n in model.model_fields if n in model.own_defaults()]
+        if changed:
+            values = (f"`{n}: {model.model_fields[n].default}`" for n in changed)
+            lines.append(f"| {name} | {', '.join(values)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _environments() -> str:
@@ -99,14 +139,12 @@ def _arguments(function: Any, only: tuple[str, ...] = ()) -> list[str]:
     return [*lines, ""]
 
 
-def _fields(model: Any, left_out: tuple[str, ...]) -> dict[str, Any]:
-    return {name: field for name, field in model.model_fields.items() if name not in left_out}
-
-
-def _section(title: str, model: Any, left_out: tuple[str, ...]) -> str:
+def _section(title: str, model: Any, names: list[str]) -> str:
+    """A table of settings."""
     lines = [f"## {title}", "", "| name | default | meaning |", "|---|---|---|"]
-    for name, field in _fields(model, left_out).items():
-        default = "the algorithm's own" if name == "credit" else _default(field)
+    for name in names:
+        field = model.model_fields[name]
+        default = "the algorithm's rule" if name == "credit" else _default(field)
         lines.append(f"| `{name}` | {default} | {_meaning(field)} |")
     return "\n".join(lines) + "\n"
 

@@ -25,7 +25,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def planner(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, that says any switch and one of two subgoals too."""
+    """The same model with responses of any switch and one of two subgoals."""
     said = [
         write_plan(switch, subgoal, action)
         for switch in (True, False)
@@ -41,7 +41,7 @@ def rooms_model(
     tags: Sequence[str] = TAGS,
     said: Sequence[str] = tuple(f"<action>{action}</action>" for action in toy.ACTIONS),
 ) -> Path:
-    """Trains and saves a model for the toy environment, that says any of these responses."""
+    """Trains and saves a model for the toy environment that answers with any of the responses."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from trca.algorithms.credit import CREDIT_RULES
+from trca.algorithms.trca.credit import TRCAParameters, trca
 from trca.envs.alfworld.facts import ALFWorldFacts
 from trca.records import (
     Rollout,
@@ -142,7 +142,7 @@ def test_a_recorded_run_can_be_credited_again(tmp_path):
     path.write_text("".join(to_json(r) + "\n" for r in (won, lost)))
     for lambda_ in (0.2, 0.8):
         live, recorded = (
-            CREDIT_RULES.get("trca")(StepBatch.from_rollouts(rollouts, CATEGORIES), lambda_=lambda_)
+            trca(StepBatch.from_rollouts(rollouts, CATEGORIES), TRCAParameters(lambda_=lambda_))
             for rollouts in ([won, lost], list(read_rollouts(path)))
         )
         np.testing.assert_array_equal(live, recorded)

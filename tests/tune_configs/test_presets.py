@@ -1,4 +1,4 @@
-"""The paper's presets as they are, on small random models of their architectures and small data."""
+"""The paper's presets unchanged, on small random models of their architectures and small data."""
 
 import pytest
 from typer.testing import CliRunner

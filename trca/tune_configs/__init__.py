@@ -1,12 +1,13 @@
-"""Runs and sweeps as YAML, and the way from a file to an RLlib algorithm config.
+"""Runs and sweeps as YAML, and their translation to an RLlib algorithm config.
 
-A file is flat: every key is a name of this package's parameters or one of RLlib's own::
+A file is flat: every key is a setting of this package or of RLlib::
 
     algorithm: TRCA
     env: trca/ALFWorld-v0
     env_config: {games: small}
     lr: 4.0e-4
 
-The folders say what a file is for: ``quickstart.yaml`` trains anywhere in minutes, ``embedded/``
-needs no download, ``paper/`` has the paper's settings, ``sweeps/`` are grids for ``trca sweep``.
+The folders group the files by purpose: ``quickstart.yaml`` trains anywhere in minutes,
+``embedded/`` needs no download, ``paper/`` has the paper's settings, ``sweeps/`` has grids for
+``trca sweep``.
 """

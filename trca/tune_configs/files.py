@@ -12,13 +12,13 @@ from trca.common import strict_yaml
 from trca.common.names import nearest
 
 OWN_KEYS: Final = frozenset({"algorithm"})
-"""Settings of a run that are not keys of an RLlib config: the algorithm has a config class."""
+"""Settings of a run that are no keys of an RLlib config: each algorithm has a config class."""
 _NAMED: Final = re.compile(r"(?P<path>[^\n]+?)(?P<object>:[A-Za-z_]\w*)?")
 _LONGEST_PATH: Final = 4096
 
 
 class ConfigError(ValueError):
-    """Settings that cannot be used; says where, what is wrong and what would be right."""
+    """Wrong settings; the message names the file, the value and the allowed values."""
 
 
 def shipped() -> dict[str, Path]:
@@ -37,7 +37,7 @@ def read(name_or_path: str | Path) -> dict[str, Any]:
         name_or_path: A name of `shipped`, or the path of a YAML file.
 
     Raises:
-        ConfigError: When there is no such file or it cannot be read; names the nearest match.
+        ConfigError: For a missing or unreadable file; names the nearest match.
     """
     names = shipped()
     name = str(name_or_path)
@@ -54,10 +54,10 @@ def read(name_or_path: str | Path) -> dict[str, Any]:
 
 
 def parse(text: str, source: str = "config") -> dict[str, Any]:
-    """Reads settings from YAML text; ``source`` is what errors call it.
+    """Reads settings from YAML text; errors name ``source``.
 
     Raises:
-        ConfigError: When it is no YAML, repeats a key, or is no mapping with names as keys.
+        ConfigError: For invalid YAML, a repeated key, or text that is no mapping of names.
     """
     try:
         data = strict_yaml.parse(text)
@@ -76,7 +76,7 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
     For example ``lr=4e-4``, ``env_config.task_types=[Heat, Cool]`` or ``model=tiny``.
 
     Raises:
-        ConfigError: When a text has no ``=`` or no key.
+        ConfigError: For a text without ``=`` or without a key.
     """
     values = {}
     for text in texts:
@@ -90,16 +90,16 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
 def absolute(settings: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
     """The settings with absolute paths, so that they mean the same in every process.
 
-    A string such as ``my_rule.py:mine``, ``rubric.yaml`` or ``./policy`` is a path where there is
-    such a file or folder; any other string stays as it is.
+    A string such as ``my_rule.py:mine``, ``rubric.yaml`` or ``./policy`` is a path if the file or
+    folder exists; any other string stays the same.
 
     Args:
         settings: Settings.
-        folder: Where relative paths are looked up first, before the current folder.
+        folder: First folder for relative paths; the current folder is the second.
     """
     places = [folder, Path()] if folder is not None else [Path()]
 
-    def found(text: str) -> str:
+    def resolved(text: str) -> str:
         path, name = path_parts(text)
         for place in places if path is not None else ():
             candidate = place / path.expanduser()  # type: ignore[union-attr]
@@ -107,11 +107,11 @@ def absolute(settings: Mapping[str, Any], folder: Path | None = None) -> dict[st
                 return f"{candidate.resolve()}{name}"
         return text
 
-    return {key: map_texts(value, found) for key, value in settings.items()}
+    return {key: map_texts(value, resolved) for key, value in settings.items()}
 
 
 def path_parts(text: str) -> tuple[Path | None, str]:
-    """The path and the ``:Object`` of a string; None for one that cannot be a path."""
+    """The path and the ``:Object`` of a string; `None` for a string that cannot be a path."""
     match = _NAMED.fullmatch(text)
     if match is None or len(text) > _LONGEST_PATH or not set(text) & set("./~"):
         return None, ""
@@ -119,7 +119,7 @@ def path_parts(text: str) -> tuple[Path | None, str]:
 
 
 def map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """The value with every string in it changed, in mappings and lists too."""
+    """The value with every string changed, in mappings and lists too."""
     if isinstance(value, Mapping):
         return {key: map_texts(each, change) for key, each in value.items()}
     if isinstance(value, list):
@@ -131,7 +131,7 @@ def assign(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, 
     """The settings with new values, in order; a key ``a.b`` reaches into the mapping ``a``.
 
     Raises:
-        ConfigError: When a key reaches into a plain value.
+        ConfigError: For a key that reaches into a plain value.
     """
     result = dict(settings)
     for key, value in values.items():

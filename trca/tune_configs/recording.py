@@ -1,4 +1,4 @@
-"""`RecordingParameters`: settings of what is recorded of a run."""
+"""`RecordingParameters`: settings of the recording of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRACKERS: Final = ("tensorboard", "mlflow", "wandb", "trackio")
 
 
 class RecordingParameters(BaseModel):
-    """Settings of `trca.algorithms.base.recorder`."""
+    """Checkpoints and experiment trackers."""
 
     checkpoint_interval: int = Field(1, ge=1, description="Iterations between checkpoints.")
     tracking: list[str] = Field(
@@ -34,5 +34,5 @@ class RecordingParameters(BaseModel):
             if name not in TRACKERS:
                 raise ValueError(f"unknown tracker {name!r}: {nearest(name, TRACKERS)}")
         if len(set(names)) < len(names):
-            raise ValueError("a tracker stands twice")
+            raise ValueError(f"{names}: name each tracker once")
         return names

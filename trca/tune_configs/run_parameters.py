@@ -1,11 +1,11 @@
-"""`RunParameters`: settings of a run that are not hyperparameters; `Settings`: all of a run."""
+"""`RunParameters`: settings of a run that are not hyperparameters; `Settings`: both kinds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from trca.tune_configs.files import OWN_KEYS
 from trca.tune_configs.recording import RecordingParameters
@@ -14,8 +14,18 @@ Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 
 
-class RunParameters(RecordingParameters):
-    """What a run needs beside its algorithm's parameters: RLlib's names, and the recorder's."""
+class ResourceParameters(BaseModel):
+    """Resources and restarts of the processes."""
+
+    num_cpus_per_env_runner: float = Field(1, ge=0, description="CPUs of each env runner.")
+    num_gpus_per_env_runner: float = Field(0, ge=0, description="GPUs of each env runner.")
+    num_cpus_per_learner: float = Field(1, ge=0, description="CPUs of each learner.")
+    num_gpus_per_learner: float = Field(0, ge=0, description="GPUs of each learner.")
+    restart_failed_env_runners: bool = Field(True, description="Restart env runners that died.")
+
+
+class RunParameters(RecordingParameters, ResourceParameters):
+    """Settings of a run besides the algorithm's parameters: RLlib's names, and the recorder's."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -28,22 +38,19 @@ class RunParameters(RecordingParameters):
     )
     env_config: dict[str, Any] = Field(
         default_factory=dict,
-        description="Its arguments, such as games and max_steps.",
+        description="Arguments of the environment, such as games and max_steps.",
     )
     seed: Count = Field(0, description="Seed of the run.")
-    num_env_runners: Count = Field(0, description="Processes that roll out; 0: the driver does.")
-    num_cpus_per_env_runner: float = Field(1, ge=0, description="CPUs of each.")
-    num_gpus_per_env_runner: float = Field(0, ge=0, description="GPUs of each.")
-    num_learners: Count = Field(0, description="Processes that learn; 0: the driver does.")
-    num_cpus_per_learner: float = Field(1, ge=0, description="CPUs of each.")
-    num_gpus_per_learner: float = Field(0, ge=0, description="GPUs of each.")
+    num_env_runners: Count = Field(
+        0, description="Processes that play rollouts; 0: the driver plays them."
+    )
+    num_learners: Count = Field(0, description="Processes that learn; 0: the driver learns.")
     evaluation_interval: Positive | None = Field(
         None, description="Iterations between evaluations; none: only at the end."
     )
-    restart_failed_env_runners: bool = Field(True, description="Restart runners that died.")
 
     def resources(self) -> tuple[float, float]:
-        """CPUs and GPUs that its processes ask Ray for, beside the driver."""
+        """CPUs and GPUs that env runners and learners request from Ray."""
         runners, learners = self.num_env_runners, self.num_learners
         return (
             runners * self.num_cpus_per_env_runner + learners * self.num_cpus_per_learner,
@@ -69,12 +76,12 @@ class Settings:
         return {"algorithm": run.pop("algorithm"), **run, **parameters}
 
     def rllib(self) -> dict[str, Any]:
-        """The settings that are RLlib's to know: a flat config, as Ray Tune takes it."""
+        """The settings of RLlib: a flat config, as Ray Tune takes it."""
         return {key: value for key, value in self.flat().items() if key not in OWN_KEYS}
 
     @property
     def train_split(self) -> str:
-        """Split of the training panel: that of ``env_config``, else ``train``."""
+        """Split of the training panel: ``split`` of ``env_config``, else ``train``."""
         return str(self.run.env_config.get("split", "train"))
 
     @property

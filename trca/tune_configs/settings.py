@@ -1,7 +1,7 @@
-"""`RunSettings`: everything a run is told, checked, and turned into an RLlib algorithm config.
+"""`RunSettings`: the checked settings of a run, and their RLlib algorithm config.
 
-A setting is a field of `RunParameters` (what a run needs, and RLlib's own names) or of the
-algorithm's parameter model (`trca.algorithms.settings.parameters`). There is no third place.
+A setting is a field of `RunParameters` (the run, and names of RLlib) or of the algorithm's
+parameter model (`trca.algorithms.settings.parameters`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RunSettings(Settings):
     """Checked settings of one run.
 
     Attributes:
-        run: What the run needs, and RLlib's own names.
+        run: Settings of the run, and names of RLlib.
         parameters: The algorithm's parameters, defaults included.
     """
 
@@ -43,12 +43,12 @@ class RunSettings(Settings):
 
         Args:
             settings: Flat settings, as `files.read` and `files.assign` give them.
-            source: What errors call them.
-            need_data: Whether official data that is not on this machine is an error.
+            source: Name of the settings in errors.
+            need_data: Whether missing official data is an error.
 
         Raises:
-            ConfigError: Names every wrong key with its value, what is allowed, and the nearest
-                match of an unknown one.
+            ConfigError: Names every wrong key with its value, the allowed values, and the nearest
+                match of an unknown key.
         """
         from trca.algorithms import ALGORITHMS
         from trca.algorithms.settings.setting_names import unknown_setting
@@ -61,15 +61,15 @@ class RunSettings(Settings):
             raise ConfigError(f"{source}: {error}") from None
         settings = {**settings, "algorithm": name}
         model = config_class(name).parameters_class
-        known = {**RunParameters.model_fields, **model.model_fields}
+        fields = {**RunParameters.model_fields, **model.model_fields}
         wrong = [
             unknown_setting(key, model, RunParameters.model_fields)
             for key in settings
-            if key not in known
+            if key not in fields
         ]
-        own = {k: v for k, v in settings.items() if k in RunParameters.model_fields}
+        of_run = {k: v for k, v in settings.items() if k in RunParameters.model_fields}
         rest = {k: v for k, v in settings.items() if k in model.model_fields}
-        run = _checked(RunParameters, own, wrong)
+        run = _checked(RunParameters, of_run, wrong)
         parameters = _checked(model, rest, wrong)
         if not wrong:
             wrong += _env_errors(ALGORITHMS[name], run.env, run.env_config, parameters, need_data)
@@ -84,8 +84,8 @@ class RunSettings(Settings):
     def of(cls, config: TextAlgorithmConfig) -> RunSettings:
         """The settings of an RLlib config; the inverse of `algorithm_config`.
 
-        An environment class becomes ``module:Class``, and an argument of the environment that YAML
-        does not have becomes text.
+        An environment class becomes ``module:Class``. An argument of the environment that YAML
+        cannot express becomes text.
         """
         from trca.algorithms.base.config_settings import settings_of
 
@@ -93,12 +93,12 @@ class RunSettings(Settings):
         return cls(settings.run, settings.parameters)
 
     def algorithm_config(self) -> TextAlgorithmConfig:
-        """The RLlib config that these settings stand for."""
+        """The RLlib config of the settings."""
         return config_class(self.run.algorithm)().update_from_dict(self.rllib())
 
     @property
     def trajectories_per_iteration(self) -> int:
-        """Most rollouts of an iteration, those of refilled groups included."""
+        """Maximum number of rollouts in an iteration, refilled groups included."""
         groups = self.parameters.tasks_per_iteration + self.parameters.refill_groups
         return groups * self.parameters.group_size
 
@@ -107,13 +107,13 @@ def algorithm_name(name: str) -> str:
     """The name of an algorithm as `trca.algorithms.ALGORITHMS` has it; case does not matter.
 
     Raises:
-        ConfigError: When there is no such algorithm; names the nearest.
+        ConfigError: For an unknown algorithm; names the nearest.
     """
     from trca.algorithms import ALGORITHMS
 
-    for known in ALGORITHMS:
-        if known.casefold() == str(name).casefold():
-            return known
+    for each in ALGORITHMS:
+        if each.casefold() == str(name).casefold():
+            return each
     raise ConfigError(f"algorithm is {name!r}: {nearest(str(name), ALGORITHMS)}")
 
 
@@ -121,7 +121,7 @@ def config_class(algorithm: str) -> type[TextAlgorithmConfig]:
     """The config class of an algorithm.
 
     Raises:
-        ConfigError: When there is no such algorithm; names the nearest.
+        ConfigError: For an unknown algorithm; names the nearest.
     """
     from trca.algorithms import ALGORITHMS
 
@@ -131,10 +131,10 @@ def config_class(algorithm: str) -> type[TextAlgorithmConfig]:
 def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     """The settings for another algorithm.
 
-    Leaves out what only the one before has, and what the other has a default of its own for.
+    Ignores settings that the new algorithm does not have, and settings whose default it changes.
 
     Raises:
-        ConfigError: When there is no such algorithm; names the nearest.
+        ConfigError: For an unknown algorithm; names the nearest.
     """
     name = settings.get("algorithm", RunParameters.model_fields["algorithm"].default)
     before, after = config_class(name).parameters_class, config_class(algorithm).parameters_class
@@ -146,14 +146,14 @@ def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
 
 
 def in_environment(settings: Mapping[str, Any], env: str) -> dict[str, Any]:
-    """The settings for another environment, without the arguments and splits of the one before."""
+    """The settings for another environment, without arguments and splits of the old environment."""
     if own_file(env):
         env = str(Path(env).absolute())
     return {**settings, "env": env, "env_config": {}, "evaluation_split": None}
 
 
 def _checked(model: type[Any], values: Mapping[str, Any], wrong: list[str]) -> Any:
-    """Makes the model of the values; appends what is wrong with them to ``wrong``."""
+    """Makes the model of the values; appends errors to ``wrong``."""
     from trca.algorithms.settings.parameters import explain
 
     try:
@@ -170,18 +170,18 @@ def _env_errors(
     parameters: TextParameters,
     need_data: bool,
 ) -> list[str]:
-    """What is wrong with the environment, its arguments and the splits named for it."""
+    """Errors of the environment, its arguments and its splits."""
     from trca.algorithms.rollouts.environments import no_rubric
     from trca.envs.registration import arguments, default_split, make
 
     try:
-        known = arguments(env)
+        allowed = arguments(env)
     except ValueError as error:
         return [f"env is {env!r}: {error}"]
     unknown = [
-        f"unknown key 'env_config.{key}': {nearest(key, known)}"
+        f"unknown key 'env_config.{key}': {nearest(key, allowed)}"
         for key in env_config
-        if key not in known
+        if key not in allowed
     ]
     if unknown:
         return unknown

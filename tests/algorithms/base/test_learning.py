@@ -7,7 +7,7 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 
 from tests.algorithms.learner.slow_objective import slow_scores
 from trca.algorithms import GiGPOConfig, GRPOConfig, TRCAConfig, evaluate_panel
-from trca.algorithms.credit import CREDIT_RULES
+from trca.algorithms.trca.credit import TRCAParameters, trca
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.weights import import_weights
 from trca.records import StepBatch, advantages_of
@@ -135,12 +135,8 @@ def test_weights_move_and_the_reference_stays_through_training(history):
 def test_advantages_are_those_of_the_rule_under_the_settings_of_the_run(history):
     algorithm, iterations = history
     batch = StepBatch.from_rollouts(iterations[-1][1], CATEGORIES)
-    expected = CREDIT_RULES.get("trca")(
-        batch,
-        gamma=0.5,
-        lambda_=0.3,
-        budgets={"evidence": 1.0, "invalidity": 2.0, "execution": 4.0},
-    )
+    budgets = {"evidence": 1.0, "invalidity": 2.0, "execution": 4.0}
+    expected = trca(batch, TRCAParameters(gamma=0.5, lambda_=0.3, budgets=budgets))
     np.testing.assert_array_equal(advantages_of(algorithm.rollouts), expected)
     assert expected.any()
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.algorithms.base.test_training import assert_same, tokens_of, weights_of
+from tests.algorithms.credit.step_batches import rule
 from trca.algorithms import TRCA, FilteredBCConfig, GRPOConfig, TRCAConfig, TurnPPOConfig
 from trca.algorithms.base.filtering import teaching_groups
-from trca.algorithms.credit import CREDIT_RULES
 from trca.algorithms.trca.credit import failed_share
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.records import StepBatch, advantages_of
@@ -88,9 +88,9 @@ def test_a_shrinking_rubric_shows_its_whole_budgets_and_credits_by_its_share(mak
     batch = StepBatch.from_rollouts(rollouts, categories)
     shares = np.unique(failed_share(batch))
     assert ((shares > 0) & (shares < 1)).any()
-    rule = CREDIT_RULES.get("trca")
-    np.testing.assert_array_equal(advantages_of(rollouts), rule(batch, **settings))
-    assert not np.allclose(advantages_of(rollouts), rule(batch, lambda_=0.5))
+    advantages = rule("trca")(batch, **settings)
+    np.testing.assert_array_equal(advantages_of(rollouts), advantages)
+    assert not np.allclose(advantages_of(rollouts), rule("trca")(batch, lambda_=0.5))
     told = [step.foundational for rollout in rollouts for step in rollout.steps]
     np.testing.assert_allclose(told, batch.rubric_rewards(Budgets()).foundational, atol=1e-9)
     assert result["foundational_reward"] == pytest.approx(np.mean(told))

@@ -17,9 +17,9 @@ class Played:
     Attributes:
         batch: S steps; contexts are the codes of the observations.
         task_ids: The task of each rollout.
-        measures: What the environment measures at the end of each.
+        measures: Measures of the environment at the end of each rollout.
         answers: The last action of each.
-        gold: What the environment knows of each group's task; None where it knows nothing.
+        gold: Gold of each group's task; None where it knows nothing.
     """
 
     batch: StepBatch

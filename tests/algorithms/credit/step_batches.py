@@ -1,13 +1,15 @@
 """Batches of steps for tests, drawn by Hypothesis or written by hand."""
 
 from dataclasses import fields, replace
+from inspect import signature
+from typing import get_type_hints
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.algorithms.credit.critic_values import critic_values
-from trca.algorithms.credit import bind_credit
+from trca.algorithms.credit import CREDIT_RULES, bind_credit
 from trca.algorithms.credit.inputs.plans import Plans
 from trca.records import StepBatch
 
@@ -29,7 +31,7 @@ def step_batch(
     ends=None,
     texts=(),
 ):
-    """A batch from rollouts of these lengths, each in its group; the other columns row by row.
+    """A batch from rollouts of these lengths, each in its group; further columns row by row.
 
     A rollout with a reward has won. ``ends`` are the contexts and observations after the last
     steps; by default those before them.
@@ -90,8 +92,23 @@ def batches(draw, outcomes=(0.0, 1.0)):
     )
 
 
+def rule(name):
+    """A registered rule that takes settings, reads and constants by name."""
+    function = CREDIT_RULES.get(name)
+    if "parameters" not in signature(function).parameters:
+        return function
+    model = get_type_hints(function)["parameters"]
+
+    def credit(batch, **given):
+        settings = {key: value for key, value in given.items() if key in model.model_fields}
+        rest = {key: value for key, value in given.items() if key not in settings}
+        return function(batch, model(**settings), **rest)
+
+    return credit
+
+
 def what_it_reads(rule, batch):
-    """What a rule reads beyond the batch, made up of its columns."""
+    """The reads of a rule, computed from columns of the batch."""
     outcomes = np.array([batch.reward[batch.rollout == rollout].sum() for rollout in batch.rollout])
     made_up = {
         "answer_logprobs": -1.0 - batch.context,

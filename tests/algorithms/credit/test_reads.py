@@ -1,4 +1,4 @@
-"""What a rule reads beyond the batch: by name, gold only where it is asked for, refused by name."""
+"""Reads of a rule: by name, gold only on request, refused by name."""
 
 import numpy as np
 import pytest

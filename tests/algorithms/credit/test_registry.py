@@ -1,17 +1,30 @@
-"""Credit rules by name and by file, and what they are given."""
+"""Credit rules by name and by file, and their arguments."""
+
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.algorithms.credit.step_batches import step_batch
+from trca.algorithms import GRPOConfig, TRCAConfig
 from trca.algorithms.credit import Credited, bind_credit
 
+PAGE = Path(__file__).parents[3] / "docs" / "algorithms.md"
 BATCH = step_batch([2, 1], [0, 0], [0, 1, 0], [0, 0, 0])
 
 OWN_RULE = """
 import numpy as np
 
+from trca.algorithms.trca.credit import TRCAParameters
+
 OWN = 1.0
+
+def by_lambda(batch, parameters: TRCAParameters, *, height=2.0):
+    return np.full(len(batch), parameters.lambda_ * parameters.budgets.evidence * height)
+
+def without_class(batch, parameters):
+    return np.zeros(len(batch))
 
 def constant(batch, *, gamma, height=2.0):
     return np.full(len(batch), gamma * height)
@@ -54,6 +67,42 @@ def test_a_parameter_of_its_own_is_set_by_name(own):
 def test_a_parameter_of_its_own_that_is_wrong_is_named(own, given, message):
     with pytest.raises(ValueError, match=message):
         bind_credit(f"{own}:constant", {"gamma": 0.5, "credit_config": given})
+
+
+def test_an_own_rule_may_take_the_parameter_object_of_an_algorithm(own):
+    settings = TRCAConfig().training(lambda_=0.5, budgets={"evidence": 4.0}).parameters()
+    rule = bind_credit(f"{own}:by_lambda", settings)
+    np.testing.assert_array_equal(rule(BATCH), [4, 4, 4])
+    settings["credit_config"] = {"height": 3.0}
+    rule = bind_credit(f"{own}:by_lambda", settings)
+    np.testing.assert_array_equal(rule(BATCH), [6, 6, 6])
+    assert rule.parameters["lambda_"] == 0.5
+    assert not {"lr", "credit", "parameters"} & rule.parameters.keys()
+
+
+def test_the_parameter_object_of_another_algorithm_is_refused(own):
+    with pytest.raises(ValueError, match=r"takes TRCAParameters, .* set algorithm to TRCA"):
+        bind_credit(f"{own}:by_lambda", GRPOConfig().parameters())
+    with pytest.raises(ValueError, match="annotate the class, such as parameters: TRCAParameters"):
+        bind_credit(f"{own}:without_class", GRPOConfig().parameters())
+
+
+def test_a_registered_rule_reads_the_discount_and_the_settings_of_its_algorithm():
+    read = {name: [*bind_credit(name, {}).parameters] for name in ("trca", "hcapo", "graphgpo")}
+    assert read["trca"][:3] == ["gamma", "budgets", "lambda_"]
+    assert read["hcapo"] == ["gamma", "omega", "hindsight_temperature", "hindsight_clip"]
+    assert "gamma" not in read["graphgpo"]
+
+
+def test_the_rule_of_the_page_can_be_copied(tmp_path):
+    """Rollout 0 sees 1, 0 and 1; rollout 1 sees 1: the last step of rollout 0 has no bonus."""
+    (code,) = re.findall(r"```python\n(import numpy.*?)```", PAGE.read_text(), re.DOTALL)
+    path = tmp_path / "new_pages.py"
+    path.write_text(code)
+    batch = step_batch([3, 1], [0, 0], np.zeros(4), [0, 1, 0, 0], ends=[1, 1])
+    settings = {"gamma": 0.0, "credit_config": {"bonus": 0.5}}
+    advantages = bind_credit(f"{path}:new_pages", settings)(batch)
+    np.testing.assert_allclose(advantages, np.array([1, 1, -3, 1]) / np.sqrt(3), rtol=1e-5)
 
 
 def test_a_missing_parameter_is_named(own):

@@ -4,11 +4,10 @@ import numpy as np
 from hypothesis import given
 
 from tests.algorithms.credit.slow_rules import slow_episode
-from tests.algorithms.credit.step_batches import batches, step_batch
+from tests.algorithms.credit.step_batches import batches, rule, step_batch
 from trca.algorithms import DrGRPOConfig, GRPOConfig
-from trca.algorithms.credit import CREDIT_RULES
 
-dr_grpo = CREDIT_RULES.get("dr_grpo")
+dr_grpo = rule("dr_grpo")
 
 
 def test_one_win_among_four_by_hand():

@@ -1,14 +1,13 @@
 import numpy as np
 
-from tests.algorithms.credit.step_batches import step_batch
+from tests.algorithms.credit.step_batches import rule, step_batch
 from tests.algorithms.learner.test_rows import step
 from trca.algorithms import FilteredBCConfig, GRPOConfig
 from trca.algorithms.base.filtering import teaching
-from trca.algorithms.credit import CREDIT_RULES
 from trca.algorithms.learner.rows import make_rows
 from trca.records import Rollout, StepBatch, assign_advantages
 
-filtered_bc = CREDIT_RULES.get("filtered_bc")
+filtered_bc = rule("filtered_bc")
 
 
 def test_every_step_of_a_success_counts_one_and_no_other():

@@ -4,10 +4,9 @@ import numpy as np
 from hypothesis import given
 
 from tests.algorithms.credit.slow_rules import slow_episode
-from tests.algorithms.credit.step_batches import batches, step_batch
-from trca.algorithms.credit import CREDIT_RULES
+from tests.algorithms.credit.step_batches import batches, rule, step_batch
 
-grpo = CREDIT_RULES.get("grpo")
+grpo = rule("grpo")
 
 
 def test_one_win_among_four_by_hand():

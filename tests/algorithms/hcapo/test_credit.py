@@ -1,4 +1,4 @@
-"""HCAPO by hand, against the slow version, and what the policy is asked in hindsight."""
+"""HCAPO by hand, against the slow version, and the prompt in hindsight."""
 
 from dataclasses import replace
 
@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.algorithms.credit.slow_rules import slow_episode, slow_normalize
-from tests.algorithms.credit.step_batches import batches, step_batch
+from tests.algorithms.credit.step_batches import batches, rule, step_batch
 from trca.algorithms import HCAPOConfig
-from trca.algorithms.credit import CREDIT_RULES
 from trca.algorithms.credit.inputs.hindsight import HINDSIGHT_LOGPROBS, note
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.spans import read_response
 from trca.records import StepBatch
 
-hcapo = CREDIT_RULES.get("hcapo")
+hcapo = rule("hcapo")
 BATCH = step_batch([2, 2], [0, 0], [0, 1, 0, 0], [0, 1, 0, 1])
 """One rollout wins, one fails."""
 EVEN = np.zeros(4)

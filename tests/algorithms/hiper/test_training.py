@@ -79,7 +79,7 @@ def test_the_rule_reads_plans_and_credits_each_part(trained):
 
 
 def test_any_algorithm_trains_with_plans(make_config, planner):
-    """The whole plan is the action there."""
+    """In these formats the action is the full plan."""
     config = make_config(GRPOConfig, model=str(planner), response_format="plan", **SPEAKING)
     algorithm = config.build_algo()
     result = algorithm.train()

@@ -1,4 +1,4 @@
-"""IGPO by hand and against the slow version; what it reads, by a real policy."""
+"""IGPO by hand and against the slow version; the read of a real policy."""
 
 import numpy as np
 import pytest
@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.algorithms.credit.slow_rules import slow_igpo
-from tests.algorithms.credit.step_batches import batches, step_batch
+from tests.algorithms.credit.step_batches import batches, rule, step_batch
+from tests.records.test_records import make_rollout, make_step
 from trca.algorithms import IGPOConfig
-from trca.algorithms.credit import CREDIT_RULES, bind_credit
+from trca.algorithms.credit import READS, Sources, bind_credit
 from trca.algorithms.credit.inputs.answers import ANSWER_LOGPROBS
 from trca.policies.models import load_model, load_tokenizer
+from trca.records import StepBatch
 
-igpo = CREDIT_RULES.get("igpo")
+igpo = rule("igpo")
 
 
 def advantages(lengths, groups, probabilities, f1, **changed):
@@ -84,11 +86,26 @@ def test_it_equals_the_slow_version(gain, normalization, batch, gamma, data):
 
 def test_choices_are_checked_and_gold_is_asked_for():
     for choice in ({"gain": "loss"}, {"normalization": "none"}):
-        with pytest.raises(ValueError, match="unknown"):
+        with pytest.raises(ValueError, match="Input should be"):
             advantages([1], [0], [0.5], [1], **choice)
     assert bind_credit("igpo", {}).gold == ("answer_logprobs",)
     with pytest.raises(ValueError, match="gold_in_training"):
-        bind_credit("igpo", {"gold_in_training": False})
+        bind_credit("igpo", IGPOConfig().parameters())
+
+
+def test_the_last_reward_is_the_f1_of_sets_of_words_and_not_hotpotqas():
+    """Both rollouts have the F1 .5; their F1 of sets of words is 1 and 0, so 1 and -1."""
+    rollouts = [
+        make_rollout([make_step()], index=index, measures={"f1": 0.5, "word_set_f1": words})
+        for index, words in enumerate([1.0, 0.0])
+    ]
+    batch = StepBatch.from_rollouts(rollouts, np.zeros(3, dtype=np.int8))
+    sources = Sources(IGPOConfig(), None, None, rollouts)
+    settings = {"gold_in_training": True, "credit_config": {"epsilon": 0.0}}
+    rule = bind_credit("igpo", IGPOConfig().training(**settings).parameters())
+    read = {name: READS.get(name)(sources, batch) for name in rule.reads if "f1" in name}
+    advantages = rule(batch, answer_logprobs=np.zeros(2), **read)
+    np.testing.assert_allclose(advantages, [1.0, -1.0])
 
 
 @pytest.mark.usefixtures("cluster")

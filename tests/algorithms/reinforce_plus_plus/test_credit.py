@@ -5,47 +5,46 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.algorithms.credit.slow_rules import slow_reinforce_plus_plus
-from tests.algorithms.credit.step_batches import batches, step_batch
+from tests.algorithms.credit.step_batches import batches, rule, step_batch
 from trca.algorithms import ReinforcePlusPlusConfig
-from trca.algorithms.credit import CREDIT_RULES
 
-rule = CREDIT_RULES.get("reinforce_plus_plus")
+reinforce = rule("reinforce_plus_plus")
 
 
 def test_returns_are_normalised_over_all_steps_of_the_batch_by_hand():
     """Step returns 1, 1 of one group and 0, 0 of another: mean 1/2, variance 1/3 with ddof 1."""
     batch = step_batch([2, 2], [0, 1], [0, 1, 0, 0], np.zeros(4))
     expected = np.sqrt(3) / 2 * np.array([1, 1, -1, -1])
-    np.testing.assert_allclose(rule(batch, epsilon=0.0), expected)
+    np.testing.assert_allclose(reinforce(batch, epsilon=0.0), expected)
 
 
 def test_a_discount_ranks_the_steps_of_a_rollout():
     """Returns 1/2 and 1 lie 1/4 from their mean, and their deviation is 1/sqrt 8."""
     batch = step_batch([2], [0], [0, 1], np.zeros(2))
     expected = np.sqrt(0.5) * np.array([-1, 1])
-    np.testing.assert_allclose(rule(batch, gamma=0.5, epsilon=0.0), expected)
+    np.testing.assert_allclose(reinforce(batch, gamma=0.5, epsilon=0.0), expected)
 
 
 def test_the_baseline_form_subtracts_the_groups_mean_first():
-    """Group 0 has outcomes 1, 0; group 1 has 1, 1, which tells nothing: 1/2, -1/2, 0, 0."""
+    """Group 0 has outcomes 1, 0; group 1 has 1, 1, without a difference: 1/2, -1/2, 0, 0."""
     batch = step_batch([1, 1, 1, 1], [0, 0, 1, 1], [1, 0, 1, 1], np.zeros(4))
     expected = np.sqrt(6) / 2 * np.array([1, -1, 0, 0])
-    advantages = rule(batch, group_baseline=True, epsilon=0.0)
+    advantages = reinforce(batch, group_baseline=True, epsilon=0.0)
     np.testing.assert_allclose(advantages, expected, atol=1e-12)
-    assert rule(batch)[3] > 0
+    assert reinforce(batch)[3] > 0
 
 
 def test_a_batch_of_ties_has_no_credit():
     for form in (False, True):
         ties = step_batch([3, 1], [0, 1], [0, 0, 1, 1], np.zeros(4))
-        assert not rule(ties, gamma=1.0, group_baseline=form).any()
-        assert not rule(step_batch([1], [0], [1], [0]), group_baseline=form).any()
-        assert not rule(step_batch([2, 1], [0, 0], np.zeros(3), [0, 0, 0])).any()
+        assert not reinforce(ties, gamma=1.0, group_baseline=form).any()
+        assert not reinforce(step_batch([1], [0], [1], [0]), group_baseline=form).any()
+        assert not reinforce(step_batch([2, 1], [0, 0], np.zeros(3), [0, 0, 0])).any()
 
 
 @given(batches(outcomes=(0.0, 0.4, 1.0)), st.floats(0, 1), st.booleans())
 def test_it_equals_the_slow_version(batch, gamma, baseline):
-    fast = rule(batch, gamma=gamma, group_baseline=baseline)
+    fast = reinforce(batch, gamma=gamma, group_baseline=baseline)
     slow = slow_reinforce_plus_plus(batch, gamma, baseline)
     np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-5)
 

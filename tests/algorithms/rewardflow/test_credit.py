@@ -6,20 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.algorithms.credit.slow_rules import slow_rewardflow
-from tests.algorithms.credit.step_batches import batches, step_batch
-from trca.algorithms.credit import CREDIT_RULES
+from tests.algorithms.credit.step_batches import batches, rule, step_batch
 
-rewardflow = CREDIT_RULES.get("rewardflow")
+rewardflow = rule("rewardflow")
 
 
 def step_credit(batch, **options):
-    """A^S alone, without division."""
+    """Only A^S, without division."""
     options = {"normalizer": "one", "gamma": 0.5, **options}
     return rewardflow(batch, **options) - rewardflow(batch, omega=0.0, **options)
 
 
 def test_a_value_flows_back_into_a_failed_rollout_by_hand():
-    """One goes 0, 1 and wins; the other 0, 1, 2 and fails in 3: V(1) = 1/2, V(0) = 1/4.
+    """One goes 0, 1 and wins; rollout 1 visits 0, 1, 2 and fails in 3: V(1) = 1/2, V(0) = 1/4.
 
     From 1 the win gains 1 - 1/2, and the way to 2 loses 1/2; from 0 both gain 1/4.
     """
@@ -74,5 +73,5 @@ def test_it_equals_the_slow_version(batch, gamma, omega, divide, anchor, penalty
 
 
 def test_a_discount_out_of_range_is_refused():
-    with pytest.raises(ValueError, match="gamma is 1"):
+    with pytest.raises(ValueError, match=r"gamma\n.*less than or equal to 1"):
         rewardflow(step_batch([1], [0], [0], [0]), gamma=1.1)

@@ -4,14 +4,13 @@ import numpy as np
 from hypothesis import given
 
 from tests.algorithms.credit.slow_rules import slow_rloo
-from tests.algorithms.credit.step_batches import batches, step_batch
-from trca.algorithms.credit import CREDIT_RULES
+from tests.algorithms.credit.step_batches import batches, rule, step_batch
 
-rloo = CREDIT_RULES.get("rloo")
+rloo = rule("rloo")
 
 
 def test_one_win_among_four_by_hand():
-    """The winner is 1 above the others' mean; a loser is 1/3 below the mean of 1, 0 and 0."""
+    """The winner is 1 above the mean of the rest; a loser is 1/3 below the mean of 1, 0 and 0."""
     batch = step_batch([2, 1, 3, 1], [0] * 4, [0, 1, 0, 0, 0, 0, 0], np.zeros(7))
     expected = np.repeat([1, -1 / 3, -1 / 3, -1 / 3], [2, 1, 3, 1])
     np.testing.assert_allclose(rloo(batch), expected)

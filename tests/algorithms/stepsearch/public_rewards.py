@@ -29,7 +29,7 @@ def public_f1(answer, aliases):
 
 
 def public_cosines(found, golds):
-    """Cosines of a passage with each gold one, by TF-IDF over these documents alone."""
+    """Cosines of a passage with each gold passage, by TF-IDF over these documents."""
     documents = [Counter(re.findall(r"\b\w\w+\b", text)) for text in (found, *golds)]
 
     def weights(document):
@@ -48,7 +48,7 @@ def public_cosines(found, golds):
 
 
 def public_gains(pages, golds):
-    """G of each step of a rollout, from the passages that each one found."""
+    """G of each step of a rollout, from the passages of each step."""
     golds = [public_text(gold) for gold in golds]
     best, gains = [0.0] * len(golds), []
     for page in pages:

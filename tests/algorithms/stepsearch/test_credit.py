@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from tests.algorithms.credit.critic_values import critic_values
 from tests.algorithms.credit.played import compared, played
-from tests.algorithms.credit.step_batches import batches, step_batch
+from tests.algorithms.credit.step_batches import batches, rule, step_batch
 from tests.algorithms.stepsearch import public_rewards as public
-from trca.algorithms.credit import CREDIT_RULES, bind_credit
+from trca.algorithms.credit import bind_credit
 from trca.algorithms.credit.arithmetic import rollout_spans
 from trca.algorithms.stepsearch.credit import search_rewards
 from trca.algorithms.stepsearch.similarity import cosines
 from trca.envs.searchqa.answer_scores import f1
 
-stepsearch = CREDIT_RULES.get("stepsearch")
-turn_ppo = CREDIT_RULES.get("turn_ppo")
+stepsearch = rule("stepsearch")
+turn_ppo = rule("turn_ppo")
 
 GOLD = ("Ada: She wrote notes.", "Lum Hill: A town in the north.")
 ASKED, BOTH, FIRST, NOISE, NOTHING = range(5)
@@ -51,7 +51,7 @@ def rewards(*rollouts):
 
 
 def test_what_is_new_of_the_gold_counts_once_by_hand():
-    """Half of the gold, then the other half beside a passage again: 1/2, then 1/2 - 1/2."""
+    """Half of the gold, then the second half with a repeated passage: 1/2, then 1/2 - 1/2."""
     np.testing.assert_allclose(rewards([FIRST, BOTH, NOTHING]), [1 / 2, 0, 0], atol=1e-12)
     np.testing.assert_allclose(rewards([BOTH, FIRST]), [1, -1], atol=1e-12)
 
@@ -192,7 +192,7 @@ def rollouts():
 
 @pytest.fixture(scope="module")
 def both(rollouts):
-    """Each step's G - P and whole reward: here, and by the public code."""
+    """Each step's G - P and full reward: here, and by the public code."""
     batch, starts_lengths = rollouts.batch, zip(*rollout_spans(rollouts.batch.rollout), strict=True)
     golds = [rollouts.gold[k].passages for k in batch.rollout]
     ours = search_rewards(batch, golds)
@@ -211,7 +211,7 @@ def both(rollouts):
 
 
 def test_the_differences_from_the_public_code_are_as_large_as_declared(rollouts, both):
-    """The sizes are those of the docstring; P is the same where no page has a passage twice."""
+    """The sizes equal the docstring's; P is the same where no page has a passage twice."""
     ours, gains, penalties, paid, theirs, missing = both
     assert (len(rollouts.task_ids), missing) == (256, 42)
     assert compared(ours, gains - penalties) == (334, 718, pytest.approx(0.273, abs=1e-3))
@@ -219,5 +219,5 @@ def test_the_differences_from_the_public_code_are_as_large_as_declared(rollouts,
     assert compared(paid, theirs) == (400, 718, pytest.approx(1.202, abs=1e-3))
     repeated = (penalties > 0).sum()
     assert repeated > 50
-    fresh = search_rewards(rollouts.batch, [("?",)] * len(ours))  # gold without a word: -P alone
+    fresh = search_rewards(rollouts.batch, [("?",)] * len(ours))  # gold without a word: only -P
     np.testing.assert_allclose(-fresh, penalties, atol=1e-12)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.algorithms.credit.slow_rules import slow_returns
-from trca.algorithms.credit import CREDIT_RULES
+from tests.algorithms.credit.step_batches import rule
 from trca.algorithms.credit.arithmetic import discounted_returns
 from trca.records import StepBatch
 from trca.rubric.rewards import (
@@ -24,7 +24,7 @@ from trca.rubric.rewards import (
 )
 
 INVALIDITY = 1
-trca = CREDIT_RULES.get("trca")
+trca = rule("trca")
 
 shares = st.floats(0, 1)
 any_budgets = st.builds(Budgets, **dict.fromkeys(Budgets.model_fields, st.floats(0, 1e3)))
@@ -135,7 +135,7 @@ def test_proposition_3_equal_outcomes_leave_credit_to_transitions(
     """A^E is 0; a context whose returns differ has advantages of both signs, any other none."""
     reward = np.where(batch.terminated, outcome, 0.0)
     batch = replace(batch, reward=reward)
-    assert not CREDIT_RULES.get("grpo")(batch).any()
+    assert not rule("grpo")(batch).any()
     advantages = trca(batch, gamma=gamma, lambda_=lambda_, budgets=budgets)
     _, r_b = batch.rubric_rewards(budgets)
     rubric = trca_reward(batch.rubric_rewards(budgets).foundational, r_b, lambda_)

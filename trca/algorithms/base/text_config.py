@@ -1,4 +1,4 @@
-"""`TextAlgorithmConfig`: RLlib's fluent config, with checked hyperparameters of its own.
+"""`TextAlgorithmConfig`: RLlib's fluent config, with checked hyperparameters.
 
 ::
 
@@ -11,8 +11,8 @@
     )
     algorithm = config.build_algo()
 
-The hyperparameters are the fields of `parameters_class`. They are checked when they are set and
-again by `validate`, so that a plain ``param_space`` of Ray Tune is checked too.
+The hyperparameters are the fields of `parameters_class`. Each method checks the values it sets, and
+`validate` checks all values, so a plain ``param_space`` of Ray Tune is checked too.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
 from pydantic import BaseModel
 from ray.rllib.core.learner.learner_group import LearnerGroup
@@ -32,16 +31,24 @@ from ray.rllib.models.catalog import MODEL_DEFAULTS
 from ray.rllib.utils import force_list
 from ray.tune.search.sample import Domain
 
+from trca.algorithms.base.combinations import check_combinations
 from trca.algorithms.base.recorder import RunRecorder
+from trca.algorithms.base.team_policies import set_up_team
 from trca.algorithms.settings.parameters import check, family
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.setting_names import IGNORED, unknown_setting
 from trca.common.extras import missing_recorder
-from trca.common.names import unknown
 from trca.envs.text_space import AnyText
 from trca.policies.engines import engine_class
 from trca.tune_configs.files import OWN_KEYS, read
 from trca.tune_configs.recording import RecordingParameters
+
+if TYPE_CHECKING:
+    from trca.algorithms.settings.keywords import (
+        EvaluationKeywords,
+        ReportingKeywords,
+        TrainingKeywords,
+    )
 
 _DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda", "input"})
 """Keys of RLlib's dictionaries that are no attribute of a config."""
@@ -49,24 +56,9 @@ _DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda
 ALGORITHM_OF: Final[dict[type, type]] = {}
 """The algorithm of each config class.
 
-Not an attribute of the config class, which is one of the algorithm: Ray follows attributes that are
-classes when it exports a class, and never comes out of a circle.
+Not an attribute of the config class, because the algorithm has the config as an attribute: Ray
+follows attributes that are classes when it exports a class, and would not end in a circle.
 """
-
-
-@dataclass(frozen=True)
-class RolePolicies:
-    """A ``policy_mapping_fn`` by role.
-
-    Attributes:
-        policies: The policy's id by role.
-    """
-
-    policies: dict[str, str]
-
-    def __call__(self, agent_id: str, *args: Any, **kwargs: Any) -> str:
-        """The policy's id; takes what RLlib gives."""
-        return self.policies[agent_id]
 
 
 class TextAlgorithmConfig(PolicyConfig):
@@ -100,7 +92,7 @@ class TextAlgorithmConfig(PolicyConfig):
         self.evaluation_sample_timeout_s = None
         self.run_folder = None
         for name, value in RecordingParameters(tracking=[]).model_dump().items():
-            setattr(self, name, value)  # Ray Tune has trackers of its own
+            setattr(self, name, value)  # Ray Tune has its trackers
 
     @classmethod
     def from_preset(cls, name_or_path: str | Path) -> Self:
@@ -111,14 +103,14 @@ class TextAlgorithmConfig(PolicyConfig):
             config = TRCAConfig.from_preset("quickstart").training(lambda_=0.5)
             tune.Tuner("TRCA", param_space=config).fit()
 
-        A preset for another algorithm serves too: what only that one reads is left out, and what
-        this one has a default of its own for.
+        The preset of another algorithm works too. The config ignores settings that this algorithm
+        does not have, and settings whose default this algorithm changes.
 
         Args:
             name_or_path: A file of `trca.tune_configs`, such as ``quickstart``, or the path of one.
 
         Raises:
-            ValueError: For an unknown preset, and for settings that are wrong.
+            ValueError: For an unknown preset, and for wrong settings.
         """
         others = {name for model in family() for name in model.model_fields}
         left_out = (others - cls.parameters_class.model_fields.keys()) | OWN_KEYS
@@ -128,42 +120,51 @@ class TextAlgorithmConfig(PolicyConfig):
             left_out |= cls.parameters_class.own_defaults()
         return cls().update_from_dict({k: v for k, v in settings.items() if k not in left_out})
 
-    def training(self, **kwargs: Any) -> Self:
-        """Sets hyperparameters, and what RLlib's own ``training`` takes.
+    def training(self, **settings: Unpack[TrainingKeywords]) -> Self:  # type: ignore[override]
+        """Sets hyperparameters and RLlib's arguments of ``training``.
+
+        `write_keywords` writes the names and types of the arguments for editors; an algorithm
+        states its names in the same way.
 
         Args:
-            kwargs: Fields of `parameters_class`, or arguments of `AlgorithmConfig.training`.
+            settings: Fields of `parameters_class`, or arguments of `AlgorithmConfig.training`.
 
         Raises:
-            ValueError: For an unknown name (with the nearest known one) or a value out of bounds.
+            ValueError: For an unknown name (with the nearest name) or a value out of bounds.
         """
-        rest = self._take(kwargs)
+        rest = self._take({**settings})
         self._refuse_unknown(rest)
         super().training(**rest)
         return self
 
-    def env_runners(self, **kwargs: Any) -> Self:
-        """Sets what RLlib's own ``env_runners`` takes.
+    if not TYPE_CHECKING:  # for editors the arguments are RLlib's
+
+        def env_runners(self, **kwargs: Any) -> Self:
+            """Sets RLlib's arguments of ``env_runners``.
+
+            Raises:
+                ValueError: For a setting without effect; names the setting to use instead.
+            """
+            self._refuse_ignored(kwargs)
+            super().env_runners(**kwargs)
+            return self
+
+    def evaluation(self, **settings: Unpack[EvaluationKeywords]) -> Self:  # type: ignore[override]
+        """Sets the ``evaluation_*`` hyperparameters and RLlib's arguments of ``evaluation``.
 
         Raises:
-            ValueError: For a setting that has no effect here; says what to use instead.
+            ValueError: For an unknown name (with the nearest name) or a value out of bounds.
         """
-        self._refuse_ignored(kwargs)
-        super().env_runners(**kwargs)
-        return self
-
-    def evaluation(self, **kwargs: Any) -> Self:
-        """Sets evaluation: the ``evaluation_*`` hyperparameters and RLlib's own arguments."""
-        rest = self._take(kwargs)
+        rest = self._take({**settings})
         self._refuse_unknown(rest)
         super().evaluation(**rest)
         return self
 
-    def reporting(self, **kwargs: Any) -> Self:
-        """Sets the recording of the run, and RLlib's own arguments of ``reporting``.
+    def reporting(self, **settings: Unpack[ReportingKeywords]) -> Self:  # type: ignore[override]
+        """Sets the recording of the run and RLlib's arguments of ``reporting``.
 
         Args:
-            kwargs: Fields of `RecordingParameters`; arguments of `AlgorithmConfig.reporting`; and
+            settings: Fields of `RecordingParameters`; arguments of `AlgorithmConfig.reporting`; and
                 ``run_folder``: a path or URI to record the run there, or False to record nothing.
                 By default a trial of Ray Tune is recorded in its directory, and an algorithm
                 outside of Tune is not recorded.
@@ -171,7 +172,7 @@ class TextAlgorithmConfig(PolicyConfig):
         Raises:
             ValueError: For a value out of bounds.
         """
-        rest = self._take(kwargs, RecordingParameters)
+        rest = self._take({**settings}, RecordingParameters)
         if "run_folder" in rest:
             self.run_folder = rest.pop("run_folder")
         super().reporting(**rest)
@@ -200,7 +201,7 @@ class TextAlgorithmConfig(PolicyConfig):
         """Checks every setting.
 
         Raises:
-            ValueError: Names what is wrong and what is allowed.
+            ValueError: Names the wrong setting and the allowed values.
         """
         from trca.algorithms.credit import bind_credit
         from trca.policies.lora import missing_peft
@@ -209,7 +210,7 @@ class TextAlgorithmConfig(PolicyConfig):
         check(RecordingParameters, {k: getattr(self, k) for k in RecordingParameters.model_fields})
         if RunRecorder not in (callbacks := force_list(self.callbacks_class)):
             self.callbacks_class = [*callbacks, RunRecorder]
-        self._set_up_team()
+        set_up_team(self)
         rule = bind_credit(self.credit, self.parameters())
         if self.critic_kind and "values" not in rule.reads:
             raise ValueError(
@@ -226,39 +227,10 @@ class TextAlgorithmConfig(PolicyConfig):
             )
         if not self.in_evaluation:
             self._refuse_ignored(vars(self))
-        for name in ("importance_cap", "token_ratio_band", "action_ratio_band"):
-            if getattr(self, name) is not None and not self.recompute_logprobs:
-                raise ValueError(f"{name} compares with the trainer: set recompute_logprobs: true")
-        if self.max_staleness and not self.in_evaluation and self.num_env_runners == 0:
-            raise ValueError(
-                f"max_staleness is {self.max_staleness}: sampling ahead needs processes of its own;"
-                " set num_env_runners to 1 or more"
-            )
-        for name in ("refill_groups", "task_curriculum"):
-            if self.max_staleness and getattr(self, name):
-                raise ValueError(
-                    f"{name} goes by what this iteration's rollouts or the last one's were worth,"
-                    " and max_staleness samples later ones before that is known: set one of them"
-                    " to 0"
-                )
-        if self.replay_size and self.recompute_logprobs:
-            raise ValueError(
-                "replay_size compares with the policy that sampled, whose logprobs"
-                " recompute_logprobs replaces: set one of them off"
-            )
-        if self.refill_groups and self.on_zero_advantage == "keep":
-            raise ValueError(
-                f"refill_groups is {self.refill_groups}, and no group is left out: set"
-                " on_zero_advantage to drop_groups or drop_rollouts"
-            )
-        if self.max_staleness:  # RLlib drops a push to a runner that has not taken the last one
+        check_combinations(self)
+        if self.max_staleness:  # RLlib drops a push to a runner that holds an older push
             pushes = max(self.max_requests_in_flight_per_env_runner, self.max_staleness + 1)
             self.max_requests_in_flight_per_env_runner = pushes
-        if self.critic_kind and self.sharding != "none":
-            raise ValueError(
-                f"sharding is {self.sharding!r}, and {type(self).__name__} has a critic, which"
-                " learners do not split: set sharding to none"
-            )
         if self.lora_rank and (lack := missing_peft()):
             raise ValueError(f"lora_rank is {self.lora_rank}: {lack}")
         if self.output and (lack := missing_recorder()):
@@ -293,38 +265,6 @@ class TextAlgorithmConfig(PolicyConfig):
         finally:
             attributes["model"] = model
 
-    def _set_up_team(self) -> None:
-        """Gives the roles of a team their policies, and refuses what teams cannot have."""
-        roles, chosen = self.roles, self.role_policies
-        named = {"role_policies": chosen if isinstance(chosen, dict) else {}}
-        for name, given in {**named, "frozen_roles": self.frozen_roles}.items():
-            for role in given:
-                if role not in roles:
-                    known = f": choose {', '.join(roles)}" if roles else ": set env_config.team"
-                    raise ValueError(f"{name} names {role!r}, and there is no such role{known}")
-        if chosen != "shared":
-            if not roles:
-                raise ValueError(
-                    f"role_policies is {chosen!r}, and no team plays: set env_config.team"
-                )
-            policies = chosen if isinstance(chosen, dict) else {role: role for role in roles}
-            if lacking := [role for role in roles if role not in policies]:
-                raise ValueError(f"role_policies names no policy for {' and '.join(lacking)}")
-            mapping: Any = RolePolicies(dict(policies))
-            self.multi_agent(policies=set(policies.values()), policy_mapping_fn=mapping)
-        for name in self.policy_lr:
-            if name not in self.policies:
-                raise unknown("policy in policy_lr", name, self.module_ids)
-        if roles and not self.in_evaluation:
-            pairs = [(role, self.module_of(role)) for role in roles]
-            if not any(self.learns(role, module) for role, module in pairs):
-                raise ValueError("every role is frozen: nothing would be learned")
-        several = len(self.policies) > 1
-        if several and self.sharding != "none" and not self.in_evaluation:
-            raise ValueError(
-                "sharding is not built for several policies: leave it out, or let one act for all"
-            )
-
     def build_learner_group(
         self,
         *,
@@ -348,7 +288,7 @@ class TextAlgorithmConfig(PolicyConfig):
         return RLModuleSpec(module_class=LLMModule)
 
     def get_default_learner_class(self) -> type:
-        """The learner of the clipped action-level objective, and of a critic where there is one."""
+        """The learner of the clipped action-level objective, with or without a critic."""
         from trca.algorithms.learner.critic import ActorCriticLearner
         from trca.algorithms.learner.learner import TextLearner
 
@@ -368,17 +308,17 @@ class TextAlgorithmConfig(PolicyConfig):
         }
 
     def _take(self, values: dict[str, Any], model: type[BaseModel] | None = None) -> dict[str, Any]:
-        """Sets the fields of a model among the values and returns the others.
+        """Sets the fields of a model, and returns the values of further names.
 
         Args:
             values: Settings.
             model: The model; `parameters_class` for `None`.
         """
         model = model or self.parameters_class
-        own = {k: v for k, v in values.items() if k in model.model_fields}
-        for name, value in own.items():
+        chosen = {k: v for k, v in values.items() if k in model.model_fields}
+        for name, value in chosen.items():
             setattr(self, name, self._checked(model, name, value))
-        return {k: v for k, v in values.items() if k not in own}
+        return {k: v for k, v in values.items() if k not in chosen}
 
     def _checked(self, model: type[BaseModel], name: str, value: Any) -> Any:
         if isinstance(value, Domain):
@@ -388,22 +328,22 @@ class TextAlgorithmConfig(PolicyConfig):
         return check(model, {name: value})[name]
 
     def _refuse_unknown(self, values: dict[str, Any]) -> None:
-        known = set(vars(self)) | _DICT_KEYS
-        known |= {
+        names = set(vars(self)) | _DICT_KEYS
+        names |= {
             n for c in type(self).__mro__ for n, v in vars(c).items() if isinstance(v, property)
         }
-        known |= {
+        names |= {
             "learner_class",
             "train_batch_size_per_learner",
             "num_aggregator_actors_per_learner",
         }
         for name in values:
-            if name not in known and not name.startswith("__"):  # Tune's own bookkeeping
-                raise ValueError(unknown_setting(name, self.parameters_class, known))
+            if name not in names and not name.startswith("__"):  # Tune's own bookkeeping
+                raise ValueError(unknown_setting(name, self.parameters_class, names))
         self._refuse_ignored(values)
 
     def _refuse_ignored(self, values: Mapping[str, Any]) -> None:
-        """Refuses RLlib's settings that nothing here reads, where they differ from the default."""
+        """Refuses RLlib's settings without effect here, if they differ from the default."""
         default = vars(_default_config())
         for name in IGNORED.keys() & values.keys():
             if values[name] != default.get(name):
@@ -411,7 +351,7 @@ class TextAlgorithmConfig(PolicyConfig):
 
 
 def _algorithm_of(config_class: type[TextAlgorithmConfig]) -> type | None:
-    """The algorithm that a config, or the nearest config it extends, was paired with."""
+    """The algorithm of a config class, or of its nearest base class."""
     return next((ALGORITHM_OF[c] for c in config_class.__mro__ if c in ALGORITHM_OF), None)
 
 

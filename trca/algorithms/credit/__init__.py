@@ -2,12 +2,13 @@
 
 ::
 
-    rule = CREDIT_RULES.get("trca")
-    advantages = rule(StepBatch.from_rollouts(rollouts, categories), lambda_=0.5)
+    batch = StepBatch.from_rollouts(rollouts, categories)
+    advantages = trca(batch, TRCAParameters(lambda_=0.5))
 
-A rule of your own is a function in a file, named ``path/to/file.py:function`` wherever a rule is
-asked for, or registered with ``@CREDIT_RULES.register("mine")``. What it reads beyond the batch, it
-names as a parameter: see `trca.algorithms.credit.reads`.
+Your rule is a function in a file, ``credit: path/to/file.py:function``, or is registered with
+``@CREDIT_RULES.register("mine")``. Its arguments after the batch are the settings as an object
+(``parameters: TRCAParameters``), settings by name (``gamma``), constants with a default, and reads
+(`trca.algorithms.credit.reads`).
 """
 
 from trca.algorithms.credit.reads import READS, Read, Sources

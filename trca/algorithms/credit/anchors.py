@@ -1,14 +1,14 @@
-"""Anchors: what makes two states of a rollout group the same.
+"""Anchors: the equality of two states of a rollout group.
 
 ``context``
     The environment's structural key (`trca.envs`), as in TRCA.
 ``observation``
     The exact text, as in the public code of GiGPO's family.
 ``similar``
-    Texts that are alike: a text joins the first earlier text of its group whose ratio by difflib's
-    `SequenceMatcher` is at least ``similarity``, else it founds an anchor (the public code's greedy
-    option; its least ratio is .95). GraphGPO joins the states of its graph so, and compares steps
-    from exactly equal texts. Quadratic in the distinct texts of a group.
+    Similar texts: a text joins the first earlier text of the group with a ratio (difflib's
+    `SequenceMatcher`) of at least ``similarity``, or founds an anchor (the public code's greedy
+    option; its least ratio is .95). GraphGPO joins the states of the graph in this way, and
+    compares steps from exactly equal texts. Quadratic in the distinct texts of a group.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ AnchorKind = Literal["context", "observation", "similar"]
 
 
 def anchors_before(batch: StepBatch, kind: AnchorKind, similarity: float) -> NDArray[np.int64]:
-    """The anchor of the state that each step was taken in.
+    """The anchor of the state before each step.
 
     Args:
         batch: S steps.
-        kind: What makes two states the same.
-        similarity: How alike two texts are that make the same anchor, for ``similar``.
+        kind: The equality of two states.
+        similarity: Least ratio of two texts with one anchor, for ``similar``.
 
     Returns:
-        int64 (S,), codes from 0 without gaps; equal ones mean the same state of one group.
+        int64 (S,), codes from 0 without gaps; equal codes mean the same state of one group.
 
     Raises:
         ValueError: For an unknown kind, or ``similar`` without texts.
@@ -47,15 +47,15 @@ def anchors_before(batch: StepBatch, kind: AnchorKind, similarity: float) -> NDA
 def anchors_around(
     batch: StepBatch, kind: AnchorKind, similarity: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The anchors of the states that each step was taken in and led to; nodes of a graph.
+    """The anchors of the states before and after each step; nodes of a graph.
 
     Args:
         batch: S steps.
-        kind: What makes two states the same.
-        similarity: How alike two texts are that make the same anchor, for ``similar``.
+        kind: The equality of two states.
+        similarity: Least ratio of two texts with one anchor, for ``similar``.
 
     Returns:
-        int64 (S,) twice, codes from 0 without gaps; equal ones mean the same state of one group.
+        int64 (S,) twice, codes from 0 without gaps; equal codes mean the same state of one group.
 
     Raises:
         ValueError: For an unknown kind, or ``similar`` without texts.
@@ -71,7 +71,7 @@ def anchors_around(
 
 
 def _anchors(batch: StepBatch, kind: AnchorKind, similarity: float) -> NDArray[np.int64]:
-    """The anchor of the state that each step was taken in, told apart within a group alone."""
+    """The anchor of the state before each step; distinguishes states of one group only."""
     if kind == "context":
         return batch.context
     if kind == "observation":
@@ -92,8 +92,8 @@ def _similar(
     joined = np.empty(len(first), dtype=np.int64)
     founders: dict[int, list[tuple[int, SequenceMatcher[str]]]] = defaultdict(list)
     for row in np.sort(first).tolist():
-        text, known = batch.texts[codes[row]], founders[int(group[row])]
-        for code, matcher in known:
+        text, anchors = batch.texts[codes[row]], founders[int(group[row])]
+        for code, matcher in anchors:
             matcher.set_seq1(text)
             if (
                 matcher.real_quick_ratio() >= similarity
@@ -103,6 +103,6 @@ def _similar(
                 joined[pairs[row]] = code
                 break
         else:
-            known.append((int(codes[row]), SequenceMatcher(None, "", text)))
+            anchors.append((int(codes[row]), SequenceMatcher(None, "", text)))
             joined[pairs[row]] = codes[row]
     return joined[pairs]

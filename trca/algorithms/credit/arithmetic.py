@@ -1,7 +1,7 @@
-"""What credit rules share: discounted returns by rollout, and normalisation by group.
+"""Arithmetic of credit rules: discounted returns by rollout, and normalisation by group.
 
-Everything is linear in the number of steps S, but for the factor log T of the returns (T steps in
-the longest rollout) and a sort where codes are far from dense.
+Time is linear in the number of steps S, except for the factor log T of the returns (T steps in the
+longest rollout) and a sort of codes with wide gaps.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def discounted_returns(
 ) -> NDArray[np.float64]:
     """sum_{k >= t} gamma^(k - t) values_k within each rollout, by doubling the horizon.
 
-    The sum over the next 2h steps is the sum over h steps, plus gamma^h times the same h steps
-    later; so log2 T passes over whole columns do it, whatever the lengths.
+    The sum over the next 2h steps is the sum over h steps, plus gamma^h times the sum h steps
+    later, so log2 T passes over the columns are enough for any lengths.
 
     Args:
         values: float64 (S,).
@@ -64,7 +64,7 @@ def rollout_spans(rollout: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
 def outcomes(
     reward: NDArray[np.float64], rollout: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """R(tau_i), the sum of a rollout's rewards, and where the rollouts lie.
+    """R(tau_i), the sum of a rollout's rewards, and the rows of the rollouts.
 
     Args:
         reward: float64 (S,).
@@ -85,7 +85,7 @@ def next_values(
     Args:
         values: float64 (S,).
         rollout: int64 (S,), contiguous.
-        at_end: float64 (n,), what follows the last step of each of n rollouts; or one for all.
+        at_end: float64 (n,), the value after the last step of each rollout; or a number for all.
 
     Returns:
         float64 (S,).
@@ -97,7 +97,7 @@ def next_values(
 
 
 def joint_codes(*keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Codes from 0 that are equal for two rows exactly when all their keys are.
+    """Codes from 0: two rows have the same code exactly if all keys are equal.
 
     Args:
         keys: int64 (S,) each.
@@ -120,20 +120,20 @@ def normalize(
     epsilon: float,
     divide: bool = True,
 ) -> NDArray[np.float64]:
-    """Norm of each value within its group: (z - mean) / (std + epsilon), 0 where all are equal.
+    """Norm of each value within its group: (z - mean) / (std + epsilon), 0 for equal values.
 
-    Eq. app_normalization. Two traps of rounding are kept out. The mean of equal numbers need not
-    equal them in floating point, so deviations are taken after subtracting the group's smallest
-    value, which makes equal numbers exact zeros. And returns that are equal on paper can differ in
-    the last bits, by the order of their sums: a group whose values lie within 1e-12 of each other
-    counts as one of zero variance, since the advantages would stay under 1e-6 in any case.
+    Eq. app_normalization. The function avoids two errors of rounding. In floating point the mean of
+    equal numbers can differ from the numbers: the function first subtracts the group's smallest
+    value, which makes equal numbers exact zeros. Returns that are equal on paper can differ in the
+    last bits, by the order of summation: a group with all values within 1e-12 counts as zero
+    variance, since its advantages would stay below 1e-6.
 
     Args:
         values: float64 (S,).
         codes: int64 (S,), the group of each value, from 0 without wide gaps.
-        ddof: Degrees of freedom taken off the number of values in the variance (0 or 1).
+        ddof: Degrees of freedom, subtracted from the number of values in the variance (0 or 1).
         epsilon: Added to the standard deviation.
-        divide: Whether to divide at all; without, z - mean.
+        divide: Divide by the standard deviation; False returns z - mean.
 
     Returns:
         float64 (S,); 0 for a group of one.

@@ -1,4 +1,4 @@
-"""Graphs of states: what lies ahead of each of them, by the transitions of a whole batch."""
+"""Graphs of states: values that flow back along the transitions of a batch."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ def spread_back(
     after: NDArray[np.int64],
     back: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """Raises each state to the best of its value and back(value) of where its transitions lead.
+    """Raises each state to the maximum of its value and back(value) of its next states.
 
-    Goes back from the states that have a value, a transition at a time, and looks only at those
-    that rose: breadth-first search where a state rises once. Linear in the transitions then; the
-    number of passes is the length of the longest way.
+    Each pass follows one transition back from the states whose value rose in the last pass:
+    breadth-first search if each state rises once, and then linear in the transitions. The number of
+    passes is the length of the longest path.
 
     Args:
-        values: float64 (n,), the states' own values; -inf for none.
-        before: int64 (E,), the state each transition leaves.
-        after: int64 (E,), the state it leads to.
-        back: What a state is worth one transition earlier; never more than the state itself.
+        values: float64 (n,), the values of the states; -inf for a state without a value.
+        before: int64 (E,), the state before each transition.
+        after: int64 (E,), the state after each transition.
+        back: The value of a state one transition earlier, at most the value of the state.
 
     Returns:
-        float64 (n,); -inf for a state that leads to no value.
+        float64 (n,); -inf for a state without a path to a value.
     """
     best = values.copy()
     order = np.argsort(after, kind="stable")

@@ -1,31 +1,31 @@
-"""Reads: what a credit rule reads beyond the columns of a batch, by the names of its parameters.
+"""Reads: inputs of a credit rule besides the columns of a batch, by the names of arguments.
 
-A rule with a parameter of a read's name gets it each iteration, one value a step unless the read
-says otherwise, and stays a pure function::
+An argument with the name of a read receives the read in each iteration, one value per step unless
+the table states another type. The rule stays a pure function::
 
-    def mine(batch, *, gold_passages, gamma=0.95):
-        found = [any(p in batch.texts[o] for p in gold) for o, gold in zip(batch.next_observation,
-                                                                           gold_passages)]
+    def mine(batch, *, gold_passages, gamma):
+        pages = [batch.texts[code] for code in batch.next_observation]
+        hits = [any(p in page for p in gold) for page, gold in zip(pages, gold_passages)]
         ...
 
 ==================  ================================================================================
-name                what it is, one a step
+name                value of each step
 ==================  ================================================================================
-gold_answers        The right answers of its task, a tuple of texts. Gold.
-gold_passages       The texts that support them, a tuple. Gold.
-answer_logprobs     Mean log-probability of the right answer's tokens, were it given now. Gold.
-final_f1            F1 of the answer that its rollout gave.
-final_word_set_f1   The same over sets of words with articles, IGPO's.
-hindsight_logprobs  How likely its action is to a policy that knows that its rollout succeeded.
+gold_answers        The right answers of the task, a tuple of texts. Gold.
+gold_passages       The texts that support the right answers, a tuple. Gold.
+answer_logprobs     Mean log-probability of the right answer's tokens after the prompt. Gold.
+final_f1            F1 of the answer at the end of the rollout.
+final_word_set_f1   F1 of the answer's set of words with articles (IGPO).
+hindsight_logprobs  Log-probability of the action, given that the rollout succeeded.
 plans               Switches, subgoals and their tokens; see `credit.inputs.plans.Plans`.
-values              What the critic says; see `credit.inputs.values.Values`.
+values              Values of the critic; see `credit.inputs.values.Values`.
 ==================  ================================================================================
 
-A run without what a read is made of is refused when it is built. A rule that reads *gold*, the
-right answer or what leads to it, is refused unless ``gold_in_training`` is set, so the config of a
-run shows it; the metric ``gold_in_training`` and the run's evaluation report show it too.
+The build of an algorithm fails if the sources of a read are missing. A rule that reads *gold*, the
+right answer or texts that lead to the answer, needs ``gold_in_training``, so the config of a run
+shows the use of gold; the metric ``gold_in_training`` and the evaluation report show it too.
 
-A read of your own, registered in the file of the rule::
+Register your read in the file of the rule::
 
     class Lengths(Read):
         def __call__(self, sources, batch):
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class TaskSource(Protocol):
-    """The driver's env runner, as reads see it."""
+    """The methods of the driver's env runner for reads."""
 
     def panel(self, split: str) -> Panel:
         """Returns the tasks of a split, in order."""
@@ -63,12 +63,12 @@ class TaskSource(Protocol):
         """Returns the right answers of tasks.
 
         Raises:
-            MissingPartError: When the environment has none.
+            MissingPartError: For an environment without gold.
         """
 
 
 class Scorer(Protocol):
-    """The learners, as reads see them."""
+    """The methods of the learners for reads."""
 
     def score(
         self, prompts: Sequence[NDArray[np.int32]], responses: Sequence[NDArray[np.int32]]
@@ -83,13 +83,14 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class Sources:
-    """What reads are made of.
+    """The sources of reads.
 
     Attributes:
         config: The algorithm's config.
         env_runner: The driver's env runner, which makes environments.
         learners: The learners, which score tokens.
-        rollouts: The rollouts of the iteration, in the order of the batch; none before the first.
+        rollouts: The rollouts of the iteration, in the order of the batch; empty before the first
+            iteration.
     """
 
     config: PolicyConfig
@@ -99,25 +100,25 @@ class Sources:
 
 
 class Read(ABC):
-    """Something a credit rule may read.
+    """An input of credit rules besides the batch.
 
     Attributes:
-        gold: Whether it is the right answer or leads to it.
+        gold: Whether the read is the right answer or leads to the right answer.
     """
 
     gold: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, sources: Sources, batch: StepBatch) -> Any:
-        """Makes what the rule reads of an iteration.
+        """Computes the read for an iteration.
 
         Args:
-            sources: What it is made of.
+            sources: The sources.
             batch: The columns of the rollouts, S rows.
         """
 
     def lack(self, sources: Sources) -> str:
-        """Why a run cannot have it, and the mend, in one sentence; blank where it can."""
+        """The missing source and the fix, in one sentence; blank if all sources exist."""
         return ""
 
 

@@ -1,30 +1,35 @@
-"""Credit rules by name: the registered ones, and a user's own as ``path/to/file.py:function``."""
+"""Credit rules by name: registered rules, and ``path/to/file.py:function`` of a user."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.credit.reads import READS
 from trca.algorithms.settings.credit_rules import CREDIT_RULES as CREDIT_RULES
+from trca.algorithms.settings.parameters import TextParameters
 from trca.common.names import nearest
 from trca.records import StepBatch
+
+_PARAMETERS: Final = "parameters"
+"""Name of the argument that receives the settings as one object."""
 
 
 @dataclass(frozen=True)
 class Credited:
-    """What a rule gives where one advantage per step does not say all.
+    """The result of a rule that credits tokens or teaches a critic.
 
     Attributes:
-        advantages: float64 (S,), one a step.
-        token_advantages: float64 (sum of R,), one for each response token in place of the step's.
-        value_targets: float64 (sum of R, H), what the critic is to say of the text before each
-            response token; nan where it learns nothing.
+        advantages: float64 (S,), the advantage of each step.
+        token_advantages: float64 (sum of R,), the advantage of each response token, in place of the
+            step's.
+        value_targets: float64 (sum of R, H), targets of the critic before each response token; nan
+            for tokens without a target.
     """
 
     advantages: NDArray[np.float64]
@@ -33,39 +38,49 @@ class Credited:
 
 
 CreditRule = Callable[..., NDArray[np.float64] | Credited]
-"""``rule(batch: StepBatch, **parameters)`` gives one advantage per step, float64 (S,), or more."""
+"""``rule(batch, parameters, **reads)`` returns one advantage per step, float64 (S,).
+
+A rule that credits tokens or teaches a critic returns `Credited`.
+"""
 
 
 @dataclass(frozen=True)
 class BoundRule:
-    """A credit rule with its parameters: what is left are the batch and what the rule reads.
+    """A credit rule with its settings; a call needs only the batch and the reads.
 
     Attributes:
         name: The rule.
-        reads: Names of `READS` that it reads.
+        reads: Names of `READS` that the rule reads.
     """
 
     name: str
     reads: tuple[str, ...]
     _rule: CreditRule
-    _parameters: Mapping[str, Any]
+    _arguments: Mapping[str, Any]
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The values of its parameters, by name."""
-        return dict(self._parameters)
+        """The settings of the rule, by name.
+
+        For a rule with a parameter object: its `credit_settings` and the algorithm's settings.
+        """
+        values = dict(self._arguments)
+        if (chosen := values.pop(_PARAMETERS, None)) is not None:
+            shared = TextParameters.model_fields.keys() - chosen.credit_settings
+            values |= chosen.model_dump(exclude=shared)
+        return values
 
     @property
     def gold(self) -> tuple[str, ...]:
-        """Those of the reads that are gold."""
+        """The reads that are gold."""
         return tuple(name for name in self.reads if READS.get(name).gold)
 
     def __call__(self, batch: StepBatch, **read: Any) -> NDArray[np.float64]:
-        """The advantages of a batch; `credit` gives all that the rule says.
+        """Returns the advantages of a batch; `credit` also returns token advantages and targets.
 
         Args:
             batch: S steps.
-            read: What the rule reads, by name.
+            read: The reads of the rule, by name.
 
         Raises:
             ValueError: For a result that is not one finite number a step.
@@ -73,17 +88,20 @@ class BoundRule:
         return self.credit(batch, **read).advantages
 
     def credit(self, batch: StepBatch, **read: Any) -> Credited:
-        """What the rule says of a batch.
+        """Runs the rule on a batch and checks the result.
 
         Args:
             batch: S steps.
-            read: What the rule reads, by name.
+            read: The reads of the rule, by name.
 
         Raises:
             ValueError: For a result that is not one finite number a step.
         """
-        said = self._rule(batch, **self._parameters, **read)
-        credit = said if isinstance(said, Credited) else Credited(np.asarray(said, np.float64))
+        result = self._rule(batch, **self._arguments, **read)
+        if isinstance(result, Credited):
+            credit = result
+        else:
+            credit = Credited(np.asarray(result, np.float64))
         shape = credit.advantages.shape
         if shape != (len(batch),):
             raise ValueError(
@@ -96,12 +114,12 @@ class BoundRule:
         return credit
 
     def check_tokens(self, credit: Credited, tokens: int, heads: int) -> None:
-        """Checks what the rule said of response tokens.
+        """Checks the columns of response tokens.
 
         Args:
-            credit: What it said.
+            credit: The result of the rule.
             tokens: Number of response tokens, the sum of R.
-            heads: Number of values H that the critic gives of a place; 0 without a critic.
+            heads: Number of values H that the critic has for a token; 0 without a critic.
 
         Raises:
             ValueError: For a column of another shape, and for a critic without targets.
@@ -131,48 +149,56 @@ class BoundRule:
             )
 
 
-def bind_credit(name: str, parameters: Mapping[str, Any]) -> BoundRule:
-    """Binds a rule to the parameters that its signature names, and finds what else it reads.
+def bind_credit(name: str, settings: Mapping[str, Any]) -> BoundRule:
+    """Binds a rule to its settings.
+
+    The argument after the batch named ``parameters`` receives the settings as the object of its
+    annotation, such as `TRCAParameters`. Any other argument receives the setting, the value of
+    ``credit_config`` or the read of its name.
 
     Args:
         name: A name of `CREDIT_RULES`, or ``path/to/file.py:function``.
-        parameters: Values by name, such as all hyperparameters of an algorithm; the rule gets those
-            it names and its own defaults for the others. ``credit_config`` holds values of those
-            that are the rule's own.
+        settings: The settings of an algorithm, by name; empty for the defaults of the rule.
 
     Raises:
-        ValueError: For an unknown or broken rule, for a parameter without a default that is neither
-            given nor a read, for one of ``credit_config`` that the rule does not have or that is a
-            setting, and for a rule that reads gold where ``gold_in_training`` is false.
+        ValueError: For an unknown or broken rule; for ``parameters`` of another algorithm; for an
+            argument without a default that is neither a setting nor a read; for a key of
+            ``credit_config`` that the rule does not have or that is a setting; and for a rule that
+            reads gold while ``gold_in_training`` is false.
     """
     rule = CREDIT_RULES.get(name)
     if not callable(rule):
         raise ValueError(f"credit rule {name!r} is a {type(rule).__name__}, not a function")
-    asked = list(inspect.signature(rule).parameters.values())[1:]
-    own = dict(parameters.get("credit_config") or {})
-    _check_own(name, own, asked, parameters)
-    parameters = {**parameters, **own}
-    if any(p.kind is p.VAR_KEYWORD for p in asked):
-        chosen = dict(parameters)
+    arguments = list(inspect.signature(rule).parameters.values())[1:]
+    model = _parameter_model(rule)
+    chosen: dict[str, Any] = {}
+    if model is not None:
+        arguments = [a for a in arguments if a.name != _PARAMETERS]
+        chosen[_PARAMETERS] = _parameters(name, model, settings)
+    config = dict(settings.get("credit_config") or {})
+    _check_config(name, config, arguments, settings)
+    values = {**settings, **config}
+    if any(a.kind is a.VAR_KEYWORD for a in arguments):
+        chosen |= values
     else:
-        chosen = {p.name: parameters[p.name] for p in asked if p.name in parameters}
-    rest = [p for p in asked if p.name not in chosen]
-    reads = tuple(p.name for p in rest if p.name in READS)
+        chosen |= {a.name: values[a.name] for a in arguments if a.name in values}
+    rest = [a for a in arguments if a.name not in chosen]
+    reads = tuple(a.name for a in rest if a.name in READS)
     missing = [
-        p.name
-        for p in rest
-        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-        and p.default is p.empty
-        and p.name not in reads
+        a.name
+        for a in rest
+        if a.kind in (a.POSITIONAL_OR_KEYWORD, a.KEYWORD_ONLY)
+        and a.default is a.empty
+        and a.name not in reads
     ]
     if missing:
         raise ValueError(
-            f"credit rule {name!r} needs {', '.join(missing)}, which is no parameter here:"
-            f" give it a default, set credit_config.{missing[0]}, or read one of"
+            f"credit rule {name!r} needs {', '.join(missing)}, which is not a setting: give"
+            f" {missing[0]} a default, set credit_config.{missing[0]}, or read one of"
             f" {', '.join(READS.names())}"
         )
     bound = BoundRule(name, reads, rule, chosen)
-    if bound.gold and not parameters.get("gold_in_training", True):
+    if bound.gold and not settings.get("gold_in_training", True):
         raise ValueError(
             f"credit rule {name!r} reads {' and '.join(bound.gold)}, the hidden truth of the tasks:"
             " set gold_in_training: true, which the run's results show"
@@ -180,19 +206,47 @@ def bind_credit(name: str, parameters: Mapping[str, Any]) -> BoundRule:
     return bound
 
 
-def _check_own(
+def _parameter_model(rule: CreditRule) -> type[TextParameters] | None:
+    """The class in the annotation of the argument ``parameters``; `None` without the argument."""
+    if _PARAMETERS not in inspect.signature(rule).parameters:
+        return None
+    try:
+        annotation = get_type_hints(rule).get(_PARAMETERS)
+    except NameError as error:
+        raise ValueError(f"the annotations of {rule.__name__} do not import: {error}") from None
+    if isinstance(annotation, type) and issubclass(annotation, TextParameters):
+        return annotation
+    raise ValueError(
+        f"{rule.__name__} takes {_PARAMETERS} without their class: annotate the class, such as"
+        f" {_PARAMETERS}: TRCAParameters"
+    )
+
+
+def _parameters(
+    name: str, model: type[TextParameters], settings: Mapping[str, Any]
+) -> TextParameters:
+    missing = sorted(model.model_fields.keys() - settings.keys()) if settings else []
+    if missing:
+        raise ValueError(
+            f"credit rule {name!r} takes {model.__name__}, and the algorithm has no"
+            f" {', '.join(missing)}: set algorithm to {model.algorithm}"
+        )
+    return model(**{k: settings[k] for k in model.model_fields if k in settings})
+
+
+def _check_config(
     name: str,
-    own: Mapping[str, Any],
-    asked: Sequence[inspect.Parameter],
+    config: Mapping[str, Any],
+    arguments: Sequence[inspect.Parameter],
     settings: Mapping[str, Any],
 ) -> None:
-    """Checks ``credit_config``: its names, and that numbers are numbers."""
-    free = {p.name: p.default for p in asked if p.name not in settings and p.name not in READS}
-    for key, value in own.items():
+    """Checks ``credit_config``: the names, and that numbers replace numbers."""
+    free = {a.name: a.default for a in arguments if a.name not in settings and a.name not in READS}
+    for key, value in config.items():
         if key in settings:
             raise ValueError(f"credit_config.{key} has no effect: {key} is a setting, set that")
         if key not in free:
-            hint = nearest(key, free) if free else "it has none of its own"
+            hint = nearest(key, free) if free else "the rule has only settings and reads"
             raise ValueError(f"credit rule {name!r} has no parameter {key!r}: {hint}")
         if _is_number(free[key]) and not _is_number(value):
             raise ValueError(f"credit_config.{key} is {value!r}: give a number")

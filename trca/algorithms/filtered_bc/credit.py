@@ -2,26 +2,26 @@
 
 ::
 
-    A_{i,t} = 1 in a rollout that completed its task, 0 in others
+    A_{i,t} = 1 in a rollout that completed its task, else 0
     loss = - mean over the groups with a success of the mean over their successes i
              of mean_t log pi(a_{i,t} | s_{i,t})
 
-The baseline of imitation from one's own rollouts: no failure teaches anything, and nothing ranks
-one success above another. It is made of two settings that other algorithms have too, with defaults
-of its own: ``policy_loss: log_likelihood`` and ``on_zero_advantage: drop_rollouts``.
+The baseline of imitating the policy's successes: failures give no gradient, and all successes count
+alike. Every algorithm has the two settings behind the baseline; FilteredBC changes their defaults
+to ``policy_loss: log_likelihood`` and ``on_zero_advantage: drop_rollouts``.
 
-Where a choice was made:
+Choices of this implementation:
 
 =======================  ===========================================================================
-Data                     Each iteration's own rollouts, once; public baselines of this name also
-                         imitate a growing or a fixed set of them (``replay_size`` keeps some).
+Data                     The rollouts of each iteration, once; public baselines of this name also
+                         imitate a growing or a fixed set of rollouts (``replay_size`` keeps some).
 Success                  A rollout that completed its task (`won`), whatever its reward.
-Mean                     As for all algorithms here (``aggregation``), of the rows that are trained:
-                         tasks count alike, however often each is solved, and the size of an update
-                         does not shrink where success is rare.
+Mean                     As for all algorithms here (``aggregation``), over the trained rows: tasks
+                         count alike at any success rate, and rare success does not shrink the
+                         update.
 No success               No update in that iteration.
-KL and entropy           As for all algorithms here, on the rows that are trained: set ``kl_coeff``
-                         and ``entropy_coeff`` to 0 for plain imitation.
+KL and entropy           As for all algorithms here, on the trained rows: set ``kl_coeff`` and
+                         ``entropy_coeff`` to 0 for plain imitation.
 =======================  ===========================================================================
 """
 
@@ -32,13 +32,8 @@ from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.settings.parameters import (
-    Credit,
-    OnZeroAdvantage,
-    PolicyLoss,
-    TextParameters,
-    own_default,
-)
+from trca.algorithms.settings.parameters import TextParameters, own_default
+from trca.algorithms.settings.types import Credit, OnZeroAdvantage, PolicyLoss
 from trca.records import StepBatch
 
 

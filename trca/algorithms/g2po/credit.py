@@ -10,8 +10,8 @@
     A_{i,t} = A^E(tau_i) + omega (A^N + A^T)
     Norm(z) = (z - mean) / F,   F = std + 1e-6 (ddof 1) or 1
 
-V weighs a state by what followed it in all rollouts of the group; A^T ranks the transitions of the
-whole graph by what they gain.
+V is the mean later return of a state over all rollouts of the group; A^T ranks the transitions of
+the group's graph by their gain in V.
 
 The paper's abstract names these parts; the equations are its public code's.
 
@@ -20,10 +20,10 @@ Where this differs from the public code:
 =======================  ===========================================================================
 Anchor                   The context key by default, as for all rules here; ``observation`` is the
                          public code's exact text.
-Graded outcome           The end of a rollout is worth its outcome; the public code has 10 for a
-                         success and 0 for everything else.
-Invalid action           ``invalid_action_penalty``, taken from V(s_{t+1}) in A^N alone; 0.01 of an
-                         outcome of 1 where the public code has 0.1 of 10.
+Graded outcome           The value of a rollout's end is the outcome; the public code has 10 for a
+                         success and 0 for any other end.
+Invalid action           ``invalid_action_penalty``, subtracted from V(s_{t+1}), only in A^N; 0.01
+                         for an outcome of 1, the public code has 0.1 for an outcome of 10.
 F                        std by default, as for all rules here; the public code's default is 1.
 Baseline of A^E          Over rollouts; the public code takes the statistics over step rows.
 Groups of one            A^E, A^N and A^T are 0; the public code leaves the raw outcome in A^E.
@@ -37,7 +37,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.credit.anchors import AnchorKind, anchors_before
+from trca.algorithms.credit.anchors import anchors_before
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
     joint_codes,
@@ -46,9 +46,9 @@ from trca.algorithms.credit.arithmetic import (
     outcomes,
 )
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.credit.step_settings import Normalizer, StepCreditParameters, divides
+from trca.algorithms.credit.step_settings import StepCreditParameters
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.settings.parameters import Credit
+from trca.algorithms.settings.types import Credit
 from trca.records import StepBatch
 
 
@@ -60,51 +60,35 @@ class G2POParameters(StepCreditParameters):
     credit: Credit = "g2po"
 
 
-_DEFAULTS = G2POParameters()
-
-
 @CREDIT_RULES.register("g2po")
 def g2po(
     batch: StepBatch,
+    parameters: G2POParameters,
     *,
-    gamma: float = _DEFAULTS.gamma,
-    omega: float = _DEFAULTS.omega,
-    normalizer: Normalizer = _DEFAULTS.normalizer,
-    anchor: AnchorKind = _DEFAULTS.anchor,
-    similarity: float = _DEFAULTS.similarity,
-    invalid_action_penalty: float = _DEFAULTS.invalid_action_penalty,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
     """The advantage A^E + omega (A^N + A^T) of every step.
 
     Args:
         batch: S steps.
-        gamma: Discount of a state's value.
-        omega: Weight of the step advantages.
-        normalizer: F, the standard deviation or 1.
-        anchor: What makes two states the same; see `trca.algorithms.credit.anchors`.
-        similarity: How alike two texts are that make the same anchor, for ``similar``.
-        invalid_action_penalty: Taken from a step whose response held no action.
+        parameters: The settings that the equations name.
         epsilon: Added to the standard deviations.
 
     Returns:
         float64 (S,).
-
-    Raises:
-        ValueError: For a choice that does not exist, or gamma outside [0, 1].
     """
-    divide = divides(normalizer)
-    states = anchors_before(batch, anchor, similarity)
+    divide, gamma = parameters.normalizer == "std", parameters.gamma
+    states = anchors_before(batch, parameters.anchor, parameters.similarity)
     returns = gamma * discounted_returns(batch.reward, batch.rollout, gamma)
     value = state_values(states, returns)
     totals, _, _ = outcomes(batch.reward, batch.rollout)
     following = next_values(value, batch.rollout, totals)
     groups = joint_codes(batch.group)
-    penalised = following - invalid_action_penalty * ~batch.parsed
+    penalised = following - parameters.invalid_action_penalty * ~batch.parsed
     local = normalize(penalised, states, ddof=1, epsilon=epsilon, divide=divide)
     gain = normalize(following - value, groups, ddof=1, epsilon=epsilon, divide=divide)
     episode = trajectory_advantage(batch, ddof=1, epsilon=epsilon, divide=divide)
-    return episode + omega * (local + gain)
+    return episode + parameters.omega * (local + gain)
 
 
 def state_values(states: NDArray[np.int64], returns: NDArray[np.float64]) -> NDArray[np.float64]:

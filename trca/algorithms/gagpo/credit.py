@@ -8,22 +8,22 @@
     G_{i,t} = delta_{i,t} + gamma gae_lambda G_{i,t+1}
     A_{i,t} = (G_{i,t} - mean) / (std + 1e-6)   over all steps of the group
 
-There is no A^E: the outcome on every step of a rollout would blur what tells the steps apart.
+There is no A^E: the outcome on every step of a rollout would blur the differences of the steps.
 
-The paper's equations were not at hand and no public code was found: the parts (the mean return of
-equal states as value, its temporal differences, their recursion, no outcome term, normalisation by
-group) are those that public summaries of the paper name.
+The paper's equations were not at hand and no public code was found. Public summaries of the paper
+name the parts: the mean return of equal states as value, temporal differences and their recursion,
+no outcome term, normalisation by group.
 
-Where a choice was made:
+Choices of this implementation:
 
 =======================  ===========================================================================
-Group of the norm        The rollouts of one task: its purpose is said to be to take out the scale
-                         of tasks.
-gae_lambda               0.95, the usual value: the paper's is not known to us.
+Group of the norm        The rollouts of one task: according to the summaries, the norm removes the
+                         scale of tasks.
+gae_lambda               0.95, the usual value; the paper's value is unknown to us.
 Standard deviation       ddof 1 and epsilon 1e-6, as in this family's public code.
 Anchor                   The context key by default, as for all rules here; ``observation`` is the
                          paper's exact text.
-Truncated episode        An episode like any other: its end is worth 0.
+Truncated episode        An episode like any other: the value of the end is 0.
 Group of one step        0, as zero variance.
 =======================  ===========================================================================
 """
@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from trca.algorithms.credit.anchors import AnchorKind, anchors_before
+from trca.algorithms.credit.anchors import anchors_before
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
     joint_codes,
@@ -44,8 +44,7 @@ from trca.algorithms.credit.arithmetic import (
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.credit.step_settings import AnchorParameters
 from trca.algorithms.g2po.credit import state_values
-from trca.algorithms.settings.parameters import Credit, Probability
-from trca.common.bounds import check_share
+from trca.algorithms.settings.types import Credit, Probability
 from trca.records import StepBatch
 
 
@@ -60,37 +59,25 @@ class GAGPOParameters(AnchorParameters):
     )
 
 
-_DEFAULTS = GAGPOParameters()
-
-
 @CREDIT_RULES.register("gagpo")
 def gagpo(
     batch: StepBatch,
+    parameters: GAGPOParameters,
     *,
-    gamma: float = _DEFAULTS.gamma,
-    gae_lambda: float = _DEFAULTS.gae_lambda,
-    anchor: AnchorKind = _DEFAULTS.anchor,
-    similarity: float = _DEFAULTS.similarity,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
     """The generalized advantage of every step, normalised over its group.
 
     Args:
         batch: S steps.
-        gamma: Discount of returns.
-        gae_lambda: Weight of later temporal differences, in [0, 1].
-        anchor: What makes two states the same; see `trca.algorithms.credit.anchors`.
-        similarity: How alike two texts are that make the same anchor, for ``similar``.
+        parameters: The settings that the equations name.
         epsilon: Added to the standard deviation (ddof 1).
 
     Returns:
         float64 (S,).
-
-    Raises:
-        ValueError: For an unknown anchor, or gamma or gae_lambda outside [0, 1].
     """
-    check_share("gae_lambda", gae_lambda)
-    states = anchors_before(batch, anchor, similarity)
+    gamma, gae_lambda = parameters.gamma, parameters.gae_lambda
+    states = anchors_before(batch, parameters.anchor, parameters.similarity)
     value = state_values(states, discounted_returns(batch.reward, batch.rollout, gamma))
     differences = batch.reward + gamma * next_values(value, batch.rollout, 0.0) - value
     advantages = discounted_returns(differences, batch.rollout, gamma * gae_lambda)

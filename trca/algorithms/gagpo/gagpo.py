@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.gagpo.credit import GAGPOParameters
+
+if TYPE_CHECKING:
+    from typing import Self, Unpack
+
+    from trca.algorithms.settings.keywords import GAGPOKeywords
 
 __all__ = ["GAGPO", "GAGPOConfig", "GAGPOParameters"]
 
@@ -13,6 +20,11 @@ class GAGPOConfig(TextAlgorithmConfig):
     """Config of GAGPO under the paper's common settings."""
 
     parameters_class = GAGPOParameters
+
+    if TYPE_CHECKING:
+
+        def training(self, **settings: Unpack[GAGPOKeywords]) -> Self:
+            """Sets hyperparameters."""
 
 
 class GAGPO(TextAlgorithm, config=GAGPOConfig):

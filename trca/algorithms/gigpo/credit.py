@@ -1,4 +1,4 @@
-"""GiGPO: group-in-group credit from environment rewards alone (Feng et al., arXiv 2505.10978).
+"""GiGPO: group-in-group credit from environment rewards (Feng et al., arXiv 2505.10978).
 
 ::
 
@@ -10,42 +10,41 @@
 Where this differs from the public code:
 
 =======================  ===========================================================================
-Anchor                   The context key by default, the same groups as TRCA's, so that the two
-                         differ in reward alone; ``anchor="observation"`` is the public code's exact
-                         text. In ALFWorld that text aliases states ("Nothing happens.").
+Anchor                   The context key by default, the same groups as TRCA's, so that only the
+                         rewards differ; ``anchor: observation`` is the public code's exact text. In
+                         ALFWorld that text aliases states ("Nothing happens.").
 Baseline of A^E          Over rollouts (the GiGPO paper's definition); the public code takes the
                          statistics over step rows, so that long rollouts weigh more:
-                         ``baseline_over="step_row"``.
-Invalid action           ``invalid_action_penalty`` for a response without an action, taken from the
-                         return of that step alone as in the public code (not of those before it).
-                         In A^E it counts only with ``step_row``, where a row is a value.
-                         0.01 by default: the public code takes 0.1, and its outcome is 10 where
-                         ours is 1.
+                         ``baseline_over: step_row``.
+Invalid action           ``invalid_action_penalty`` for a response without an action, subtracted
+                         from the return of that step as in the public code (returns of earlier
+                         steps stay the same). In A^E the penalty counts only with ``step_row``,
+                         with a value per row. 0.01 for an outcome of 1; the public code has 0.1 for
+                         an outcome of 10.
 Groups of one            A^E and A^S are 0; the public code leaves the raw outcome in A^E.
 Zero variance            Exactly 0; the public code divides a rounding error by 1e-6.
-Similar anchors          Exact match by default, as in the public code; ``anchor="similar"`` is its
-                         option: texts at least ``similarity`` alike, each joined to the first text
-                         of the group that it is like.
-Complexity               Linear, but for similar anchors; the public code's is quadratic in the
+Similar anchors          Exact match by default, as in the public code; ``anchor: similar`` is its
+                         option: a text joins the first text of the group with a ratio of at least
+                         ``similarity``.
+Complexity               Linear, except for similar anchors; the public code is quadratic in the
                          number of steps.
 =======================  ===========================================================================
 """
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from trca.algorithms.credit.anchors import AnchorKind, anchors_before
+from trca.algorithms.credit.anchors import anchors_before
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.credit.step_settings import Normalizer, StepCreditParameters, divides
+from trca.algorithms.credit.step_settings import StepCreditParameters
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.settings.parameters import Credit
-from trca.common.names import unknown
+from trca.algorithms.settings.types import Credit
 from trca.records import StepBatch
 
 Baseline = Literal["trajectory", "step_row"]
@@ -58,53 +57,34 @@ class GiGPOParameters(StepCreditParameters):
 
     credit: Credit = "gigpo"
     baseline_over: Baseline = Field(
-        "trajectory", description="What the outcome's statistics count (public code: step_row)."
+        "trajectory",
+        description="Unit of the outcome's statistics: rollout or step (public code: step_row).",
     )
-
-
-_DEFAULTS = GiGPOParameters()
 
 
 @CREDIT_RULES.register("gigpo")
 def gigpo(
     batch: StepBatch,
+    parameters: GiGPOParameters,
     *,
-    gamma: float = _DEFAULTS.gamma,
-    omega: float = _DEFAULTS.omega,
-    normalizer: Normalizer = _DEFAULTS.normalizer,
-    baseline_over: Baseline = _DEFAULTS.baseline_over,
-    anchor: AnchorKind = _DEFAULTS.anchor,
-    similarity: float = _DEFAULTS.similarity,
-    invalid_action_penalty: float = _DEFAULTS.invalid_action_penalty,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
     """The advantage A^E + omega A^S of every step.
 
     Args:
         batch: S steps.
-        gamma: Discount of the step return.
-        omega: Weight of the step advantage.
-        normalizer: F, the standard deviation or 1.
-        baseline_over: What A^E's statistics count: rollouts, or their step rows.
-        anchor: What makes two states the same; see `trca.algorithms.credit.anchors`.
-        similarity: How alike two texts are that make the same anchor, for ``similar``.
-        invalid_action_penalty: Taken from a step whose response held no action.
+        parameters: The settings that the equations name.
         epsilon: Added to the standard deviations.
 
     Returns:
         float64 (S,).
-
-    Raises:
-        ValueError: For a choice that does not exist, or gamma outside [0, 1].
     """
-    divide = divides(normalizer)
-    if baseline_over not in get_args(Baseline):
-        raise unknown("baseline_over", baseline_over, get_args(Baseline))
-    penalty = invalid_action_penalty * ~batch.parsed
-    returns = discounted_returns(batch.reward, batch.rollout, gamma) - penalty
-    anchors = anchors_before(batch, anchor, similarity)
+    divide = parameters.normalizer == "std"
+    penalty = parameters.invalid_action_penalty * ~batch.parsed
+    returns = discounted_returns(batch.reward, batch.rollout, parameters.gamma) - penalty
+    anchors = anchors_before(batch, parameters.anchor, parameters.similarity)
     step = normalize(returns, anchors, ddof=1, epsilon=epsilon, divide=divide)
-    if baseline_over == "trajectory":
+    if parameters.baseline_over == "trajectory":
         episode = trajectory_advantage(batch, ddof=1, epsilon=epsilon, divide=divide)
     else:
         totals, _, lengths = outcomes(batch.reward, batch.rollout)
@@ -112,4 +92,4 @@ def gigpo(
         episode = normalize(
             scores, joint_codes(batch.group), ddof=1, epsilon=epsilon, divide=divide
         )
-    return episode + omega * step
+    return episode + parameters.omega * step

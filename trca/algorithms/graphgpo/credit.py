@@ -4,25 +4,25 @@
 
     graph of a group: a transition for every step, from its state to the next one; the end of a
                       rollout that completed the task is the state 'success'
-    d(s) = least number of transitions from s to success;  d_max + 1 where there is no way
+    d(s) = least number of transitions from s to success;  d_max + 1 without a path
     R_{i,t} = 10 distance_gamma^d(s_{i,t+1})
     A^G(a_{i,t}) = (R_{i,t} - mean) / F     over the steps of the group from the same anchor
     A_{i,t} = A^E(tau_i) + omega A^G(a_{i,t}),    F = std + 1e-6 (ddof 1) or 1
 
-d_max is the largest distance there is in the group; without a success every distance is the same.
+d_max is the largest distance in the group; without a success all distances are equal.
 
 Where this differs from the paper or the public code:
 
 =======================  ===========================================================================
 Anchor                   The context key by default, as for all rules here; ``observation`` is the
-                         public code's exact text. ``similar`` is its option: alike texts are one
+                         public code's exact text. ``similar`` is its option: similar texts are one
                          state of the graph, while A^G compares steps of exactly equal texts. Least
-                         ratio .9 (``similarity``); the public code's is .95.
-distance_gamma           0.1, the paper's for ALFWorld (0.2 for WebShop); a name of its own, since
-                         it discounts distances and not rewards.
+                         ratio .9 (``similarity``); the public code has .95.
+distance_gamma           0.1, the paper's for ALFWorld (0.2 for WebShop). Not ``gamma``, because the
+                         factor discounts distances and not rewards.
 Success                  A rollout that completed its task (`won`), whatever its reward; the public
                          code adds the state the same way.
-Invalid action           ``invalid_action_penalty``, taken from that step's R / 10.
+Invalid action           ``invalid_action_penalty``, subtracted from that step's R / 10.
 Baseline of A^E          Over rollouts; the public code takes the statistics over step rows. In 8
                          tasks of ALFWorld played by 8 rollouts that is another A^E in 325 of 1,011
                          steps, by up to .53.
@@ -41,13 +41,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from trca.algorithms.credit.anchors import AnchorKind, anchors_around, anchors_before
+from trca.algorithms.credit.anchors import anchors_around, anchors_before
 from trca.algorithms.credit.arithmetic import joint_codes, normalize
 from trca.algorithms.credit.graph import spread_back
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.credit.step_settings import Normalizer, StepCreditParameters, divides
+from trca.algorithms.credit.step_settings import StepCreditParameters
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.settings.parameters import Credit, Probability
+from trca.algorithms.settings.types import Credit, Probability
 from trca.records import StepBatch
 
 _SCALE = 10.0
@@ -57,6 +57,7 @@ class GraphGPOParameters(StepCreditParameters):
     """Hyperparameters of GraphGPO."""
 
     algorithm = "GraphGPO"
+    credit_settings = frozenset()
 
     credit: Credit = "graphgpo"
     distance_gamma: Probability = Field(
@@ -64,45 +65,29 @@ class GraphGPOParameters(StepCreditParameters):
     )
 
 
-_DEFAULTS = GraphGPOParameters()
-
-
 @CREDIT_RULES.register("graphgpo")
 def graphgpo(
     batch: StepBatch,
+    parameters: GraphGPOParameters,
     *,
-    distance_gamma: float = _DEFAULTS.distance_gamma,
-    omega: float = _DEFAULTS.omega,
-    normalizer: Normalizer = _DEFAULTS.normalizer,
-    anchor: AnchorKind = _DEFAULTS.anchor,
-    similarity: float = _DEFAULTS.similarity,
-    invalid_action_penalty: float = _DEFAULTS.invalid_action_penalty,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
     """The advantage A^E + omega A^G of every step.
 
     Args:
         batch: S steps.
-        distance_gamma: Discount for every transition to success.
-        omega: Weight of the step advantage.
-        normalizer: F, the standard deviation or 1.
-        anchor: What makes two states the same; see `trca.algorithms.credit.anchors`.
-        similarity: How alike two texts are that are one state of the graph, for ``similar``.
-        invalid_action_penalty: Taken from a step whose response held no action.
+        parameters: The settings that the equations name.
         epsilon: Added to the standard deviations.
 
     Returns:
         float64 (S,).
-
-    Raises:
-        ValueError: For a choice that does not exist.
     """
-    divide = divides(normalizer)
+    divide, anchor = parameters.normalizer == "std", parameters.anchor
     # The last observation of a success is no state of the graph: 'success' stands in its place.
     graph = replace(
         batch, next_observation=np.where(batch.won, batch.observation, batch.next_observation)
     )
-    before, after = anchors_around(graph, anchor, similarity)
+    before, after = anchors_around(graph, anchor, parameters.similarity)
     compared = anchors_before(batch, "observation", 1.0) if anchor == "similar" else before
     success = int(max(before.max(initial=-1), after.max(initial=-1))) + 1
     nearness = np.full(success + 1, -np.inf)
@@ -113,6 +98,8 @@ def graphgpo(
     farthest = np.zeros(groups.max(initial=-1) + 1)
     np.maximum.at(farthest, groups, np.where(np.isinf(distance), 0.0, distance)[before])
     ahead = np.minimum(distance[after], farthest[groups] + 1.0)
-    returns = _SCALE * (distance_gamma**ahead - invalid_action_penalty * ~batch.parsed)
+    penalty = parameters.invalid_action_penalty * ~batch.parsed
+    returns = _SCALE * (parameters.distance_gamma**ahead - penalty)
     step = normalize(returns, compared, ddof=1, epsilon=epsilon, divide=divide)
-    return trajectory_advantage(batch, ddof=1, epsilon=epsilon, divide=divide) + omega * step
+    episode = trajectory_advantage(batch, ddof=1, epsilon=epsilon, divide=divide)
+    return episode + parameters.omega * step

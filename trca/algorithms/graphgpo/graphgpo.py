@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.graphgpo.credit import GraphGPOParameters
+
+if TYPE_CHECKING:
+    from typing import Self, Unpack
+
+    from trca.algorithms.settings.keywords import GraphGPOKeywords
 
 __all__ = ["GraphGPO", "GraphGPOConfig", "GraphGPOParameters"]
 
@@ -13,6 +20,11 @@ class GraphGPOConfig(TextAlgorithmConfig):
     """Config of GraphGPO under the paper's common settings."""
 
     parameters_class = GraphGPOParameters
+
+    if TYPE_CHECKING:
+
+        def training(self, **settings: Unpack[GraphGPOKeywords]) -> Self:
+            """Sets hyperparameters."""
 
 
 class GraphGPO(TextAlgorithm, config=GraphGPOConfig):

@@ -1,4 +1,4 @@
-"""GRPO: the outcome of a rollout against the other rollouts of its group, on every step.
+"""GRPO: the outcome of a rollout relative to its group, on every step.
 
 ::
 
@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import joint_codes, normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.settings.parameters import Credit, TextParameters
+from trca.algorithms.settings.parameters import TextParameters
+from trca.algorithms.settings.types import Credit
 from trca.records import StepBatch
 
 
@@ -36,7 +37,7 @@ class GRPOParameters(TextParameters):
 
 @CREDIT_RULES.register("grpo")
 def grpo(batch: StepBatch, *, epsilon: float = 1e-6) -> NDArray[np.float64]:
-    """The group-relative outcome of its rollout for every step.
+    """The group-relative outcome of the rollout, for every step.
 
     Args:
         batch: S steps.
@@ -55,7 +56,7 @@ def trajectory_advantage(
 
     Args:
         batch: S steps.
-        ddof: Degrees of freedom taken off in the standard deviation.
+        ddof: Degrees of freedom in the standard deviation.
         epsilon: Added to the standard deviation.
         divide: Whether to divide by the standard deviation.
 

@@ -1,4 +1,4 @@
-"""HCAPO: what an action is worth in hindsight (Tan et al., arXiv 2603.08754).
+"""HCAPO: the value of an action in hindsight (Tan et al., arXiv 2603.08754).
 
 ::
 
@@ -9,17 +9,17 @@
     A^Q_{i,t} = (Q_{i,t} - mean) / (std + 1e-6)     over all steps of the group
     A_{i,t} = A^E(tau_i) + omega A^Q_{i,t},         in a successful rollout at least A^E(tau_i)
 
-The definition is that of secondary notes on the paper; no public code was found.
+The definition comes from secondary notes on the paper; no public code was found.
 
-Where a choice was made:
+Choices of this implementation:
 
 =======================  ===========================================================================
-h                        One pass of the learners' present weights over the steps of successful
-                         rollouts. The prompt of the step has a line more: that the task was
-                         completed in the end, and the last observation (its first 300 characters).
-                         The paper's wording is not known to us.
-Tokens of an action      Those that the loss touches; the whole response where there are none.
-Ratio                    To the mean over the rollout, as in the notes: dividing by the probability
+h                        One pass of the learners' current weights over the steps of successful
+                         rollouts. A line in the prompt of the step adds that the task was completed
+                         in the end, and the last observation (its first 300 characters). The
+                         paper's wording is unknown to us.
+Tokens of an action      The tokens in the loss; for an action without these, the full response.
+Ratio                    To the mean over the rollout, as in the notes: division by the probability
                          without hindsight rewards long responses.
 Success                  ``won``: a rollout with a reward and no success has Q = 0.
 Standard deviation       ddof 1 and epsilon 1e-6, as in this family's public code.
@@ -36,8 +36,8 @@ from pydantic import Field
 from trca.algorithms.credit.arithmetic import joint_codes, normalize, rollout_spans
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.settings.parameters import Credit, Probability, TextParameters
-from trca.common.bounds import check_share
+from trca.algorithms.settings.parameters import TextParameters
+from trca.algorithms.settings.types import Credit, Probability
 from trca.records import StepBatch
 
 
@@ -52,52 +52,39 @@ class HCAPOParameters(TextParameters):
         5.0, gt=0.0, description="Divides the mean log-probability of an action in hindsight."
     )
     hindsight_clip: Probability = Field(
-        0.2, description="The ratio of hindsight is clipped to 1 - c and 1 + c."
+        0.2, description="Clip c of the hindsight ratio, to 1 - c and 1 + c."
     )
-
-
-_DEFAULTS = HCAPOParameters()
 
 
 @CREDIT_RULES.register("hcapo")
 def hcapo(
     batch: StepBatch,
+    parameters: HCAPOParameters,
     *,
     hindsight_logprobs: NDArray[np.float64],
-    gamma: float = _DEFAULTS.gamma,
-    omega: float = _DEFAULTS.omega,
-    hindsight_temperature: float = _DEFAULTS.hindsight_temperature,
-    hindsight_clip: float = _DEFAULTS.hindsight_clip,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
     """The advantage A^E + omega A^Q of every step.
 
     Args:
         batch: S steps.
+        parameters: The settings that the equations name.
         hindsight_logprobs: float64 (S,), h of each step of a successful rollout.
-        gamma: Discount of the outcome, for every step before the last.
-        omega: Weight of the hindsight advantage.
-        hindsight_temperature: Divides h.
-        hindsight_clip: How far the ratio may be from 1.
         epsilon: Added to the standard deviations (ddof 1).
 
     Returns:
         float64 (S,).
-
-    Raises:
-        ValueError: For gamma or hindsight_clip outside [0, 1].
     """
-    check_share("gamma", gamma)
-    check_share("hindsight_clip", hindsight_clip)
     starts, lengths = rollout_spans(batch.rollout)
     number = np.repeat(np.arange(len(starts)), lengths)
     won = np.bincount(number, batch.won, len(starts))[number] > 0
     outcome = np.bincount(number, batch.reward, len(starts))[number]
-    likely = np.exp(np.where(won, hindsight_logprobs, 0.0) / hindsight_temperature)
+    likely = np.exp(np.where(won, hindsight_logprobs, 0.0) / parameters.hindsight_temperature)
     mean = (np.bincount(number, likely, len(starts)) / lengths)[number]
     ratio = np.divide(likely, mean, out=np.ones(len(batch)), where=mean > 0)
     left = np.repeat(starts + lengths - 1, lengths) - np.arange(len(batch))
-    quality = np.clip(ratio, 1.0 - hindsight_clip, 1.0 + hindsight_clip) * gamma**left * outcome
+    ratio = np.clip(ratio, 1.0 - parameters.hindsight_clip, 1.0 + parameters.hindsight_clip)
+    quality = ratio * parameters.gamma**left * outcome
     step = normalize(np.where(won, quality, 0.0), joint_codes(batch.group), ddof=1, epsilon=epsilon)
     step = np.where(won, np.maximum(step, 0.0), step)
-    return trajectory_advantage(batch, ddof=1, epsilon=epsilon) + omega * step
+    return trajectory_advantage(batch, ddof=1, epsilon=epsilon) + parameters.omega * step

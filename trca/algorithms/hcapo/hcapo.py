@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.hcapo.credit import HCAPOParameters
+
+if TYPE_CHECKING:
+    from typing import Self, Unpack
+
+    from trca.algorithms.settings.keywords import HCAPOKeywords
 
 __all__ = ["HCAPO", "HCAPOConfig", "HCAPOParameters"]
 
@@ -13,6 +20,11 @@ class HCAPOConfig(TextAlgorithmConfig):
     """Config of HCAPO under the paper's common settings."""
 
     parameters_class = HCAPOParameters
+
+    if TYPE_CHECKING:
+
+        def training(self, **settings: Unpack[HCAPOKeywords]) -> Self:
+            """Sets hyperparameters."""
 
 
 class HCAPO(TextAlgorithm, config=HCAPOConfig):

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.hgpo.credit import HGPOParameters
+
+if TYPE_CHECKING:
+    from typing import Self, Unpack
+
+    from trca.algorithms.settings.keywords import HGPOKeywords
 
 __all__ = ["HGPO", "HGPOConfig", "HGPOParameters"]
 
@@ -13,6 +20,11 @@ class HGPOConfig(TextAlgorithmConfig):
     """Config of HGPO under the paper's common settings."""
 
     parameters_class = HGPOParameters
+
+    if TYPE_CHECKING:
+
+        def training(self, **settings: Unpack[HGPOKeywords]) -> Self:
+            """Sets hyperparameters."""
 
 
 class HGPO(TextAlgorithm, config=HGPOConfig):

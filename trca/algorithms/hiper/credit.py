@@ -1,14 +1,14 @@
 """HiPER: advantages of a plan on two levels (Peng et al., arXiv 2602.16165).
 
-A turn says whether it switches, which subgoal it follows and how it acts. Segments start at the
-first turn of a rollout and at each SWITCH; segment k starts at turn b_k, is d_k turns long and ends
-with turn e_k. Three heads of the critic: V^H and V^T of the state of a turn, V^L of the text before
-the turn's action, which knows the subgoal. With the penalised rewards
+The response of a turn states a switch, a subgoal and an action. Segments start at the first turn of
+a rollout and at each SWITCH; segment k starts at turn b_k, has d_k turns and ends with turn e_k.
+The critic has three heads: V^H and V^T of the state of a turn, V^L of the text before the turn's
+action, which contains the subgoal. With the penalised rewards
 
 ::
 
     r_t = reward_t - keep_penalty [KEEP] - invalid_action_penalty [no action]
-          - change_penalty [KEEP, and the subgoal is another one than that of the turn before]
+          - change_penalty [KEEP, and the subgoal differs from the subgoal of the turn before]
 
     G_t = r_t + gamma G_{t+1} inside a segment,   r_t + gamma V^H(s_{t+1}) at its end
 
@@ -19,33 +19,34 @@ the turn's action, which knows the subgoal. With the penalised rewards
 
     targets    A^L_t + V^L_t,   A^H_k + V^H(s_{b_k}) at the start of each segment,   G_t for V^T
 
-A^L goes to the tokens of the action, A^T to those of the switch, A^H to those of the subgoal of the
-turn that starts the segment; the subgoal of another turn has no advantage. Each is normalised over
-the batch, (A - mean) / (std + 1e-8) with ddof 0.
+A^L credits the tokens of the action, A^T the tokens of the switch, A^H the tokens of the subgoal in
+the first turn of the segment; subgoals of later turns have no advantage. Each advantage is
+normalised over the batch, (A - mean) / (std + 1e-8) with ddof 0.
 
 Where this differs from the paper or the public code (``hiper_hae/core_hae.py``):
 
 =======================  ===========================================================================
 Scale of penalties       A tenth: the outcome is 10 in the public code and 1 here. Both public
-                         scripts take .3 from a KEEP with a changed subgoal and .1 from an invalid
+                         scripts subtract .3 for a KEEP with a changed subgoal and .1 for an invalid
                          action.
 KEEP                     Costs .3 of 10 in the ALFWorld script, in the first turn too. The WebShop
-                         script takes 3.5 of 10 times the share of KEEPs among the rollout's turns,
-                         spread over these turns: ``keep_penalty_mode: normalized`` and
+                         script subtracts 3.5 of 10 times the share of KEEPs among the rollout's
+                         turns, spread over these turns: ``keep_penalty_mode: normalized`` and
                          ``keep_penalty: 0.35``. A rollout of one turn then pays nothing.
-Responses                Read as a whole or not at all (`trca.envs.plans`); the public code takes
-                         the first pair of each tag, an unknown switch for SWITCH, and a missing one
-                         for KEEP. One that cannot be read is a KEEP without an action in both.
-                         All of it is trained as the action, as in both (``train_malformed``).
-Changed subgoal          The text is another one; the public code compares tokens. Compared with the
-                         last subgoal that could be read, which the prompt shows.
-Place of V^L             Before the first token of the action part; where there is none, before the
-                         first response token. The public code: the first token after the subgoal.
-Tokens of two parts      Count to the later part; the public code adds both advantages.
-Step limit               The segment ends there, with V^H of the state at which the rollout was cut
-                         off. The public code takes 0 (its WebShop script), or on request the value
-                         of the last turn's own state (its ALFWorld script).
-gamma, gae_lambda        0.95 as for all rules here, and 1 for turns and segments alike. The public
+Responses                Must match the format completely (`trca.envs.plans`); the public code uses
+                         the first pair of each tag, an unknown switch as SWITCH, and a missing
+                         switch as KEEP. In both, an unreadable response is a KEEP without an
+                         action, and all its tokens are trained as the action (``train_malformed``).
+Changed subgoal          The text differs; the public code compares tokens. The comparison is with
+                         the last readable subgoal, which the prompt shows.
+Position of V^L          Before the first token of the action part, or before the first response
+                         token of a response without an action part. The public code: the first
+                         token after the subgoal.
+Tokens of two parts      Count for the later part; the public code adds both advantages.
+Step limit               The segment ends there, with V^H of the state at the step limit. The public
+                         code uses 0 (WebShop script), or the value of the last turn's state
+                         (ALFWorld script).
+gamma, gae_lambda        0.95 as for all rules here, and 1 for both turns and segments. The public
                          code: 1 and 1, and 0.95 for segments.
 Zero variance            Exactly 0.
 =======================  ===========================================================================
@@ -53,7 +54,7 @@ Zero variance            Exactly 0.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,9 +69,8 @@ from trca.algorithms.credit.arithmetic import (
 from trca.algorithms.credit.inputs.plans import Plans
 from trca.algorithms.credit.inputs.values import CriticSettings, Values
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
-from trca.algorithms.settings.parameters import Credit, RatioLevel, TextParameters, own_default
-from trca.common.bounds import check_share
-from trca.common.names import unknown
+from trca.algorithms.settings.parameters import TextParameters, own_default
+from trca.algorithms.settings.types import Credit, RatioLevel
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.records import StepBatch
 
@@ -97,68 +97,51 @@ class HiPERParameters(CriticSettings, TextParameters):
     keep_penalty: float = Field(
         0.03,
         ge=0.0,
-        description="Taken from a turn that says KEEP, of an outcome of 1 (public code: 0.3 of 10 "
-        "in ALFWorld; 3.5 of 10, normalized, in WebShop).",
+        description="Penalty of a KEEP, for an outcome of 1 (public code: 0.3 of 10 in ALFWorld; "
+        "3.5 of 10, normalized, in WebShop).",
     )
     keep_penalty_mode: KeepPenaltyMode = Field(
         "fixed",
-        description="fixed takes keep_penalty from each KEEP; normalized takes its share of the "
-        "rollout's turns.",
+        description="Each KEEP costs keep_penalty (fixed), or keep_penalty divided by the number "
+        "of turns of the rollout (normalized).",
     )
     change_penalty: float = Field(
         0.03,
         ge=0.0,
-        description="Taken from a turn that says KEEP and yet another subgoal (public code: 0.3 of "
-        "10).",
+        description="Penalty of a KEEP with a changed subgoal (public code: 0.3 of 10).",
     )
     invalid_action_penalty: float = Field(
         0.01,
         ge=0.0,
-        description="Taken from a turn whose response could not be read (public code: 0.1 of 10).",
+        description="Penalty of a turn with an unreadable response (public code: 0.1 of 10).",
     )
-
-
-_DEFAULTS = HiPERParameters()
 
 
 @CREDIT_RULES.register("hiper")
 def hiper(
     batch: StepBatch,
+    parameters: HiPERParameters,
     *,
     values: Values,
     plans: Plans,
-    gamma: float = _DEFAULTS.gamma,
-    gae_lambda: float = _DEFAULTS.gae_lambda,
-    keep_penalty: float = _DEFAULTS.keep_penalty,
-    keep_penalty_mode: KeepPenaltyMode = _DEFAULTS.keep_penalty_mode,
-    change_penalty: float = _DEFAULTS.change_penalty,
-    invalid_action_penalty: float = _DEFAULTS.invalid_action_penalty,
 ) -> Credited:
     """The advantages of switches, subgoals and actions, and the targets of three values.
 
     Args:
         batch: S steps.
-        values: What the critic says, with three heads.
-        plans: What the responses say.
-        gamma: Discount from turn to turn.
-        gae_lambda: Weight of later temporal differences.
-        keep_penalty: Taken from a KEEP.
-        keep_penalty_mode: Whether a KEEP of a rollout of T turns costs ``keep_penalty``
-            (``fixed``) or ``keep_penalty / T`` (``normalized``).
-        change_penalty: Taken from a KEEP with another subgoal.
-        invalid_action_penalty: Taken from a response that could not be read.
+        parameters: The settings that the equations name.
+        values: The critic's values, with three heads.
+        plans: Switches, subgoals and their tokens.
 
     Returns:
-        Advantages of the tokens; a step has the mean over its trained tokens.
+        Advantages of the tokens; the advantage of a step is the mean over its trained tokens.
 
     Raises:
-        ValueError: For a critic without three heads, a discount outside [0, 1], or an unknown mode.
+        ValueError: For a critic without three heads.
     """
-    check_share("gae_lambda", gae_lambda)
-    if keep_penalty_mode not in get_args(KeepPenaltyMode):
-        raise unknown("keep_penalty_mode", keep_penalty_mode, get_args(KeepPenaltyMode))
+    gamma, gae_lambda = parameters.gamma, parameters.gae_lambda
     if values.state.shape[1] != 3:
-        raise ValueError(f"hiper reads 3 values of a place, not {values.state.shape[1]}")
+        raise ValueError(f"hiper reads 3 values of a token, not {values.state.shape[1]}")
     steps = len(batch)
     first = np.zeros(steps, dtype=bool)
     first_turns, lengths = rollout_spans(batch.rollout)
@@ -171,10 +154,11 @@ def hiper(
     before = np.where(first, -1, np.roll(plans.subgoal, 1))
     changed = ~starting & (before >= 0) & (plans.subgoal != before)
     share: float | NDArray[np.float64] = 1.0
-    if keep_penalty_mode == "normalized":
+    if parameters.keep_penalty_mode == "normalized":
         share = np.repeat(np.where(lengths > 1, 1.0 / lengths, 0.0), lengths)
-    reward = batch.reward - keep_penalty * share * ~plans.switch - change_penalty * changed
-    reward = reward - invalid_action_penalty * ~batch.parsed
+    change = parameters.change_penalty * changed
+    reward = batch.reward - parameters.keep_penalty * share * ~plans.switch - change
+    reward = reward - parameters.invalid_action_penalty * ~batch.parsed
 
     step = np.repeat(np.arange(steps), values.lengths)
     spoken = values.lengths > 0
@@ -211,10 +195,10 @@ def hiper(
         (OF_SUBGOAL, of_subgoals),
         (OF_ACTION, of_actions),
     ):
-        said = part == number
-        taken, turn = np.unique(step[said], return_inverse=True)
+        tokens = part == number
+        taken, turn = np.unique(step[tokens], return_inverse=True)
         codes = np.zeros_like(taken)
-        advantages[said] = normalize(column[taken], codes, ddof=0, epsilon=_EPSILON)[turn]
+        advantages[tokens] = normalize(column[taken], codes, ddof=0, epsilon=_EPSILON)[turn]
     trained = step[values.action]
     count = np.maximum(np.bincount(trained, minlength=steps), 1)
     mean = np.bincount(trained, advantages[values.action], steps) / count

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.credit.inputs.plans import lacks_plan
 from trca.algorithms.hiper.credit import HiPERParameters
+
+if TYPE_CHECKING:
+    from typing import Self, Unpack
+
+    from trca.algorithms.settings.keywords import HiPERKeywords
 
 __all__ = ["HiPER", "HiPERConfig", "HiPERParameters"]
 
@@ -16,11 +23,16 @@ class HiPERConfig(TextAlgorithmConfig):
     parameters_class = HiPERParameters
     value_heads = 3
 
+    if TYPE_CHECKING:
+
+        def training(self, **settings: Unpack[HiPERKeywords]) -> Self:
+            """Sets hyperparameters."""
+
     def validate(self) -> None:
         """Checks every setting.
 
         Raises:
-            ValueError: Names what is wrong and what is allowed.
+            ValueError: Names the wrong setting and the allowed values.
         """
         if lack := lacks_plan(self.response_format):
             raise ValueError(f"HiPER credits switches, subgoals and actions, and {lack}")

@@ -7,30 +7,30 @@
     z_{i,t} = (r_{i,t} - mean) / (std + 1e-6) over all steps of the group
     A_{i,t} = sum_{k >= t} gamma^(k-t) z_{i,k}
 
-It reads gold: the answer of a training task, by the policy that is trained (``answer_logprobs``).
-So it needs ``gold_in_training: true``, and results show it.
+The rule reads gold: the trained policy scores the right answer of a training task
+(``answer_logprobs``). So the rule needs ``gold_in_training: true``, and results show the setting.
 
 Where this differs from the paper or the public code:
 
 =======================  ===========================================================================
-History s_t              The prompt of step t as the policy read it. The public code's is the whole
-                         conversation, which a growing context (``response_format`` and
-                         ``history_length``) gives here.
-The scored text          A thought that there is enough to answer, then the answer in the format of
-                         the run's responses, as in the public code; its answer's tokens count.
+History s_t              The prompt of step t. The public code has the full conversation; here a
+                         growing context (``response_format`` and ``history_length``) gives the full
+                         conversation.
+Scored text              A thought that there is enough to answer, then the answer in the format of
+                         the run's responses, as in the public code; the answer's tokens count.
 Which answer             The first alias, as in the public code.
 ``gain``                 ``probability`` as in the paper; ``log_probability`` is an option of the
                          public code: the difference of the mean log-probabilities.
-``normalization``        ``joint`` as above, the public code's default, or ``separate``, gains and
-                         F1 each for itself, which scripts of its forks set; which one the paper's
-                         table used was not found.
+``normalization``        ``joint`` as above, the public code's default, or ``separate`` for gains
+                         and F1, which scripts of its forks set; the setting of the paper's table is
+                         unknown.
 F1                       As in the public code: over sets of words in lower case, with articles,
-                         punctuation as space (``final_word_set_f1``). The measure ``f1`` is that of
-                         HotpotQA: words as often as they occur, without articles.
+                         punctuation as space (``final_word_set_f1``). The measure ``f1`` is
+                         HotpotQA's, over counted words without articles.
 A gain of exactly 0      A gain like any other. The public code finds the ends of steps by rewards
-                         that are not 0, and loses it; a later copy of the code (debajoycs98/IGPO)
-                         takes 1e-10 in its place.
-No answer                F1 is 0; the public code gives -2 where tags are missing.
+                         other than 0, and loses this gain; a later copy of the code
+                         (debajoycs98/IGPO) uses 1e-10 instead.
+No answer                F1 is 0; the public code gives -2 for missing tags.
 Standard deviation       ddof 0, as in the public code.
 Zero variance            Exactly 0; the public code divides a rounding error by 1e-4.
 Cost                     A forward pass over every prompt.
@@ -39,7 +39,7 @@ Cost                     A forward pass over every prompt.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,8 +53,8 @@ from trca.algorithms.credit.arithmetic import (
     rollout_spans,
 )
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.settings.parameters import Credit, Probability, TextParameters, own_default
-from trca.common.names import unknown
+from trca.algorithms.settings.parameters import TextParameters, own_default
+from trca.algorithms.settings.types import Credit, Probability
 from trca.records import StepBatch
 
 Gain = Literal["probability", "log_probability"]
@@ -70,57 +70,44 @@ class IGPOParameters(TextParameters):
     gamma: Probability = own_default("gamma", 1.0)
     gain: Gain = Field(
         "probability",
-        description="What a step adds to: the mean token's probability of the right answer, or"
-        " its log-probability.",
+        description="Quantity that a step raises: the mean token's probability of the right answer,"
+        " or its log-probability.",
     )
     normalization: Normalization = Field(
-        "joint", description="Gains and final F1 are normalised together, or each for itself."
+        "joint", description="Normalise gains and final F1 together, or separately."
     )
-
-
-_DEFAULTS = IGPOParameters()
 
 
 @CREDIT_RULES.register("igpo")
 def igpo(
     batch: StepBatch,
+    parameters: IGPOParameters,
     *,
     answer_logprobs: NDArray[np.float64],
     final_word_set_f1: NDArray[np.float64],
-    gamma: float = _DEFAULTS.gamma,
-    gain: Gain = _DEFAULTS.gain,
-    normalization: Normalization = _DEFAULTS.normalization,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
     """The discounted sum of normalised gains and final F1 from every step on.
 
     Args:
         batch: S steps.
+        parameters: The settings that the equations name.
         answer_logprobs: float64 (S,), mean log-probability of the right answer's tokens after the
             prompt of each step.
-        final_word_set_f1: float64 (S,), F1 of the words of the rollout's answer, on each of its
-            steps.
-        gamma: Discount of the sum.
-        gain: What a step adds to.
-        normalization: Whether gains and F1 are normalised ``separate`` or ``joint``.
+        final_word_set_f1: float64 (S,), F1 of the words of the rollout's answer, repeated for each
+            step.
         epsilon: Added to the standard deviations (ddof 0).
 
     Returns:
         float64 (S,).
-
-    Raises:
-        ValueError: For a choice that does not exist, or gamma outside [0, 1].
     """
-    if gain not in get_args(Gain):
-        raise unknown("gain", gain, get_args(Gain))
-    if normalization not in get_args(Normalization):
-        raise unknown("normalization", normalization, get_args(Normalization))
-    worth = np.exp(answer_logprobs) if gain == "probability" else answer_logprobs
+    worth = np.exp(answer_logprobs) if parameters.gain == "probability" else answer_logprobs
     starts, lengths = rollout_spans(batch.rollout)
     last = np.zeros(len(batch), dtype=np.int64)
     last[starts + lengths - 1] = 1
     gains = next_values(worth, batch.rollout, 0.0) - worth
     rewards = np.where(last, final_word_set_f1, gains)
-    compared = joint_codes(batch.group, last) if normalization == "separate" else batch.group
+    separate = parameters.normalization == "separate"
+    compared = joint_codes(batch.group, last) if separate else batch.group
     normalized = normalize(rewards, joint_codes(compared), ddof=0, epsilon=epsilon)
-    return discounted_returns(normalized, batch.rollout, gamma)
+    return discounted_returns(normalized, batch.rollout, parameters.gamma)

@@ -1,11 +1,11 @@
-"""REINFORCE++: returns normalised over the whole batch (Hu et al., arXiv 2501.03262).
+"""REINFORCE++: returns normalised over the batch (Hu et al., arXiv 2501.03262).
 
 ::
 
     G_{i,t} = sum_{k >= t} gamma^(k-t) r_{i,k},   gamma = 1
     A_{i,t} = (G_{i,t} - mean G) / (std G + 1e-8)                       over all steps of the batch
 
-and its "-baseline" form (``group_baseline: true``), for several rollouts of a task:
+and the "-baseline" form (``group_baseline: true``), for several rollouts of a task:
 
 ::
 
@@ -17,7 +17,7 @@ Where this differs from the paper or the public code:
 Statistics               Over steps, which are the unit of credit here; the public code takes them
                          over tokens, so that long responses weigh more.
 KL                       In the loss, and ``kl_kind: k2`` is this algorithm's default, as in the
-                         paper's "-baseline" form; its plain form takes k1 from the reward.
+                         paper's "-baseline" form; the plain form subtracts k1 from the reward.
 Epsilon                  Added to the standard deviation (ddof 1); the public code adds it to the
                          variance.
 Group of one             B = 0 in the "-baseline" form; the public code leaves the raw outcome.
@@ -34,13 +34,8 @@ from pydantic import Field
 from trca.algorithms.credit.arithmetic import discounted_returns, normalize
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.settings.parameters import (
-    Credit,
-    KLKind,
-    Probability,
-    TextParameters,
-    own_default,
-)
+from trca.algorithms.settings.parameters import TextParameters, own_default
+from trca.algorithms.settings.types import Credit, KLKind, Probability
 from trca.records import StepBatch
 
 
@@ -58,33 +53,25 @@ class ReinforcePlusPlusParameters(TextParameters):
     )
 
 
-_DEFAULTS = ReinforcePlusPlusParameters()
-
-
 @CREDIT_RULES.register("reinforce_plus_plus")
 def reinforce_plus_plus(
     batch: StepBatch,
+    parameters: ReinforcePlusPlusParameters,
     *,
-    gamma: float = _DEFAULTS.gamma,
-    group_baseline: bool = _DEFAULTS.group_baseline,
     epsilon: float = 1e-8,
 ) -> NDArray[np.float64]:
     """The return of every step, normalised over the batch.
 
     Args:
         batch: S steps.
-        gamma: Discount of the return; the "-baseline" form has none.
-        group_baseline: Whether to take the outcome less the group's mean in place of the return.
+        parameters: The settings that the equations name.
         epsilon: Added to the standard deviation (ddof 1).
 
     Returns:
         float64 (S,).
-
-    Raises:
-        ValueError: For gamma outside [0, 1].
     """
-    if group_baseline:
+    if parameters.group_baseline:
         values = trajectory_advantage(batch, ddof=0, epsilon=0.0, divide=False)
     else:
-        values = discounted_returns(batch.reward, batch.rollout, gamma)
+        values = discounted_returns(batch.reward, batch.rollout, parameters.gamma)
     return normalize(values, np.zeros_like(batch.rollout), ddof=1, epsilon=epsilon)

@@ -1,10 +1,17 @@
-"""REINFORCE++: returns normalised over the whole batch."""
+"""REINFORCE++: returns normalised over the batch."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.reinforce_plus_plus.credit import ReinforcePlusPlusParameters
+
+if TYPE_CHECKING:
+    from typing import Self, Unpack
+
+    from trca.algorithms.settings.keywords import ReinforcePlusPlusKeywords
 
 __all__ = ["ReinforcePlusPlus", "ReinforcePlusPlusConfig", "ReinforcePlusPlusParameters"]
 
@@ -14,6 +21,11 @@ class ReinforcePlusPlusConfig(TextAlgorithmConfig):
 
     parameters_class = ReinforcePlusPlusParameters
 
+    if TYPE_CHECKING:
+
+        def training(self, **settings: Unpack[ReinforcePlusPlusKeywords]) -> Self:
+            """Sets hyperparameters."""
+
 
 class ReinforcePlusPlus(TextAlgorithm, config=ReinforcePlusPlusConfig):
-    """REINFORCE with normalisation over the whole batch."""
+    """REINFORCE with normalisation over the batch."""

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.rewardflow.credit import RewardFlowParameters
+
+if TYPE_CHECKING:
+    from typing import Self, Unpack
+
+    from trca.algorithms.settings.keywords import StepCreditKeywords
 
 __all__ = ["RewardFlow", "RewardFlowConfig", "RewardFlowParameters"]
 
@@ -13,6 +20,11 @@ class RewardFlowConfig(TextAlgorithmConfig):
     """Config of RewardFlow under the paper's common settings."""
 
     parameters_class = RewardFlowParameters
+
+    if TYPE_CHECKING:
+
+        def training(self, **settings: Unpack[StepCreditKeywords]) -> Self:
+            """Sets hyperparameters."""
 
 
 class RewardFlow(TextAlgorithm, config=RewardFlowConfig):

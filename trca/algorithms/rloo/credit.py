@@ -1,4 +1,4 @@
-"""RLOO: the outcome of a rollout against the mean of the others (Ahmadian et al., 2402.14740).
+"""RLOO: the outcome of a rollout minus the mean of the rest (Ahmadian et al., 2402.14740).
 
 ::
 
@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import joint_codes, normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.settings.parameters import Credit, TextParameters
+from trca.algorithms.settings.parameters import TextParameters
+from trca.algorithms.settings.types import Credit
 from trca.records import StepBatch
 
 
@@ -40,7 +41,7 @@ class RLOOParameters(TextParameters):
 
 @CREDIT_RULES.register("rloo")
 def rloo(batch: StepBatch) -> NDArray[np.float64]:
-    """The outcome of its rollout less the mean outcome of the group's others, for every step.
+    """The outcome of the rollout minus the mean outcome of the rest of the group, for every step.
 
     Args:
         batch: S steps.

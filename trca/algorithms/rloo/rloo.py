@@ -1,4 +1,4 @@
-"""RLOO: the outcome of a rollout against the mean of the others of its group."""
+"""RLOO: the outcome of a rollout minus the mean of the rest of the group."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Hyperparameters, the names of settings, and what they describe."""
+"""Hyperparameters, the names of settings, and the objects that settings describe."""

@@ -1,86 +1,80 @@
 """Hyperparameters: one field each, with its default, its bounds and its meaning.
 
-`TextParameters` holds what all algorithms share; an algorithm adds its own fields in a subclass.
-The fields are attributes of the algorithm's config, keys of a YAML file, names for ``--set`` and
-keys of Ray Tune's ``param_space``. Functions elsewhere take their values as arguments.
+`TextParameters` holds the settings of every algorithm: first the settings that most runs choose,
+then the groups of `trca.algorithms.settings.groups`. An algorithm adds fields in a subclass. Each
+field is an attribute of the algorithm's config, an argument of ``training()``, a key of a YAML
+file, a name for ``--set`` and a key of Ray Tune's ``param_space``. `keywords` states names and
+types for editors; ``python -m trca.algorithms.write_keywords`` writes it from the fields.
 """
 
 from __future__ import annotations
 
 from copy import copy
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator
 
 from trca.algorithms.settings.credit_rules import CREDIT_RULES
+from trca.algorithms.settings.groups import (
+    FailureSettings,
+    HardwareSettings,
+    LossSettings,
+    MismatchSettings,
+    ReplaySettings,
+    SamplingSettings,
+    TeamSettings,
+    WeightingSettings,
+)
 from trca.algorithms.settings.optimizers import OPTIMIZERS
+from trca.algorithms.settings.types import (
+    Aggregation,
+    Credit,
+    KLKind,
+    OnMissingRollout,
+    OnZeroAdvantage,
+    Positive,
+    Probability,
+    RatioLevel,
+)
 from trca.common.names import nearest
 from trca.envs.responses import RESPONSE_FORMATS
-from trca.policies.dtypes import check_dtype
 from trca.policies.engines import ENGINES
 from trca.policies.prompts import Template
 from trca.rubric import Budgets
 
-Positive = Annotated[int, Field(ge=1)]
-Probability = Annotated[float, Field(ge=0.0, le=1.0)]
-
-
-def _rising(band: tuple[float, float]) -> tuple[float, float]:
-    if band[0] >= band[1]:
-        raise ValueError("give the lower bound first")
-    return band
-
-
-Band = Annotated[
-    tuple[Annotated[float, Field(ge=0.0)], Annotated[float, Field(gt=0.0)]],
-    AfterValidator(_rising),
-]
-RatioLevel = Literal["action", "action_mean", "token"]
-KLKind = Literal["k1", "k2", "k3", "k3+"]
-Aggregation = Literal["rollout_mean", "rollout_sum", "step_mean", "token_mean"]
-PolicyLoss = Literal["clipped", "log_likelihood"]
-OnMissingRollout = Literal["drop_group", "go_on"]
-OnZeroAdvantage = Literal["keep", "drop_groups", "drop_rollouts"]
-Credit = Annotated[
-    str, Field(description="Credit rule: the algorithm's own, or 'file.py:function'.")
+__all__ = [
+    "Aggregation",
+    "KLKind",
+    "LossSettings",
+    "OnMissingRollout",
+    "OnZeroAdvantage",
+    "RatioLevel",
+    "TextParameters",
+    "check",
+    "explain",
+    "family",
+    "own_default",
 ]
 
 
-class LossSettings(BaseModel):
-    """Constants of the objective; defaults are the paper's."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-    policy_loss: PolicyLoss = Field(
-        "clipped",
-        description="Clipped importance ratio times advantage (PPO), or log-likelihood of the "
-        "action times advantage (imitation).",
-    )
-    ratio_level: RatioLevel = Field(
-        "action",
-        description="Importance ratio rho over the whole action, its mean token, or each token.",
-    )
-    clip_low: Probability = Field(0.2, description="The ratio is clipped below at 1 - clip_low.")
-    clip_high: float = Field(0.28, ge=0.0, description="And above at 1 + clip_high.")
-    kl_coeff: float = Field(
-        0.012, ge=0.0, description="Weight beta of the KL to the frozen reference, action tokens."
-    )
-    kl_coeff_format: float = Field(
-        0.0, ge=0.0, description="The same on think and format tokens (the paper masks them out)."
-    )
-    kl_kind: KLKind = Field("k3", description="Estimator of the KL.")
-    entropy_coeff: float = Field(
-        0.001, ge=0.0, description="Weight eta of the entropy bonus, action tokens."
-    )
-
-
-class TextParameters(LossSettings):
+class TextParameters(
+    HardwareSettings,
+    FailureSettings,
+    TeamSettings,
+    MismatchSettings,
+    ReplaySettings,
+    SamplingSettings,
+    WeightingSettings,
+    LossSettings,
+):
     """Hyperparameters that all algorithms share; defaults are the paper's."""
 
     algorithm: ClassVar[str] = ""
-    """Name of the algorithm; each subclass sets its own."""
+    """Name of the algorithm; each subclass sets it."""
     compares_rollouts: ClassVar[bool] = True
-    """Whether it learns from one rollout of a task only by others of the same task."""
+    """Whether the advantage of a rollout needs other rollouts of the same task."""
+    credit_settings: ClassVar[frozenset[str]] = frozenset({"gamma"})
+    """Settings of every algorithm that the algorithm's credit rule reads."""
 
     # Model and prompt
     model: str = Field(
@@ -90,41 +84,21 @@ class TextParameters(LossSettings):
         "transformers",
         description="Generation engine of the env runners: transformers, vllm or 'file.py:NAME'.",
     )
-    engine_config: dict[str, Any] = Field(
-        {}, description="Settings of the engine's own, such as max_batch_rows of transformers."
-    )
-    dtype: Annotated[str, AfterValidator(check_dtype)] = Field(
-        "float32",
-        description="Precision of engine, reference and trainer's arithmetic: float32, bfloat16 "
-        "or auto (as saved). Trained weights are float32 always.",
-    )
-    gradient_checkpointing: bool = Field(
-        False, description="Compute activations again in the backward pass: slower, less memory."
-    )
-    lora_rank: int = Field(
-        0,
-        ge=0,
-        description="Train a LoRA adapter of this rank on every linear layer instead of all "
-        "weights; 0 trains all.",
-    )
-    lora_alpha: Positive = Field(
-        32, description="The adapter's product is multiplied by lora_alpha / lora_rank."
-    )
     template: Template = Field("paper", description="Prompt template.")
     response_format: Annotated[str, AfterValidator(RESPONSE_FORMATS.check)] = Field(
         "action",
-        description="Tags of an action: action; plan for a switch, a subgoal that stands in the "
-        "next prompt, and an action (HiPER); search_r1 for the <search> and <answer> of "
-        "verl-agent; search_r1_growing and r1_answer for Search-R1 with and without a search, each "
-        "with a prompt of its own; 'file.py:FORMAT' for one of your own.",
+        description="Tags of a response: action; plan for a switch, a subgoal that the next prompt "
+        "shows, and an action (HiPER); search_r1 for the <search> and <answer> of verl-agent; "
+        "search_r1_growing and r1_answer for Search-R1 with and without a search, each with its "
+        "prompt; 'file.py:FORMAT' for your format.",
     )
     history_length: int = Field(
         2, ge=0, description="Past (observation, action) pairs in the prompt."
     )
     memory: bool = Field(
         False,
-        description="Show the adapter's one-line memory, an enriched observation: beside the"
-        " observation by `paper`, in its place by `compact`.",
+        description="Show the adapter's memory line in the prompt: `paper` shows the line and the "
+        "observation, `compact` the line in place of the observation.",
     )
     max_prompt_tokens: Positive = Field(2048, description="Limit on a prompt, in tokens.")
     max_new_tokens: Positive = Field(512, description="Limit on a response, in tokens.")
@@ -134,59 +108,17 @@ class TextParameters(LossSettings):
 
     # Rollouts
     iterations: Positive = Field(
-        25, description="Training iterations; an environment with a curriculum gets the share done."
+        25,
+        description="Training iterations; an environment with a curriculum receives the finished "
+        "share.",
     )
     tasks_per_iteration: Positive = Field(16, description="Rollout groups per iteration.")
     group_size: Positive = Field(8, description="Rollouts of one task, N.")
-    task_curriculum: Probability = Field(
-        0.0,
-        description="How much an iteration prefers tasks that are solved about half of the time so "
-        "far, from 0 (all alike) to 1; unplayed tasks count as such.",
-    )
-    max_staleness: int = Field(
-        0,
-        ge=0,
-        description="Updates that a step's weights may lag behind when it is trained on: env "
-        "runners sample so many iterations ahead while the learners update. 0 is the paper's.",
-    )
-    max_failed_iterations: Positive = Field(
-        3, description="Iterations in a row without a single rollout before training stops."
-    )
-    sample_timeout_s: float = Field(
-        3600.0, gt=0.0, description="Seconds one iteration may roll out."
-    )
-    generation_timeout_s: float = Field(
-        900.0, gt=0.0, description="Seconds a generation may take; then the engine counts as stuck."
-    )
-    env_step_timeout_s: float = Field(
-        300.0, gt=0.0, description="Seconds a step or a reset of an environment may take."
-    )
-    rollout_timeout_s: float = Field(
-        1800.0, gt=0.0, description="Seconds a rollout may take from its first prompt on."
-    )
-    on_missing_rollout: OnMissingRollout = Field(
-        "drop_group",
-        description="What becomes of a training group when one of its rollouts failed twice: "
-        "drop_group, or go_on with the others. An evaluation keeps every finished rollout.",
-    )
-
-    # Teams
-    role_policies: Literal["shared", "own"] | dict[str, str] = Field(
-        "shared",
-        description="Policies of a team's roles: one for all (shared), one each (own), or by role "
-        "the policy's name.",
-    )
-    frozen_roles: tuple[str, ...] = Field(
-        (), description="Roles of a team whose rollouts are not learned from."
-    )
-    policy_lr: dict[str, Annotated[float, Field(gt=0.0)]] = Field(
-        {}, description="Learning rates of policies that differ from lr, by the policy's name."
-    )
 
     # Credit
     credit: Credit = "grpo"
     credit_config: dict[str, Any] = Field(
-        {}, description="Parameters of the credit rule that are no settings, by name."
+        {}, description="Arguments of the credit rule that are not settings, by name."
     )
     gamma: Probability = Field(0.95, description="Discount of step returns, gamma.")
     budgets: Budgets = Field(
@@ -194,75 +126,11 @@ class TextParameters(LossSettings):
     )
     gold_in_training: bool = Field(
         False,
-        description="Whether the credit rule may read the right answers or passages of the tasks; "
-        "results say so.",
-    )
-
-    on_zero_advantage: OnZeroAdvantage = Field(
-        "keep",
-        description="Leave out of the update the groups, or the rollouts, without any advantage "
-        "(rewards do not decide: equal outcomes may have rubric credit).",
-    )
-    refill_groups: int = Field(
-        0,
-        ge=0,
-        description="Most further groups that an iteration samples in place of groups without any "
-        "advantage.",
-    )
-
-    # Replay
-    replay_size: int = Field(
-        0,
-        ge=0,
-        description="Good rollouts that are kept and, once there are so many, learned from again "
-        "(self-imitation, SPEAR); 0: none.",
-    )
-    replay_max_age: Positive = Field(
-        10, description="Iterations that a replayed rollout may lie back."
-    )
-    replay_weight: float = Field(
-        1.0, ge=0.0, description="Weight of the replayed rollouts beside the iteration's."
-    )
-    replay_ramp: int = Field(
-        0,
-        ge=0,
-        description="Iterations over which that weight rises from 0, by a cosine (SPEAR: 100 in "
-        "ALFWorld, 200 in WebShop).",
+        description="Let the credit rule read the right answers or passages of the tasks; results "
+        "show the setting.",
     )
 
     # Updates
-    aggregation: Aggregation = Field(
-        "rollout_mean",
-        description="Mean over a rollout's steps then rollouts (1/N sum 1/T_i sum), steps, tokens; "
-        "rollout_sum divides by constant_steps in place of T_i.",
-    )
-    constant_steps: Positive = Field(
-        25, description="Steps that every rollout counts as under aggregation rollout_sum."
-    )
-    train_malformed: bool = Field(
-        False,
-        description="Train a response without an action too, the whole of it as the action; the "
-        "paper's action mask leaves it out.",
-    )
-    recompute_logprobs: bool = Field(
-        False, description="Recompute the old logprobs in the trainer instead of the sampler's."
-    )
-    importance_cap: float | None = Field(
-        None,
-        gt=0.0,
-        description="Multiply a step's advantage by its action's ratio of trainer to sampler, cut "
-        "at this cap (2 is usual); none: do not. Needs recompute_logprobs.",
-    )
-    token_ratio_band: Band | None = Field(
-        None,
-        description="Leave out tokens whose ratio of trainer to sampler is outside of (low, high), "
-        "such as (0.5, 5). Needs recompute_logprobs.",
-    )
-    action_ratio_band: Band | None = Field(
-        None,
-        description="Leave out steps whose action's mean ratio of trainer to sampler is outside of "
-        "(low, high), such as (0.99, 1.01). Needs recompute_logprobs.",
-    )
     optimizer: Annotated[str, AfterValidator(OPTIMIZERS.check)] = Field(
         "adamw", description="Optimizer of the learners: adamw, muon or 'file.py:NAME'."
     )
@@ -273,34 +141,13 @@ class TextParameters(LossSettings):
     grad_clip: float | None = Field(1.0, gt=0.0, description="Clip of the global gradient norm.")
     num_epochs: Positive = Field(1, description="Passes over an iteration's steps.")
     minibatch_size: Positive = Field(256, description="Steps in one optimizer update.")
-    micro_batch_tokens: Positive = Field(
-        8192, description="Padded tokens in one forward pass (gradients accumulate over passes)."
-    )
-    sharding: Literal["none", "fsdp"] = Field(
-        "none",
-        description="Whether several learners split weights, gradients and AdamW's state (fsdp) "
-        "or each holds all of them (none).",
-    )
-    sync_each_pass: bool = Field(
-        False,
-        description="Whether learners that split the model add gradients up after each pass, not "
-        "only after the last of an update: less memory (each else keeps 4 bytes a trained "
-        "parameter) for more traffic.",
-    )
-    max_learner_restarts: int = Field(
-        3,
-        ge=0,
-        description="Times a run builds its learners again after one was lost; 0 keeps no copy of "
-        "what they learned.",
-    )
-    torch_threads: Positive = Field(1, description="PyTorch threads in every process.")
 
     # Evaluation
     evaluation_split: str | None = Field(
         None, description="Split of the evaluation panel; none: the environment's default split."
     )
     evaluation_tasks: Positive | None = Field(
-        None, description="Number of tasks, from the panel's start; none: the whole panel."
+        None, description="Number of tasks, from the panel's start; none: all tasks of the panel."
     )
     evaluation_rollouts: Positive = Field(1, description="Rollouts of each evaluated task.")
     evaluation_temperature: float = Field(
@@ -320,18 +167,18 @@ class TextParameters(LossSettings):
 
     @classmethod
     def own_rule(cls) -> str:
-        """The name of the algorithm's own credit rule."""
+        """The name of the algorithm's credit rule."""
         return str(cls.model_fields["credit"].default)
 
     @classmethod
     def own_defaults(cls) -> set[str]:
-        """The shared settings for which the algorithm has a default of its own."""
-        shared, own = TextParameters.model_fields, cls.model_fields
-        return {n for n in shared if own[n].default != shared[n].default and n != "credit"}
+        """The shared settings whose default the algorithm changes."""
+        shared, fields = TextParameters.model_fields, cls.model_fields
+        return {n for n in shared if fields[n].default != shared[n].default and n != "credit"}
 
 
 def own_default(name: str, default: Any) -> Any:
-    """A shared hyperparameter with an algorithm's own default; bounds and meaning stay.
+    """A shared hyperparameter with the default of an algorithm; bounds and meaning stay.
 
     ::
 
@@ -346,23 +193,23 @@ def own_default(name: str, default: Any) -> Any:
 def family() -> list[type[TextParameters]]:
     """The parameter models of the algorithms that are loaded."""
     models = TextParameters.__subclasses__()
-    for model in models:  # grows as it goes
+    for model in models:  # the list grows during the loop
         models += model.__subclasses__()
     return [model for model in models if model.algorithm]
 
 
 def check(parameters: type[BaseModel], values: dict[str, Any]) -> dict[str, Any]:
-    """Checks hyperparameters and gives them as plain dicts and tuples.
+    """Checks hyperparameters.
 
     Args:
-        parameters: The model that holds the bounds.
-        values: Some or all of its fields.
+        parameters: The model with the bounds.
+        values: Some or all fields of the model.
 
     Returns:
-        The same keys with checked values.
+        The same keys with checked values, as plain dicts and tuples.
 
     Raises:
-        ValueError: Names each wrong parameter, its value and what is allowed.
+        ValueError: Names each wrong parameter, its value and the allowed values.
     """
     try:
         checked = parameters(**values)
@@ -372,7 +219,7 @@ def check(parameters: type[BaseModel], values: dict[str, Any]) -> dict[str, Any]
 
 
 def explain(model: type[BaseModel], error: ValidationError) -> list[str]:
-    """Says what is wrong with each value: its name, the value, what is allowed, its meaning."""
+    """Describes each error: name, value, allowed values and meaning of the field."""
     lines = []
     for detail in error.errors(include_url=False):
         name = ".".join(map(str, detail["loc"]))

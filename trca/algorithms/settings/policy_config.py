@@ -1,4 +1,4 @@
-"""`PolicyConfig`: what env runners, learners and credit rules read of an algorithm's config."""
+"""`PolicyConfig`: the part of a config that env runners, learners and credit rules read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PolicyConfig(AlgorithmConfig):
 
     Attributes:
         parameters_class: Model of the hyperparameters; each field is an attribute of the config.
-        value_heads: Number of values that a critic gives of a place.
+        value_heads: Number of values of a critic for a token.
         evaluation_sample_timeout_s: RLlib's setting; None, the default, means ``sample_timeout_s``.
     """
 
@@ -43,7 +43,7 @@ class PolicyConfig(AlgorithmConfig):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles of the team that plays; none where one agent does."""
+        """The roles of the team; empty for one agent."""
         team = self.env_config.get("team")
         return () if team is None else tuple(Team.load(team).roles)
 
@@ -57,10 +57,10 @@ class PolicyConfig(AlgorithmConfig):
 
         Args:
             agent: The agent.
-            episode: What the function is given as episode: the `GroupRequest` of its group.
+            episode: The second argument of the function: the `GroupRequest` of the agent's group.
 
         Raises:
-            ValueError: When there is no such policy.
+            ValueError: For a policy that the config does not have.
         """
         if len(self.policies) == 1:
             return self.module_ids[0]
@@ -71,7 +71,7 @@ class PolicyConfig(AlgorithmConfig):
         return module
 
     def learns(self, agent: str, module: str) -> bool:
-        """Whether the rollouts of an agent teach the policy that acted for it."""
+        """Whether a policy learns from the rollouts of an agent."""
         trained: Any = self.policies_to_train
         if agent in self.frozen_roles:
             return False
@@ -80,7 +80,7 @@ class PolicyConfig(AlgorithmConfig):
         return trained is None or module in trained
 
     def parameters(self) -> dict[str, Any]:
-        """The hyperparameters as they stand, by name."""
+        """The current hyperparameters, by name."""
         return {name: getattr(self, name) for name in self.parameters_class.model_fields}
 
     @property
@@ -91,7 +91,7 @@ class PolicyConfig(AlgorithmConfig):
     def resolved_model(self) -> str:
         """Folder or Hugging Face name of the model; builds the embedded policy on first use.
 
-        At an endpoint it is the model's name there.
+        For an engine of an endpoint: the model's name at the endpoint.
         """
         if engine_class(self.engine).remote:
             return str(self.model)
@@ -99,18 +99,20 @@ class PolicyConfig(AlgorithmConfig):
         return _resolve(str(self.model), self.env, env_config, self.response_format)
 
     def model_of(self, module: str) -> str:
-        """Folder or Hugging Face name of a policy's model: its own folder in that of several.
+        """Folder or Hugging Face name of a policy's model.
+
+        The model of several policies is a folder with a subfolder per policy.
 
         Args:
             module: The policy's id.
         """
         model = self.resolved_model()
-        own = Path(model, module)
-        return str(own) if (own / "config.json").is_file() else model
+        folder = Path(model, module)
+        return str(folder) if (folder / "config.json").is_file() else model
 
     @property
     def critic_kind(self) -> str:
-        """Where the values of a critic come from; blank without one."""
+        """Network of the critic's values; blank without a critic."""
         return str(vars(self).get("critic", ""))
 
 
@@ -118,5 +120,5 @@ class PolicyConfig(AlgorithmConfig):
 def _resolve(model: str, env: str | type, env_config: str, response_format: str) -> str:
     from trca.policies.model_names import resolve_model
 
-    own = json.loads(env_config)
-    return resolve_model(model, env_id=env, env_config=own, response_format=response_format)
+    arguments = json.loads(env_config)
+    return resolve_model(model, env_id=env, env_config=arguments, response_format=response_format)

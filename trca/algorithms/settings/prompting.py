@@ -16,9 +16,9 @@ def make_prompter(
     """Makes the prompter.
 
     Args:
-        parameters: What has the hyperparameters as attributes: `TextParameters` or a config.
+        parameters: `TextParameters` or a config.
         tokenizer: The tokenizer of the model.
-        max_prompt_tokens: Another limit on a prompt than that of the parameters.
+        max_prompt_tokens: Limit on a prompt; `None` for the limit in the parameters.
     """
     responses = RESPONSE_FORMATS.get(parameters.response_format)
     template = responses.prompt or parameters.template
@@ -35,16 +35,16 @@ def make_prompter(
 
 @lru_cache(maxsize=2)
 def engine_tokenizer(engine: str, model: str) -> Any:
-    """The tokenizer of what an engine reads and writes; those of the last two are kept.
+    """The tokenizer of an engine; a cache holds the last two.
 
     Args:
-        engine: Its name.
-        model: Folder or Hugging Face name of its model.
+        engine: Name of the engine.
+        model: Folder or Hugging Face name of the model.
     """
     return engine_class(engine).tokenizer(model)
 
 
 def _limit(parameters: Any) -> int:
-    """The most ids of a prompt: tokens, or the bytes of so many where ids are bytes."""
+    """Limit on the ids of a prompt: tokens, or bytes for an endpoint."""
     limit: int = parameters.max_prompt_tokens
     return limit * engine_class(parameters.engine).ids_per_token

@@ -1,4 +1,4 @@
-"""What to use in place of a setting that does not exist or has no effect."""
+"""Replacements of settings that do not exist or have no effect."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ IGNORED: Final = {
     "evaluation_duration": _PANEL,
     "evaluation_duration_unit": _PANEL,
 }
-"""Settings of RLlib that this suite does not read -> what to use instead."""
+"""Settings of RLlib that this suite does not read -> settings to use instead."""
 
 _ELSEWHERE: Final = {
     "vf_loss_coeff": _CRITIC,
@@ -98,25 +98,25 @@ _SYNONYMS: Final = {
 
 
 def unknown_setting(name: str, parameters: type[TextParameters], others: Iterable[str]) -> str:
-    """Says what to write in place of a setting that does not exist here.
+    """The error message for an unknown setting, with the replacement.
 
     Args:
         name: The unknown name.
         parameters: The algorithm's hyperparameters.
-        others: The settings there are beside them.
+        others: Names of further settings, such as RLlib's.
     """
     plain = name.casefold().replace("-", "_")
     instead = IGNORED.get(plain) or _ELSEWHERE.get(plain)
     if instead:
         return f"{name!r} has no effect here: {instead}"
-    known = {*parameters.model_fields, *others}
+    names = {*parameters.model_fields, *others}
     meant = _SYNONYMS.get(plain, name)
     owners = sorted(p.algorithm for p in family() if meant in p.model_fields)
-    if owners and meant not in known:
+    if owners and meant not in names:
         named = " and ".join([", ".join(owners[:-1]), owners[-1]] if owners[1:] else owners)
         return f"{meant!r} belongs to {named}, not to {parameters.algorithm}"
     if plain in _SYNONYMS:
         return f"unknown setting {name!r}: did you mean {meant!r}?"
-    near = nearest_name(name, sorted(n for n in known if n[0] != "_"))
+    near = nearest_name(name, sorted(n for n in names if n[0] != "_"))
     hint = f"did you mean {near!r}?" if near else nearest(name, parameters.model_fields)
     return f"unknown setting {name!r}: {hint}"

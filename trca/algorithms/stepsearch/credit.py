@@ -7,38 +7,37 @@
     P_t = share of the passages found at t that an earlier step had found
     r_t = scale (G_t - P_t),   and r_T = F1 of the answer besides
 
-with cosines of TF-IDF weights. The advantages are those of `turn_ppo` for these rewards.
+with cosines of TF-IDF weights. `turn_ppo` turns these rewards into advantages.
 
-It reads gold, the passages that support a training task's answer (``gold_passages``), so it needs
-``gold_in_training: true``, and results show it; and a critic.
+The rule needs a critic, and reads gold, the passages that support a training task's answer
+(``gold_passages``): set ``gold_in_training: true``, which results show.
 
 Where this differs from the paper or the public code (``verl/utils/reward_score/qa_step.py`` and
-``verl/trainer/main_ppo.py``). Sizes are of 718 steps of 256 rollouts in a generated world, six
-tenths of whose actions are random; all differences together change the reward of 400 steps, by up
-to 1.20:
+``verl/trainer/main_ppo.py``). Sizes are for 718 steps of 256 rollouts in a generated world, 60% of
+the actions random; all differences together change the reward of 400 steps, by up to 1.20:
 
 =======================  ===========================================================================
-The paper                Its equations are from notes on it; the paper was not at hand.
-Search keys              Left out: the paper adds .618 of how well queries match the search keys of
-                         its own data set, which questions here do not have.
-What a step found        The lines of the observation that begin with a number in brackets, as
-                         SearchQA shows them: with the title, and cut to ``max_passage_chars``. A
-                         passage that is opened counts too. The public code compares the texts
-                         without titles, and has nothing to open.
-Weights of words         Those of the gold passages and of all that the rollouts of the task found;
-                         the notes do not say. The public code: of the one passage and the gold
-                         ones, without articles and punctuation. With the titles, another G in 334
-                         steps, by up to .27.
-Known passages           Those of earlier steps, as in the notes. The public code counts a passage
-                         that is twice on one page as known, too: 1/3 more for a page of three. No
-                         page of SearchQA has a passage twice: 0 steps.
+The paper                The equations come from notes on the paper, which was not at hand.
+Search keys              Left out: the paper adds .618 times the match of queries with the search
+                         keys of its data set; questions here have no search keys.
+Passages of a step       The lines of the observation that begin with a number in brackets, as in
+                         SearchQA: with the title, and cut to ``max_passage_chars``. An opened
+                         passage counts too. The public code compares the texts without titles, and
+                         has no opening of passages.
+Weights of words         From the gold passages and all passages that the rollouts of the task
+                         found; the notes do not define them. The public code: from the passage and
+                         the gold passages, without articles and punctuation. With the titles, G
+                         differs in 334 steps, by up to .27.
+Known passages           Passages of earlier steps, as in the notes. The public code also counts a
+                         passage that occurs twice on a page: 1/3 more for a page of three. No page
+                         of SearchQA has a passage twice: 0 steps.
 Weight of a search       ``search_scale``, .6. The public code adds the scaled scores to a view of
                          the scores, which makes 1.6: 388 steps, by up to 1.00 before the final F1.
 No answer at the end     The rewards of the searches, and F1 0. The public code: -1 at the end, and
                          no reward of a search (42 of the 256 rollouts).
-F1                       HotpotQA's: 0 where a yes or no is not the whole answer. The public code
-                         has no such rule, and rounds to four digits: .67 for "yes sir".
-Place of a reward        The turn; the paper's is the last token of a search, in token-level PPO.
+F1                       HotpotQA's: 0 for a yes or no with further words. The public code has no
+                         such rule, and rounds to four digits: .67 for "yes sir".
+Position of a reward     The turn; in the paper the last token of a search, in token-level PPO.
 A step without passages  0, such as a search that finds none.
 =======================  ===========================================================================
 """
@@ -58,9 +57,9 @@ from pydantic import Field
 from trca.algorithms.credit.arithmetic import joint_codes, rollout_spans
 from trca.algorithms.credit.inputs.values import Values
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
-from trca.algorithms.settings.parameters import Credit
+from trca.algorithms.settings.types import Credit
 from trca.algorithms.stepsearch.similarity import cosines
-from trca.algorithms.turn_ppo.credit import GAE, TurnPPOParameters, turn_ppo
+from trca.algorithms.turn_ppo.credit import TurnPPOParameters, turn_ppo
 from trca.records import StepBatch
 
 _PASSAGE: Final = re.compile(r"^\[\d+\] (.+)$", re.MULTILINE)
@@ -74,66 +73,48 @@ class StepSearchParameters(TurnPPOParameters):
 
     credit: Credit = "stepsearch"
     search_scale: Annotated[float, Field(ge=0.0)] = Field(
-        0.6, description="Weight of the reward of a search beside the final F1."
+        0.6, description="Weight of the reward of a search; the final F1 has weight 1."
     )
-
-
-_DEFAULTS = StepSearchParameters()
 
 
 @CREDIT_RULES.register("stepsearch")
 def stepsearch(
     batch: StepBatch,
+    parameters: StepSearchParameters,
     *,
     gold_passages: Sequence[Sequence[str]],
     final_f1: NDArray[np.float64],
     values: Values,
-    gamma: float = _DEFAULTS.gamma,
-    gae_lambda: float = _DEFAULTS.gae_lambda,
-    gae: GAE = _DEFAULTS.gae,
-    token_gamma: float = _DEFAULTS.token_gamma,
-    search_scale: float = _DEFAULTS.search_scale,
     epsilon: float = 1e-8,
 ) -> Credited:
     """The generalized advantages of rewards for searches and for the final answer.
 
     Args:
         batch: S steps.
+        parameters: The settings that the equations name.
         gold_passages: S tuples of texts, the passages that support the task's answer.
-        final_f1: float64 (S,), F1 of the rollout's answer, on each of its steps.
-        values: What the critic says.
-        gamma: Discount from turn to turn.
-        gae_lambda: Weight of later temporal differences.
-        gae: Over turns alone, or on two levels.
-        token_gamma: Discount from token to token.
-        search_scale: Weight of the reward of a search.
+        final_f1: float64 (S,), F1 of the rollout's answer, repeated for each step.
+        values: The critic's values.
         epsilon: Added to the standard deviation.
 
     Returns:
         As `turn_ppo`.
 
     Raises:
-        ValueError: As `turn_ppo`, and for a batch without texts.
+        ValueError: For a batch without texts.
     """
-    rewards = search_scale * search_rewards(batch, gold_passages)
+    rewards = parameters.search_scale * search_rewards(batch, gold_passages)
     starts, lengths = rollout_spans(batch.rollout)
     ends = starts + lengths - 1
     rewards[ends] += final_f1[ends]
-    return turn_ppo(
-        replace(batch, reward=rewards),
-        values=values,
-        gamma=gamma,
-        gae_lambda=gae_lambda,
-        gae=gae,
-        token_gamma=token_gamma,
-        epsilon=epsilon,
-    )
+    paid = replace(batch, reward=rewards)
+    return turn_ppo(paid, parameters, values=values, epsilon=epsilon)
 
 
 def search_rewards(batch: StepBatch, gold_passages: Sequence[Sequence[str]]) -> NDArray[np.float64]:
     """G - P of every step, float64 (S,).
 
-    Takes whole groups of about 16,384 steps at a time, which bounds the memory.
+    Processes groups in blocks of about 16,384 steps, which bounds the memory.
 
     Args:
         batch: S steps.
@@ -146,7 +127,7 @@ def search_rewards(batch: StepBatch, gold_passages: Sequence[Sequence[str]]) -> 
     if not len(batch):
         return rewards
     if not batch.texts:
-        raise ValueError("the batch has no texts of observations: what was found stands in them")
+        raise ValueError("the batch has no texts of observations, and the texts hold the passages")
     order = np.argsort(batch.group, kind="stable")
     starts, lengths = rollout_spans(batch.group[order])
     block = (starts + lengths) // _BLOCK
@@ -158,7 +139,7 @@ def search_rewards(batch: StepBatch, gold_passages: Sequence[Sequence[str]]) -> 
 def _of_groups(
     batch: StepBatch, rows: NDArray[np.int64], gold_passages: Sequence[Sequence[str]]
 ) -> NDArray[np.float64]:
-    """G - P of the steps of whole groups, those of a group in a row."""
+    """G - P of all steps of some groups; the steps of a group are contiguous."""
     starts, lengths = rollout_spans(batch.group[rows])
     group, rollout = np.repeat(np.arange(len(starts)), lengths), batch.rollout[rows]
     gold = [gold_passages[row] for row in rows[starts]]
@@ -168,15 +149,17 @@ def _of_groups(
     number = {text: n for n, text in enumerate(texts)}
 
     # An entry for each passage of each step.
-    on_page = [np.array([number[text] for text in found], dtype=np.int64) for found in pages]
+    on_page = [
+        np.array([number[text] for text in page_texts], dtype=np.int64) for page_texts in pages
+    ]
     passage = np.concatenate([on_page[p] for p in page])
-    count = np.array([len(found) for found in on_page])[page]
+    count = np.array([len(passages) for passages in on_page])[page]
     step = np.repeat(np.arange(len(rows)), count)
     held = joint_codes(rollout[step], passage)
     _, first = np.unique(held, return_index=True)
     again = np.bincount(step, step[first][held] < step, len(rows))
 
-    # The documents of a group: what it found, and its gold, repeated up to the most of any group.
+    # The documents of a group: found passages, and gold, repeated to the maximum of all groups.
     golden = np.array([[len(of_group)] for of_group in gold])
     place = np.arange(golden.max())
     share = (place < golden) / golden

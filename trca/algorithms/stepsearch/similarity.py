@@ -1,4 +1,4 @@
-"""How alike texts are: cosines of their weighted words (TF-IDF)."""
+"""Similarity of texts: cosines of weighted words (TF-IDF)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def cosines(
     collection: NDArray[np.int64],
     against: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """The cosines of documents with chosen ones of their collection, in the usual weights.
+    """The TF-IDF cosines of documents with chosen documents of the collection.
 
-    A document is a text in a collection. A word that it has n times weighs
-    n (ln((1 + N) / (1 + N_w)) + 1), where N_w of all the N documents of its collection have it.
-    Words are of two letters or more, in lower case.
+    A document is a text in a collection. A word that occurs n times has the weight
+    n (ln((1 + N) / (1 + N_w)) + 1), if N_w of the N documents of the collection have the word.
+    Words have two letters or more, in lower case.
 
     Args:
         texts: The texts.
         text: int64 (D,), the text of each document; distinct within a collection.
         collection: int64 (D,), the collection of each, from 0.
-        against: int64 (C, J), the documents that those of each collection are compared with.
+        against: int64 (C, J), the documents of the comparison, for each collection.
 
     Returns:
         float64 (D, J), from 0 to 1; 0 for a document without words.
@@ -48,12 +48,12 @@ def cosines(
     for place, chosen in enumerate(against.T):
         of_chosen = units[chosen]
         targets[of_chosen.indices, place] = of_chosen.data
-    found: NDArray[np.float64] = units @ targets
-    return np.minimum(found, 1.0)
+    cosine: NDArray[np.float64] = units @ targets
+    return np.minimum(cosine, 1.0)
 
 
 def _word_counts(texts: Sequence[str]) -> csr_matrix:
-    """How often each text has each word, (texts, words)."""
+    """Counts of words in texts, (texts, words)."""
     numbers: dict[str, int] = {}
     words: list[int] = []
     ends = [0]

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.stepsearch.credit import StepSearchParameters
 from trca.algorithms.turn_ppo.turn_ppo import TurnPPOConfig
+
+if TYPE_CHECKING:
+    from typing import Self, Unpack
+
+    from trca.algorithms.settings.keywords import StepSearchKeywords
 
 __all__ = ["StepSearch", "StepSearchConfig", "StepSearchParameters"]
 
@@ -13,6 +20,11 @@ class StepSearchConfig(TurnPPOConfig):
     """Config of StepSearch under the paper's common settings."""
 
     parameters_class = StepSearchParameters
+
+    if TYPE_CHECKING:
+
+        def training(self, **settings: Unpack[StepSearchKeywords]) -> Self:
+            """Sets hyperparameters."""
 
 
 class StepSearch(TextAlgorithm, config=StepSearchConfig):

@@ -20,15 +20,15 @@ Advantages are then normalised over the batch, (A - mean) / (std + 1e-8); target
 Where this differs from the papers or their public code:
 
 =======================  ===========================================================================
-Place of V(s_t)          The last prompt token, as in the public code: before the first response
+Position of V(s_t)       The last prompt token, as in the public code: before the first response
                          token.
-Tokens                   Those of the action, which alone enter the loss here; the public codes take
-                         whole responses. A turn without any keeps its place in the chain of turns,
-                         with V(s_t) as its value, and teaches the critic.
-Turns without a reward   In the chain of turns like the others; RAGEN's first code found turns by
-                         their rewards, and lost them.
-Step limit               Not an end: V(s_{T+1}) of the state at which the rollout was cut off
-                         stands for what would follow, also as V_{T+1,e}. The public codes put 0.
+Tokens                   Only tokens of the action, as in the loss here; the public codes have all
+                         tokens of a response. A turn without action tokens stays in the chain of
+                         turns, with V(s_t) as its value, and has a target for the critic.
+Turns without a reward   In the chain of turns like turns with a reward; RAGEN's first code found
+                         turns by their rewards, and lost turns without a reward.
+Step limit               Not an end: V(s_{T+1}) of the state at the step limit replaces the missing
+                         returns, also as V_{T+1,e}. The public codes have 0.
 Statistics               Over turns, or over tokens for ``bi_level``; ddof 1, and epsilon is added
                          to the standard deviation, not to the variance. Zero variance gives 0.
 gae_lambda               1, as in the scripts of RAGEN, VAGEN and Search-R1.
@@ -41,7 +41,7 @@ Invalid actions          No penalty.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +50,8 @@ from pydantic import Field
 from trca.algorithms.credit.arithmetic import discounted_returns, next_values, normalize
 from trca.algorithms.credit.inputs.values import CriticSettings, Values, at_states
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
-from trca.algorithms.settings.parameters import Credit, Probability, TextParameters
-from trca.common.bounds import check_share
-from trca.common.names import unknown
+from trca.algorithms.settings.parameters import TextParameters
+from trca.algorithms.settings.types import Credit, Probability
 from trca.records import StepBatch
 
 GAE = Literal["turn", "bi_level"]
@@ -75,48 +74,34 @@ class TurnPPOParameters(CriticSettings, TextParameters):
     )
 
 
-_DEFAULTS = TurnPPOParameters()
-
-
 @CREDIT_RULES.register("turn_ppo")
 def turn_ppo(
     batch: StepBatch,
+    parameters: TurnPPOParameters,
     *,
     values: Values,
-    gamma: float = _DEFAULTS.gamma,
-    gae_lambda: float = _DEFAULTS.gae_lambda,
-    gae: GAE = _DEFAULTS.gae,
-    token_gamma: float = _DEFAULTS.token_gamma,
     epsilon: float = 1e-8,
 ) -> Credited:
     """The generalized advantages of turns, or of their tokens, and the critic's targets.
 
     Args:
         batch: S steps.
-        values: What the critic says.
-        gamma: Discount from turn to turn.
-        gae_lambda: Weight of later temporal differences.
-        gae: Over turns alone, or on two levels.
-        token_gamma: Discount from token to token.
+        parameters: The settings that the equations name.
+        values: The critic's values.
         epsilon: Added to the standard deviation.
 
     Returns:
-        Advantages of the steps; of the tokens too for ``bi_level``, where a step has their mean.
-
-    Raises:
-        ValueError: For a choice that does not exist, or a discount outside [0, 1].
+        Advantages of the steps; for ``bi_level`` also of the tokens, with their mean for the step.
     """
-    check_share("gae_lambda", gae_lambda)
-    check_share("token_gamma", token_gamma)
+    gamma, gae_lambda = parameters.gamma, parameters.gae_lambda
+    token_gamma = parameters.token_gamma
     state, after = values.state[:, 0], values.after[:, 0]
-    if gae == "turn":
+    if parameters.gae == "turn":
         advantages = _over_turns(batch, state, after, gamma, gae_lambda)
         return Credited(
             normalize(advantages, np.zeros_like(batch.rollout), ddof=1, epsilon=epsilon),
             value_targets=at_states(advantages + state, values.lengths),
         )
-    if gae != "bi_level":
-        raise unknown("gae", gae, get_args(GAE))
     tokens = np.flatnonzero(values.action)
     step = np.repeat(np.arange(len(batch)), values.lengths)[tokens]
     value = values.tokens[tokens, 0]
@@ -154,7 +139,7 @@ def _over_turns(
     Args:
         batch: S steps.
         value: float64 (S,), the value of each turn.
-        after: float64 (S,), that of what follows it.
+        after: float64 (S,), the value of the next state.
         gamma: Discount.
         gae_lambda: Weight of later differences.
     """

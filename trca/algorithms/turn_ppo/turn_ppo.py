@@ -1,14 +1,20 @@
 """TurnPPO: PPO with a critic, a turn of the agent as the step.
 
-RLlib's own PPO has the name ``PPO`` in Ray Tune's registry; this one is ``TurnPPO`` so that each
-trains what it says.
+RLlib's PPO has the name ``PPO`` in Ray Tune's registry, so this algorithm has the name ``TurnPPO``.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.turn_ppo.credit import TurnPPOParameters
+
+if TYPE_CHECKING:
+    from typing import Self, Unpack
+
+    from trca.algorithms.settings.keywords import TurnPPOKeywords
 
 __all__ = ["TurnPPO", "TurnPPOConfig", "TurnPPOParameters"]
 
@@ -18,16 +24,21 @@ class TurnPPOConfig(TextAlgorithmConfig):
 
     parameters_class = TurnPPOParameters
 
+    if TYPE_CHECKING:
+
+        def training(self, **settings: Unpack[TurnPPOKeywords]) -> Self:
+            """Sets hyperparameters."""
+
     def validate(self) -> None:
         """Checks every setting.
 
         Raises:
-            ValueError: Names what is wrong and what is allowed.
+            ValueError: Names the wrong setting and the allowed values.
         """
         if self.gae == "bi_level" and self.ratio_level != "token":
             raise ValueError(
                 f"gae is 'bi_level' and ratio_level is {self.ratio_level!r}: each token has an"
-                " advantage of its own, so set ratio_level to token"
+                " advantage, so set ratio_level to token"
             )
         super().validate()
 

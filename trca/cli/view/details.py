@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
-from inspect import signature
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -124,23 +123,19 @@ class Details:
 
     def _parts(self, rollouts: Sequence[Rollout]) -> tuple[list[Parts], str]:
         """Return, A^E and A^S of each rollout if the rule is TRCA, and a note for the reader."""
-        from trca.algorithms.trca.credit import trca_parts
+        from trca.algorithms.trca.credit import TRCAParameters, trca_parts
         from trca.records import StepBatch, advantages_of
 
         none: list[Parts] = [{} for _ in rollouts]
-        parameters = self.settings.parameters.model_dump()
+        parameters = self.settings.parameters
         reasons = self._reasons
         explained = reasons is not None and all(map(reasons.knows, rollouts))
-        if (
-            self.settings.parameters.credit != "trca"
-            or not explained
-            or not _all_credited(rollouts)
-        ):
+        if parameters.credit != "trca" or not explained or not _all_credited(rollouts):
             return none, ""
         assert reasons is not None
+        assert isinstance(parameters, TRCAParameters)  # `trca` is the rule of TRCA alone
         batch: StepBatch = StepBatch.from_rollouts(rollouts, reasons.library.categories)
-        given = {k: v for k, v in parameters.items() if k in signature(trca_parts).parameters}
-        parts = trca_parts(batch, **given)
+        parts = trca_parts(batch, parameters, **parameters.credit_config)
         gap = np.abs(parts.episode + parts.step - advantages_of(rollouts)).max(initial=0.0)
         if gap > _EXACT:
             return none, (

@@ -1,4 +1,4 @@
-"""Reads about answers: what the policy thinks of the right one, and how good the given one was."""
+"""Reads of answers: the log-probability of the right answer, and the F1 of the given answer."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from trca.records import StepBatch
 
 _THOUGHT: Final = "Now there is enough information to answer."
 _MARK: Final = "\ue000"
-"""A character for private use, which is in no tag, no thought and no action."""
+"""A character for private use, absent from tags, thoughts and actions."""
 
 
 class AnswerLogprobs(Read):
-    """Mean log-probability of the right answer's tokens, had the policy answered at each step.
+    """Mean log-probability of the right answer's tokens after the prompt of each step.
 
-    The policy's present weights score a response that states the task's first answer, after the
-    prompt of each step.
+    The current weights of the policy score a response that states the task's first answer.
     """
 
     gold = True
@@ -33,7 +32,7 @@ class AnswerLogprobs(Read):
         """Returns float64 (S,).
 
         Raises:
-            ValueError: For a task whose answer is not known.
+            ValueError: For a task without a known answer.
         """
         config = sources.config
         tokenizer = engine_tokenizer(config.engine, config.resolved_model())
@@ -56,7 +55,7 @@ class AnswerLogprobs(Read):
         )
 
     def lack(self, sources: Sources) -> str:
-        """Asks for the gold of the first training task, and for how a response is written."""
+        """Requests the gold of the first training task, and the writer of responses."""
         if lack := _ANSWERS.lack(sources) or _ACTIONS.lack(sources):
             return lack
         name = sources.config.response_format
@@ -66,13 +65,13 @@ class AnswerLogprobs(Read):
 
 
 class FinalMeasure(Read):
-    """A measure of the environment at the end of each rollout, on each of its steps."""
+    """A measure of the environment at the end of each rollout, repeated for each step."""
 
     def __init__(self, name: str) -> None:
         """Chooses the measure.
 
         Args:
-            name: Its name among the environment's ``measures``.
+            name: Name in the environment's ``measures``.
         """
         self._name = name
 
@@ -80,7 +79,7 @@ class FinalMeasure(Read):
         """Returns float64 (S,).
 
         Raises:
-            ValueError: For a rollout that has no such measure.
+            ValueError: For a rollout without the measure.
         """
         values = []
         for rollout in sources.rollouts:
@@ -96,14 +95,14 @@ class FinalMeasure(Read):
 def answer_tokens(
     write: Callable[[str, str], str], action: str, answer: str, tokenizer: Any
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """The ids of the response that gives an answer, and which of them are the answer's.
+    """The ids of the response that gives an answer, and the mask of the answer's ids.
 
-    The answer is looked for in its action alone, where it may stand in the response's tags and
-    thought too. The response with a mark in place of the answer gives its place.
+    The words of the answer may also occur in tags and thought. The position of the answer in the
+    action is the position of a mark in a second response, with the mark in place of the answer.
 
     Args:
         write: Writes a response with a thought and an action.
-        action: The action that gives the answer; the answer is at its last place in the action.
+        action: The action that gives the answer; the last occurrence of the answer counts.
         answer: The answer.
         tokenizer: The tokenizer of the policy.
 
@@ -111,12 +110,12 @@ def answer_tokens(
         int32 (R,) and bool (R,).
 
     Raises:
-        ValueError: For an action without its answer.
+        ValueError: For an action without the answer.
     """
     if answer not in action:
         raise ValueError(
-            f"action {action!r} does not hold the answer {answer!r}, which it is to give: mend"
-            " the answer_actions of the environment's gold"
+            f"action {action!r} does not hold the answer {answer!r}: correct the answer_actions of"
+            " the environment's gold"
         )
     before, _, after = action.rpartition(answer)
     response, marked = write(_THOUGHT, action), write(_THOUGHT, f"{before}{_MARK}{after}")

@@ -11,7 +11,7 @@ from trca.records import StepBatch
 
 
 class GoldRead(Read):
-    """One part of what an environment's ``gold`` says, for every step."""
+    """One field of an environment's ``gold``, for every step."""
 
     gold = True
 
@@ -28,27 +28,29 @@ class GoldRead(Read):
         """Returns the texts of each step's task; the steps of a task share a tuple.
 
         Raises:
-            ValueError: For a task whose gold is not known.
+            ValueError: For a task without gold.
         """
         gold: dict[tuple[str, str], tuple[str, ...]] = {}
         for split in dict.fromkeys(r.split for r in sources.rollouts):
-            tasks = list(dict.fromkeys(r.task_id for r in sources.rollouts if r.split == split))
-            known = sources.env_runner.gold(split, tasks)
-            for task, of_task in zip(tasks, known, strict=True):
-                gold[split, task] = getattr(of_task, self._part)
-                if not gold[split, task]:
-                    raise ValueError(f"task {task!r} of split {split!r} has no gold {self._part}")
+            task_ids = list(dict.fromkeys(r.task_id for r in sources.rollouts if r.split == split))
+            golds = sources.env_runner.gold(split, task_ids)
+            for task_id, of_task in zip(task_ids, golds, strict=True):
+                gold[split, task_id] = getattr(of_task, self._part)
+                if not gold[split, task_id]:
+                    raise ValueError(
+                        f"task {task_id!r} of split {split!r} has no gold {self._part}"
+                    )
         return [gold[r.split, r.task_id] for r in sources.rollouts for _ in r.steps]
 
     def lack(self, sources: Sources) -> str:
-        """Asks for the gold of the first training task."""
+        """Requests the gold of the first training task."""
         split = sources.config.train_split
         first = sources.env_runner.panel(split).task_ids[:1]
         try:
-            known = sources.env_runner.gold(split, first)
+            golds = sources.env_runner.gold(split, first)
         except MissingPartError as error:
             return str(error)
-        if all(getattr(of_task, self._part) for of_task in known):
+        if all(getattr(of_task, self._part) for of_task in golds):
             return ""
         return f"{sources.config.env} knows no gold {self._part} of task {first[0]!r}"
 

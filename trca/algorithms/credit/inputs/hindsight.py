@@ -1,4 +1,4 @@
-"""The read ``hindsight_logprobs``: how likely actions are to a policy that knows how it ended."""
+"""The read ``hindsight_logprobs``: log-probabilities of actions, given the end of the rollout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trca.records import Rollout, StepBatch
 from trca.records.tokens import action_mask_of
 
 _LONGEST: Final = 300
-"""Characters of the last observation that the policy is shown."""
+"""Characters of the last observation in the prompt."""
 
 
 class HindsightRead(Read):
@@ -22,27 +22,27 @@ class HindsightRead(Read):
     def __call__(self, sources: Sources, batch: StepBatch) -> NDArray[np.float64]:
         """Returns the mean log-probability of each action's tokens, 0 in rollouts without success.
 
-        Where a response has no action token, the mean is over all of it.
+        For a response without an action token, the mean of all tokens.
         """
         config = sources.config
         tokenizer = engine_tokenizer(config.engine, config.resolved_model())
         prompter = make_prompter(config, tokenizer)
         steps = [(rollout, step) for rollout in sources.rollouts for step in rollout.steps]
-        asked = [k for k, (r, step) in enumerate(steps) if r.won and len(step.response_ids)]
-        known = [steps[k] for k in asked]
+        rows = [k for k, (r, step) in enumerate(steps) if r.won and len(step.response_ids)]
+        scored = [steps[k] for k in rows]
         scores = sources.learners.score(
-            [prompter.with_note(step.prompt_ids, note(rollout)) for rollout, step in known],
-            [step.response_ids for _, step in known],
+            [prompter.with_note(step.prompt_ids, note(rollout)) for rollout, step in scored],
+            [step.response_ids for _, step in scored],
         )
-        found = np.zeros(len(steps))
-        for k, score, (_, step) in zip(asked, scores, known, strict=True):
+        means = np.zeros(len(steps))
+        for k, score, (_, step) in zip(rows, scores, scored, strict=True):
             action = action_mask_of([step], config.train_malformed)
-            found[k] = float(np.mean(score[action] if action.any() else score, dtype=np.float64))
-        return found
+            means[k] = float(np.mean(score[action] if action.any() else score, dtype=np.float64))
+        return means
 
 
 def note(rollout: Rollout) -> str:
-    """What is said of the end of a successful rollout."""
+    """The line of the prompt about the end of a successful rollout."""
     last = " ".join(rollout.last_observation.split())[:_LONGEST]
     return f"In hindsight: the task was completed in the end, with this observation: {last}\n"
 

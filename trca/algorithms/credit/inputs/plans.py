@@ -1,4 +1,4 @@
-"""The read ``plans``: which steps switch, what their subgoal is, and which tokens say so."""
+"""The read ``plans``: switches and subgoals of steps, and the tokens of each part."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from trca.records import StepBatch
 
 @dataclass(frozen=True)
 class Plans:
-    """What the responses of S steps say of their plans.
+    """The plans in the responses of S steps.
 
     Attributes:
-        switch: bool (S,), whether a step takes up a new subgoal; False where its response could not
-            be read.
-        subgoal: int64 (S,), code of the subgoal that is followed; that of the step before where the
-            response could not be read, -1 before the first one.
-        parts: int8 (sum of R,), the part that each response token is of: 1 switch, 2 subgoal, 3
-            action, 0 none.
+        switch: bool (S,), whether a step starts a new subgoal; False for an unreadable response.
+        subgoal: int64 (S,), code of the subgoal; an unreadable response keeps the subgoal of the
+            step before; -1 before the first subgoal.
+        parts: int8 (sum of R,), the part of each response token: 1 switch, 2 subgoal, 3 action, 0
+            outside of the parts.
     """
 
     switch: NDArray[np.bool_]
@@ -34,7 +33,7 @@ class Plans:
 
 
 class PlansRead(Read):
-    """Reads the responses once more, for what they say beside their actions."""
+    """Parses the responses again, for switches and subgoals."""
 
     def __call__(self, sources: Sources, batch: StepBatch) -> Plans:
         """Returns the plans."""
@@ -47,12 +46,12 @@ class PlansRead(Read):
         for rollout in sources.rollouts:
             current = -1
             for step in rollout.steps:
-                said = read_response(step.response_ids, tokenizer, responses)
-                if said.plan is not None:
-                    current = codes.setdefault(said.plan.subgoal, len(codes))
-                switch.append(said.plan is not None and said.plan.switch)
+                response = read_response(step.response_ids, tokenizer, responses)
+                if response.plan is not None:
+                    current = codes.setdefault(response.plan.subgoal, len(codes))
+                switch.append(response.plan is not None and response.plan.switch)
                 subgoals.append(current)
-                parts.append(said.parts)
+                parts.append(response.parts)
         return Plans(
             np.array(switch, dtype=bool),
             np.array(subgoals, dtype=np.int64),
@@ -60,12 +59,12 @@ class PlansRead(Read):
         )
 
     def lack(self, sources: Sources) -> str:
-        """Whether responses have a plan."""
+        """Checks that the response format has a plan."""
         return lacks_plan(sources.config.response_format)
 
 
 def lacks_plan(response_format: str) -> str:
-    """Why responses of a format have no plan, and the mend; blank where they have one."""
+    """The error for a response format without a plan; blank for a format with a plan."""
     if RESPONSE_FORMATS.get(response_format).write_plan is not None:
         return ""
     return (

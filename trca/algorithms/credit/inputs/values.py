@@ -1,13 +1,13 @@
-"""The critic's values: what they are, and how well they predict.
+"""The read ``values``: the critic's values, and the share of variance that they explain.
 
-A value belongs to a place in a text: V is what the critic says of the tokens up to there. V(s_t),
-the value of the state of turn t, stands at the last prompt token, before the first response token.
+The critic gives a value V after each token, from the tokens up to there. V(s_t), the value of the
+state of turn t, is the value after the last prompt token.
 
 ::
 
     explained variance = 1 - Var(target - V_old) / Var(target)
 
-V_old are the values when the rollouts were credited. `trca.algorithms.learner.critic` has the loss.
+V_old are the values at the time of credit. `trca.algorithms.learner.critic` has the loss.
 """
 
 from __future__ import annotations
@@ -32,18 +32,17 @@ class CriticSettings(BaseModel):
 
     critic: CriticKind = Field(
         "own",
-        description="Where values come from: a linear head on the policy's hidden states (trunk),"
-        " or on those of a network of its own that starts as the policy does (own; with LoRA a"
-        " second adapter).",
+        description="Network of the values: a linear head on the policy's hidden states (trunk), or"
+        " a separate network with the policy's start weights (own; with LoRA a second adapter).",
     )
     critic_lr: Annotated[float, Field(gt=0.0)] = Field(
-        1e-5, description="Learning rate of the critic's own weights."
+        1e-5, description="Learning rate of the critic's weights."
     )
     value_coeff: Annotated[float, Field(gt=0.0)] = Field(
-        1.0, description="Weight of the critic's loss beside the objective."
+        1.0, description="Weight of the critic's loss; the objective has weight 1."
     )
     value_clip: Annotated[float, Field(gt=0.0)] | None = Field(
-        0.5, description="How far a value may move from the old one in the loss; none: any way."
+        0.5, description="Clip of the difference to the old value in the loss; none: no clip."
     )
     gae_lambda: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         1.0,
@@ -53,16 +52,16 @@ class CriticSettings(BaseModel):
 
 @dataclass(frozen=True)
 class Values:
-    """What the critic says of S steps, with H values at a place.
+    """Values of S steps, H values per token.
 
     Attributes:
-        state: float64 (S, H), of the state each step was taken in.
-        after: float64 (S, H), of the state it led to: that of the next step, of the state at which
-            the step limit cut the rollout off, or 0 where the task had ended.
+        state: float64 (S, H), the value of the state before each step.
+        after: float64 (S, H), the value of the state after each step: the value of the next step,
+            of the state at the step limit, or 0 at the end of the task.
         lengths: int64 (S,), number R of response tokens of each step.
-        tokens: float64 (sum of R, H), of the text before each response token; at the first one it
-            is that of the state.
-        action: bool (sum of R,), which tokens enter the objective.
+        tokens: float64 (sum of R, H), the value before each response token; before the first token,
+            the value of the state.
+        action: bool (sum of R,), the tokens that enter the objective.
     """
 
     state: NDArray[np.float64]
@@ -73,7 +72,7 @@ class Values:
 
 
 class ValuesRead(Read):
-    """One pass of the critic over the steps, and over the states at which rollouts were cut off."""
+    """One pass of the critic over the steps, and over the states at the step limit."""
 
     def __call__(self, sources: Sources, batch: StepBatch) -> Values:
         """Returns the values."""
@@ -83,29 +82,29 @@ class ValuesRead(Read):
         assert len(beyond) == len(cut), "a truncated rollout lacks the prompt of its last state"
         nothing = np.zeros(1, dtype=np.int32)  # a state has a value without any response token
         responses = [s.response_ids if len(s.response_ids) else nothing for s in steps]
-        found = sources.learners.values(
+        columns = sources.learners.values(
             [s.prompt_ids for s in steps] + beyond, responses + [nothing] * len(beyond)
         )
         heads = sources.config.value_heads
-        own = [v[: len(s.response_ids)] for v, s in zip(found, steps, strict=False)]
-        state = np.array([v[0] for v in found[: len(steps)]], np.float64).reshape(-1, heads)
+        tokens = [v[: len(s.response_ids)] for v, s in zip(columns, steps, strict=False)]
+        state = np.array([v[0] for v in columns[: len(steps)]], np.float64).reshape(-1, heads)
         after = np.zeros_like(state)
         starts, lengths = rollout_spans(batch.rollout)
         ends = starts + lengths - 1
         inside = np.ones(len(steps), dtype=bool)
         inside[ends] = False
         after[inside] = state[np.flatnonzero(inside) + 1]
-        after[batch.truncated] = [v[0] for v in found[len(steps) :]] if beyond else 0.0
+        after[batch.truncated] = [v[0] for v in columns[len(steps) :]] if beyond else 0.0
         return Values(
             state=state,
             after=after,
             lengths=np.array([len(s.response_ids) for s in steps], dtype=np.int64),
-            tokens=np.concatenate([*own, np.empty((0, heads))]).astype(np.float64),
+            tokens=np.concatenate([*tokens, np.empty((0, heads))]).astype(np.float64),
             action=action_mask_of(steps, sources.config.train_malformed),
         )
 
     def lack(self, sources: Sources) -> str:
-        """Whether there is a critic."""
+        """Checks that the algorithm has a critic."""
         if sources.config.critic_kind:
             return ""
         return (
@@ -118,11 +117,11 @@ VALUES: Final = ValuesRead()
 
 
 def at_states(column: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
-    """A column of response tokens that holds one number for each state, and nan elsewhere.
+    """A column of response tokens with a number at the first token of each step, nan elsewhere.
 
     Args:
         column: float64 (S,).
-        lengths: int64 (S,), response tokens of each step; a step without any has no place.
+        lengths: int64 (S,), response tokens of each step; the column skips steps without tokens.
 
     Returns:
         float64 (sum of R, 1).
@@ -138,12 +137,12 @@ def explained_variance(values: NDArray[np.float64], targets: NDArray[np.float64]
 
     Args:
         values: float64, any shape.
-        targets: float64, the same shape; nan where there is none.
+        targets: float64, the same shape; nan for a token without a target.
 
     Returns:
-        At most 1; nan where the targets do not vary.
+        At most 1; nan for targets without variance.
     """
-    known = ~np.isnan(targets)
-    targets, values = targets[known], values[known]
+    given = ~np.isnan(targets)
+    targets, values = targets[given], values[given]
     variance = float(np.var(targets)) if len(targets) else 0.0
     return 1.0 - float(np.var(targets - values)) / variance if variance > 0.0 else float("nan")

@@ -1,0 +1,31 @@
+"""Types of hyperparameters: choices, and numbers with bounds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+Positive = Annotated[int, Field(ge=1)]
+Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+def _rising(band: tuple[float, float]) -> tuple[float, float]:
+    if band[0] >= band[1]:
+        raise ValueError("give the lower bound first")
+    return band
+
+
+Band = Annotated[
+    tuple[Annotated[float, Field(ge=0.0)], Annotated[float, Field(gt=0.0)]],
+    AfterValidator(_rising),
+]
+RatioLevel = Literal["action", "action_mean", "token"]
+KLKind = Literal["k1", "k2", "k3", "k3+"]
+Aggregation = Literal["rollout_mean", "rollout_sum", "step_mean", "token_mean"]
+PolicyLoss = Literal["clipped", "log_likelihood"]
+OnMissingRollout = Literal["drop_group", "go_on"]
+OnZeroAdvantage = Literal["keep", "drop_groups", "drop_rollouts"]
+Credit = Annotated[
+    str, Field(description="Credit rule: the algorithm's rule, or 'file.py:function'.")
+]
