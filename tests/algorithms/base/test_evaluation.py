@@ -182,10 +182,12 @@ class Runners:
         return []
 
 
-@pytest.mark.parametrize(("own", "seconds"), [({}, 2e4), ({"evaluation_sample_timeout_s": 9.0}, 9)])
-def test_evaluation_waits_as_long_as_training_does_unless_told(own, seconds):
+@pytest.mark.parametrize(
+    ("setting", "seconds"), [({}, 2e4), ({"evaluation_sample_timeout_s": 9.0}, 9)]
+)
+def test_evaluation_waits_as_long_as_training_does_unless_set(setting, seconds):
     config = TRCAConfig().training(sample_timeout_s=2e4)
-    config.evaluation(evaluation_split="test", **own)
+    config.evaluation(evaluation_split="test", **setting)
     runners = Runners(config)
     algorithm = SimpleNamespace(
         config=config,

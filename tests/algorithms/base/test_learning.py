@@ -116,8 +116,8 @@ def test_rollouts_are_sampled_by_the_newest_weights_at_the_temperature_of_the_tr
         assert {rollout.policy_version for rollout in rollouts} == {number}
         for step in rollouts[0].steps + rollouts[-1].steps:
             with torch.no_grad():
-                own, _ = slow_scores(model, step, 0.7, vocabulary)
-            np.testing.assert_allclose(step.old_logprobs, own.numpy(), atol=1e-4)
+                scores, _ = slow_scores(model, step, 0.7, vocabulary)
+            np.testing.assert_allclose(step.old_logprobs, scores.numpy(), atol=1e-4)
         assert result["mismatch_kl"] < 1e-6
 
 
@@ -156,12 +156,12 @@ def test_rubric_rewards_of_steps_are_those_of_the_budgets_of_the_run(history):
 def test_the_rollouts_of_a_group_are_sampled_apart(history):
     for _, rollouts, _, _ in history[1]:
         for group in {r.group for r in rollouts}:
-            said = {
+            texts = {
                 tuple(s.response for s in rollout.steps)
                 for rollout in rollouts
                 if rollout.group == group
             }
-            assert len(said) > 1
+            assert len(texts) > 1
 
 
 @pytest.mark.parametrize("config_class", [TRCAConfig, GRPOConfig, GiGPOConfig])

@@ -56,7 +56,7 @@ def test_a_node_that_goes_one_that_comes_and_a_full_object_store_cost_no_rollout
     nodes, make_config
 ):
     """Each node has a place for one runner."""
-    alone = make_config().build_algo()
+    local = make_config().build_algo()
     node = join(nodes)
     config = make_config(num_env_runners=2)
     config.env_runners(custom_resources_per_env_runner={"place": 1})
@@ -73,9 +73,9 @@ def test_a_node_that_goes_one_that_comes_and_a_full_object_store_cost_no_rollout
         if change == "store is full":
             hoard = fill_store(node)
         result = algorithm.train()
-        alone.train()
+        local.train()
         assert result["missing_rollouts"] == 0
-        assert tokens_of(algorithm.rollouts) == tokens_of(alone.rollouts)
+        assert tokens_of(algorithm.rollouts) == tokens_of(local.rollouts)
         lost = [(i.kind, i.action) for i in algorithm.incidents]
         # Ray may notice that the node has gone before its runner is asked: then nothing is lost.
         assert lost == [] or (change, lost) == ("goes", [("env runner", "retried")])
@@ -83,7 +83,7 @@ def test_a_node_that_goes_one_that_comes_and_a_full_object_store_cost_no_rollout
     assert healthy == [2, 1, 1, 2, 2]
     ray.kill(hoard)
     algorithm.stop()
-    alone.stop()
+    local.stop()
 
 
 @ray.remote(num_cpus=0)

@@ -91,9 +91,9 @@ def test_a_shrinking_rubric_shows_its_whole_budgets_and_credits_by_its_share(mak
     advantages = rule("trca")(batch, **settings)
     np.testing.assert_array_equal(advantages_of(rollouts), advantages)
     assert not np.allclose(advantages_of(rollouts), rule("trca")(batch, lambda_=0.5))
-    told = [step.foundational for rollout in rollouts for step in rollout.steps]
-    np.testing.assert_allclose(told, batch.rubric_rewards(Budgets()).foundational, atol=1e-9)
-    assert result["foundational_reward"] == pytest.approx(np.mean(told))
+    recorded = [step.foundational for rollout in rollouts for step in rollout.steps]
+    np.testing.assert_allclose(recorded, batch.rubric_rewards(Budgets()).foundational, atol=1e-9)
+    assert result["foundational_reward"] == pytest.approx(np.mean(recorded))
     algorithm.stop()
 
 
@@ -111,11 +111,11 @@ def test_a_curriculum_goes_on_from_a_checkpoint(make_config, tmp_path):
     straight = config.build_algo()
     straight.train()
     path = straight.save_to_path(tmp_path / "checkpoint")
-    known = straight.curriculum.get_state()
-    assert len(known["counts"]) == 2
+    counts = straight.curriculum.get_state()
+    assert len(counts["counts"]) == 2
     straight.train()
     resumed = TRCA.from_checkpoint(path)
-    assert resumed.curriculum.get_state() == known
+    assert resumed.curriculum.get_state() == counts
     resumed.train()
     assert tokens_of(resumed.rollouts) == tokens_of(straight.rollouts)
     assert_same(weights_of(straight), weights_of(resumed))

@@ -74,7 +74,7 @@ def played(make_team: Callable[..., Any]) -> Iterator[list[Rollout]]:
 
 def weights_of(algorithm: Any) -> dict[str, dict[str, Any]]:
     got: dict[str, dict[str, Any]] = algorithm.learner_group.get_weights()
-    return {module: {k: np.array(v) for k, v in own.items()} for module, own in got.items()}
+    return {module: {k: np.array(v) for k, v in weights.items()} for module, weights in got.items()}
 
 
 def changed(before: dict[str, Any], after: dict[str, Any]) -> bool:
@@ -106,9 +106,9 @@ def test_each_role_is_judged_by_its_own_operators(played: list[Rollout]) -> None
 
 def test_the_message_is_in_the_executors_observation(played: list[Rollout]) -> None:
     planner, executor = (by_agent(played)[role] for role in ROLES)
-    said = [(r, step.action) for r in planner for step in r.steps[:1] if step.action.strip()]
-    assert said
-    for rollout, message in said:
+    messages = [(r, step.action) for r in planner for step in r.steps[:1] if step.action.strip()]
+    assert messages
+    for rollout, message in messages:
         reader = next(r for r in executor if (r.group, r.index) == (rollout.group, rollout.index))
         line = reader.steps[0].observation.splitlines()[-1]
         assert line == f"planner: {' '.join(message.split())}"
@@ -173,11 +173,11 @@ def test_credit_of_a_role_does_not_depend_on_the_other(make_team: Callable[..., 
     algorithm = make_team().build_algo()
     try:
         algorithm.train()
-        for role, own in by_agent(algorithm.rollouts).items():
-            batch = StepBatch.from_rollouts(own, algorithm._operators[role].categories)
-            alone = bind_credit("trca", algorithm.config.parameters())(batch)
-            given = np.concatenate([r.advantages for r in own])
-            np.testing.assert_array_equal(given, alone)
+        for role, of_role in by_agent(algorithm.rollouts).items():
+            batch = StepBatch.from_rollouts(of_role, algorithm._operators[role].categories)
+            advantages = bind_credit("trca", algorithm.config.parameters())(batch)
+            given = np.concatenate([r.advantages for r in of_role])
+            np.testing.assert_array_equal(given, advantages)
             assert np.abs(given).max() > 0.1
     finally:
         algorithm.stop()
@@ -208,8 +208,8 @@ def test_two_policies_learn_each_from_its_role(make_team: Callable[..., Any]) ->
         assert changed(after["planner"], after["executor"])
         assert {r.agent_id: r.module_id for r in algorithm.rollouts} == {r: r for r in ROLES}
         advantages = [
-            np.concatenate([r.advantages for r in own])
-            for own in by_agent(algorithm.rollouts).values()
+            np.concatenate([r.advantages for r in of_role])
+            for of_role in by_agent(algorithm.rollouts).values()
         ]
         assert all(np.abs(each).max() > 0.1 for each in advantages)
         assert set(result["roles"]) == set(ROLES)
@@ -236,14 +236,14 @@ def test_each_policy_of_a_team_has_a_critic_of_its_own(
         assert result["skipped_updates"] == 0
         modules = algorithm.learner_group._learner.module
         read = {}
-        for role, own in by_agent(algorithm.rollouts).items():
+        for role, of_role in by_agent(algorithm.rollouts).items():
             named = [name for name in before[role] if name.startswith("critic/")]
             assert changed(*({name: of[role][name] for name in named} for of in (before, after)))
             explained = result["roles"][role]["explained_variance"]
             assert explained == pytest.approx(0.0)  # the head starts at zero
             assert result["policies"][role]["value_loss"] > 0.0
-            prompts = [step.prompt_ids for rollout in own for step in rollout.steps][:3]
-            values = algorithm._sources(own).learners.values(prompts, [np.zeros(1, int)] * 3)
+            prompts = [step.prompt_ids for rollout in of_role for step in rollout.steps][:3]
+            values = algorithm._sources(of_role).learners.values(prompts, [np.zeros(1, int)] * 3)
             read[role] = np.concatenate(values).ravel()
             slow = [value_at_end(modules[role], prompt) for prompt in prompts]
             np.testing.assert_allclose(read[role], slow, rtol=1e-4, atol=1e-5)
@@ -472,7 +472,7 @@ def test_each_policy_has_an_adapter_of_its_own(make_team: Callable[..., Any]) ->
     algorithm = config.build_algo()
     try:
         before = weights_of(algorithm)
-        assert all("lora" in name for own in before.values() for name in own)
+        assert all("lora" in name for weights in before.values() for name in weights)
         learner = algorithm.learner_group._learner
         engines = algorithm.env_runner.loop.engine.engines
         for models in (
@@ -523,10 +523,10 @@ def test_a_prompt_of_words_has_the_roles_brief(make_config: Any, tmp_path: Path)
     briefed = TEAM.replace("speaks: true", "speaks: true, prompt: 'Plan: {task}'")
     (tmp_path / "team.yaml").write_text(briefed)
     settings = {"env_config": {"team": str(tmp_path / "team.yaml")}, "max_new_tokens": 2}
-    for template, said in (("paper", True), ("compact", False)):
+    for template, shown in (("paper", True), ("compact", False)):
         runner = local_runner(make_config(template=template, **settings))
         planner, executor = evaluate_panel(runner, runner.panel("train").head(1)).rollouts
         decode = runner.loop.tokenizer.decode
-        assert ("Plan: take the key." in decode(planner.steps[0].prompt_ids)) == said
+        assert ("Plan: take the key." in decode(planner.steps[0].prompt_ids)) == shown
         assert "Plan:" not in decode(executor.steps[0].prompt_ids)
         runner.stop()

@@ -24,12 +24,12 @@ def attempts_runner(config, attempts):
 def evaluated(make_config, model):
     """A panel played once, and with up to three attempts, by a model that acts by chance."""
     config = make_config(memory=True, max_prompt_tokens=2048)
-    found = []
+    evaluations = []
     for runner in (local_runner(config), attempts_runner(config, 3)):
-        found.append(evaluate_panel(runner, runner.panel("valid"), temperature=1.0))
+        evaluations.append(evaluate_panel(runner, runner.panel("valid"), temperature=1.0))
         runner.stop()
     tokenizer = load_tokenizer(str(model))
-    return *found, lambda rollout: tokenizer.decode(rollout.steps[0].prompt_ids)
+    return *evaluations, lambda rollout: tokenizer.decode(rollout.steps[0].prompt_ids)
 
 
 def test_the_first_attempt_is_the_rollout_without_attempts(evaluated):

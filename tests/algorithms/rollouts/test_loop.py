@@ -214,7 +214,7 @@ def test_a_group_of_a_broken_environment_is_missing_with_its_reason_on_one_line(
     }
 
 
-def tell(incidents):
+def rows(incidents):
     return [(i.kind, i.which, i.task_id, i.reason, i.action) for i in incidents]
 
 
@@ -240,7 +240,7 @@ def test_a_rollout_that_fails_once_is_played_again_from_the_same_seeds(batch, mo
     assert plain(left.rollouts) == plain(batch.rollouts)
     assert left.failures == []
     assert len(Shaky.made) == 14
-    (_, _, _, stuck, _), leaking = sorted(tell(left.incidents), key=lambda i: i[1])[::-1]
+    (_, _, _, stuck, _), leaking = sorted(rows(left.incidents), key=lambda i: i[1])[::-1]
     kind, which, task_id, reason, action = leaking
     assert (kind, which, task_id, action) == ("rollout", "1 of group 1", "train-1", "retried")
     assert reason.startswith("OSError: the roof is leaking (in Shaky, at test_loop.py:")
@@ -278,18 +278,18 @@ def test_a_group_that_lacks_a_rollout_is_credited_as_a_smaller_group(batch, mode
     credit = bind_credit("trca", TRCAConfig().parameters())
 
     def advantages(rollouts):
-        own = credit(StepBatch.from_rollouts(rollouts, categories))
+        values = credit(StepBatch.from_rollouts(rollouts, categories))
         lengths = np.cumsum([len(r.steps) for r in rollouts])[:-1]
         return {
-            (r.group, r.index): a for r, a in zip(rollouts, np.split(own, lengths), strict=True)
+            (r.group, r.index): a for r, a in zip(rollouts, np.split(values, lengths), strict=True)
         }
 
-    lacking = [r for r in batch.rollouts if (r.group, r.index) != (1, 3)]
-    together = advantages(lacking)
+    incomplete = [r for r in batch.rollouts if (r.group, r.index) != (1, 3)]
+    together = advantages(incomplete)
     for group in range(3):
-        alone = advantages([r for r in lacking if r.group == group])
-        for key, own in alone.items():
-            np.testing.assert_array_equal(together[key], own)
+        of_group = advantages([r for r in incomplete if r.group == group])
+        for key, values in of_group.items():
+            np.testing.assert_array_equal(together[key], values)
     assert not np.array_equal(together[1, 0], advantages(batch.rollouts)[1, 0])
 
 
@@ -324,7 +324,7 @@ def test_an_engine_that_dies_or_hangs_is_opened_again_and_loses_nothing(batch, m
     left = loop.run(GROUPS, SAMPLING)
     assert plain(left.rollouts) == plain(batch.rollouts)
     assert loop.engine is opened[0]
-    last = tell(left.incidents)[-1]
+    last = rows(left.incidents)[-1]
     assert last == ("engine", "Faulty", "", "it does not generate any more", "opened again")
     reasons = {i.reason for i in left.incidents if i.kind == "rollout"}
     if how == "raises":
@@ -422,8 +422,8 @@ def test_rubric_rewards_of_the_environment_are_those_of_credit(model):
     batch = StepBatch.from_rollouts(rollouts, runner.operators()[DEFAULT_AGENT].categories)
     rewards = batch.rubric_rewards(Budgets(**budgets))
     steps = [step for rollout in rollouts for step in rollout.steps]
-    found = np.array([(step.foundational, step.breakthrough) for step in steps])
-    np.testing.assert_allclose(found, np.stack(rewards, axis=1), rtol=0, atol=1e-12)
+    recorded = np.array([(step.foundational, step.breakthrough) for step in steps])
+    np.testing.assert_allclose(recorded, np.stack(rewards, axis=1), rtol=0, atol=1e-12)
     assert rewards.foundational.min() < 0 < rewards.breakthrough.max()
     assert all(step.facts for step in steps)
 

@@ -60,10 +60,10 @@ def test_an_episode_of_rllib_holds_a_teams_turns(settings: dict[str, Any]) -> No
     episode = episode_of(env, lambda agent: oracle(), seed=0)
     assert episode.is_terminated
     for agent in env.possible_agents:
-        own = episode.agent_episodes[agent]
-        assert own.get_return() == 1.0
-        assert own.is_terminated
-        assert len(own) >= 1
+        agent_episode = episode.agent_episodes[agent]
+        assert agent_episode.get_return() == 1.0
+        assert agent_episode.is_terminated
+        assert len(agent_episode) >= 1
 
 
 def test_an_agent_of_a_group_that_finishes_leaves() -> None:

@@ -103,7 +103,7 @@ class IterationSampler:
             runners' metrics.
         """
         config, metrics = self._config, list[dict[str, Any]]()
-        size, wanted = config.tasks_per_iteration, len({r.group for r in batch.rollouts})
+        size, count_of_groups = config.tasks_per_iteration, len({r.group for r in batch.rollouts})
         credited, refilled = None, 0
         while refilled < config.refill_groups and batch.rollouts:
             start = time.perf_counter()
@@ -111,7 +111,7 @@ class IterationSampler:
             seconds = batch.seconds.get("credit", 0.0) + time.perf_counter() - start
             batch.seconds["credit"] = seconds
             learned = [r for r in batch.rollouts if config.learns(r.agent_id, r.module_id)]
-            lacking = wanted - len(teaching_groups(learned))
+            lacking = count_of_groups - len(teaching_groups(learned))
             count = min(lacking, config.refill_groups - refilled)
             if count <= 0:
                 break

@@ -181,6 +181,7 @@ class TextAlgorithm(Algorithm):
             RuntimeError: If ``max_failed_iterations`` successive iterations have no rollout. The
                 message has the first reason.
         """
+        self.incidents = []
         number, self.training_steps = self.training_steps, self.training_steps + 1
         sampled = self.sampler.sample(number)
         self.metrics.aggregate(sampled.metrics, key=ENV_RUNNER_RESULTS)

@@ -245,13 +245,11 @@ class TextAlgorithmConfig(PolicyConfig):
                 f"lora_rank is {self.lora_rank}, and engine {self.engine!r} takes no adapters: set"
                 " lora_rank to 0, or another engine"
             )
-        if engine.remote:
-            pass
-        elif str(self.model) != "tiny":
+        if str(self.model) != "tiny" and not engine.remote:
             _check_model(self.resolved_model(), self.max_prompt_tokens, self.max_new_tokens)
             device = "cuda" if self.num_gpus_per_env_runner else "cpu"
             engine.check_model(self.resolved_model(), device)
-        elif self.template == "paper":
+        elif self.template == "paper" and not engine.remote:
             warnings.warn(
                 "the tiny policy cannot follow the paper's prompt: set template to 'compact', or"
                 f" start from {type(self).__name__}.from_preset('quickstart')",

@@ -25,8 +25,8 @@ def env_creator(env: EnvClass) -> EnvCreator:
         ValueError: For an unknown name.
     """
     if _is_rays(env):
-        found: EnvCreator = _global_registry.get(ENV_CREATOR, env)
-        return found
+        registered: EnvCreator = _global_registry.get(ENV_CREATOR, env)
+        return registered
     return partial(_make, creator(env))
 
 

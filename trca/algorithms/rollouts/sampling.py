@@ -54,10 +54,10 @@ def sample_groups(
     if lost:
         logger.warning("env runners %s: %s", lost, LOST)
         take_out(runners, lost)
-        others = back[: len(missing)]
-        again, back = _sample_on_all(runners, others, missing, sampling, timeout_s)
-        parts += again
-        lost = [runner for runner in others if runner not in back]
+        helpers = back[: len(missing)]
+        retried, back = _sample_on_all(runners, helpers, missing, sampling, timeout_s)
+        parts += retried
+        lost = [runner for runner in helpers if runner not in back]
         take_out(runners, lost)
         incidents += [lost_runner(k, "dropped") for k in lost]
     elif not ids:

@@ -311,8 +311,8 @@ def _sample(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor
         chosen = logits.argmax(-1)
     else:
         reached = logprobs.exp().double().cumsum(-1)
-        wanted = uniform[:, None] * reached[:, -1:]
-        chosen = torch.searchsorted(reached, wanted, right=True)[:, 0]
+        target = uniform[:, None] * reached[:, -1:]
+        chosen = torch.searchsorted(reached, target, right=True)[:, 0]
     return chosen, logprobs.gather(-1, chosen[:, None])[:, 0]
 
 

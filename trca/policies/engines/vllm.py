@@ -250,11 +250,11 @@ class VLLMEngine(Engine):
 
     def _stop(self, ids: NDArray[np.int32], stops: tuple[str, ...]) -> int:
         """Number of tokens up to the end of the first stop string."""
-        wanted, text = [stop.encode() for stop in stops], b""
-        longest = max(map(len, wanted), default=0)
+        endings, text = [stop.encode() for stop in stops], b""
+        longest = max(map(len, endings), default=0)
         for place, token in enumerate(ids.tolist()):
             text = text[-longest:] + self._pieces[token]
-            if any(stop in text for stop in wanted):
+            if any(stop in text for stop in endings):
                 return place + 1
         return len(ids)
 
