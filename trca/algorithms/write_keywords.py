@@ -32,14 +32,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from ray.tune.search.sample import Domain
 
 from trca.rubric import Budgets
 
 T = TypeVar("T")
-Setting = T | Domain | Mapping[str, Iterable[T]]
+Setting: TypeAlias = Domain | Mapping[str, Iterable[T]] | T
 """A value, a distribution of Ray Tune, or ``tune.grid_search`` of values."""
 '''
 

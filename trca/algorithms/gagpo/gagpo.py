@@ -23,7 +23,7 @@ class GAGPOConfig(TextAlgorithmConfig):
 
     if TYPE_CHECKING:
 
-        def training(self, **settings: Unpack[GAGPOKeywords]) -> Self:
+        def training(self, **settings: Unpack[GAGPOKeywords]) -> Self:  # type: ignore[override]
             """Sets hyperparameters."""
 
 

@@ -23,7 +23,7 @@ class GiGPOConfig(TextAlgorithmConfig):
 
     if TYPE_CHECKING:
 
-        def training(self, **settings: Unpack[GiGPOKeywords]) -> Self:
+        def training(self, **settings: Unpack[GiGPOKeywords]) -> Self:  # type: ignore[override]
             """Sets hyperparameters."""
 
 

@@ -23,7 +23,7 @@ class GraphGPOConfig(TextAlgorithmConfig):
 
     if TYPE_CHECKING:
 
-        def training(self, **settings: Unpack[GraphGPOKeywords]) -> Self:
+        def training(self, **settings: Unpack[GraphGPOKeywords]) -> Self:  # type: ignore[override]
             """Sets hyperparameters."""
 
 

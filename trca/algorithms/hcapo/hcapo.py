@@ -23,7 +23,7 @@ class HCAPOConfig(TextAlgorithmConfig):
 
     if TYPE_CHECKING:
 
-        def training(self, **settings: Unpack[HCAPOKeywords]) -> Self:
+        def training(self, **settings: Unpack[HCAPOKeywords]) -> Self:  # type: ignore[override]
             """Sets hyperparameters."""
 
 

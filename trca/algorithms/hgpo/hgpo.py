@@ -23,7 +23,7 @@ class HGPOConfig(TextAlgorithmConfig):
 
     if TYPE_CHECKING:
 
-        def training(self, **settings: Unpack[HGPOKeywords]) -> Self:
+        def training(self, **settings: Unpack[HGPOKeywords]) -> Self:  # type: ignore[override]
             """Sets hyperparameters."""
 
 

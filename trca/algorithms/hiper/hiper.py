@@ -25,7 +25,7 @@ class HiPERConfig(TextAlgorithmConfig):
 
     if TYPE_CHECKING:
 
-        def training(self, **settings: Unpack[HiPERKeywords]) -> Self:
+        def training(self, **settings: Unpack[HiPERKeywords]) -> Self:  # type: ignore[override]
             """Sets hyperparameters."""
 
     def validate(self) -> None:

@@ -23,7 +23,7 @@ class IGPOConfig(TextAlgorithmConfig):
 
     if TYPE_CHECKING:
 
-        def training(self, **settings: Unpack[IGPOKeywords]) -> Self:
+        def training(self, **settings: Unpack[IGPOKeywords]) -> Self:  # type: ignore[override]
             """Sets hyperparameters."""
 
 

@@ -23,7 +23,7 @@ class ReinforcePlusPlusConfig(TextAlgorithmConfig):
 
     if TYPE_CHECKING:
 
-        def training(self, **settings: Unpack[ReinforcePlusPlusKeywords]) -> Self:
+        def training(self, **settings: Unpack[ReinforcePlusPlusKeywords]) -> Self:  # type: ignore[override]
             """Sets hyperparameters."""
 
 

@@ -23,7 +23,7 @@ class RewardFlowConfig(TextAlgorithmConfig):
 
     if TYPE_CHECKING:
 
-        def training(self, **settings: Unpack[StepCreditKeywords]) -> Self:
+        def training(self, **settings: Unpack[StepCreditKeywords]) -> Self:  # type: ignore[override]
             """Sets hyperparameters."""
 
 

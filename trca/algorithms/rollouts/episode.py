@@ -188,7 +188,7 @@ class Episode:
         memory = self.request.memory
         brief = info.get("brief") if interface.prompter.template != "compact" else None
         return interface.prompter.encode(
-            task=brief or info["task"],
+            instruction=brief or info["task"],
             step=len(steps),
             max_steps=self.env.max_steps,
             history=[(s.observation, s.response if complete else s.action) for s in steps],

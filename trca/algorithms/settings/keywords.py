@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from ray.tune.search.sample import Domain
 
 from trca.rubric import Budgets
 
 T = TypeVar("T")
-Setting = T | Domain | Mapping[str, Iterable[T]]
+Setting: TypeAlias = Domain | Mapping[str, Iterable[T]] | T
 """A value, a distribution of Ray Tune, or ``tune.grid_search`` of values."""
 
 
@@ -139,6 +139,7 @@ class TrainingKeywords(TypedDict, total=False):
     gamma: Setting[float]
     budgets: Setting[Budgets | Mapping[str, Any]]
     gold_in_training: Setting[bool]
+    optimizer: Setting[str]
     lr: Setting[float]
     lr_warmup_updates: Setting[int]
     adam_betas: Setting[Sequence[float]]

@@ -23,7 +23,7 @@ class StepSearchConfig(TurnPPOConfig):
 
     if TYPE_CHECKING:
 
-        def training(self, **settings: Unpack[StepSearchKeywords]) -> Self:
+        def training(self, **settings: Unpack[StepSearchKeywords]) -> Self:  # type: ignore[override]
             """Sets hyperparameters."""
 
 

@@ -23,7 +23,7 @@ class TRCAConfig(TextAlgorithmConfig):
 
     if TYPE_CHECKING:
 
-        def training(self, **settings: Unpack[TRCAKeywords]) -> Self:
+        def training(self, **settings: Unpack[TRCAKeywords]) -> Self:  # type: ignore[override]
             """Sets hyperparameters."""
 
 

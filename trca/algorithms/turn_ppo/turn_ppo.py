@@ -26,7 +26,7 @@ class TurnPPOConfig(TextAlgorithmConfig):
 
     if TYPE_CHECKING:
 
-        def training(self, **settings: Unpack[TurnPPOKeywords]) -> Self:
+        def training(self, **settings: Unpack[TurnPPOKeywords]) -> Self:  # type: ignore[override]
             """Sets hyperparameters."""
 
     def validate(self) -> None:

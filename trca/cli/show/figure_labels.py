@@ -84,7 +84,7 @@ def spread(values: Sequence[float], gap: float, top: float) -> list[float]:
     places += min(0.0, top - places[-1]) if len(places) else 0.0
     moved = np.empty_like(places)
     moved[order] = places
-    return moved.tolist()
+    return [float(place) for place in moved]
 
 
 def coinciding(curves: Mapping[str, NDArray[np.float64]]) -> list[str]:
