@@ -98,11 +98,9 @@ class TextAlgorithm(Algorithm):
         incidents: All that failed in it, and what was done about it.
         evaluation: The last evaluation, None before the first.
         training_steps: Training iterations begun, over all restarts.
-        needs_rubric: Whether its credit is made of judgments.
         config_class: Class of its config.
     """
 
-    needs_rubric: ClassVar[bool] = False
     config_class: ClassVar[type[TextAlgorithmConfig]] = TextAlgorithmConfig
     config: TextAlgorithmConfig
     metrics: MetricsLogger
@@ -487,7 +485,8 @@ class TextAlgorithm(Algorithm):
             if lack := READS.get(name).lack(self._sources([])):
                 raise ValueError(f"credit rule {self._credit.name!r} reads {name}: {lack}")
         self._operators: dict[str, Operators] = self._ask_runner("operators")
-        if self.needs_rubric and not any(each.ids for each in self._operators.values()):
+        needs_rubric = self.config.parameters_class.needs_rubric
+        if needs_rubric and not any(each.ids for each in self._operators.values()):
             raise ValueError(
                 no_rubric(type(self).__name__, self.config.env, self.config.env_config)
             )

@@ -80,6 +80,8 @@ class TextParameters(LossSettings):
     """Name of the algorithm; each subclass sets its own."""
     compares_rollouts: ClassVar[bool] = True
     """Whether it learns from one rollout of a task only by others of the same task."""
+    needs_rubric: ClassVar[bool] = False
+    """Whether the credit is made of rubric judgments."""
 
     # Model and prompt
     model: str = Field(
@@ -313,6 +315,16 @@ class TextParameters(LossSettings):
                     f" {other.algorithm}, or credit to {cls.own_rule()!r} or path/to/file.py:NAME"
                 )
         return CREDIT_RULES.check(name)
+
+    def learns_nothing(self) -> str:
+        """Why no rollout of a run would have an advantage; blank if rollouts can have one."""
+        own_file = ":" in self.credit
+        if self.group_size > 1 or not self.compares_rollouts or own_file:
+            return ""
+        return (
+            f"group_size is 1: {self.algorithm} compares the rollouts of a task with each other and"
+            " learns nothing from one: give 2 or more"
+        )
 
     @classmethod
     def own_rule(cls) -> str:

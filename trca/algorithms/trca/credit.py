@@ -65,6 +65,7 @@ class TRCAParameters(TextParameters):
     """Hyperparameters of TRCA."""
 
     algorithm = "TRCA"
+    needs_rubric = True
 
     credit: Credit = "trca"
     lambda_: Probability = Field(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from trca.cli.show.console import console, refusing, use_one_thread
 
@@ -34,14 +33,17 @@ def plan(
     - `trca plan paper/alfworld_qwen2.5_7b --gpus 1x80 --set lora_rank=16`
     """
     use_one_thread()
-    from trca.cli.preflight.checks import settings_of
     from trca.cli.preflight.plan import GPUs
     from trca.cli.preflight.plan import plan as table_of
-    from trca.tune_configs.files import ConfigError
+    from trca.cli.preflight.preflight import Preflight
+    from trca.runs.folder import run_name
+    from trca.tune_configs.files import ConfigError, assign, assignments, read
 
     with refusing(ConfigError, ValueError):
-        there = None if gpus is None else GPUs.parse(gpus)
-        settings = settings_of(config, set_)
-    console.print(table_of(settings, there), soft_wrap=False)
-    if not settings.run.resources()[1]:
-        console.print(escape("No GPU is asked for: all processes compute on CPUs."))
+        present = None if gpus is None else GPUs.parse(gpus)
+        settings = assign(read(config), assignments(set_ or []))
+        with Preflight.of(settings, run_name(config), here=False) as preflight:
+            preflight.check()
+            console.print(table_of(preflight, present), soft_wrap=False)
+            if not preflight.settings.run.resources()[1]:
+                console.print("The run asks for no GPU: all processes compute on CPUs.")

@@ -76,7 +76,12 @@ class Work:
 
     @classmethod
     def of(
-        cls, settings: RunSettings, shape: Shape, gpu_bytes: float, placed: list[list[str]]
+        cls,
+        settings: RunSettings,
+        shape: Shape,
+        gpu_bytes: float,
+        placed: list[list[str]],
+        step_limit: int,
     ) -> Work:
         """The work of an iteration.
 
@@ -85,9 +90,10 @@ class Work:
             shape: Shape of the model.
             gpu_bytes: Size of a GPU.
             placed: The processes on each.
+            step_limit: Steps of an episode at most.
         """
         parameters = settings.parameters
-        turns = USED * int(settings.run.env_config.get("max_steps", 25))
+        turns = USED * step_limit
         steps = settings.trajectories_per_iteration * turns
         read = steps * USED * parameters.max_prompt_tokens
         written = steps * USED * parameters.max_new_tokens

@@ -9,7 +9,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from trca.cli.preflight.duration import GPU, Work
-from trca.cli.preflight.panels import panels
 from trca.cli.preflight.size import (
     Needs,
     Shape,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from trca.cli.preflight.preflight import Preflight
     from trca.tune_configs.settings import RunSettings
 
 _COMMON_GB: Final = 80.0
@@ -201,19 +201,20 @@ def _together(settings: RunSettings, shape: Shape, gpus: GPUs, names: list[str])
     return sum(needs[name].total for name in names)
 
 
-def plan(settings: RunSettings, gpus: GPUs | None = None) -> Table:
+def plan(preflight: Preflight, gpus: GPUs | None = None) -> Table:
     """The plan as a table for the terminal.
 
     Args:
-        settings: Settings.
+        preflight: The settings, the environments and the model's folder.
         gpus: The GPUs there are; by default as many as the run asks for.
     """
     from rich import box
     from rich.table import Table
 
-    run, parameters = settings.run, settings.parameters
+    settings, parameters = preflight.settings, preflight.settings.parameters
     rollouts = settings.trajectories_per_iteration
-    steps = rollouts * int(run.env_config.get("max_steps", 25))
+    step_limit = preflight.environments.step_limit(settings)
+    steps = rollouts * step_limit
     table = Table(box=box.SIMPLE_HEAD, show_header=False)
     table.add_column(style="bold", overflow="fold")
     table.add_column(justify="right", no_wrap=True)
@@ -228,17 +229,17 @@ def plan(settings: RunSettings, gpus: GPUs | None = None) -> Table:
         f"{parameters.iterations} iterations",
     )
     for name, most, about in (
-        ("steps", steps, "an iteration"),
+        ("steps", steps, f"an iteration; an episode has at most {step_limit}"),
         ("updates", updates, f"an iteration, of {parameters.minibatch_size} steps"),
         ("tokens read", steps * parameters.max_prompt_tokens, "an iteration"),
         ("tokens written", steps * parameters.max_new_tokens, "an iteration"),
     ):
         table.add_row(name, f"at most {most:,}", about)
     table.add_section()
-    _add_model(table, settings, gpus or GPUs.asked(settings))
+    _add_model(table, preflight, gpus or GPUs.asked(settings))
     table.add_section()
     try:
-        for name, panel in panels(settings).items():
+        for name, panel in preflight.panels().items():
             tasks = f"{panel.split}, {len(panel.task_ids):,} tasks"
             table.add_row(f"panel, {name}", panel.hash, tasks)
     except FileNotFoundError:
@@ -246,17 +247,16 @@ def plan(settings: RunSettings, gpus: GPUs | None = None) -> Table:
     return table
 
 
-def _add_model(table: Table, settings: RunSettings, gpus: GPUs) -> None:
-    from trca.cli.preflight.checks import local_model
-    from trca.policies.models import TINY
+def _add_model(table: Table, preflight: Preflight, gpus: GPUs) -> None:
+    from trca.policies.model_names import TINY
 
-    parameters = settings.parameters
+    settings, parameters = preflight.settings, preflight.settings.parameters
     try:
         shape = Shape.of(settings)
     except OSError:
         table.add_row("model", "-", f"{parameters.model} is not on this machine: not counted")
         return
-    at_most = "at most " if parameters.model == TINY and not local_model(settings) else ""
+    at_most = "at most " if parameters.model == TINY and not preflight.model_folder else ""
     about = f"parameters, {shape.dtype}: {parameters.model}"
     table.add_row("model", f"{at_most}{shape.parameters:,}", about)
     if parameters.lora_rank:
@@ -278,6 +278,13 @@ def _add_model(table: Table, settings: RunSettings, gpus: GPUs) -> None:
     if gpus.count:
         table.add_section()
         _add_gpus(table, settings, shape, gpus)
+        if any(placed := place(settings, gpus.count) or []):
+            limit = preflight.environments.step_limit(settings)
+            work = Work.of(settings, shape, gpus.gigabytes * 1e9, placed, limit)
+            table.add_section()
+            for name, seconds, about in work.rows():
+                table.add_row(name, f"{seconds:,.0f} s", about)
+            table.add_row("  assumed", "", GPU.words(settings))
 
 
 def _each(name: str, count: int) -> str:
@@ -310,11 +317,6 @@ def _add_gpus(table: Table, settings: RunSettings, shape: Shape, gpus: GPUs) -> 
             table.add_row("memory", "[red]does not fit[/]", each)
         for each in mends(settings, shape, gpus):
             table.add_row("  mend", "", each)
-    if placed:
-        table.add_section()
-        for name, seconds, about in Work.of(settings, shape, gpus.gigabytes * 1e9, placed).rows():
-            table.add_row(name, f"{seconds:,.0f} s", about)
-        table.add_row("  assumed", "", GPU.words(settings))
 
 
 def _runs(placed: list[list[str]]) -> Iterator[tuple[int, int, list[str]]]:

@@ -323,15 +323,15 @@ def _feed_forward(config: Any) -> int:
 def _architecture(settings: RunSettings) -> Any:
     from transformers import AutoConfig
 
-    from trca.cli.preflight.checks import local_model
-    from trca.policies.models import TINY
+    from trca.cli.preflight.preflight import model_folder
+    from trca.policies.model_names import TINY
     from trca.policies.shrunk import ARCHITECTURES
     from trca.policies.tiny import architecture, spec_of
 
     model = settings.parameters.model
     if model in ARCHITECTURES:
         return AutoConfig.for_model(**ARCHITECTURES[model], dtype="bfloat16")  # as on the hub
-    folder = local_model(settings)
+    folder = model_folder(settings)
     if model == TINY and not folder:
         spec = spec_of(settings.run.env)
         return architecture(spec, spec.words + spec.merges)

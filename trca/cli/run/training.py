@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from trca.cli.preflight.checks import too_few_gpus
+from trca.cli.preflight.preflight import too_few_gpus
 from trca.cli.show.progress import Progress
 from trca.tune_configs.files import ConfigError
 
