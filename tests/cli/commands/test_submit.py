@@ -34,7 +34,11 @@ def submit(*arguments):
     ("arguments", "message"),
     [
         (["--to=ray"], "--storage-path is missing: name what every node reaches"),
-        (["--to=skypilot", "--storage-path=outputs"], "--storage-path is outputs: name what"),
+        (["--to=ray", "--storage-path=outputs"], "--storage-path is outputs: name what"),
+        (
+            ["--to=skypilot", "--storage-path=/mnt/runs"],
+            "the machines that SkyPilot rents share",
+        ),
         (["--to=kuberay", "--storage-path=s3://b/r"], "name one that has trca with --image"),
         (["--to=slurm", "--set=num_gpus_per_learner=1", "--gpus=1"], "asks for 2 GPUs and"),
         (["--to=slurm", "--set=lr=-1"], "lr"),

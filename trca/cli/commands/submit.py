@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 from rich.markup import escape
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from trca.cli.run.submission import Cluster
 
 _PATIENCE_S: Final = 60.0
+_PAUSE_S: Final = 2.0
+_CONNECT_S: Final = 10.0
+_AGENT_LOG: Final = "/tmp/ray/session_latest/logs/dashboard_agent.log"
 
 
 class Target(StrEnum):
@@ -33,6 +39,13 @@ class Target(StrEnum):
     kuberay = "kuberay"
     skypilot = "skypilot"
 
+
+_FILES: Final = {
+    Target.slurm: ("job.sbatch", "sbatch"),
+    Target.kuberay: ("rayjob.yaml", "kubectl apply -f"),
+    Target.skypilot: ("sky.yaml", "sky jobs launch"),
+}
+"""The file of each scheduler, and the command that starts it."""
 
 _Address = Annotated[
     str | None,
@@ -96,16 +109,20 @@ def submit(
     - `trca submit my.yaml --to slurm --nodes 2 --gpus 8 --dry-run` prints the files
     """
     use_one_thread()
-    from trca.cli.preflight.checks import settings_of
-    from trca.cli.run.submission import Cluster, pack
+    from trca.cli.preflight.preflight import Preflight
     from trca.runs.folder import RunFolder, run_name
-    from trca.tune_configs.files import ConfigError
+    from trca.tune_configs.files import ConfigError, assign, assignments, read
 
     with refusing(ConfigError), tempfile.TemporaryDirectory() as scratch:
-        settings = settings_of(config, set_)
+        flat = assign(read(config), assignments(set_ or []))
         storage = _storage(storage_path, to)
         if to is Target.kuberay and image is None:
             raise ConfigError("kuberay starts containers: name one that has trca with --image")
+        with Preflight.of(flat, run_name(config), here=False) as preflight:
+            preflight.check()
+            settings = preflight.settings
+        from trca.cli.run.submission import Cluster, pack
+
         name = name or run_name(config)
         cluster = Cluster.of(
             settings,
@@ -143,6 +160,11 @@ def _storage(given: str | None, to: Target) -> str:
 
     if given is None and to is Target.slurm:
         return "runs"
+    if to is Target.skypilot and given is not None and not is_uri(given):
+        raise ConfigError(
+            f"--storage-path is {given}: the machines that SkyPilot rents share no folder, and the"
+            " run would end with them. Name a URI, such as s3://bucket/runs"
+        )
     if given is None or not (is_uri(given) or Path(given).is_absolute()):
         raise ConfigError(
             f"--storage-path is {given or 'missing'}: name what every node reaches, such as"
@@ -155,16 +177,10 @@ def _render(
     to: Target, name: str, cluster: Cluster, folder: Path, command: list[str]
 ) -> tuple[str, str]:
     """Writes the scheduler's file into the job's folder; returns its name and what starts it."""
-    from trca.cli.run import submission
+    from trca.cli.run.submission import render
 
-    if to is Target.slurm:
-        file_name, start, text = "job.sbatch", "sbatch", submission.slurm(name, cluster)
-    elif to is Target.kuberay:
-        file_name, start = "rayjob.yaml", "kubectl apply -f"
-        text = submission.kuberay(name, cluster, folder, command)
-    else:
-        file_name, start, text = "sky.yaml", "sky jobs launch", submission.skypilot(name, cluster)
-    (folder / file_name).write_text(text, "utf-8")
+    file_name, start = _FILES[to]
+    render(file_name, name, cluster, folder, command)
     return file_name, start
 
 
@@ -188,15 +204,26 @@ def _submit(folder: Path, name: str, address: str | None) -> None:
         )
 
     with _client(address) as client:
-        give_up = time.monotonic() + _PATIENCE_S
+        first = time.monotonic()
         while True:
             try:
                 job = send()
                 break
-            except RuntimeError as error:  # a cluster that has only just started
-                if "No available agent" not in str(error) or time.monotonic() > give_up:
+            except RuntimeError as error:  # the cluster has only just started, or the agent ended
+                seconds = time.monotonic() - first
+                if "No available agent" not in str(error):
                     raise
-            time.sleep(1)
+                if seconds > _PATIENCE_S:
+                    raise RuntimeError(
+                        f"no agent of the Ray cluster took the job in {seconds:.0f} s. The agent's"
+                        f" log is {_AGENT_LOG} on the head node: {_first_line(error)}"
+                    ) from None
+                console.print(
+                    f"No agent of the Ray cluster takes the job yet ({seconds:.0f} of"
+                    f" {_PATIENCE_S:.0f} s). Log on the head node: {_AGENT_LOG}",
+                    markup=False,
+                )
+            time.sleep(_PAUSE_S)
     at = f" --address {address}" if address else ""
     console.print(f"submitted {job}. What next:", markup=False)
     for command, why in (
@@ -210,12 +237,17 @@ def _submit(folder: Path, name: str, address: str | None) -> None:
 @contextmanager
 def _client(address: str | None) -> Iterator[JobSubmissionClient]:
     """The client of a cluster's jobs; its errors in one line."""
-    from ray.exceptions import AuthenticationError
-
     from trca.tune_configs.files import ConfigError
 
     at = address or "$RAY_ADDRESS"
+    silent = (
+        f"no Ray cluster answers at {at}: name its dashboard, such as --address http://head:8265"
+    )
     with refusing(ConfigError):
+        if not _answers(address or os.environ.get("RAY_ADDRESS", "")):
+            raise ConfigError(silent)
+        from ray.exceptions import AuthenticationError
+
         try:
             from ray.job_submission import JobSubmissionClient
 
@@ -230,12 +262,33 @@ def _client(address: str | None) -> Iterator[JobSubmissionClient]:
                 f" RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH. {words(error).partition('. ')[0]}"
             ) from None
         except ConnectionError:
-            raise ConfigError(
-                f"no Ray cluster answers at {at}: name its dashboard, such as --address"
-                " http://head:8265"
-            ) from None
+            raise ConfigError(silent) from None
         except (RuntimeError, ValueError) as error:
             raise ConfigError(words(error)) from None
+
+
+def _answers(address: str) -> bool:
+    """Whether a Ray cluster can be there; asks without the import of Ray, which takes seconds.
+
+    Args:
+        address: A URL, or blank for the cluster that runs on this machine.
+    """
+    if not address:
+        folder = Path(os.environ.get("RAY_TMPDIR", tempfile.gettempdir()), "ray")
+        return (folder / "ray_current_cluster").exists()
+    url = urlsplit(address)
+    if url.scheme not in ("http", "https"):
+        return True  # an address that only Ray can read
+    port = url.port or (443 if url.scheme == "https" else 80)
+    try:
+        socket.create_connection((url.hostname or "", port), timeout=_CONNECT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), "")
 
 
 jobs = typer.Typer(no_args_is_help=True, help="The jobs of a Ray cluster: list, follow, stop.")
