@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trca.cli.preflight.size import Shape, live_rows, rollouts_at_once, row_cache_bytes
+from trca.cli.preflight.size import Shape, engine, row_cache_bytes
 
 if TYPE_CHECKING:
     from trca.tune_configs.settings import RunSettings
@@ -106,12 +106,13 @@ class Work:
         scored += networks - 1
         factor = 1 + (1 if parameters.lora_rank else 2) + int(parameters.gradient_checkpointing)
         engines = max(1, sum("engine" in names for names in placed))
-        together = max(1, rollouts_at_once(settings, shape, gpu_bytes))
-        cached = together * row_cache_bytes(settings, shape) * USED
+        row, memory = row_cache_bytes(settings, shape), engine(settings, shape, gpu_bytes)
+        together = max(1, memory.rollouts_at_once(row))
+        cached = together * row * USED
         split = max(1.0, engines / max(1, settings.run.num_env_runners))
         streamed = (shape.parameters * shape.size + cached) / split
         a_pass = max(GPU.pass_s[parameters.engine], streamed / (GPU.bandwidth * GPU.read))
-        waves = -(-live_rows(settings) // together)
+        waves = -(-memory.rows // together)
         return cls(
             generation=waves * turns * USED * parameters.max_new_tokens * a_pass
             + read * 2 * shape.parameters / (rate * engines),

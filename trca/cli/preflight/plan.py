@@ -6,18 +6,17 @@ import os
 import re
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trca.cli.preflight.duration import GPU, Work
 from trca.cli.preflight.size import (
-    Needs,
     Shape,
     engine,
-    host,
     learner,
-    live_rows,
+    machine,
     policy_count,
-    rollouts_at_once,
+    row_cache_bytes,
 )
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from trca.tune_configs.settings import RunSettings
 
 _COMMON_GB: Final = 80.0
+_CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,13 @@ def problems(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
             f"the run asks for {asked:g} GPUs, in the shares that it names; there are {gpus.count}"
         ]
     wrong = []
-    if rollouts_at_once(settings, shape, gpus.gigabytes * 1e9) < 1:
+    memory = engine(settings, shape, gpus.gigabytes * 1e9)
+    if memory.rollouts_at_once(row_cache_bytes(settings, shape)) < 1:
         wrong.append("an engine has no room for the keys and values of one rollout")
     for k, names in enumerate(placed):
         need = _together(settings, shape, gpus, names)
         if need > gpus.gigabytes * 1e9:
-            wrong.append(f"GPU {k} needs {_bytes(need)} and has {gpus.gigabytes:g} GB")
+            wrong.append(f"GPU {k} needs at least {_bytes(need)} and has {gpus.gigabytes:g} GB")
         if names.count("learner") > 1:
             wrong.append(
                 f"GPU {k} has {names.count('learner')} learners, and NCCL allows one: give"
@@ -194,11 +195,12 @@ def _assignments(change: dict[str, Any]) -> str:
 
 
 def _together(settings: RunSettings, shape: Shape, gpus: GPUs, names: list[str]) -> float:
+    memory = engine(settings, shape, gpus.gigabytes * 1e9)
     needs = {
-        "engine": engine(settings, shape, gpus.gigabytes * 1e9),
-        "learner": learner(settings, shape),
+        "engine": memory.weights + memory.cache,
+        "learner": learner(settings, shape).total,
     }
-    return sum(needs[name].total for name in names)
+    return sum(needs[name] for name in names)
 
 
 def plan(preflight: Preflight, gpus: GPUs | None = None) -> Table:
@@ -263,18 +265,21 @@ def _add_model(table: Table, preflight: Preflight, gpus: GPUs) -> None:
         about = f"LoRA of rank {parameters.lora_rank}"
         table.add_row("trained", f"{shape.trained(parameters.lora_rank):,}", about)
     table.add_section()
-    _add_needs(table, _each("learner", settings.run.num_learners), learner(settings, shape))
+    needs = learner(settings, shape)
+    table.add_row(_each("learner", settings.run.num_learners), _bytes(needs.total), "at least")
+    for parts, about in ((needs.held, ""), (needs.computing, "during a pass")):
+        for part, size in parts.items():
+            table.add_row(f"  {part}", _bytes(size), about)
     table.add_section()
-    own = engine(settings, shape, gpus.gigabytes * 1e9)
-    _add_needs(table, _each("engine", settings.run.num_env_runners), own)
-    fitting = rollouts_at_once(settings, shape, gpus.gigabytes * 1e9)
-    table.add_row(
-        "  rollouts at once", f"{fitting:,}", f"of {live_rows(settings):,}, at their longest"
-    )
+    memory = engine(settings, shape, gpus.gigabytes * 1e9)
+    own = memory.weights + memory.cache
+    table.add_row(_each("engine", settings.run.num_env_runners), _bytes(own), "at least")
+    table.add_row("  weights", _bytes(memory.weights), "")
+    table.add_row("  KV cache", _bytes(memory.cache), "")
+    fitting = memory.rollouts_at_once(row_cache_bytes(settings, shape))
+    table.add_row("  rollouts at once", f"{fitting:,}", f"of {memory.rows:,}, at their longest")
     table.add_section()
-    table.add_row("machine, beside GPUs", _bytes(sum(host(settings, shape).values())), "together")
-    for name, size in host(settings, shape).items():
-        table.add_row(f"  {name}", _bytes(size), "")
+    _add_machine(table, settings, shape)
     if gpus.count:
         table.add_section()
         _add_gpus(table, settings, shape, gpus)
@@ -291,15 +296,29 @@ def _each(name: str, count: int) -> str:
     return f"each of {count} {name}s" if count > 1 else f"the {name}"
 
 
-def _add_needs(table: Table, name: str, needs: Needs) -> None:
-    table.add_row(name, _bytes(needs.total), "at most, estimated")
-    for parts, about in (
-        (needs.held, ""),
-        (needs.computing, "while it computes"),
-        (needs.stepping, "while it steps instead"),
-    ):
-        for part, size in parts.items():
-            table.add_row(f"  {part}", _bytes(size), about)
+def _add_machine(table: Table, settings: RunSettings, shape: Shape) -> None:
+    """The memory besides GPUs: each part, the sum, and the memory of this machine."""
+    parts = machine(settings, shape)
+    total = sum(parts.values())
+    table.add_row("machine", _bytes(total), "at least, all processes, besides GPUs")
+    for part, size in parts.items():
+        table.add_row(f"  {part}", _bytes(size), "")
+    if not os.environ.get("RAY_ADDRESS"):
+        present = memory_here()
+        enough = "[green]enough[/]" if total <= present else "[red]too little[/]"
+        table.add_row("  this machine has", _bytes(present), enough)
+
+
+def memory_here() -> float:
+    """Bytes of memory of this machine, or of the container that limits this process."""
+    import psutil
+
+    total = float(psutil.virtual_memory().total)
+    try:
+        limit = _CGROUP.read_text("ascii").strip()
+    except OSError:
+        return total
+    return min(total, float(limit)) if limit.isdigit() else total
 
 
 def _add_gpus(table: Table, settings: RunSettings, shape: Shape, gpus: GPUs) -> None:
@@ -308,10 +327,12 @@ def _add_gpus(table: Table, settings: RunSettings, shape: Shape, gpus: GPUs) -> 
         which = f"GPU {first}" if first == last else f"GPUs {first} to {last}, each"
         used = " and ".join(f"{names.count(n)} {n}" for n in dict.fromkeys(names)) or "unused"
         need = _bytes(_together(settings, shape, gpus, names))
-        table.add_row(which, need, f"of {gpus.gigabytes:g} GB: {used}")
+        table.add_row(which, need, f"at least, of {gpus.gigabytes:g} GB: {used}")
     wrong = problems(settings, shape, gpus)
     if not wrong:
-        table.add_row("memory", "[green]fits[/]", "an estimate, not a bound")
+        table.add_row(
+            "memory", "[green]fits[/]", "logits, the layer that computes and CUDA come on top"
+        )
     else:
         for each in dict.fromkeys(re.sub(r"^GPU \d+ ", "a GPU ", w) for w in wrong):
             table.add_row("memory", "[red]does not fit[/]", each)
