@@ -1,4 +1,4 @@
-"""What ends a run is one line: the cause, and where the whole of it stands."""
+"""The error that ends a run is one line: the cause, and the file with the trace."""
 
 import json
 import os

@@ -156,7 +156,7 @@ TOKEN = "0123456789abcdef" * 4
 
 
 def trca(*arguments, token=TOKEN):
-    """The command in a process of its own: Ray reads its token once."""
+    """The command in a new process: a process reads Ray's token once."""
     return subprocess.run(
         [sys.executable, "-m", "trca.cli", *arguments],
         env={**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token},

@@ -1,4 +1,4 @@
-"""The plan against what is there: the bytes of real learners and engines, and all presets."""
+"""The plan against the bytes of real learners and engines, and the plan of each preset."""
 
 import re
 from contextlib import contextmanager
@@ -90,7 +90,7 @@ def test_a_critic_is_counted_by_hand(settings, parameters):
 
 @contextmanager
 def saved_for_backward(model):
-    """Bytes of what a pass keeps for the backward pass, by storage, without the weights."""
+    """Bytes of the tensors that a pass keeps for the backward pass, by storage, without weights."""
     weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
     alive = {}
 

@@ -1,4 +1,4 @@
-"""The checks before a run: what they make, how often, and what they import."""
+"""The checks before a run: their environments, their imports, and the problems they name."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""``trca plan``: what a run needs, before it runs."""
+"""``trca plan``: the needs of a run, before the run starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def plan(
         str | None,
         typer.Option(
             metavar="NxGB",
-            help="GPUs there are, such as 4x80. [default: as many as the run asks for]",
+            help="GPUs, such as 4x80. [default: as the run asks]",
         ),
     ] = None,
     set_: Annotated[
@@ -25,9 +25,9 @@ def plan(
         typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
     ] = None,
 ) -> None:
-    """Show what a run needs: batches, memory of every GPU, seconds. Runs nothing.
+    """Show the needs of a run: batches, memory of each GPU, seconds. Runs nothing.
 
-    Where the memory does not suffice, it says so and names settings with which it does.
+    If the memory is too small, the plan names settings that need less.
 
     - `trca plan paper/alfworld_qwen2.5_7b --gpus 4x80`
     - `trca plan paper/alfworld_qwen2.5_7b --gpus 1x80 --set lora_rank=16`

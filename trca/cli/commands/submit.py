@@ -76,10 +76,10 @@ def submit(
     ] = None,
     nodes: Annotated[int, typer.Option(min=1, help="Number of machines.")] = 1,
     cpus: Annotated[
-        int | None, typer.Option(min=1, help="CPUs of each. [default: what the run asks for]")
+        int | None, typer.Option(min=1, help="CPUs of each. [default: as the run asks]")
     ] = None,
     gpus: Annotated[
-        int | None, typer.Option(min=0, help="GPUs of each. [default: what the run asks for]")
+        int | None, typer.Option(min=0, help="GPUs of each. [default: as the run asks]")
     ] = None,
     memory: Annotated[int, typer.Option(min=1, help="Gigabytes of each.")] = 64,
     hours: Annotated[int, typer.Option(min=1, help="Time limit of the job.")] = 24,
@@ -95,8 +95,8 @@ def submit(
     """Run a config on a cluster.
 
     A job's folder holds the settings, your own files and this package, so that the cluster runs
-    what you have here; the cluster needs the requirements alone. A job that starts again goes on
-    with its run.
+    this version; the cluster needs only the requirements. A job that starts again continues its
+    run.
 
     - `trca submit quickstart --to ray --address http://head:8265 --storage-path /shared/runs`
       submits to a Ray cluster that is up; follow it with `trca jobs logs`
@@ -176,7 +176,7 @@ def _storage(given: str | None, to: Target) -> str:
 def _render(
     to: Target, name: str, cluster: Cluster, folder: Path, command: list[str]
 ) -> tuple[str, str]:
-    """Writes the scheduler's file into the job's folder; returns its name and what starts it."""
+    """Writes the scheduler's file into the job's folder; returns its name and the start command."""
     from trca.cli.run.submission import render
 
     file_name, start = _FILES[to]
@@ -185,12 +185,13 @@ def _render(
 
 
 def _show(folder: Path, *written: str) -> None:
-    """Prints the job's own files; of the package only its name."""
+    """Prints the files of the job, and the name of the package."""
     for file_name in (*written, "run.sh", "config.yaml"):
         console.rule(file_name, align="left")
         console.print((folder / file_name).read_text("utf-8").rstrip(), markup=False)
-    others = sorted(path.name for path in (folder / "files").glob("*"))
-    print_folded(", ".join(["trca/", "requirements.txt", *others]) + " beside them", indent=0)
+    others = ["trca/", "requirements.txt"]
+    others += sorted(path.name for path in (folder / "files").glob("*"))
+    print_folded(f"In the same folder: {', '.join(others)}", indent=0)
 
 
 def _submit(folder: Path, name: str, address: str | None) -> None:
@@ -227,16 +228,16 @@ def _submit(folder: Path, name: str, address: str | None) -> None:
     at = f" --address {address}" if address else ""
     console.print(f"submitted {job}. What next:", markup=False)
     for command, why in (
-        (f"trca jobs logs {job} --follow{at}", "what it prints"),
+        (f"trca jobs logs {job} --follow{at}", "its output"),
         (f"trca jobs list{at}", "all jobs"),
-        (f"trca jobs stop {job}{at}", "ends it; submit again to go on"),
+        (f"trca jobs stop {job}{at}", "ends the job; submit again to continue"),
     ):
         console.print(f"  [cyan]{escape(command)}[/]  {why}")
 
 
 @contextmanager
 def _client(address: str | None) -> Iterator[JobSubmissionClient]:
-    """The client of a cluster's jobs; its errors in one line."""
+    """The client of a cluster's jobs; turns its errors into one line."""
     from trca.tune_configs.files import ConfigError
 
     at = address or "$RAY_ADDRESS"
@@ -305,12 +306,12 @@ def list_jobs(address: _Address = None) -> None:
 
     table = Table("job", "run", "state", "started", box=box.SIMPLE_HEAD)
     with _client(address) as client:
-        found = [each for each in client.list_jobs() if each.submission_id]
-    for each in sorted(found, key=lambda each: each.start_time or 0, reverse=True):
+        submitted = [each for each in client.list_jobs() if each.submission_id]
+    for each in sorted(submitted, key=lambda each: each.start_time or 0, reverse=True):
         began = datetime.fromtimestamp((each.start_time or 0) / 1000)
         run = (each.metadata or {}).get("run", "")
         table.add_row(each.submission_id, run, each.status.value, f"{began:%Y-%m-%d %H:%M}")
-    if found:
+    if submitted:
         console.print(table, soft_wrap=False)
     else:
         console.print("There are no jobs.")
@@ -329,10 +330,10 @@ def status(job: _Job, address: _Address = None) -> None:
 @jobs.command("logs")
 def logs(
     job: _Job,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it ends.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Until the job ends.")] = False,
     address: _Address = None,
 ) -> None:
-    """Print what a job printed; with --follow as it comes."""
+    """Print the output of a job; with --follow until the job ends."""
     import asyncio
 
     async def tail(client: JobSubmissionClient) -> None:
@@ -351,7 +352,7 @@ def logs(
 
 @jobs.command("stop")
 def stop(job: _Job, address: _Address = None) -> None:
-    """Stop a job; submitted again, its run goes on from its last checkpoint."""
+    """Stop a job. Submitted again, its run continues from the last checkpoint."""
     with _client(address) as client:
         stopped = client.stop_job(job)
     console.print(f"{job}: {'stopping' if stopped else 'had ended already'}", markup=False)

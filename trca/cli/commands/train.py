@@ -62,7 +62,7 @@ def train(
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would run and what it needs; run nothing.")
+        bool, typer.Option("--dry-run", help="Show the plan and all settings; run nothing.")
     ] = False,
 ) -> None:
     """Train a policy. The run folder holds its curve, checkpoints, metrics and rollouts.
@@ -170,7 +170,7 @@ def _check_iterations(run: RunFolder, settings: RunSettings, given: dict[str, An
     from trca.tune_configs.files import ConfigError
 
     last, iterations = run.last_iteration(), settings.parameters.iterations
-    # One that was killed between its last checkpoint and its end is gone through to the end.
+    # A run that was killed after its last checkpoint continues to its end: report and status.
     ended = run.status().get("state") == "finished" or given.get("iterations") == last
     if last > iterations or (last == iterations and ended):
         raise ConfigError(

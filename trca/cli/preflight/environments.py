@@ -59,7 +59,7 @@ class Environments:
         }
 
     def step_limit(self, settings: RunSettings) -> int:
-        """Steps of an episode at most: those of the environment, or of its class without data."""
+        """The environment's step limit; without official data, the limit of its class."""
         try:
             env = self.of_split(settings, settings.train_split)
         except FileNotFoundError:

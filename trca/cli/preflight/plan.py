@@ -1,4 +1,4 @@
-"""The plan of a run: batches, tokens, memory of every GPU, seconds, panels. Nothing is run."""
+"""The plan of a run: batches, tokens, memory of each GPU, seconds and panels. Runs nothing."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class GPUs:
 
     Attributes:
         count: How many there are.
-        gigabytes: Memory of each, in 10^9 bytes. What a card of 80 GiB has above 80 GB is left to
-            CUDA's contexts and to fragments.
+        gigabytes: Memory of each, in 10^9 bytes. A card of 80 GiB has 6 GB more, for CUDA's
+            contexts and fragments.
     """
 
     count: int
@@ -58,7 +58,7 @@ class GPUs:
 
     @classmethod
     def asked(cls, settings: RunSettings) -> GPUs:
-        """As many as the run asks for, of the kind that is here, else of 80 GB."""
+        """The number that the run asks for, of the size of this machine's GPU, else of 80 GB."""
         import torch
 
         size = _COMMON_GB
@@ -75,7 +75,7 @@ def place(settings: RunSettings, gpus: int) -> list[list[str]] | None:
         gpus: Number of GPUs.
 
     Returns:
-        ``engine`` and ``learner`` by GPU; None when there are too few.
+        ``engine`` and ``learner`` by GPU; `None` if the GPUs are too few.
     """
     run = settings.run
     free = [1.0] * gpus
@@ -94,13 +94,11 @@ def place(settings: RunSettings, gpus: int) -> list[list[str]] | None:
 
 
 def problems(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
-    """What does not fit; nothing where all does."""
+    """The parts of the run that do not fit, one sentence each."""
     placed = place(settings, gpus.count)
     if placed is None:
         asked = settings.run.resources()[1]
-        return [
-            f"the run asks for {asked:g} GPUs, in the shares that it names; there are {gpus.count}"
-        ]
+        return [f"the run asks for {asked:g} GPUs in its shares, and the machine has {gpus.count}"]
     wrong = []
     memory = engine(settings, shape, gpus.gigabytes * 1e9)
     if memory.rollouts_at_once(row_cache_bytes(settings, shape)) < 1:
@@ -118,7 +116,7 @@ def problems(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
 
 
 def mends(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
-    """Settings with which all fits: each alone where one is enough, else several together."""
+    """Changes of settings with which the run fits: single changes, else several together."""
     more, fewer = [], dict[str, Any]()
     if place(settings, gpus.count) is None:
         more = [f"more GPUs: --gpus {GPUs.asked(settings).count}x{gpus.gigabytes:g}"]
@@ -142,7 +140,7 @@ def mends(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
 
 
 def _fewer_processes(settings: RunSettings, gpus: GPUs) -> dict[str, Any]:
-    """The most env runners and learners that have a place on the GPUs; empty where none have."""
+    """The most env runners and learners that have a place on the GPUs; empty without a place."""
     run = settings.run
     for most in range(gpus.count, 0, -1):
         change = {
@@ -155,7 +153,7 @@ def _fewer_processes(settings: RunSettings, gpus: GPUs) -> dict[str, Any]:
 
 
 def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
-    """What saves memory, from what costs least."""
+    """Changes of settings that save memory, the cheapest first."""
     parameters = settings.parameters
     longest = parameters.max_prompt_tokens + parameters.max_new_tokens
     if parameters.sharding == "fsdp" and not parameters.sync_each_pass:
@@ -183,10 +181,10 @@ def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
 
 
 def _with(settings: RunSettings, change: dict[str, Any]) -> RunSettings:
-    own = {k: v for k, v in change.items() if k in type(settings.run).model_fields}
-    rest = {k: v for k, v in change.items() if k not in own}
+    of_run = {k: v for k, v in change.items() if k in type(settings.run).model_fields}
+    rest = {k: v for k, v in change.items() if k not in of_run}
     return type(settings)(
-        settings.run.model_copy(update=own), settings.parameters.model_copy(update=rest)
+        settings.run.model_copy(update=of_run), settings.parameters.model_copy(update=rest)
     )
 
 
@@ -208,7 +206,7 @@ def plan(preflight: Preflight, gpus: GPUs | None = None) -> Table:
 
     Args:
         preflight: The settings, the environments and the model's folder.
-        gpus: The GPUs there are; by default as many as the run asks for.
+        gpus: The GPUs of the machine; by default those that the run asks for.
     """
     from rich import box
     from rich.table import Table
@@ -272,8 +270,8 @@ def _add_model(table: Table, preflight: Preflight, gpus: GPUs) -> None:
             table.add_row(f"  {part}", _bytes(size), about)
     table.add_section()
     memory = engine(settings, shape, gpus.gigabytes * 1e9)
-    own = memory.weights + memory.cache
-    table.add_row(_each("engine", settings.run.num_env_runners), _bytes(own), "at least")
+    total = memory.weights + memory.cache
+    table.add_row(_each("engine", settings.run.num_env_runners), _bytes(total), "at least")
     table.add_row("  weights", _bytes(memory.weights), "")
     table.add_row("  KV cache", _bytes(memory.cache), "")
     fitting = memory.rollouts_at_once(row_cache_bytes(settings, shape))

@@ -104,7 +104,7 @@ class Preflight:
     def problems(self) -> list[str]:
         """Every problem, one sentence each.
 
-        Problems that need neither Ray nor PyTorch come without the others, and so at once.
+        Problems that are visible without Ray and PyTorch come first, without the slow checks.
         """
         parameters = self.settings.parameters
         quick = [
@@ -117,7 +117,7 @@ class Preflight:
         return list(filter(None, [self._missing_model, self._damage(), *self._config_problems()]))
 
     def _config_problems(self) -> list[str]:
-        """The problems that RLlib's config names; without one, those of the first prompt."""
+        """The problem that RLlib's config names, or else the problem of the first prompt."""
         invalid, _ = self._validation
         return [invalid] if invalid else [self._prompt_problem()]
 
@@ -132,8 +132,9 @@ class Preflight:
         if parameters.model == TINY:
             _, warned = self._validation
             return [*notes, *warned]
-        own = parameters.model.startswith(SHRUNK) or Path(parameters.model).expanduser().is_dir()
-        return notes if own else [*notes, *self._for_the_tiny_policy()]
+        model = parameters.model
+        folder = model.startswith(SHRUNK) or Path(model).expanduser().is_dir()
+        return notes if folder else [*notes, *self._for_the_tiny_policy()]
 
     def lacks(self) -> list[str]:
         """What this machine lacks for the run. Does not ask the Hugging Face hub."""
@@ -184,7 +185,7 @@ class Preflight:
     def _validation(self) -> tuple[str, list[str]]:
         """The error of RLlib's config, and its warnings.
 
-        A model or an engine that this machine lacks is replaced, so that the other settings are
+        A default model or engine replaces one that this machine lacks, so that all settings are
         checked.
         """
         config = self.settings.algorithm_config()

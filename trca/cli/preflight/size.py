@@ -31,10 +31,10 @@ _PROCESS_BYTES: Final = 0.4e9
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a model that its memory depends on.
+    """The sizes of a model that determine its memory.
 
     Attributes:
-        parameters: Number of weights, tied ones once.
+        parameters: Number of weights; tied weights count once.
         head: Weights of a head that is not tied to the embedding.
         adapted: Inputs and outputs of all linear layers but the head, added up: the parameters of
             a LoRA adapter of rank 1.
@@ -102,7 +102,7 @@ class Shape:
 
         Four times the feed-forward width, in the precision of the arithmetic; and 38 bytes for each
         place of the residual stream: norms (float32 in any precision), queries, keys, values,
-        attention and what is added to the stream.
+        attention and the update of the stream.
         """
         return 38 * self.hidden + 4 * self.feed_forward * self.size
 
@@ -189,7 +189,7 @@ def machine(settings: RunSettings, shape: Shape) -> dict[str, float]:
 
     Weights travel as a copy in the engine's precision, and again through Ray's object store if env
     runners are processes. Learners keep a copy of their state in the store, and each learner on a
-    GPU first reads the whole model into the memory of the machine.
+    GPU first reads the model into the memory of the machine.
     """
     run, parameters = settings.run, settings.parameters
     policies, size = policy_count(settings), shape.size
@@ -214,7 +214,7 @@ def machine(settings: RunSettings, shape: Shape) -> dict[str, float]:
 
 
 def policy_count(settings: RunSettings) -> int:
-    """How many policies learn, each with weights of its own."""
+    """Number of policies, each with separate weights."""
     from trca.envs.teams.team import Team
 
     chosen = settings.parameters.role_policies
@@ -225,7 +225,7 @@ def policy_count(settings: RunSettings) -> int:
 
 
 def _critic_parameters(settings: RunSettings, shape: Shape) -> int:
-    """Weights of a critic alone: of its network, or adapter, without a head; and of its values."""
+    """Weights of a critic: its network or adapter without the head, and its value heads."""
     from trca.tune_configs.settings import config_class
 
     parameters = settings.parameters
@@ -238,7 +238,7 @@ def _critic_parameters(settings: RunSettings, shape: Shape) -> int:
 
 
 def _shares(settings: RunSettings) -> int:
-    """Over how many learners a model is split."""
+    """Number of learners that share a model."""
     return max(1, settings.run.num_learners) if settings.parameters.sharding == "fsdp" else 1
 
 

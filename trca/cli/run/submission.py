@@ -72,7 +72,7 @@ class Cluster:
         Args:
             settings: The run's settings.
             nodes: Number of machines.
-            given: Other attributes; `None` for what the run asks for.
+            given: Other attributes; `None` for the amount that the run asks for.
         """
         cpus, gpus = settings.run.resources()
         least = {

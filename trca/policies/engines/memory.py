@@ -68,7 +68,9 @@ def engine_memory(name: str, load: EngineLoad) -> EngineMemory:
         name: The engine's name, one of `ENGINES` or ``file.py:NAME``.
         load: The models and rollouts.
     """
-    rule = _RULES.get(name) or getattr(ENGINES.get(name), "memory", _batched)
+    if name in _RULES:
+        return _RULES[name](load)
+    rule: Callable[[EngineLoad], EngineMemory] = getattr(ENGINES.get(name), "memory", _batched)
     return rule(load)
 
 
