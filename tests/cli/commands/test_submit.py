@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -166,15 +167,15 @@ def trca(*arguments, token=TOKEN):
     )
 
 
-@pytest.fixture
-def cluster():
-    """The address of a Ray cluster that wants a token."""
+@contextmanager
+def ray_head(agent_port):
+    """The dashboard of a Ray cluster that wants a token."""
     port, folder = free_port(), tempfile.mkdtemp(prefix="ray", dir="/tmp")
     head = subprocess.Popen(
         [
             *(Path(sys.executable).with_name("ray"), "start", "--head", "--block", "--num-cpus=2"),
             *(f"--port={free_port()}", f"--dashboard-port={port}", "--disable-usage-stats"),
-            *(f"--temp-dir={folder}", f"--dashboard-agent-listen-port={free_port()}"),
+            *(f"--temp-dir={folder}", f"--dashboard-agent-listen-port={agent_port}"),
         ],
         env={
             **os.environ,
@@ -191,6 +192,13 @@ def cluster():
     head.terminate()
     head.wait()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def cluster():
+    """The address of a Ray cluster that wants a token."""
+    with ray_head(free_port()) as address:
+        yield address
 
 
 @pytest.mark.slow
@@ -211,3 +219,32 @@ def test_a_ray_cluster_takes_runs_and_tells_of_a_job(here, cluster):
     refused = trca("jobs", "stop", job, cluster, token="f" * 64)
     assert refused.returncode == 2
     assert "wants its token" in refused.stderr
+
+
+SUBMIT_SOON = """
+import trca.cli.commands.submit as submit
+from trca.cli import app
+submit._PATIENCE_S = 3.0
+app(prog_name="trca")
+"""
+
+
+@pytest.mark.slow
+def test_a_cluster_without_an_agent_is_reported_with_the_log_of_the_agent(here):
+    with socket.socket() as taken:  # the agent cannot listen, and serves no jobs
+        taken.bind(("0.0.0.0", 0))
+        taken.listen()
+        with ray_head(taken.getsockname()[1]) as address:
+            job = ["submit", "quickstart", "--to=ray", address, f"--storage-path={here}/runs"]
+            ended = subprocess.run(
+                [sys.executable, "-c", SUBMIT_SOON, *job, *SETTINGS],
+                env={**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN},
+                capture_output=True,
+                text=True,
+                timeout=240,
+            )
+    log = "/tmp/ray/session_latest/logs/dashboard_agent.log"
+    assert ended.returncode == 2, ended.stdout + ended.stderr
+    assert "No agent of the Ray cluster takes the job yet" in ended.stdout
+    assert log in ended.stdout
+    assert f"log is {log} on the head node" in ended.stderr
