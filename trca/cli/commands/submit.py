@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -275,7 +276,8 @@ def _answers(address: str) -> bool:
         address: A URL, or blank for the cluster that runs on this machine.
     """
     if not address:
-        folder = Path(os.environ.get("RAY_TMPDIR", tempfile.gettempdir()), "ray")
+        place = "/tmp" if sys.platform == "darwin" else tempfile.gettempdir()
+        folder = Path(os.environ.get("RAY_TMPDIR", place), "ray")
         return (folder / "ray_current_cluster").exists()
     url = urlsplit(address)
     if url.scheme not in ("http", "https"):
