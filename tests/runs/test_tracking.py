@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from tests.cli.commands.test_inspect import played
-from trca.cli.preflight.checks import check, machine_notes
+from trca.cli.preflight.preflight import Preflight
 from trca.envs import make
 from trca.runs.folder import RunFolder
 from trca.runs.rollout_samples import as_markdown, sample
@@ -269,6 +269,6 @@ def test_a_tracker_that_is_not_installed_names_its_extra(monkeypatch):
     lack = "tracking: wandb needs wandb: pip install 'trca[wandb]'"
     assert missing_trackers(TRACKERS) == [lack]
     with pytest.raises(ConfigError) as error:
-        check(settings("wandb"))
+        Preflight(settings("wandb")).check()
     assert str(error.value) == lack
-    assert lack in machine_notes(settings("wandb"))
+    assert lack in Preflight(settings("wandb")).lacks()

@@ -6,83 +6,42 @@
     from ray import tune
 
     tune.Tuner("TRCA", param_space={"env": "trca/ALFWorld-v0", "lr": 4e-4}).fit()
+
+The commands postpone the import of Ray and PyTorch to the first use of an algorithm
+(`trca.common.loading`): they check the words of a user first.
 """
 
-from trca.common.extras import missing_training
+from __future__ import annotations
 
-try:
-    from ray.tune.registry import register_trainable
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(missing_training() or str(error)) from error
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from trca.algorithms.base.evaluation import Evaluation as Evaluation
-from trca.algorithms.base.evaluation import evaluate_panel as evaluate_panel
-from trca.algorithms.base.evaluation import local_runner as local_runner
-from trca.algorithms.base.export import export as export
-from trca.algorithms.base.text_algorithm import TextAlgorithm as TextAlgorithm
-from trca.algorithms.base.text_config import TextAlgorithmConfig as TextAlgorithmConfig
-from trca.algorithms.dr_grpo.dr_grpo import DrGRPO as DrGRPO
-from trca.algorithms.dr_grpo.dr_grpo import DrGRPOConfig as DrGRPOConfig
-from trca.algorithms.filtered_bc.filtered_bc import FilteredBC as FilteredBC
-from trca.algorithms.filtered_bc.filtered_bc import FilteredBCConfig as FilteredBCConfig
-from trca.algorithms.g2po.g2po import G2PO as G2PO
-from trca.algorithms.g2po.g2po import G2POConfig as G2POConfig
-from trca.algorithms.gagpo.gagpo import GAGPO as GAGPO
-from trca.algorithms.gagpo.gagpo import GAGPOConfig as GAGPOConfig
-from trca.algorithms.gigpo.gigpo import GiGPO as GiGPO
-from trca.algorithms.gigpo.gigpo import GiGPOConfig as GiGPOConfig
-from trca.algorithms.graphgpo.graphgpo import GraphGPO as GraphGPO
-from trca.algorithms.graphgpo.graphgpo import GraphGPOConfig as GraphGPOConfig
-from trca.algorithms.grpo.grpo import GRPO as GRPO
-from trca.algorithms.grpo.grpo import GRPOConfig as GRPOConfig
-from trca.algorithms.hcapo.hcapo import HCAPO as HCAPO
-from trca.algorithms.hcapo.hcapo import HCAPOConfig as HCAPOConfig
-from trca.algorithms.hgpo.hgpo import HGPO as HGPO
-from trca.algorithms.hgpo.hgpo import HGPOConfig as HGPOConfig
-from trca.algorithms.hiper.hiper import HiPER as HiPER
-from trca.algorithms.hiper.hiper import HiPERConfig as HiPERConfig
-from trca.algorithms.igpo.igpo import IGPO as IGPO
-from trca.algorithms.igpo.igpo import IGPOConfig as IGPOConfig
-from trca.algorithms.reinforce_plus_plus.reinforce_plus_plus import (
-    ReinforcePlusPlus as ReinforcePlusPlus,
-)
-from trca.algorithms.reinforce_plus_plus.reinforce_plus_plus import (
-    ReinforcePlusPlusConfig as ReinforcePlusPlusConfig,
-)
-from trca.algorithms.rewardflow.rewardflow import RewardFlow as RewardFlow
-from trca.algorithms.rewardflow.rewardflow import RewardFlowConfig as RewardFlowConfig
-from trca.algorithms.rloo.rloo import RLOO as RLOO
-from trca.algorithms.rloo.rloo import RLOOConfig as RLOOConfig
-from trca.algorithms.stepsearch.stepsearch import StepSearch as StepSearch
-from trca.algorithms.stepsearch.stepsearch import StepSearchConfig as StepSearchConfig
-from trca.algorithms.trca.trca import TRCA as TRCA
-from trca.algorithms.trca.trca import TRCAConfig as TRCAConfig
-from trca.algorithms.turn_ppo.turn_ppo import TurnPPO as TurnPPO
-from trca.algorithms.turn_ppo.turn_ppo import TurnPPOConfig as TurnPPOConfig
+from trca.common import loading
 
-ALGORITHMS: dict[str, type[TextAlgorithm]] = {
-    algorithm.config_class.parameters_class.algorithm: algorithm
-    for algorithm in (
-        TRCA,
-        GRPO,
-        DrGRPO,
-        RLOO,
-        ReinforcePlusPlus,
-        GiGPO,
-        HGPO,
-        GraphGPO,
-        RewardFlow,
-        G2PO,
-        GAGPO,
-        IGPO,
-        FilteredBC,
-        HCAPO,
-        TurnPPO,
-        HiPER,
-        StepSearch,
-    )
-}
-"""The algorithms by the names they are registered under."""
+if TYPE_CHECKING:
+    from trca.algorithms.catalog import *  # noqa: F403
+    from trca.algorithms.settings.parameters import TextParameters
 
-for _name, _algorithm in ALGORITHMS.items():
-    register_trainable(_name, _algorithm)
+_FUNCTIONS: Final = ("evaluate_panel", "export", "local_runner")
+
+
+def __getattr__(name: str) -> Any:
+    """Imports all algorithms at the first use of one, or of a function that needs them."""
+    if name[:1].isupper() or name in _FUNCTIONS:  # rooms are in lower case
+        return getattr(import_module(f"{__name__}.catalog"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def parameter_models() -> dict[str, type[TextParameters]]:
+    """The hyperparameters of each algorithm by its name. Loads neither Ray nor PyTorch."""
+    from trca.algorithms.settings.parameters import family
+
+    for path in sorted(Path(__file__).parent.glob("*/credit.py")):
+        import_module(f"{__name__}.{path.parent.name}.credit")
+    packaged = [model for model in family() if model.__module__.startswith(f"{__name__}.")]
+    return {model.algorithm: model for model in packaged}
+
+
+if not loading.postponed:
+    import_module(f"{__name__}.catalog")

@@ -46,8 +46,8 @@ class Step(TypedDict):
 class Episode:
     """An environment and its current episode.
 
-    After an exception of the environment, `reward` and `rubric_return` are None until the next
-    `start`.
+    After an exception of the environment, `reward` and `rubric_return` have the value `None` until
+    the next `start`.
 
     Attributes:
         env: The environment of `trca.envs.make`.

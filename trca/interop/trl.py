@@ -78,7 +78,7 @@ class ToolEnvironment:
             action: The action, in the words of the environment.
 
         Returns:
-            What the environment answers, and what may be done next.
+            The observation and the admissible actions.
         """
         return self.episode.act(action)
 

@@ -29,7 +29,7 @@ class TRLEnv(TextEnv):
     to the model. Asynchronous methods share one event loop, which runs during calls only; TRL's
     loop runs all the time.
 
-    The rows are those of TRL's data set: ``prompt`` and the arguments of ``reset``. Every tenth row
+    A row has the form of TRL's data set: ``prompt`` and the arguments of ``reset``. Every tenth row
     is in split ``test``, the remaining rows are in ``train``.
     """
 

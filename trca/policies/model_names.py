@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from trca.policies.models import SHRUNK, TINY
+TINY: Final = "tiny"
+SHRUNK: Final = "shrunk:"
 
 
 def resolve_model(
@@ -43,9 +44,75 @@ def resolve_model(
         return str(shrunk_model(name.removeprefix(SHRUNK)))
     if Path(name).expanduser().is_dir():
         return str(Path(name).expanduser())
-    if name.startswith(("/", ".", "~")) or name.count("/") > 1:
-        raise ValueError(
-            f"no model at {name!r}: give {TINY}, a folder with config.json, or a Hugging Face name"
-            " such as Qwen/Qwen2.5-1.5B-Instruct"
-        )
+    if lack := missing_folder(name):
+        raise ValueError(lack)
     return name
+
+
+def missing_folder(name: str) -> str:
+    """One sentence for the path of a folder that does not exist; blank for any other name."""
+    if Path(name).expanduser().is_dir() or name.startswith(SHRUNK):
+        return ""
+    if not name.startswith(("/", ".", "~")) and name.count("/") <= 1:
+        return ""
+    return (
+        f"no model at {name!r}: give {TINY}, a folder with config.json, or a Hugging Face name such"
+        " as Qwen/Qwen2.5-1.5B-Instruct"
+    )
+
+
+def local_model(
+    name: str,
+    env_id: str | type,
+    env_config: Mapping[str, Any],
+    response_format: str,
+) -> str:
+    """The folder of a model that is on this machine; blank for any other. Builds no tiny policy.
+
+    Takes the arguments of `resolve_model`.
+    """
+    from trca.policies.tiny import tiny_folder
+
+    if name == TINY:
+        folder = tiny_folder(env_id, env_config, response_format)
+        return str(folder) if folder.is_dir() else ""
+    if name.startswith(SHRUNK) or Path(name).expanduser().is_dir():
+        return resolve_model(name, env_id=env_id)
+    return ""
+
+
+def missing_model(name: str, ask_hub: bool = True) -> str:
+    """Why the config or the tokenizer of a model cannot be opened; blank if both can.
+
+    Args:
+        name: See `resolve_model`.
+        ask_hub: Whether to ask the Hugging Face hub for a model that is not on this machine.
+    """
+    from transformers import AutoConfig, AutoTokenizer
+
+    if name == TINY:
+        return ""
+    try:
+        folder = resolve_model(name, env_id="")
+    except ValueError as error:
+        return f"model is {name!r}: {error}"
+    if name.startswith(SHRUNK):
+        return ""
+    for part in (AutoConfig, AutoTokenizer):
+        try:
+            part.from_pretrained(folder, local_files_only=True)
+        except Exception as local:
+            if not ask_hub or Path(folder).exists():
+                return f"model is {name!r}: {_first_line(local)}"
+            try:
+                part.from_pretrained(folder)
+            except Exception as error:
+                return (
+                    f"model is {name!r}: no such folder, and the Hugging Face hub gives none:"
+                    f" {_first_line(error)}"
+                )
+    return ""
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]

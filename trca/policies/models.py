@@ -14,8 +14,6 @@ from transformers.utils import logging
 
 from trca.policies.dtypes import AUTO, check_dtype
 
-TINY: Final = "tiny"
-SHRUNK: Final = "shrunk:"
 _VOCABULARIES: Final = ("tokenizer.json", "vocab.json", "tokenizer.model")
 
 

@@ -83,8 +83,7 @@ class RunFolder:
             ConfigError: If the name is not a valid folder name or exists, or the folder is not
                 writable.
         """
-        if not re.fullmatch(r"[\w.+=-]+", name) or name.strip(".") == "":
-            raise ConfigError(f"the name {name!r}: use letters, digits and . _ - + =")
+        _check_letters(name)
         storage = _storage(root)
         taken = set(storage.runs()) if storage else set()
         root = storage.cache if storage else Path(root)
@@ -103,16 +102,29 @@ class RunFolder:
                 path.mkdir()
             except FileExistsError:
                 if not numbered:
-                    shown = f"{storage.uri}/{name}" if storage else path
-                    mend = f"continue the run: --resume {quoted(shown)}"
-                    if not (storage or (path / "config.yaml").is_file()):
-                        mend = "delete the folder, unless a run is just starting in the folder"
-                    raise ConfigError(f"{shown} exists: choose another --name, or {mend}") from None
+                    raise ConfigError(_taken(path, storage)) from None
                 number += 1
                 continue
             except OSError as error:
                 raise ConfigError(_not_writable(path, error)) from None
             return cls(path, storage)
+
+    @classmethod
+    def check_name(cls, root: Path | str, name: str) -> None:
+        """Refuses the name of a new run that `create` would refuse. Writes nothing.
+
+        Args:
+            root: The folder that holds runs, or the URI of one.
+            name: The run's name.
+
+        Raises:
+            ConfigError: When the name is no name for a folder or is taken.
+        """
+        _check_letters(name)
+        storage = _storage(root)
+        path = (storage.cache if storage else Path(root)) / name
+        if name in storage.runs() if storage else path.exists():
+            raise ConfigError(_taken(path, storage))
 
     @classmethod
     def open(cls, name_or_path: str | Path, root: Path | str = DEFAULT_ROOT) -> RunFolder:
@@ -383,6 +395,20 @@ def run_name(config: str) -> str:
 def quoted(path: Path | str) -> str:
     """Quotes a path for a shell."""
     return shlex.quote(str(path))
+
+
+def _check_letters(name: str) -> None:
+    if not re.fullmatch(r"[\w.+=-]+", name) or name.strip(".") == "":
+        raise ConfigError(f"the name {name!r}: use letters, digits and . _ - + =")
+
+
+def _taken(path: Path, storage: Storage | None) -> str:
+    """The error for the name of a run that exists."""
+    address = f"{storage.uri}/{path.name}" if storage else path
+    mend = f"go on with it: --resume {quoted(address)}"
+    if not (storage or (path / "config.yaml").is_file()):
+        mend = "delete it, unless a run is just starting in it"
+    return f"{address} exists: choose another --name, or {mend}"
 
 
 def _not_writable(path: Path, error: OSError) -> str:

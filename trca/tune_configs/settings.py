@@ -6,7 +6,7 @@ parameter model (`trca.algorithms.settings.parameters`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,6 @@ from trca.tune_configs.files import ConfigError
 from trca.tune_configs.run_parameters import RunParameters, Settings
 
 if TYPE_CHECKING:
-    from trca.algorithms.base.text_algorithm import TextAlgorithm
     from trca.algorithms.base.text_config import TextAlgorithmConfig
     from trca.algorithms.settings.parameters import TextParameters
 
@@ -37,7 +36,11 @@ class RunSettings(Settings):
 
     @classmethod
     def resolve(
-        cls, settings: Mapping[str, Any], source: str = "config", need_data: bool = True
+        cls,
+        settings: Mapping[str, Any],
+        source: str = "config",
+        need_data: bool = True,
+        open_env: Callable[[str, Mapping[str, Any]], object] | None = None,
     ) -> RunSettings:
         """Checks settings and fills in the defaults.
 
@@ -45,12 +48,13 @@ class RunSettings(Settings):
             settings: Flat settings, as `files.read` and `files.assign` give them.
             source: Name of the settings in errors.
             need_data: Whether missing official data is an error.
+            open_env: Makes an environment of its name and arguments; by default the environment is
+                made and closed.
 
         Raises:
             ConfigError: Names every wrong key with its value, the allowed values, and the nearest
                 match of an unknown key.
         """
-        from trca.algorithms import ALGORITHMS
         from trca.algorithms.settings.setting_names import unknown_setting
         from trca.envs.registration import default_split
 
@@ -60,7 +64,7 @@ class RunSettings(Settings):
         except ConfigError as error:
             raise ConfigError(f"{source}: {error}") from None
         settings = {**settings, "algorithm": name}
-        model = config_class(name).parameters_class
+        model = parameters_class(name)
         fields = {**RunParameters.model_fields, **model.model_fields}
         wrong = [
             unknown_setting(key, model, RunParameters.model_fields)
@@ -72,7 +76,7 @@ class RunSettings(Settings):
         run = _checked(RunParameters, of_run, wrong)
         parameters = _checked(model, rest, wrong)
         if not wrong:
-            wrong += _env_errors(ALGORITHMS[name], run.env, run.env_config, parameters, need_data)
+            wrong += _env_errors(model, run.env, run.env_config, parameters, need_data, open_env)
         if wrong:
             raise ConfigError("\n".join(f"{source}: {message}" for message in wrong))
         if parameters.evaluation_split is None:
@@ -109,12 +113,24 @@ def algorithm_name(name: str) -> str:
     Raises:
         ConfigError: For an unknown algorithm; names the nearest.
     """
-    from trca.algorithms import ALGORITHMS
+    from trca.algorithms import parameter_models
 
-    for each in ALGORITHMS:
-        if each.casefold() == str(name).casefold():
-            return each
-    raise ConfigError(f"algorithm is {name!r}: {nearest(str(name), ALGORITHMS)}")
+    algorithms = parameter_models()
+    for algorithm in algorithms:
+        if algorithm.casefold() == str(name).casefold():
+            return algorithm
+    raise ConfigError(f"algorithm is {name!r}: {nearest(str(name), algorithms)}")
+
+
+def parameters_class(algorithm: str) -> type[TextParameters]:
+    """The hyperparameters of an algorithm. Loads neither Ray nor PyTorch.
+
+    Raises:
+        ConfigError: When there is no such algorithm; names the nearest.
+    """
+    from trca.algorithms import parameter_models
+
+    return parameter_models()[algorithm_name(algorithm)]
 
 
 def config_class(algorithm: str) -> type[TextAlgorithmConfig]:
@@ -137,7 +153,7 @@ def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
         ConfigError: For an unknown algorithm; names the nearest.
     """
     name = settings.get("algorithm", RunParameters.model_fields["algorithm"].default)
-    before, after = config_class(name).parameters_class, config_class(algorithm).parameters_class
+    before, after = parameters_class(name), parameters_class(algorithm)
     left_out = before.model_fields.keys() - after.model_fields.keys()
     if after is not before:
         left_out |= after.own_defaults()
@@ -164,11 +180,12 @@ def _checked(model: type[Any], values: Mapping[str, Any], wrong: list[str]) -> A
 
 
 def _env_errors(
-    algorithm: type[TextAlgorithm],
+    model: type[TextParameters],
     env: str,
     env_config: Mapping[str, Any],
     parameters: TextParameters,
     need_data: bool,
+    open_env: Callable[[str, Mapping[str, Any]], object] | None,
 ) -> list[str]:
     """Errors of the environment, its arguments and its splits."""
     from trca.algorithms.rollouts.environments import no_rubric
@@ -185,13 +202,16 @@ def _env_errors(
     ]
     if unknown:
         return unknown
-    if algorithm.needs_rubric and (lack := no_rubric(algorithm.__name__, env, env_config)):
+    if model.needs_rubric and (lack := no_rubric(model.algorithm, env, env_config)):
         return [lack]
     given = {"split": "train", **env_config}
     try:
-        make(env, **given).close()
         evaluated = parameters.evaluation_split or default_split(env)
-        make(env, **{**given, "split": evaluated}).close()
+        for arguments_of_split in (given, {**given, "split": evaluated}):
+            if open_env:
+                open_env(env, arguments_of_split)
+            else:
+                make(env, **arguments_of_split).close()
     except (ValueError, TypeError, OSError, RuntimeError, ImportError) as error:
         if isinstance(error, FileNotFoundError) and not need_data:
             return []

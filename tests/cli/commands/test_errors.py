@@ -1,4 +1,4 @@
-"""An error that ends a run is one line with the cause and the log."""
+"""The error that ends a run is one line: the cause, and the file with the trace."""
 
 import json
 import os

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,11 @@ def submit(*arguments):
     ("arguments", "message"),
     [
         (["--to=ray"], "--storage-path is missing: name what every node reaches"),
-        (["--to=skypilot", "--storage-path=outputs"], "--storage-path is outputs: name what"),
+        (["--to=ray", "--storage-path=outputs"], "--storage-path is outputs: name what"),
+        (
+            ["--to=skypilot", "--storage-path=/mnt/runs"],
+            "the machines that SkyPilot rents share",
+        ),
         (["--to=kuberay", "--storage-path=s3://b/r"], "name one that has trca with --image"),
         (["--to=slurm", "--set=num_gpus_per_learner=1", "--gpus=1"], "asks for 2 GPUs and"),
         (["--to=slurm", "--set=lr=-1"], "lr"),
@@ -177,7 +182,7 @@ TOKEN = "0123456789abcdef" * 4
 
 
 def trca(*arguments, token=TOKEN):
-    """The command in a process of its own: Ray reads its token once."""
+    """The command in a new process: a process reads Ray's token once."""
     return subprocess.run(
         [sys.executable, "-m", "trca.cli", *arguments],
         env={**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token},
@@ -187,15 +192,15 @@ def trca(*arguments, token=TOKEN):
     )
 
 
-@pytest.fixture
-def cluster():
-    """The address of a Ray cluster that wants a token."""
+@contextmanager
+def ray_head(agent_port):
+    """The dashboard of a Ray cluster that wants a token."""
     port, folder = free_port(), tempfile.mkdtemp(prefix="ray", dir="/tmp")
     head = subprocess.Popen(
         [
             *(Path(sys.executable).with_name("ray"), "start", "--head", "--block", "--num-cpus=2"),
             *(f"--port={free_port()}", f"--dashboard-port={port}", "--disable-usage-stats"),
-            *(f"--temp-dir={folder}", f"--dashboard-agent-listen-port={free_port()}"),
+            *(f"--temp-dir={folder}", f"--dashboard-agent-listen-port={agent_port}"),
         ],
         env={
             **os.environ,
@@ -212,6 +217,13 @@ def cluster():
     head.terminate()
     head.wait()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def cluster():
+    """The address of a Ray cluster that wants a token."""
+    with ray_head(free_port()) as address:
+        yield address
 
 
 @pytest.mark.slow
@@ -247,3 +259,32 @@ def test_a_ray_cluster_takes_a_sweep_as_one_job(here, cluster):
     assert followed.returncode == 0, followed.stdout + followed.stderr
     assert "lambda_=0.8  seed=0  iteration 1/1" in followed.stdout
     assert len((here / "runs/mine/sweep.md").read_text().splitlines()) == 3
+
+
+SUBMIT_SOON = """
+import trca.cli.commands.submit as submit
+from trca.cli import app
+submit._PATIENCE_S = 3.0
+app(prog_name="trca")
+"""
+
+
+@pytest.mark.slow
+def test_a_cluster_without_an_agent_is_reported_with_the_log_of_the_agent(here):
+    with socket.socket() as taken:  # the agent cannot listen, and serves no jobs
+        taken.bind(("0.0.0.0", 0))
+        taken.listen()
+        with ray_head(taken.getsockname()[1]) as address:
+            job = ["submit", "quickstart", "--to=ray", address, f"--storage-path={here}/runs"]
+            ended = subprocess.run(
+                [sys.executable, "-c", SUBMIT_SOON, *job, *SETTINGS],
+                env={**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN},
+                capture_output=True,
+                text=True,
+                timeout=240,
+            )
+    log = "/tmp/ray/session_latest/logs/dashboard_agent.log"
+    assert ended.returncode == 2, ended.stdout + ended.stderr
+    assert "No agent of the Ray cluster takes the job yet" in ended.stdout
+    assert log in ended.stdout
+    assert f"log is {log} on the head node" in ended.stderr

@@ -74,7 +74,7 @@ def figures(path):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A folder with one whole run in it, and what the run printed."""
+    """A folder with one finished run, and the output of the run."""
     folder = tmp_path_factory.mktemp("runs")
     return folder, run(folder, "train", "quickstart", *SMALL)
 

@@ -63,11 +63,9 @@ class TextAlgorithm(Algorithm):
         incidents: The failures of the last iteration and their treatment.
         evaluation: The last evaluation; None before the first.
         training_steps: Number of started iterations, including those before a restart.
-        needs_rubric: Whether the credit rule reads judgments.
         config_class: Class of the config.
     """
 
-    needs_rubric: ClassVar[bool] = False
     config_class: ClassVar[type[TextAlgorithmConfig]] = TextAlgorithmConfig
     config: TextAlgorithmConfig
     metrics: MetricsLogger
@@ -301,7 +299,8 @@ class TextAlgorithm(Algorithm):
         for name in self._credit.reads:
             if lack := READS.get(name).lack(self._sources([])):
                 raise ValueError(f"credit rule {self._credit.name!r} reads {name}: {lack}")
-        if self.needs_rubric and not any(each.ids for each in self._operators.values()):
+        needs_rubric = self.config.parameters_class.needs_rubric
+        if needs_rubric and not any(each.ids for each in self._operators.values()):
             raise ValueError(
                 no_rubric(type(self).__name__, self.config.env, self.config.env_config)
             )

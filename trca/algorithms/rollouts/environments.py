@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import gymnasium
-from ray.tune.registry import ENV_CREATOR, _global_registry
 
 from trca.envs import registration
 from trca.envs.registration import EnvClass, creator, lacks_rubric
@@ -25,6 +25,8 @@ def env_creator(env: EnvClass) -> EnvCreator:
         ValueError: For an unknown name.
     """
     if _is_rays(env):
+        from ray.tune.registry import ENV_CREATOR, _global_registry
+
         registered: EnvCreator = _global_registry.get(ENV_CREATOR, env)
         return registered
     return partial(_make, creator(env))
@@ -49,7 +51,12 @@ def no_rubric(algorithm: str, env: EnvClass, env_config: Mapping[str, Any]) -> s
 
 
 def _is_rays(env: EnvClass) -> bool:
-    return isinstance(env, str) and bool(_global_registry.contains(ENV_CREATOR, env))
+    """Whether the environment is registered with Ray; a process without Ray has no such one."""
+    if not isinstance(env, str) or "ray.tune.registry" not in sys.modules:
+        return False
+    from ray.tune.registry import ENV_CREATOR, _global_registry
+
+    return bool(_global_registry.contains(ENV_CREATOR, env))
 
 
 def _make(

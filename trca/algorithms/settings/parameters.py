@@ -75,6 +75,8 @@ class TextParameters(
     """Whether the advantage of a rollout needs other rollouts of the same task."""
     credit_settings: ClassVar[frozenset[str]] = frozenset({"gamma"})
     """Settings of every algorithm that the algorithm's credit rule reads."""
+    needs_rubric: ClassVar[bool] = False
+    """Whether the credit rule reads judgments."""
 
     # Model and prompt
     model: str = Field(
@@ -164,6 +166,16 @@ class TextParameters(
                     f" {other.algorithm}, or credit to {cls.own_rule()!r} or path/to/file.py:NAME"
                 )
         return CREDIT_RULES.check(name)
+
+    def learns_nothing(self) -> str:
+        """Why no rollout of a run would have an advantage; blank if rollouts can have one."""
+        own_file = ":" in self.credit
+        if self.group_size > 1 or not self.compares_rollouts or own_file:
+            return ""
+        return (
+            f"group_size is 1: {self.algorithm} compares the rollouts of a task with each other and"
+            " learns nothing from one: give 2 or more"
+        )
 
     @classmethod
     def own_rule(cls) -> str:

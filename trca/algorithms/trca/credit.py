@@ -66,6 +66,7 @@ class TRCAParameters(TextParameters):
 
     algorithm = "TRCA"
     credit_settings = frozenset({"gamma", "budgets"})
+    needs_rubric = True
 
     credit: Credit = "trca"
     lambda_: Probability = Field(

@@ -29,5 +29,3 @@ class TRCAConfig(TextAlgorithmConfig):
 
 class TRCA(TextAlgorithm, config=TRCAConfig):
     """Transition-wise rubric credit assignment."""
-
-    needs_rubric = True

@@ -1,11 +1,10 @@
-"""``trca plan``: what a run needs, before it runs."""
+"""``trca plan``: the needs of a run, before the run starts."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from trca.cli.show.console import console, refusing, use_one_thread
 
@@ -18,7 +17,7 @@ def plan(
         str | None,
         typer.Option(
             metavar="NxGB",
-            help="GPUs there are, such as 4x80. [default: as many as the run asks for]",
+            help="GPUs, such as 4x80. [default: as the run asks]",
         ),
     ] = None,
     set_: Annotated[
@@ -26,22 +25,25 @@ def plan(
         typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
     ] = None,
 ) -> None:
-    """Show what a run needs: batches, memory of every GPU, seconds. Runs nothing.
+    """Show the needs of a run: batches, memory of each GPU, seconds. Runs nothing.
 
-    Where the memory does not suffice, it says so and names settings with which it does.
+    If the memory is too small, the plan names settings that need less.
 
     - `trca plan paper/alfworld_qwen2.5_7b --gpus 4x80`
     - `trca plan paper/alfworld_qwen2.5_7b --gpus 1x80 --set lora_rank=16`
     """
     use_one_thread()
-    from trca.cli.preflight.checks import settings_of
     from trca.cli.preflight.plan import GPUs
     from trca.cli.preflight.plan import plan as table_of
-    from trca.tune_configs.files import ConfigError
+    from trca.cli.preflight.preflight import Preflight
+    from trca.runs.folder import run_name
+    from trca.tune_configs.files import ConfigError, assign, assignments, read
 
     with refusing(ConfigError, ValueError):
-        there = None if gpus is None else GPUs.parse(gpus)
-        settings = settings_of(config, set_)
-    console.print(table_of(settings, there), soft_wrap=False)
-    if not settings.run.resources()[1]:
-        console.print(escape("No GPU is asked for: all processes compute on CPUs."))
+        present = None if gpus is None else GPUs.parse(gpus)
+        settings = assign(read(config), assignments(set_ or []))
+        with Preflight.of(settings, run_name(config), here=False) as preflight:
+            preflight.check()
+            console.print(table_of(preflight, present), soft_wrap=False)
+            if not preflight.settings.run.resources()[1]:
+                console.print("The run asks for no GPU: all processes compute on CPUs.")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -10,6 +13,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 from rich.markup import escape
@@ -23,6 +27,9 @@ if TYPE_CHECKING:
     from trca.cli.run.submission import Cluster
 
 _PATIENCE_S: Final = 60.0
+_PAUSE_S: Final = 2.0
+_CONNECT_S: Final = 10.0
+_AGENT_LOG: Final = "/tmp/ray/session_latest/logs/dashboard_agent.log"
 
 
 class Target(StrEnum):
@@ -33,6 +40,13 @@ class Target(StrEnum):
     kuberay = "kuberay"
     skypilot = "skypilot"
 
+
+_FILES: Final = {
+    Target.slurm: ("job.sbatch", "sbatch"),
+    Target.kuberay: ("rayjob.yaml", "kubectl apply -f"),
+    Target.skypilot: ("sky.yaml", "sky jobs launch"),
+}
+"""The file of each scheduler, and the command that starts it."""
 
 _Address = Annotated[
     str | None,
@@ -63,10 +77,10 @@ def submit(
     ] = None,
     nodes: Annotated[int, typer.Option(min=1, help="Number of machines.")] = 1,
     cpus: Annotated[
-        int | None, typer.Option(min=1, help="CPUs of each. [default: what the run asks for]")
+        int | None, typer.Option(min=1, help="CPUs of each. [default: as the run asks]")
     ] = None,
     gpus: Annotated[
-        int | None, typer.Option(min=0, help="GPUs of each. [default: what the run asks for]")
+        int | None, typer.Option(min=0, help="GPUs of each. [default: as the run asks]")
     ] = None,
     memory: Annotated[int, typer.Option(min=1, help="Gigabytes of each.")] = 64,
     hours: Annotated[int, typer.Option(min=1, help="Time limit of the job.")] = 24,
@@ -82,8 +96,8 @@ def submit(
     """Run a config or a sweep on a cluster.
 
     A job's folder holds the settings, your own files and this package, so that the cluster runs
-    what you have here; the cluster needs the requirements alone. A job that starts again goes on
-    with its run.
+    this version; the cluster needs only the requirements. A job that starts again continues its
+    run.
 
     - `trca submit quickstart --to ray --address http://head:8265 --storage-path /shared/runs`
       submits to a Ray cluster that is up; follow it with `trca jobs logs`
@@ -98,18 +112,23 @@ def submit(
     - `trca submit my.yaml --to slurm --nodes 2 --gpus 8 --dry-run` prints the files
     """
     use_one_thread()
-    from trca.cli.preflight.checks import settings_of
-    from trca.cli.run.submission import Cluster, pack
+    from trca.cli.preflight.preflight import Preflight
     from trca.cli.sweep.files import is_sweep, sweep_of
     from trca.runs.folder import RunFolder, run_name
-    from trca.tune_configs.files import ConfigError, read
+    from trca.tune_configs.files import ConfigError, assign, assignments, read
 
     with refusing(ConfigError), tempfile.TemporaryDirectory() as scratch:
-        sweep = sweep_of(config, set_, need_data=False) if is_sweep(read(config)) else None
-        settings = sweep.largest() if sweep else settings_of(config, set_)
+        given = read(config)
+        sweep = sweep_of(config, set_, need_data=False) if is_sweep(given) else None
+        flat = sweep.largest().flat() if sweep else assign(given, assignments(set_ or []))
         storage = _storage(storage_path, to)
         if to is Target.kuberay and image is None:
             raise ConfigError("kuberay starts containers: name one that has trca with --image")
+        with Preflight.of(flat, run_name(config), here=False) as preflight:
+            preflight.check()
+            settings = preflight.settings
+        from trca.cli.run.submission import Cluster, pack
+
         name = name or run_name(config)
         cluster = Cluster.of(
             settings,
@@ -148,6 +167,11 @@ def _storage(given: str | None, to: Target) -> str:
 
     if given is None and to is Target.slurm:
         return "runs"
+    if to is Target.skypilot and given is not None and not is_uri(given):
+        raise ConfigError(
+            f"--storage-path is {given}: the machines that SkyPilot rents share no folder, and the"
+            " run would end with them. Name a URI, such as s3://bucket/runs"
+        )
     if given is None or not (is_uri(given) or Path(given).is_absolute()):
         raise ConfigError(
             f"--storage-path is {given or 'missing'}: name what every node reaches, such as"
@@ -159,27 +183,22 @@ def _storage(given: str | None, to: Target) -> str:
 def _render(
     to: Target, name: str, cluster: Cluster, folder: Path, command: list[str]
 ) -> tuple[str, str]:
-    """Writes the scheduler's file into the job's folder; returns its name and what starts it."""
-    from trca.cli.run import submission
+    """Writes the scheduler's file into the job's folder; returns its name and the start command."""
+    from trca.cli.run.submission import render
 
-    if to is Target.slurm:
-        file_name, start, text = "job.sbatch", "sbatch", submission.slurm(name, cluster)
-    elif to is Target.kuberay:
-        file_name, start = "rayjob.yaml", "kubectl apply -f"
-        text = submission.kuberay(name, cluster, folder, command)
-    else:
-        file_name, start, text = "sky.yaml", "sky jobs launch", submission.skypilot(name, cluster)
-    (folder / file_name).write_text(text, "utf-8")
+    file_name, start = _FILES[to]
+    render(file_name, name, cluster, folder, command)
     return file_name, start
 
 
 def _show(folder: Path, *written: str) -> None:
-    """Prints the job's own files; of the package only its name."""
+    """Prints the files of the job, and the name of the package."""
     for file_name in (*written, "run.sh", "config.yaml"):
         console.rule(file_name, align="left")
         console.print((folder / file_name).read_text("utf-8").rstrip(), markup=False)
-    others = sorted(path.name for path in (folder / "files").glob("*"))
-    print_folded(", ".join(["trca/", "requirements.txt", *others]) + " beside them", indent=0)
+    others = ["trca/", "requirements.txt"]
+    others += sorted(path.name for path in (folder / "files").glob("*"))
+    print_folded(f"In the same folder: {', '.join(others)}", indent=0)
 
 
 def _submit(folder: Path, name: str, address: str | None) -> None:
@@ -193,34 +212,50 @@ def _submit(folder: Path, name: str, address: str | None) -> None:
         )
 
     with _client(address) as client:
-        give_up = time.monotonic() + _PATIENCE_S
+        first = time.monotonic()
         while True:
             try:
                 job = send()
                 break
-            except RuntimeError as error:  # a cluster that has only just started
-                if "No available agent" not in str(error) or time.monotonic() > give_up:
+            except RuntimeError as error:  # the cluster has only just started, or the agent ended
+                seconds = time.monotonic() - first
+                if "No available agent" not in str(error):
                     raise
-            time.sleep(1)
+                if seconds > _PATIENCE_S:
+                    raise RuntimeError(
+                        f"no agent of the Ray cluster took the job in {seconds:.0f} s. The agent's"
+                        f" log is {_AGENT_LOG} on the head node: {_first_line(error)}"
+                    ) from None
+                console.print(
+                    f"No agent of the Ray cluster takes the job yet ({seconds:.0f} of"
+                    f" {_PATIENCE_S:.0f} s). Log on the head node: {_AGENT_LOG}",
+                    markup=False,
+                )
+            time.sleep(_PAUSE_S)
     at = f" --address {address}" if address else ""
     console.print(f"submitted {job}. What next:", markup=False)
     for command, why in (
-        (f"trca jobs logs {job} --follow{at}", "what it prints"),
+        (f"trca jobs logs {job} --follow{at}", "its output"),
         (f"trca jobs list{at}", "all jobs"),
-        (f"trca jobs stop {job}{at}", "ends it; submit again to go on"),
+        (f"trca jobs stop {job}{at}", "ends the job; submit again to continue"),
     ):
         console.print(f"  [cyan]{escape(command)}[/]  {why}")
 
 
 @contextmanager
 def _client(address: str | None) -> Iterator[JobSubmissionClient]:
-    """The client of a cluster's jobs; its errors in one line."""
-    from ray.exceptions import AuthenticationError
-
+    """The client of a cluster's jobs; turns its errors into one line."""
     from trca.tune_configs.files import ConfigError
 
     at = address or "$RAY_ADDRESS"
+    silent = (
+        f"no Ray cluster answers at {at}: name its dashboard, such as --address http://head:8265"
+    )
     with refusing(ConfigError):
+        if not _answers(address or os.environ.get("RAY_ADDRESS", "")):
+            raise ConfigError(silent)
+        from ray.exceptions import AuthenticationError
+
         try:
             from ray.job_submission import JobSubmissionClient
 
@@ -235,12 +270,34 @@ def _client(address: str | None) -> Iterator[JobSubmissionClient]:
                 f" RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH. {words(error).partition('. ')[0]}"
             ) from None
         except ConnectionError:
-            raise ConfigError(
-                f"no Ray cluster answers at {at}: name its dashboard, such as --address"
-                " http://head:8265"
-            ) from None
+            raise ConfigError(silent) from None
         except (RuntimeError, ValueError) as error:
             raise ConfigError(words(error)) from None
+
+
+def _answers(address: str) -> bool:
+    """Whether a Ray cluster can be there; asks without the import of Ray, which takes seconds.
+
+    Args:
+        address: A URL, or blank for the cluster that runs on this machine.
+    """
+    if not address:
+        place = "/tmp" if sys.platform == "darwin" else tempfile.gettempdir()
+        folder = Path(os.environ.get("RAY_TMPDIR", place), "ray")
+        return (folder / "ray_current_cluster").exists()
+    url = urlsplit(address)
+    if url.scheme not in ("http", "https"):
+        return True  # an address that only Ray can read
+    port = url.port or (443 if url.scheme == "https" else 80)
+    try:
+        socket.create_connection((url.hostname or "", port), timeout=_CONNECT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), "")
 
 
 jobs = typer.Typer(no_args_is_help=True, help="The jobs of a Ray cluster: list, follow, stop.")
@@ -257,12 +314,12 @@ def list_jobs(address: _Address = None) -> None:
 
     table = Table("job", "run", "state", "started", box=box.SIMPLE_HEAD)
     with _client(address) as client:
-        found = [each for each in client.list_jobs() if each.submission_id]
-    for each in sorted(found, key=lambda each: each.start_time or 0, reverse=True):
+        submitted = [each for each in client.list_jobs() if each.submission_id]
+    for each in sorted(submitted, key=lambda each: each.start_time or 0, reverse=True):
         began = datetime.fromtimestamp((each.start_time or 0) / 1000)
         run = (each.metadata or {}).get("run", "")
         table.add_row(each.submission_id, run, each.status.value, f"{began:%Y-%m-%d %H:%M}")
-    if found:
+    if submitted:
         console.print(table, soft_wrap=False)
     else:
         console.print("There are no jobs.")
@@ -281,10 +338,10 @@ def status(job: _Job, address: _Address = None) -> None:
 @jobs.command("logs")
 def logs(
     job: _Job,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it ends.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Until the job ends.")] = False,
     address: _Address = None,
 ) -> None:
-    """Print what a job printed; with --follow as it comes."""
+    """Print the output of a job; with --follow until the job ends."""
     import asyncio
 
     async def tail(client: JobSubmissionClient) -> None:
@@ -303,7 +360,7 @@ def logs(
 
 @jobs.command("stop")
 def stop(job: _Job, address: _Address = None) -> None:
-    """Stop a job; submitted again, its run goes on from its last checkpoint."""
+    """Stop a job. Submitted again, its run continues from the last checkpoint."""
     with _client(address) as client:
         stopped = client.stop_job(job)
     console.print(f"{job}: {'stopping' if stopped else 'had ended already'}", markup=False)

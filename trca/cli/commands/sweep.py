@@ -123,13 +123,8 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
     Raises:
         ConfigError: Names the first point with a problem, and the problem.
     """
-    from trca.cli.preflight.checks import (
-        machine_notes,
-        machine_problems,
-        prompt_problems,
-        setting_problems,
-    )
     from trca.cli.preflight.plan import plan
+    from trca.cli.preflight.preflight import Preflight
     from trca.cli.sweep.trials import joined, point_words
     from trca.tune_configs.files import ConfigError
 
@@ -138,9 +133,8 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
     panels = [joined(words) for words in point_words(sweep.panels)]
     for point, (_, trials) in zip(points, checked, strict=True):
         for panel, each in zip(panels, trials, strict=True):
-            wrong = setting_problems(each)
-            if not dry_run:
-                wrong = wrong or machine_problems(each) or prompt_problems(each)
+            with Preflight(each, here=not dry_run) as preflight:
+                wrong = preflight.problems()
             if wrong:
                 raise ConfigError(f"{'  '.join(filter(None, (point, panel)))}: {wrong[0]}")
     if not dry_run:
@@ -162,9 +156,10 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
         grace = sweep.scheduler.asha.grace_period
         console.print(f"  ASHA stops trials early by {sweep.metric}, from iteration {grace} on")
     console.print("\nThe first trial:")
-    console.print(plan(settings[0]), soft_wrap=False)
-    for note in machine_notes(settings[0]):
-        console.print(f"[yellow]note:[/] {escape(note)}")
+    with Preflight(settings[0], here=False) as preflight:
+        console.print(plan(preflight), soft_wrap=False)
+        for note in preflight.lacks():
+            console.print(f"[yellow]note:[/] {escape(note)}")
 
 
 def _side_by_side(sweep: SweepSettings) -> str:

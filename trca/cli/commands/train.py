@@ -13,6 +13,7 @@ from trca.common.errors import words
 from trca.common.registry import short_name
 
 if TYPE_CHECKING:
+    from trca.cli.preflight.preflight import Preflight
     from trca.runs.folder import RunFolder
     from trca.tune_configs.settings import RunSettings
 
@@ -61,7 +62,7 @@ def train(
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would run and what it needs; run nothing.")
+        bool, typer.Option("--dry-run", help="Show the plan and all settings; run nothing.")
     ] = False,
 ) -> None:
     """Train a policy. The run folder holds its curve, checkpoints, metrics and rollouts.
@@ -92,11 +93,11 @@ def train(
     - `trca train quickstart --storage-path s3://bucket/runs`
     """
     use_one_thread()
-    from trca.cli.preflight.checks import check, setting_notes
+    from trca.cli.preflight.preflight import Preflight
     from trca.cli.run.checkpoints import warn_of_unknown_start
     from trca.runs.folder import RunFolder, run_name
     from trca.tune_configs.files import ConfigError, absolute, assign, assignments, read
-    from trca.tune_configs.settings import RunSettings, in_environment, switch
+    from trca.tune_configs.settings import in_environment, switch
 
     options = {
         "algorithm": algorithm,
@@ -113,22 +114,26 @@ def train(
             resume, given = name or run_name(config), {}
         if resume is not None:
             run = RunFolder.open(resume, storage_path)
-            settings = _resumed(run, given)
+            base, source = _resumed(run, given), f"{run.name}/config.yaml"
         else:
+            if name is not None and not dry_run:
+                RunFolder.check_name(storage_path, name)
             base = read(config)
             if "algorithm" in given:
                 base = switch(base, given["algorithm"])
             if env is not None:
                 base = in_environment(base, given["env"])
-            settings = RunSettings.resolve(
-                assign(base, given), run_name(config), need_data=not dry_run
-            )
-        if dry_run:
-            _show_plan(settings)
-            return
-        check(settings)
-        for note in setting_notes(settings):
-            console.print(f"[yellow]note:[/] {escape(note)}")
+            base, source = assign(base, given), run_name(config)
+        with Preflight.of(base, source, here=not dry_run) as preflight:
+            settings = preflight.settings
+            if resume is not None:
+                _check_iterations(run, settings, given)
+            if dry_run:
+                _show_plan(preflight)
+                return
+            preflight.check()
+            for note in preflight.notes():
+                console.print(f"[yellow]note:[/] {escape(note)}")
         if resume is not None and run.has_checkpoint():
             warn_of_unknown_start(run, "last")
         if resume is None:
@@ -137,9 +142,13 @@ def train(
             _run(_prepare(settings, run), run)
 
 
-def _resumed(run: RunFolder, given: dict[str, Any]) -> RunSettings:
+def _resumed(run: RunFolder, given: dict[str, Any]) -> dict[str, Any]:
+    """The flat settings of a run that continues.
+
+    Raises:
+        ConfigError: For a sweep, and for a setting that a run cannot change.
+    """
     from trca.tune_configs.files import ConfigError
-    from trca.tune_configs.settings import RunSettings
 
     if (run.path / "trials").is_dir():
         raise ConfigError(f"{run.path} is a sweep: go on with trca sweep --resume {run.path}")
@@ -149,15 +158,24 @@ def _resumed(run: RunFolder, given: dict[str, Any]) -> RunSettings:
             f"{', '.join(others)} with --resume: a run goes on with its own settings; only "
             "--iterations may be given, to train longer"
         )
-    settings = RunSettings.resolve({**run.read_config(), **given}, f"{run.name}/config.yaml")
+    return {**run.read_config(), **given}
+
+
+def _check_iterations(run: RunFolder, settings: RunSettings, given: dict[str, Any]) -> None:
+    """Refuses to continue a run that has all its iterations.
+
+    Raises:
+        ConfigError: Asks for more iterations.
+    """
+    from trca.tune_configs.files import ConfigError
+
     last, iterations = run.last_iteration(), settings.parameters.iterations
-    # One that was killed between its last checkpoint and its end is gone through to the end.
+    # A run that was killed after its last checkpoint continues to its end: report and status.
     ended = run.status().get("state") == "finished" or given.get("iterations") == last
     if last > iterations or (last == iterations and ended):
         raise ConfigError(
             f"{run.address} has its {last} iterations: give more --iterations to train longer"
         )
-    return settings
 
 
 def _prepare(settings: RunSettings, run: RunFolder) -> RunSettings:
@@ -260,23 +278,14 @@ def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
         console.print(f"  [cyan]{escape(command)}[/]\n      {why}")
 
 
-def _show_plan(settings: RunSettings) -> None:
+def _show_plan(preflight: Preflight) -> None:
     import yaml
 
-    from trca.cli.preflight.checks import (
-        machine_notes,
-        prompt_problems,
-        setting_notes,
-        setting_problems,
-    )
     from trca.cli.preflight.plan import plan
-    from trca.tune_configs.files import ConfigError
 
-    wrong = setting_problems(settings) or prompt_problems(settings)
-    if wrong:
-        raise ConfigError("\n".join(wrong))
-    console.print(plan(settings), soft_wrap=False)
-    for note in [*setting_notes(settings), *machine_notes(settings)]:
+    preflight.check()
+    console.print(plan(preflight), soft_wrap=False)
+    for note in [*preflight.notes(), *preflight.lacks()]:
         console.print(f"[yellow]note:[/] {escape(note)}")
     console.print("\n[bold]settings[/]")
-    console.print(yaml.safe_dump(settings.flat(), sort_keys=False).rstrip(), markup=False)
+    console.print(yaml.safe_dump(preflight.settings.flat(), sort_keys=False).rstrip(), markup=False)

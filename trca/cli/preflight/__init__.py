@@ -1,1 +1,1 @@
-"""What is checked and counted before a run starts."""
+"""The checks and the plan of a run before the run starts."""

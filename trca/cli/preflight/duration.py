@@ -2,8 +2,8 @@
 
 A forward pass takes 2 operations a parameter and token, a backward pass 4 (2 where only an adapter
 is trained), and gradient checkpointing a second forward pass. An engine writes one token of all its
-rollouts in a pass, which reads the weights and the keys and values once. Left out are attention's
-own operations, environments, weights on their way and RLlib's work.
+rollouts in a pass, which reads the weights and the keys and values once. Not counted: the
+operations of attention, environments, the transport of weights, and RLlib's work.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trca.cli.preflight.size import Shape, live_rows, rollouts_at_once, row_cache_bytes
+from trca.cli.preflight.size import Shape, engine, row_cache_bytes
 
 if TYPE_CHECKING:
     from trca.tune_configs.settings import RunSettings
 
 USED: Final = 0.5
-"""Share of the limits on steps, prompts and responses that rollouts are expected to use."""
+"""Expected share of the limits on steps, prompts and responses that rollouts use."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What a GPU is assumed to do.
+    """The assumed rates of a GPU.
 
     Attributes:
         flops: Operations a second at its peak, bfloat16.
         utilisation: Share of the peak that training reaches.
         bandwidth: Bytes a second from its memory, at the peak.
-        read: Share of it that generation reaches.
-        pass_s: Seconds that a pass takes at least, by engine.
+        read: Share of the bandwidth that generation reaches.
+        pass_s: Seconds of a pass at least, by engine.
     """
 
     flops: float
@@ -47,7 +47,7 @@ class Rates:
             f"A100 or A800: {self.flops / 1e12:.0f} TFLOP/s at {self.utilisation:.0%},"
             f" {self.bandwidth / 1e12:.0f} TB/s at {self.read:.0%}, a pass of"
             f" {settings.parameters.engine} takes {least * 1000:.0f} ms or more; rollouts use"
-            f" {USED:.0%} of the steps and tokens they may"
+            f" {USED:.0%} of the step and token limits"
         )
 
 
@@ -60,12 +60,11 @@ class Work:
     """Expected seconds of an iteration by phase.
 
     Attributes:
-        generation: Seconds of rollouts, without those of the environments.
-        scoring: Of the reference, of old log-probabilities where they are recomputed, and of a
-            critic.
-        updates: Of forward and backward passes, a critic's too.
+        generation: Seconds of the engines.
+        scoring: Seconds of the reference, of recomputed old log-probabilities and of a critic.
+        updates: Seconds of forward and backward passes, including a critic.
         tokens: Tokens that an iteration trains on.
-        written: Tokens of them that the engines write.
+        written: Tokens that the engines write.
     """
 
     generation: float
@@ -76,7 +75,12 @@ class Work:
 
     @classmethod
     def of(
-        cls, settings: RunSettings, shape: Shape, gpu_bytes: float, placed: list[list[str]]
+        cls,
+        settings: RunSettings,
+        shape: Shape,
+        gpu_bytes: float,
+        placed: list[list[str]],
+        step_limit: int,
     ) -> Work:
         """The work of an iteration.
 
@@ -85,9 +89,10 @@ class Work:
             shape: Shape of the model.
             gpu_bytes: Size of a GPU.
             placed: The processes on each.
+            step_limit: Steps of an episode at most.
         """
         parameters = settings.parameters
-        turns = USED * int(settings.run.env_config.get("max_steps", 25))
+        turns = USED * step_limit
         steps = settings.trajectories_per_iteration * turns
         read = steps * USED * parameters.max_prompt_tokens
         written = steps * USED * parameters.max_new_tokens
@@ -100,12 +105,13 @@ class Work:
         scored += networks - 1
         factor = 1 + (1 if parameters.lora_rank else 2) + int(parameters.gradient_checkpointing)
         engines = max(1, sum("engine" in names for names in placed))
-        together = max(1, rollouts_at_once(settings, shape, gpu_bytes))
-        cached = together * row_cache_bytes(settings, shape) * USED
+        row, memory = row_cache_bytes(settings, shape), engine(settings, shape, gpu_bytes)
+        together = max(1, memory.rollouts_at_once(row))
+        cached = together * row * USED
         split = max(1.0, engines / max(1, settings.run.num_env_runners))
         streamed = (shape.parameters * shape.size + cached) / split
         a_pass = max(GPU.pass_s[parameters.engine], streamed / (GPU.bandwidth * GPU.read))
-        waves = -(-live_rows(settings) // together)
+        waves = -(-memory.rows // together)
         return cls(
             generation=waves * turns * USED * parameters.max_new_tokens * a_pass
             + read * 2 * shape.parameters / (rate * engines),

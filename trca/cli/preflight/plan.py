@@ -1,4 +1,4 @@
-"""The plan of a run: batches, tokens, memory of every GPU, seconds, panels. Nothing is run."""
+"""The plan of a run: batches, tokens, memory of each GPU, seconds and panels. Runs nothing."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import os
 import re
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trca.cli.preflight.duration import GPU, Work
-from trca.cli.preflight.panels import panels
 from trca.cli.preflight.size import (
-    Needs,
     Shape,
     engine,
-    host,
     learner,
-    live_rows,
+    machine,
     policy_count,
-    rollouts_at_once,
+    row_cache_bytes,
 )
 
 if TYPE_CHECKING:
@@ -26,9 +24,11 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from trca.cli.preflight.preflight import Preflight
     from trca.tune_configs.settings import RunSettings
 
 _COMMON_GB: Final = 80.0
+_CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class GPUs:
 
     Attributes:
         count: How many there are.
-        gigabytes: Memory of each, in 10^9 bytes. What a card of 80 GiB has above 80 GB is left to
-            CUDA's contexts and to fragments.
+        gigabytes: Memory of each, in 10^9 bytes. A card of 80 GiB has 6 GB more, for CUDA's
+            contexts and fragments.
     """
 
     count: int
@@ -58,7 +58,7 @@ class GPUs:
 
     @classmethod
     def asked(cls, settings: RunSettings) -> GPUs:
-        """As many as the run asks for, of the kind that is here, else of 80 GB."""
+        """The number that the run asks for, of the size of this machine's GPU, else of 80 GB."""
         import torch
 
         size = _COMMON_GB
@@ -75,7 +75,7 @@ def place(settings: RunSettings, gpus: int) -> list[list[str]] | None:
         gpus: Number of GPUs.
 
     Returns:
-        ``engine`` and ``learner`` by GPU; None when there are too few.
+        ``engine`` and ``learner`` by GPU; `None` if the GPUs are too few.
     """
     run = settings.run
     free = [1.0] * gpus
@@ -94,20 +94,19 @@ def place(settings: RunSettings, gpus: int) -> list[list[str]] | None:
 
 
 def problems(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
-    """What does not fit; nothing where all does."""
+    """The parts of the run that do not fit, one sentence each."""
     placed = place(settings, gpus.count)
     if placed is None:
         asked = settings.run.resources()[1]
-        return [
-            f"the run asks for {asked:g} GPUs, in the shares that it names; there are {gpus.count}"
-        ]
+        return [f"the run asks for {asked:g} GPUs in its shares, and the machine has {gpus.count}"]
     wrong = []
-    if rollouts_at_once(settings, shape, gpus.gigabytes * 1e9) < 1:
+    memory = engine(settings, shape, gpus.gigabytes * 1e9)
+    if memory.rollouts_at_once(row_cache_bytes(settings, shape)) < 1:
         wrong.append("an engine has no room for the keys and values of one rollout")
     for k, names in enumerate(placed):
         need = _together(settings, shape, gpus, names)
         if need > gpus.gigabytes * 1e9:
-            wrong.append(f"GPU {k} needs {_bytes(need)} and has {gpus.gigabytes:g} GB")
+            wrong.append(f"GPU {k} needs at least {_bytes(need)} and has {gpus.gigabytes:g} GB")
         if names.count("learner") > 1:
             wrong.append(
                 f"GPU {k} has {names.count('learner')} learners, and NCCL allows one: give"
@@ -117,7 +116,7 @@ def problems(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
 
 
 def mends(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
-    """Settings with which all fits: each alone where one is enough, else several together."""
+    """Changes of settings with which the run fits: single changes, else several together."""
     more, fewer = [], dict[str, Any]()
     if place(settings, gpus.count) is None:
         more = [f"more GPUs: --gpus {GPUs.asked(settings).count}x{gpus.gigabytes:g}"]
@@ -141,7 +140,7 @@ def mends(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
 
 
 def _fewer_processes(settings: RunSettings, gpus: GPUs) -> dict[str, Any]:
-    """The most env runners and learners that have a place on the GPUs; empty where none have."""
+    """The most env runners and learners that have a place on the GPUs; empty without a place."""
     run = settings.run
     for most in range(gpus.count, 0, -1):
         change = {
@@ -154,7 +153,7 @@ def _fewer_processes(settings: RunSettings, gpus: GPUs) -> dict[str, Any]:
 
 
 def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
-    """What saves memory, from what costs least."""
+    """Changes of settings that save memory, the cheapest first."""
     from trca.policies.engines import engine_class
 
     parameters = settings.parameters
@@ -184,10 +183,10 @@ def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
 
 
 def _with(settings: RunSettings, change: dict[str, Any]) -> RunSettings:
-    own = {k: v for k, v in change.items() if k in type(settings.run).model_fields}
-    rest = {k: v for k, v in change.items() if k not in own}
+    of_run = {k: v for k, v in change.items() if k in type(settings.run).model_fields}
+    rest = {k: v for k, v in change.items() if k not in of_run}
     return type(settings)(
-        settings.run.model_copy(update=own), settings.parameters.model_copy(update=rest)
+        settings.run.model_copy(update=of_run), settings.parameters.model_copy(update=rest)
     )
 
 
@@ -196,26 +195,28 @@ def _assignments(change: dict[str, Any]) -> str:
 
 
 def _together(settings: RunSettings, shape: Shape, gpus: GPUs, names: list[str]) -> float:
+    memory = engine(settings, shape, gpus.gigabytes * 1e9)
     needs = {
-        "engine": engine(settings, shape, gpus.gigabytes * 1e9),
-        "learner": learner(settings, shape),
+        "engine": memory.weights + memory.cache,
+        "learner": learner(settings, shape).total,
     }
-    return sum(needs[name].total for name in names)
+    return sum(needs[name] for name in names)
 
 
-def plan(settings: RunSettings, gpus: GPUs | None = None) -> Table:
+def plan(preflight: Preflight, gpus: GPUs | None = None) -> Table:
     """The plan as a table for the terminal.
 
     Args:
-        settings: Settings.
-        gpus: The GPUs there are; by default as many as the run asks for.
+        preflight: The settings, the environments and the model's folder.
+        gpus: The GPUs of the machine; by default those that the run asks for.
     """
     from rich import box
     from rich.table import Table
 
-    run, parameters = settings.run, settings.parameters
+    settings, parameters = preflight.settings, preflight.settings.parameters
     rollouts = settings.trajectories_per_iteration
-    steps = rollouts * int(run.env_config.get("max_steps", 25))
+    step_limit = preflight.environments.step_limit(settings)
+    steps = rollouts * step_limit
     table = Table(box=box.SIMPLE_HEAD, show_header=False)
     table.add_column(style="bold", overflow="fold")
     table.add_column(justify="right", no_wrap=True)
@@ -230,17 +231,17 @@ def plan(settings: RunSettings, gpus: GPUs | None = None) -> Table:
         f"{parameters.iterations} iterations",
     )
     for name, most, about in (
-        ("steps", steps, "an iteration"),
+        ("steps", steps, f"an iteration; an episode has at most {step_limit}"),
         ("updates", updates, f"an iteration, of {parameters.minibatch_size} steps"),
         ("tokens read", steps * parameters.max_prompt_tokens, "an iteration"),
         ("tokens written", steps * parameters.max_new_tokens, "an iteration"),
     ):
         table.add_row(name, f"at most {most:,}", about)
     table.add_section()
-    _add_model(table, settings, gpus or GPUs.asked(settings))
+    _add_model(table, preflight, gpus or GPUs.asked(settings))
     table.add_section()
     try:
-        for name, panel in panels(settings).items():
+        for name, panel in preflight.panels().items():
             tasks = f"{panel.split}, {len(panel.task_ids):,} tasks"
             table.add_row(f"panel, {name}", panel.hash, tasks)
     except FileNotFoundError:
@@ -248,53 +249,76 @@ def plan(settings: RunSettings, gpus: GPUs | None = None) -> Table:
     return table
 
 
-def _add_model(table: Table, settings: RunSettings, gpus: GPUs) -> None:
-    from trca.cli.preflight.checks import local_model
-    from trca.policies.models import TINY
+def _add_model(table: Table, preflight: Preflight, gpus: GPUs) -> None:
+    from trca.policies.model_names import TINY
 
-    parameters = settings.parameters
+    settings, parameters = preflight.settings, preflight.settings.parameters
     try:
         shape = Shape.of(settings)
     except OSError:
         table.add_row("model", "-", f"{parameters.model} is not on this machine: not counted")
         return
-    at_most = "at most " if parameters.model == TINY and not local_model(settings) else ""
+    at_most = "at most " if parameters.model == TINY and not preflight.model_folder else ""
     about = f"parameters, {shape.dtype}: {parameters.model}"
     table.add_row("model", f"{at_most}{shape.parameters:,}", about)
     if parameters.lora_rank:
         about = f"LoRA of rank {parameters.lora_rank}"
         table.add_row("trained", f"{shape.trained(parameters.lora_rank):,}", about)
     table.add_section()
-    _add_needs(table, _each("learner", settings.run.num_learners), learner(settings, shape))
+    needs = learner(settings, shape)
+    table.add_row(_each("learner", settings.run.num_learners), _bytes(needs.total), "at least")
+    for parts, about in ((needs.held, ""), (needs.computing, "during a pass")):
+        for part, size in parts.items():
+            table.add_row(f"  {part}", _bytes(size), about)
     table.add_section()
-    own = engine(settings, shape, gpus.gigabytes * 1e9)
-    _add_needs(table, _each("engine", settings.run.num_env_runners), own)
-    fitting = rollouts_at_once(settings, shape, gpus.gigabytes * 1e9)
-    table.add_row(
-        "  rollouts at once", f"{fitting:,}", f"of {live_rows(settings):,}, at their longest"
-    )
+    memory = engine(settings, shape, gpus.gigabytes * 1e9)
+    total = memory.weights + memory.cache
+    table.add_row(_each("engine", settings.run.num_env_runners), _bytes(total), "at least")
+    table.add_row("  weights", _bytes(memory.weights), "")
+    table.add_row("  KV cache", _bytes(memory.cache), "")
+    fitting = memory.rollouts_at_once(row_cache_bytes(settings, shape))
+    table.add_row("  rollouts at once", f"{fitting:,}", f"of {memory.rows:,}, at their longest")
     table.add_section()
-    table.add_row("machine, beside GPUs", _bytes(sum(host(settings, shape).values())), "together")
-    for name, size in host(settings, shape).items():
-        table.add_row(f"  {name}", _bytes(size), "")
+    _add_machine(table, settings, shape)
     if gpus.count:
         table.add_section()
         _add_gpus(table, settings, shape, gpus)
+        if any(placed := place(settings, gpus.count) or []):
+            limit = preflight.environments.step_limit(settings)
+            work = Work.of(settings, shape, gpus.gigabytes * 1e9, placed, limit)
+            table.add_section()
+            for name, seconds, about in work.rows():
+                table.add_row(name, f"{seconds:,.0f} s", about)
+            table.add_row("  assumed", "", GPU.words(settings))
 
 
 def _each(name: str, count: int) -> str:
     return f"each of {count} {name}s" if count > 1 else f"the {name}"
 
 
-def _add_needs(table: Table, name: str, needs: Needs) -> None:
-    table.add_row(name, _bytes(needs.total), "at most, estimated")
-    for parts, about in (
-        (needs.held, ""),
-        (needs.computing, "while it computes"),
-        (needs.stepping, "while it steps instead"),
-    ):
-        for part, size in parts.items():
-            table.add_row(f"  {part}", _bytes(size), about)
+def _add_machine(table: Table, settings: RunSettings, shape: Shape) -> None:
+    """The memory besides GPUs: each part, the sum, and the memory of this machine."""
+    parts = machine(settings, shape)
+    total = sum(parts.values())
+    table.add_row("machine", _bytes(total), "at least, all processes, besides GPUs")
+    for part, size in parts.items():
+        table.add_row(f"  {part}", _bytes(size), "")
+    if not os.environ.get("RAY_ADDRESS"):
+        present = memory_here()
+        enough = "[green]enough[/]" if total <= present else "[red]too little[/]"
+        table.add_row("  this machine has", _bytes(present), enough)
+
+
+def memory_here() -> float:
+    """Bytes of memory of this machine, or of the container that limits this process."""
+    import psutil
+
+    total = float(psutil.virtual_memory().total)
+    try:
+        limit = _CGROUP.read_text("ascii").strip()
+    except OSError:
+        return total
+    return min(total, float(limit)) if limit.isdigit() else total
 
 
 def _add_gpus(table: Table, settings: RunSettings, shape: Shape, gpus: GPUs) -> None:
@@ -303,20 +327,17 @@ def _add_gpus(table: Table, settings: RunSettings, shape: Shape, gpus: GPUs) -> 
         which = f"GPU {first}" if first == last else f"GPUs {first} to {last}, each"
         used = " and ".join(f"{names.count(n)} {n}" for n in dict.fromkeys(names)) or "unused"
         need = _bytes(_together(settings, shape, gpus, names))
-        table.add_row(which, need, f"of {gpus.gigabytes:g} GB: {used}")
+        table.add_row(which, need, f"at least, of {gpus.gigabytes:g} GB: {used}")
     wrong = problems(settings, shape, gpus)
     if not wrong:
-        table.add_row("memory", "[green]fits[/]", "an estimate, not a bound")
+        table.add_row(
+            "memory", "[green]fits[/]", "logits, the layer that computes and CUDA come on top"
+        )
     else:
         for each in dict.fromkeys(re.sub(r"^GPU \d+ ", "a GPU ", w) for w in wrong):
             table.add_row("memory", "[red]does not fit[/]", each)
         for each in mends(settings, shape, gpus):
             table.add_row("  mend", "", each)
-    if placed:
-        table.add_section()
-        for name, seconds, about in Work.of(settings, shape, gpus.gigabytes * 1e9, placed).rows():
-            table.add_row(name, f"{seconds:,.0f} s", about)
-        table.add_row("  assumed", "", GPU.words(settings))
 
 
 def _runs(placed: list[list[str]]) -> Iterator[tuple[int, int, list[str]]]:

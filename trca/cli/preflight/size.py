@@ -1,60 +1,57 @@
-"""Memory of a run, by part, for each learner, each engine and each machine: arithmetic on shapes.
+"""Memory of a run, a lower bound by part, for each learner, each engine and each machine.
 
 ::
 
     shape = Shape.of(settings)
-    learner(settings, shape).total      # bytes of each learner, at most
-    engine(settings, shape).total       # bytes of each env runner's engine
+    learner(settings, shape).total      # bytes of each learner, at least
+    engine(settings, shape).weights     # bytes of each env runner's engine
 
-What is trained takes 16 bytes a parameter (weights, gradients and AdamW's two moments in float32),
-what is frozen 2 or 4. Each policy of a team holds all of it, but for a frozen model below adapters,
-which only vLLM holds more than once; one of them computes at a time. Activations were counted once:
-the tensors that are alive after the real forward pass of two and of four layers of Qwen2.5-1.5B,
-which these formulas meet within 3%. A critic's passes come after the policy's and have no logits:
-its activations add nothing.
+A trained parameter takes 16 bytes: weight, gradient and AdamW's two moments in float32. A frozen
+parameter takes 2 or 4. Each policy of a team holds its own parameters; a frozen model below
+adapters is held once, except by vLLM. One policy computes at a time. The bytes of activations were
+counted once: the tensors that are alive after the forward pass of two and of four layers of
+Qwen2.5-1.5B, within 3% of these formulas. Not counted: logits, the work of the layer that computes,
+CUDA's contexts and fragments.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from trca.policies.dtypes import DTYPES
+from trca.policies.engines.memory import EngineLoad, EngineMemory
 
 if TYPE_CHECKING:
     from trca.tune_configs.settings import RunSettings
 
-_LOGIT_BYTES: Final = 20
-"""A logit that is scored: itself, its log-probability, its share of the entropy, the gradients."""
+_PROCESS_BYTES: Final = 0.4e9
+"""Bytes of a process with PyTorch and RLlib (see docs/scaling.md)."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a model that its memory depends on.
+    """The sizes of a model that determine its memory.
 
     Attributes:
-        parameters: Number of weights, tied ones once.
-        outside: Those outside the layers: embedding, head and last norm.
-        head: Those of a head that is not tied to the embedding.
+        parameters: Number of weights; tied weights count once.
+        head: Weights of a head that is not tied to the embedding.
         adapted: Inputs and outputs of all linear layers but the head, added up: the parameters of
             a LoRA adapter of rank 1.
         layers: Number of layers.
         hidden: Width of the residual stream.
         feed_forward: Width of the feed-forward part.
         key_values: Width of keys (and of values) of a layer, all heads together.
-        vocabulary: Number of tokens.
         dtype: Precision of engine, reference and the trainer's arithmetic.
     """
 
     parameters: int
-    outside: int
     head: int
     adapted: int
     layers: int
     hidden: int
     feed_forward: int
     key_values: int
-    vocabulary: int
     dtype: str
 
     @classmethod
@@ -67,7 +64,6 @@ class Shape:
         import torch
         from torch import nn
         from transformers import AutoModelForCausalLM
-        from transformers.modeling_layers import GradientCheckpointingLayer
         from transformers.pytorch_utils import Conv1D
 
         from trca.policies.models import resolve_dtype
@@ -78,20 +74,17 @@ class Shape:
         heads = config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // heads
         modules = list(network.modules())
-        layers = [m for m in modules if isinstance(m, GradientCheckpointingLayer)]
         parameters = sum(p.numel() for p in network.parameters())
         head = network.get_output_embeddings()
         linear = [m for m in modules if isinstance(m, nn.Linear | Conv1D) and m is not head]
         return cls(
             parameters=parameters,
-            outside=parameters - sum(p.numel() for m in layers for p in m.parameters()),
             head=parameters - sum(p.numel() for p in network.base_model.parameters()),
             adapted=sum(sum(m.weight.shape) for m in linear),
             layers=config.num_hidden_layers,
             hidden=config.hidden_size,
             feed_forward=_feed_forward(config),
             key_values=(getattr(config, "num_key_value_heads", None) or heads) * width,
-            vocabulary=config.vocab_size,
             dtype=resolve_dtype(config, settings.parameters.dtype),
         )
 
@@ -109,36 +102,31 @@ class Shape:
 
         Four times the feed-forward width, in the precision of the arithmetic; and 38 bytes for each
         place of the residual stream: norms (float32 in any precision), queries, keys, values,
-        attention and what is added to the stream.
+        attention and the update of the stream.
         """
         return 38 * self.hidden + 4 * self.feed_forward * self.size
 
 
 @dataclass(frozen=True)
 class Needs:
-    """Bytes of one process by what they are for.
+    """Bytes of one process by part, at least.
 
     Attributes:
-        held: What it holds all the time.
-        computing: What it holds beside that while it computes a micro-batch, or generates.
-        stepping: What it holds beside that while AdamW steps.
+        held: Parts that the process always holds.
+        computing: Further parts during a forward and backward pass.
     """
 
     held: dict[str, float]
     computing: dict[str, float]
-    stepping: dict[str, float] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
-        """The most at any time: it computes or steps, never both."""
-        working = max(sum(self.computing.values()), sum(self.stepping.values()))
-        return sum(self.held.values()) + working
+        """Bytes during a pass."""
+        return sum(self.held.values()) + sum(self.computing.values())
 
 
 def learner(settings: RunSettings, shape: Shape) -> Needs:
     """Memory of each learner, on its device."""
-    from trca.algorithms.learner.gradients import BUCKET_BYTES
-
     parameters, shares = settings.parameters, _shares(settings)
     lora, size = parameters.lora_rank, shape.size
     trained, policies = shape.trained(lora), policy_count(settings)
@@ -153,69 +141,42 @@ def learner(settings: RunSettings, shape: Shape) -> Needs:
         held["reference, frozen"] = policies * shape.parameters * size / shares
     if critic := _critic_parameters(settings, shape):
         held["critic, with gradients and AdamW state"] = policies * critic * 16
-    if settings.run.num_learners > 1 and shares == 1:
-        held["gradient buckets"] = min(BUCKET_BYTES, trained * 4)
-    mixed = shape.dtype == "bfloat16"
     computing: dict[str, float] = {}
-    if shares > 1:
-        layer = (shape.parameters - shape.outside) / shape.layers
-        whole = size * (2 * layer + shape.outside)
-        gradients = 0 if lora else (size + 4) * (layer + shape.outside)
-        computing["gathered layers"] = whole + gradients
-        if not parameters.sync_each_pass:
-            computing["gradients, whole"] = trained * 4
-    elif mixed and not lora:
-        computing["bfloat16 copy of them"] = shape.parameters * size
-    rows, tokens = _micro_batch(settings)
-    scored = min(_chunk(), rows * parameters.max_new_tokens)
-    logits = scored * shape.vocabulary * _LOGIT_BYTES
+    if shares > 1 and not parameters.sync_each_pass:
+        computing["gradients, whole"] = trained * 4
+    elif shares == 1 and shape.dtype == "bfloat16" and not lora:
+        computing["bfloat16 copy of the weights"] = shape.parameters * size
+    tokens = _micro_batch_tokens(settings)
     if parameters.gradient_checkpointing:
         stream = size if shares > 1 or lora else 4  # autocast keeps the stream in float32
         computing["inputs of all layers"] = tokens * shape.layers * shape.hidden * stream
-        computing["one layer, or logits"] = max(tokens * shape.layer_bytes(), logits)
     else:
         computing["all layers"] = tokens * shape.layers * shape.layer_bytes()
-        computing["logits"] = logits
-    on_gpu = settings.run.num_gpus_per_learner > 0
-    stepping = {"AdamW's own copy": max(trained / shares, critic) * 4} if on_gpu else {}
-    return Needs(held, computing, stepping)
+    return Needs(held, computing)
 
 
-def engine(settings: RunSettings, shape: Shape, gpu_bytes: float | None = None) -> Needs:
+def engine(settings: RunSettings, shape: Shape, gpu_bytes: float | None = None) -> EngineMemory:
     """Memory of each env runner's engines, one a policy, on each of their devices.
 
     Args:
         settings: Settings.
         shape: Shape of the model.
-        gpu_bytes: Size of a GPU, a share of which vLLM takes for itself.
+        gpu_bytes: Size of a GPU.
     """
     from trca.policies.engines import engine_class
-    from trca.policies.engines.memory import EngineLoad
 
-    parameters = settings.parameters
+    run, parameters = settings.run, settings.parameters
+    groups = -(-parameters.tasks_per_iteration // max(1, run.num_env_runners))
     load = EngineLoad(
         policies=policy_count(settings),
-        parameters=shape.parameters,
-        adapter=parameters.lora_rank * shape.adapted,
-        weight_bytes=shape.size,
-        requests=live_rows(settings),
-        cache_bytes=row_cache_bytes(settings, shape),
-        vocabulary=shape.vocabulary,
-        layer_bytes=shape.layer_bytes(),
-        gpu_bytes=gpu_bytes if settings.run.num_gpus_per_env_runner > 0 else None,
+        weights=shape.parameters * shape.size,
+        adapter=parameters.lora_rank * shape.adapted * shape.size,
+        rollouts=groups * parameters.group_size,
+        row=row_cache_bytes(settings, shape),
+        gpu=gpu_bytes if run.num_gpus_per_env_runner > 0 else None,
         options=parameters.engine_config,
     )
-    return Needs(*engine_class(parameters.engine).memory(load))
-
-
-def rollouts_at_once(settings: RunSettings, shape: Shape, gpu_bytes: float | None = None) -> int:
-    """Rollouts of an engine whose keys and values fit at once, at their longest."""
-    from trca.policies.engines import engine_class
-
-    parameters = settings.parameters
-    split = parameters.engine_config.get(engine_class(parameters.engine).split_option, 1)
-    cache = engine(settings, shape, gpu_bytes).held["KV cache"] * int(split)
-    return min(live_rows(settings), int(cache / row_cache_bytes(settings, shape)))
+    return engine_class(parameters.engine).memory(load)
 
 
 def row_cache_bytes(settings: RunSettings, shape: Shape) -> float:
@@ -225,23 +186,12 @@ def row_cache_bytes(settings: RunSettings, shape: Shape) -> float:
     return float(length * 2 * shape.layers * shape.key_values * shape.size)
 
 
-def live_rows(settings: RunSettings) -> int:
-    """Rollouts that an engine has under way at once."""
-    from trca.policies.engines import engine_class
+def machine(settings: RunSettings, shape: Shape) -> dict[str, float]:
+    """Memory besides GPUs, of all processes of the run together, by part.
 
-    run, parameters = settings.run, settings.parameters
-    groups = -(-parameters.tasks_per_iteration // max(1, run.num_env_runners))
-    rows = groups * parameters.group_size
-    chosen = engine_class(parameters.engine)
-    return chosen.parallel_requests(rows, parameters.engine_config)
-
-
-def host(settings: RunSettings, shape: Shape) -> dict[str, float]:
-    """Memory of the machine beside its GPUs, for all processes of the run together.
-
-    Weights travel as a copy in the engine's precision, and once more through Ray's object store
-    where runners are processes. Learners keep a copy of their state there, and each reads the whole
-    model before it moves to its device.
+    Weights travel as a copy in the engine's precision, and again through Ray's object store if env
+    runners are processes. Learners keep a copy of their state in the store, and each learner on a
+    GPU first reads the model into the memory of the machine.
     """
     run, parameters = settings.run, settings.parameters
     policies, size = policy_count(settings), shape.size
@@ -255,11 +205,18 @@ def host(settings: RunSettings, shape: Shape) -> dict[str, float]:
     if run.num_gpus_per_learner > 0:
         base = policies * shape.parameters * (size if parameters.lora_rank else 4)
         needs["models being read"] = max(1, run.num_learners) * (base + critics * 4)
+    else:
+        needs["learners"] = max(1, run.num_learners) * learner(settings, shape).total
+    if run.num_gpus_per_env_runner == 0:
+        memory = engine(settings, shape)
+        needs["engines"] = max(1, run.num_env_runners) * (memory.weights + memory.cache)
+    processes = 1 + run.num_env_runners + run.num_learners
+    needs[f"{processes} processes with PyTorch and RLlib"] = processes * _PROCESS_BYTES
     return needs
 
 
 def policy_count(settings: RunSettings) -> int:
-    """How many policies learn, each with weights of its own."""
+    """Number of policies, each with separate weights."""
     from trca.envs.teams.team import Team
 
     chosen = settings.parameters.role_policies
@@ -270,7 +227,7 @@ def policy_count(settings: RunSettings) -> int:
 
 
 def _critic_parameters(settings: RunSettings, shape: Shape) -> int:
-    """Weights of a critic alone: of its network, or adapter, without a head; and of its values."""
+    """Weights of a critic: its network or adapter without the head, and its value heads."""
     from trca.tune_configs.settings import config_class
 
     parameters = settings.parameters
@@ -283,25 +240,18 @@ def _critic_parameters(settings: RunSettings, shape: Shape) -> int:
 
 
 def _shares(settings: RunSettings) -> int:
-    """Over how many learners a model is split."""
+    """Number of learners that share a model."""
     return max(1, settings.run.num_learners) if settings.parameters.sharding == "fsdp" else 1
 
 
-def _micro_batch(settings: RunSettings) -> tuple[int, int]:
-    """Rows and padded tokens of the largest forward pass."""
+def _micro_batch_tokens(settings: RunSettings) -> int:
+    """Padded tokens of the largest forward pass."""
     from trca.algorithms.learner.rows import padded
 
     parameters = settings.parameters
     longest = padded(parameters.max_prompt_tokens + parameters.max_new_tokens)
-    own = -(-parameters.minibatch_size // max(1, settings.run.num_learners))
-    rows = max(1, min(own, parameters.micro_batch_tokens // longest))
-    return rows, rows * longest
-
-
-def _chunk() -> int:
-    from trca.policies.logits import CHUNK
-
-    return CHUNK
+    rows_of_learner = -(-parameters.minibatch_size // max(1, settings.run.num_learners))
+    return longest * max(1, min(rows_of_learner, parameters.micro_batch_tokens // longest))
 
 
 def _feed_forward(config: Any) -> int:
@@ -314,15 +264,15 @@ def _feed_forward(config: Any) -> int:
 def _architecture(settings: RunSettings) -> Any:
     from transformers import AutoConfig
 
-    from trca.cli.preflight.checks import local_model
-    from trca.policies.models import TINY
+    from trca.cli.preflight.preflight import model_folder
+    from trca.policies.model_names import TINY
     from trca.policies.shrunk import ARCHITECTURES
     from trca.policies.tiny import architecture, spec_of
 
     model = settings.parameters.model
     if model in ARCHITECTURES:
         return AutoConfig.for_model(**ARCHITECTURES[model], dtype="bfloat16")  # as on the hub
-    folder = local_model(settings)
+    folder = model_folder(settings)
     if model == TINY and not folder:
         spec = spec_of(settings.run.env)
         return architecture(spec, spec.words + spec.merges)

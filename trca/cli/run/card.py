@@ -1,4 +1,4 @@
-"""The card of an exported policy: what it was trained on, and the prompt and tags it needs."""
+"""The card of an exported policy: its training, and the prompt and tags that it needs."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ class Policy:
         label: Its name as part of a file name.
         settings: Environment, prompt and sampling parameters.
         model: Model folder or hub name.
-        folder: Where reports about it go: a run's own, but for one on shared storage.
-        selection: How a run's checkpoint was chosen; None for a policy that is of no run.
+        folder: The folder of reports: the run's folder, or `DEFAULT_ROOT` for shared storage.
+        selection: The choice of the run's checkpoint; `None` for a policy without a run.
     """
 
     name: str
@@ -49,10 +49,10 @@ class Policy:
 
         Args:
             panel: The panel.
-            given: Settings on top, such as where official data are.
+            given: Further settings, such as the folder of official data.
 
         Raises:
-            ConfigError: When it is a panel of another environment.
+            ConfigError: For a panel of another environment.
         """
         if self.settings.run.env != panel.environment:
             raise ConfigError(
@@ -70,13 +70,13 @@ class Policy:
 
 
 def find_checkpoint(name: str) -> tuple[RunFolder, Which]:
-    """The run and the checkpoint that a name means; ``RUN`` is ``RUN@last``.
+    """The run and the checkpoint of a name; ``RUN`` is ``RUN@last``.
 
     Args:
         name: ``RUN``, ``RUN@best`` or ``RUN@last``.
 
     Raises:
-        ConfigError: When there is no such run, or nothing else is known after the ``@``.
+        ConfigError: For an unknown run, or an unknown word after the ``@``.
     """
     run, at, which = name.rpartition("@")
     if not at:
@@ -117,15 +117,15 @@ def warn_of_unknown_start(run: RunFolder, which: Which) -> None:
 def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
     """The policy of a name.
 
-    A run brings its own settings; for anything else they come from a config.
+    A run has its settings; the settings of any other model come from a config.
 
     Args:
         name: ``RUN``, ``RUN@best``, ``RUN@last``, a model folder, ``tiny``, or a hub name.
-        config: Config of a model without a run; ``quickstart`` for None.
-        given: Settings on top.
+        config: Config of a model without a run; `None` for ``quickstart``.
+        given: Further settings.
 
     Raises:
-        ConfigError: When the name means nothing here, or the settings are wrong.
+        ConfigError: For an unknown name, or wrong settings.
     """
     path = Path(name).expanduser()
     if is_model_name(name):
@@ -144,7 +144,7 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
     exported = checkpoint / "model"
     if not _is_model(exported):
         with FileLock(checkpoint / ".model.lock"):
-            if not _is_model(exported):  # another evaluation may have exported it by now
+            if not _is_model(exported):  # another evaluation may have exported the model
                 draft = checkpoint / ".model.part"
                 shutil.rmtree(draft, ignore_errors=True)
                 export_checkpoint(run, which, draft)
@@ -166,12 +166,12 @@ def endpoint_policy(model: str, url: str, config: str | None, given: Mapping[str
     Args:
         model: Its name there.
         url: The base URL.
-        config: Config that names environment and panel; ``quickstart`` for None.
-        given: Settings on top.
+        config: Config with environment and prompt; `None` for ``quickstart``.
+        given: Further settings.
 
     Raises:
         ConfigError: When the settings are wrong.
-        ValueError: When there cannot be an endpoint at the URL.
+        ValueError: For a URL that no endpoint can have.
     """
     from trca.common.chat_endpoint import check_url
 
@@ -191,7 +191,7 @@ def is_model_name(name: str) -> bool:
 
 
 def _label(name: str) -> str:
-    """A model's name for a file name: ``owner--model``, or a folder's own name."""
+    """A model's name for a file name: ``owner--model``, or the name of a folder."""
     path = Path(name).expanduser()
     return path.resolve().name if path.exists() else re.sub(r"[^\w.@+-]", "--", name)
 
@@ -201,9 +201,9 @@ def _is_model(path: Path) -> bool:
 
 
 def _is_hub_name(name: str) -> bool:
-    """Whether a name reads ``owner/model`` and is no path: no folder here begins like it.
+    """Whether a name reads ``owner/model`` and no folder here has the name ``owner``.
 
-    ``outputs/typo`` is a run that is missing, also where there is no run yet.
+    ``outputs/typo`` is a missing run, even without any run.
     """
     owner, _, model = name.partition("/")
     plain = re.fullmatch(r"[\w-][\w.-]*", owner) and re.fullmatch(r"[\w-][\w.-]*", model)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trca.cli.preflight.panels import panel
 from trca.cli.show.console import console, noise_to, tracing_to
-from trca.policies.models import TINY
+from trca.policies.model_names import TINY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

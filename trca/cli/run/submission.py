@@ -1,24 +1,30 @@
-"""Jobs for clusters: a folder that holds all a run needs, and the file that a scheduler takes.
+"""Jobs for clusters: a folder with everything that a run needs, and the file of a scheduler.
 
 job/
-    config.yaml, files/   the settings and the user's own files
-    trca/                 this package, from a checkout or a wheel alike
-    requirements.txt      what it needs
-    run.sh                sets up the environment variables and starts the run
+    config.yaml, files/   the settings and the user's files
+    trca/                 this package, from a checkout or a wheel
+    requirements.txt      the packages that the run needs
+    run.sh                sets the environment variables and starts the run
     job.sbatch, rayjob.yaml or sky.yaml
+
+The last two lines come from the Jinja templates in the folder ``templates``.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import re
 import shlex
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import requires
+from importlib.metadata import requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import jinja2
 import yaml
 from packaging.requirements import Requirement
 
@@ -32,6 +38,10 @@ if TYPE_CHECKING:
     from trca.tune_configs.sweeps import SweepSettings
 
 _DRIVER_CPUS: Final = 1
+_LONGEST_LABEL: Final = 47
+_HASH: Final = 6
+_OBJECT_STORE: Final = 0.3
+"""Ray's default share of a node's memory for its object store."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +68,13 @@ class Cluster:
 
     @classmethod
     def of(cls, settings: RunSettings, nodes: int, trials: int = 1, **given: Any) -> Cluster:
-        """The machines that runs ask for, spread evenly; options that are not `None` stay.
+        """The machines that runs ask for, spread evenly.
 
         Args:
             settings: The settings of a run.
-            nodes: The number of machines.
-            trials: The runs at a time.
-            given: Values of other attributes, or `None`.
+            nodes: Number of machines.
+            trials: Number of parallel runs.
+            given: Other attributes; `None` for the amount that the runs ask for.
         """
         cpus, gpus = settings.run.resources()
         least = {
@@ -75,7 +85,7 @@ class Cluster:
         return cls(nodes=nodes, **{**least, **chosen})
 
     def lacks(self, settings: RunSettings) -> str:
-        """What a run asks for and the machines do not have; empty where they have it all."""
+        """CPUs or GPUs that the run asks for and the machines lack; blank if they have all."""
         cpus, gpus = settings.run.resources()
         for what, asked, there in (
             ("CPUs", cpus + _DRIVER_CPUS, self.nodes * self.cpus),
@@ -112,13 +122,7 @@ def pack(
         *("python", "-m", "trca.cli", "sweep" if sweep else "train", "config.yaml"),
         *("--name", name, "--storage-path", storage, "--auto-resume"),
     ]
-    (folder / "run.sh").write_text(
-        "#!/usr/bin/env bash\n"
-        'set -euo pipefail\ncd "$(dirname "${BASH_SOURCE[0]}")"\n'
-        + "".join(f"export {key}={shlex.quote(value)}\n" for key, value in environment().items())
-        + f"exec {shlex.join(command)}\n",
-        "utf-8",
-    )
+    _write(folder / "run.sh", environment=environment(), command=map(shlex.quote, command))
     return command
 
 
@@ -158,148 +162,66 @@ def environment() -> dict[str, str]:
     return {**ONE_THREAD, **({COMMIT_VARIABLE: commit} if commit else {})}
 
 
-def slurm(name: str, cluster: Cluster) -> str:
-    """A batch script: Ray's head on the first node, a worker on each other, the run on the head."""
-    gpus = f"#SBATCH --gpus-per-node={cluster.gpus}\n" if cluster.gpus else ""
-    return f"""#!/usr/bin/env bash
-#SBATCH --job-name={name}
-#SBATCH --nodes={cluster.nodes}
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task={cluster.cpus}
-{gpus}#SBATCH --mem={cluster.memory}G
-#SBATCH --time={cluster.hours}:00:00
-#SBATCH --output=%x-%j.log
-#SBATCH --requeue
-set -euo pipefail
-cd "${{SLURM_SUBMIT_DIR:?}}"
-# Activate the environment that has requirements.txt here, unless sbatch was called from it.
+def render(file_name: str, name: str, cluster: Cluster, folder: Path, command: list[str]) -> None:
+    """Writes the file that a scheduler takes into the job's folder.
 
-on=(srun --overlap --nodes=1 --ntasks=1 -w)  # "${{on[@]}}" NODE COMMAND ...
-ray_on() {{  # ray_on NODE ARGUMENT ...: keeps Ray up on a node as long as the job lasts
-    local node=$1
-    shift
-    "${{on[@]}}" "$node" env -u RAY_ADDRESS ray start --block --disable-usage-stats \\
-        --num-cpus={cluster.cpus} --num-gpus={cluster.gpus} "$@" &
-}}
-joined() {{
-    python -c "import ray; ray.init(logging_level='ERROR'); print(len(ray.nodes()))" || echo 0
-}}
-
-mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-address=$("${{on[@]}}" "${{nodes[0]}}" hostname --ip-address | cut -d' ' -f1)
-port=$((20000 + SLURM_JOB_ID % 20000))
-export RAY_ADDRESS="$address:$port" RAY_AUTH_MODE=token
-RAY_AUTH_TOKEN=$(python -c "import secrets; print(secrets.token_hex(32))")
-export RAY_AUTH_TOKEN
-
-trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT
-ray_on "${{nodes[0]}}" --head --node-ip-address="$address" --port="$port" \\
-    --include-dashboard=false --temp-dir="/tmp/ray-$SLURM_JOB_ID"
-for node in "${{nodes[@]:1}}"; do
-    ray_on "$node" --address="$RAY_ADDRESS"
-done
-until [ "$(joined 2>/dev/null)" -ge {cluster.nodes} ]; do
-    sleep 2
-done
-"${{on[@]}}" "${{nodes[0]}}" bash run.sh
-"""
-
-
-def kuberay(name: str, cluster: Cluster, folder: Path, command: list[str]) -> str:
-    """A ConfigMap with the settings and a RayJob that reads them, for KubeRay 1.1 or newer."""
+    Args:
+        file_name: A file of ``templates``: ``job.sbatch``, ``rayjob.yaml`` or ``sky.yaml``.
+        name: The run's name.
+        cluster: The machines.
+        folder: The job's folder, as `pack` writes it.
+        command: The command that `pack` returns.
+    """
     files = {"config.yaml": folder / "config.yaml"}
     files |= {path.name: path for path in sorted((folder / "files").glob("*"))}
-    items = [{"key": key, "path": key if key == "config.yaml" else f"files/{key}"} for key in files]
-    label = name.lower().replace("_", "-").replace("=", "-").replace("+", "-").strip("-.")
-    limits: dict[str, Any] = {"cpu": str(cluster.cpus), "memory": f"{cluster.memory}Gi"}
-    if cluster.gpus:
-        limits["nvidia.com/gpu"] = str(cluster.gpus)
-    container = {
-        "image": cluster.image,
-        "resources": {"limits": limits, "requests": limits},
-        "env": [{"name": key, "value": value} for key, value in environment().items()],
-        "volumeMounts": [{"name": "job", "mountPath": "/job"}],
-    }
-    volumes = [{"name": "job", "configMap": {"name": label, "items": items}}]
-
-    def pod(role: str) -> dict[str, Any]:
-        return {"spec": {"containers": [{"name": role, **container}], "volumes": volumes}}
-
-    spec: dict[str, Any] = {
-        "rayVersion": _ray_version(),
-        "headGroupSpec": {"rayStartParams": {}, "template": pod("ray-head")},
-    }
-    if cluster.nodes > 1:
-        spec["workerGroupSpecs"] = [
-            {
-                "groupName": "workers",
-                "replicas": cluster.nodes - 1,
-                "minReplicas": cluster.nodes - 1,
-                "maxReplicas": cluster.nodes - 1,
-                "rayStartParams": {},
-                "template": pod("ray-worker"),
-            }
-        ]
     started = [part if part != "config.yaml" else "/job/config.yaml" for part in command]
-    job = {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayJob",
-        "metadata": {"name": label},
-        "spec": {
-            "entrypoint": shlex.join(started),
-            "shutdownAfterJobFinishes": True,
-            "ttlSecondsAfterFinished": 600,
-            "activeDeadlineSeconds": cluster.hours * 3600,
-            "backoffLimit": 2,
-            "rayClusterSpec": spec,
-        },
-    }
-    settings = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": label},
-        "data": {key: path.read_text("utf-8") for key, path in files.items()},
-    }
-    return _yaml(settings, job)
+    _write(
+        folder / file_name,
+        name=name,
+        label=dns_label(name),
+        cluster=cluster,
+        environment=environment(),
+        files={key: path.read_text("utf-8") for key, path in files.items()},
+        paths={key: path.relative_to(folder).as_posix() for key, path in files.items()},
+        entrypoint=shlex.join(started),
+        ray_version=version("ray"),
+        shared_memory=max(1, int(cluster.memory * _OBJECT_STORE)),
+    )
 
 
-def skypilot(name: str, cluster: Cluster) -> str:
-    """A SkyPilot task: installs the requirements, starts Ray on all nodes, runs on the first."""
-    resources: dict[str, Any] = {"cpus": f"{cluster.cpus}+", "memory": f"{cluster.memory}+"}
-    if cluster.gpus:
-        resources["accelerators"] = f"{cluster.accelerator}:{cluster.gpus}"
-    task = {
-        "name": name,
-        "workdir": ".",
-        "num_nodes": cluster.nodes,
-        "resources": resources,
-        "setup": "pip install -r requirements.txt\n",
-        "run": (
-            "~/sky_templates/ray/start_cluster\n"
-            'if [ "$SKYPILOT_NODE_RANK" = 0 ]; then\n'
-            "    export RAY_ADDRESS=auto\n"
-            "    bash run.sh\n"
-            "fi\n"
-        ),
-    }
-    return _yaml(task)
+def dns_label(name: str) -> str:
+    """The name as a DNS-1035 label: ``[a-z0-9-]``, a letter first, no hyphen last.
+
+    KubeRay allows 47 characters, because it appends suffixes to the name of a job. A name that is
+    cut ends with a hash, so that names with the same beginning stay different.
+    """
+    label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    label = label if label[:1].isalpha() else f"run-{label}".rstrip("-")
+    if len(label) <= _LONGEST_LABEL:
+        return label
+    hashed = hashlib.sha256(name.encode()).hexdigest()[:_HASH]
+    return f"{label[: _LONGEST_LABEL - _HASH - 1].rstrip('-')}-{hashed}"
 
 
-def _ray_version() -> str:
-    import ray
+def _write(path: Path, **values: Any) -> None:
+    """Writes a file from the template of the same name."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates", "utf-8"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"shell": shlex.quote, "yaml": _yaml, "tojson": json.dumps}
+    path.write_text(environment.get_template(path.name).render(values), "utf-8")
 
-    return str(ray.__version__)
 
-
-def _yaml(*documents: Mapping[str, Any]) -> str:
-    return yaml.dump_all(documents, Dumper=_Blocks, sort_keys=False)
+def _yaml(mapping: Mapping[str, str]) -> str:
+    """A mapping in YAML, without the last newline; texts of several lines are blocks."""
+    return yaml.dump(dict(mapping), Dumper=_Blocks, sort_keys=False).removesuffix("\n")
 
 
 class _Blocks(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, and everything in full where it repeats."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+    """Writes texts of several lines as blocks."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

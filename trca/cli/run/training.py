@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from trca.cli.preflight.checks import too_few_gpus
+from trca.cli.preflight.preflight import too_few_gpus
 from trca.cli.show.progress import Progress
 from trca.tune_configs.files import ConfigError
 
@@ -32,7 +32,7 @@ _LONGEST_PAUSE_S: Final = 30.0
 
 
 class InterruptedRunError(Exception):
-    """The user asked the run to stop; the last checkpoint is whole."""
+    """The user asked the run to stop; the last checkpoint is complete."""
 
 
 def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
@@ -45,7 +45,7 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
 
     Raises:
         InterruptedRunError: When the user asked to stop.
-        OSError: When the disk is full; the last checkpoint is whole.
+        OSError: When the disk is full; the last checkpoint is complete.
     """
     last = settings.parameters.iterations
     with (
@@ -73,7 +73,7 @@ def stopping_politely(progress: Progress) -> Iterator[Callable[[], bool]]:
         progress: Shows that the run is stopping.
 
     Yields:
-        A function that says whether to stop.
+        A function that returns whether to stop.
     """
     asked = False
 
@@ -134,7 +134,7 @@ def init_ray(cpus: float, say: Callable[[str], object]) -> Any:
 
     Raises:
         RuntimeError: When Ray does not start in ten minutes.
-        Exception: Ray's own, for any other reason.
+        Exception: An error of Ray, for any other reason.
     """
     import os
 
@@ -161,7 +161,7 @@ def init_ray(cpus: float, say: Callable[[str], object]) -> Any:
         except Exception as error:  # Ray has no class for it
             if "timed out during startup" not in str(error):
                 raise
-            for child in us.children(recursive=True):  # what has started goes on otherwise
+            for child in us.children(recursive=True):  # of the failed start
                 if child.pid not in before:
                     with suppress(psutil.NoSuchProcess):
                         child.kill()
@@ -186,7 +186,7 @@ def start_ray(folder: Path, run: RunParameters, say: Callable[[str], object]) ->
     missing resources, since the cluster may grow.
 
     Args:
-        folder: A run's folder; ``logs/ray`` in it links to Ray's own logs.
+        folder: A run's folder; its link ``logs/ray`` leads to Ray's logs.
         run: The resources that the run asks for.
         say: See `init_ray`.
 

@@ -192,12 +192,12 @@ class Details:
         try:
             from huggingface_hub import snapshot_download
 
-            from trca.cli.preflight.checks import local_model
+            from trca.cli.preflight.preflight import model_folder
             from trca.policies.models import load_tokenizer
             from trca.policies.spans import token_bytes
 
             name = self.settings.parameters.model
-            folder = local_model(self.settings) or snapshot_download(name, local_files_only=True)
+            folder = model_folder(self.settings) or snapshot_download(name, local_files_only=True)
             return token_bytes(load_tokenizer(folder))
         except (ImportError, ValueError, OSError):
             return None

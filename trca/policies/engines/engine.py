@@ -201,24 +201,14 @@ class Engine(ABC):
         return load_tokenizer(model)
 
     @classmethod
-    def parallel_requests(cls, requests: int, options: Mapping[str, Any]) -> int:
-        """Number of requests that an engine keeps in memory at once.
-
-        Args:
-            requests: Number of requests that are submitted at once.
-            options: The ``engine_config``.
-        """
-        return requests
-
-    @classmethod
     def memory(cls, load: EngineLoad) -> EngineMemory:
-        """Memory of a runner's engines on each of their devices.
+        """Memory of an env runner's engines on each of their devices, at least.
 
-        By default the weights of each policy, and keys and values of all requests.
+        By default the weights of each policy, and keys and values of all rollouts. A remote model
+        takes no memory.
         """
-        weights = load.policies * (load.parameters + load.adapter) * load.weight_bytes
-        cache = load.requests * load.cache_bytes
-        return EngineMemory({"weights": weights, "KV cache": cache}, {})
+        weights = 0.0 if cls.remote else load.policies * (load.weights + load.adapter)
+        return EngineMemory(weights, load.rollouts * load.row, load.rollouts)
 
     @classmethod  # noqa: B027
     def share_memory(cls, engines: Sequence[Any]) -> None:

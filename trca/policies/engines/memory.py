@@ -1,48 +1,51 @@
-"""Memory of engines: the work of a runner, and the bytes that an engine needs for it."""
+"""Memory of an engine: what each engine holds at least, for the plan of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 
 @dataclass(frozen=True)
 class EngineLoad:
-    """The work of a runner, from which `Engine.memory` derives bytes.
+    """The models and rollouts of one env runner.
 
     Attributes:
-        policies: Number of policies, each with an engine.
-        parameters: Number of weights of a model.
-        adapter: Number of weights of an adapter; 0 without LoRA.
-        weight_bytes: Bytes per weight.
-        requests: Result of `Engine.parallel_requests`.
-        cache_bytes: Bytes of keys and values of one request at its longest.
-        vocabulary: Number of tokens.
-        layer_bytes: Bytes of activations per token in one layer.
-        gpu_bytes: Memory of a GPU; None on a CPU, or if unknown.
-        options: The ``engine_config``.
+        policies: Number of policies.
+        weights: Bytes of the weights of one policy, without adapter.
+        adapter: Bytes of the adapter of one policy; 0 without adapters.
+        rollouts: Rollouts of the env runner.
+        row: Bytes of keys and values of one rollout at the longest prompt and response.
+        gpu: Bytes of a GPU; `None` on a CPU or for a GPU of unknown size.
+        options: The engine's settings (`engine_config`).
     """
 
     policies: int
-    parameters: int
-    adapter: int
-    weight_bytes: int
-    requests: int
-    cache_bytes: float
-    vocabulary: int
-    layer_bytes: float
-    gpu_bytes: float | None
+    weights: float
+    adapter: float
+    rollouts: int
+    row: float
+    gpu: float | None
     options: Mapping[str, Any]
 
 
-class EngineMemory(NamedTuple):
-    """Bytes on one device, by purpose.
+@dataclass(frozen=True)
+class EngineMemory:
+    """The memory of one env runner's engines, on each of their devices.
 
     Attributes:
-        held: Bytes in use all the time: ``weights`` and ``KV cache``.
-        computing: Further bytes during generation.
+        weights: Bytes of weights.
+        cache: Bytes of keys and values.
+        rows: Rollouts that the engine takes at once.
+        devices: Number of devices that share a model.
     """
 
-    held: dict[str, float]
-    computing: dict[str, float]
+    weights: float
+    cache: float
+    rows: int
+    devices: int = 1
+
+    def rollouts_at_once(self, row: float) -> int:
+        """Rollouts whose keys and values fit at once, of ``row`` bytes each."""
+        return min(self.rows, int(self.cache * self.devices / row))

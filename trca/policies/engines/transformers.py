@@ -69,24 +69,13 @@ class TransformersEngine(BatchEngine):
         return cls(model.to(spec.device), load_tokenizer(spec.model), **spec.options)
 
     @classmethod
-    def parallel_requests(cls, requests: int, options: Mapping[str, Any]) -> int:
-        """Number of rows of a batch: a multiple of eight, at most ``max_batch_rows``."""
-        return min(_round_up(requests, _ROWS), int(options.get("max_batch_rows", _BATCH_ROWS)))
-
-    @classmethod
     def memory(cls, load: EngineLoad) -> EngineMemory:
-        """Memory of a runner's engines. With LoRA, the engines share the base."""
+        """See `Engine.memory`: one batch of at most ``max_batch_rows``. Adapters share the base."""
+        most = int(load.options.get("max_batch_rows", _BATCH_ROWS))
+        rows = min(_round_up(load.rollouts, _ROWS), most)
         bases = 1 if load.adapter else load.policies
-        parameters = bases * load.parameters + load.policies * load.adapter
-        held = {
-            "weights": parameters * load.weight_bytes,
-            "KV cache": load.requests * load.cache_bytes,
-        }
-        computing = {
-            "logits of a pass": load.requests * load.vocabulary * _LOGIT_BYTES,
-            "one prefill": _PREFILL_TOKENS * load.layer_bytes,
-        }
-        return EngineMemory(held, computing)
+        weights = bases * load.weights + load.policies * load.adapter
+        return EngineMemory(weights, rows * load.row, rows)
 
     @classmethod
     def share_memory(cls, engines: Sequence[Any]) -> None:

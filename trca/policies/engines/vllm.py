@@ -109,14 +109,14 @@ class VLLMEngine(Engine):
 
     @classmethod
     def memory(cls, load: EngineLoad) -> EngineMemory:
-        """Memory of a runner's engines. On GPUs the KV cache fills vLLM's share of the GPU."""
-        split = int(load.options.get(cls.split_option, 1))
-        weights = load.policies * (load.parameters + load.adapter) * load.weight_bytes / split
-        cache = load.requests * load.cache_bytes / split
-        if load.gpu_bytes is not None:
+        """See `Engine.memory`. On GPUs the KV cache fills vLLM's share of the GPU."""
+        devices = int(load.options.get(cls.split_option, 1))
+        weights = load.policies * (load.weights + load.adapter) / devices
+        cache = load.rollouts * load.row / devices
+        if load.gpu is not None:
             share = float(load.options.get("gpu_memory_utilization", _GPU_SHARE))
-            cache = max(load.policies * share * load.gpu_bytes - weights, 0.0)
-        return EngineMemory({"weights": weights, "KV cache": cache}, {})
+            cache = max(load.policies * share * load.gpu - weights, 0.0)
+        return EngineMemory(weights, cache, load.rollouts, devices)
 
     def __init__(self, spec: EngineSpec) -> None:
         """Starts vLLM with the weights of the spec's folder."""

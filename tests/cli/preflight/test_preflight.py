@@ -1,0 +1,168 @@
+"""The checks before a run: their environments, their imports, and the problems they name."""
+
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from typer.testing import CliRunner
+
+from trca.algorithms.base.text_config import TextAlgorithmConfig
+from trca.cli import app
+from trca.cli.preflight.preflight import Preflight
+from trca.cli.run import training
+from trca.common.extras import missing_training
+from trca.envs.alfworld.env import ALFWorldEnv
+from trca.policies import models
+from trca.tune_configs.files import assign, read
+from trca.tune_configs.settings import RunSettings
+
+HEAVY = {"torch", "ray", "transformers", "matplotlib", "pandas", "pyarrow"}
+ADAPTED = {"trl", "openenv", "verifiers", "pettingzoo", "datasets", "fastmcp"}
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Counts the environments by split, the validations and the tokenizers that a command makes."""
+    count = Counter()
+
+    def counted(owner, name, key):
+        original = getattr(owner, name)
+
+        def call(self, *args, **kwargs):
+            count[key(*args, **kwargs)] += 1
+            return original(self, *args, **kwargs)
+
+        monkeypatch.setattr(owner, name, call)
+
+    counted(ALFWorldEnv, "__init__", lambda *args, **kwargs: f"environment, {kwargs['split']}")
+    counted(TextAlgorithmConfig, "validate", lambda: "validate")
+    counted(models, "load_tokenizer", lambda *args: "tokenizer")
+    return count
+
+
+ONCE = {"environment, train": 1, "environment, valid_unseen": 1, "validate": 1, "tokenizer": 1}
+
+
+def test_a_run_makes_environment_tokenizer_and_config_once_before_the_run_starts(
+    calls, monkeypatch, tmp_path
+):
+    def stop(*args):
+        raise training.InterruptedRunError
+
+    monkeypatch.setattr(training, "train", stop)
+    result = CliRunner().invoke(app, ["train", "quickstart", f"--storage-path={tmp_path}"])
+    assert result.exit_code == 130, result.output
+    assert calls == ONCE
+
+
+def test_a_dry_run_makes_environment_tokenizer_and_config_once(calls):
+    result = CliRunner().invoke(app, ["train", "quickstart", "--dry-run"])
+    assert result.exit_code == 0, result.output
+    assert "panel, evaluation" in result.output
+    assert calls == ONCE
+
+
+def test_all_problems_come_at_once():
+    changes = {"group_size": 1, "model": "./nothing", "num_gpus_per_learner": 64, "num_learners": 1}
+    settings = RunSettings.resolve(assign(read("quickstart"), changes))
+    with Preflight(settings) as preflight:
+        problems = preflight.problems()
+    assert [problem.split(":")[0] for problem in problems[:2]] == [
+        "group_size is 1",
+        "no model at './nothing'",
+    ]
+    assert "asks for 64 GPUs" in problems[2]
+
+
+def test_what_this_machine_lacks_is_no_problem_of_a_run_elsewhere():
+    changes = {"num_gpus_per_learner": 64, "num_learners": 1}
+    settings = RunSettings.resolve(assign(read("quickstart"), changes))
+    with Preflight(settings, here=False) as preflight:
+        assert preflight.problems() == []
+        assert any("asks for 64 GPUs" in lack for lack in preflight.lacks())
+
+
+def command(arguments, folder):
+    """Runs a command; returns its exit code, its output, and the heavy modules it imported."""
+    program = (
+        "import atexit, sys\n"
+        f"heavy = {HEAVY | ADAPTED}\n"
+        "atexit.register(lambda: print('imported', *(heavy & set(sys.modules))))\n"
+        "from trca.cli import app\n"
+        "app(prog_name='trca')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments.split()],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    output, _, imported = done.stdout.rpartition("imported")
+    return done.returncode, output + done.stderr, imported.split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("train quikstart", "did you mean 'quickstart'"),
+        ("train --set lrr=1", "did you mean 'lr'"),
+        ("train --set lr=-1", "lr is -1"),
+        ("train --set group_size=1", "group_size is 1"),
+        ("train --algorithm TRCO", "did you mean 'TRCA'"),
+        ("train --games smal", "did you mean 'small'"),
+        ("train --name q", "outputs/q exists"),
+        ("train --resume nothing", "no run 'nothing'"),
+        ("train --model ./nothing", "no model at './nothing'"),
+        ("train --set num_learners=1 --set num_gpus_per_learner=64", "asks for 64 GPUs"),
+        ("train --dry-run --set lrr=1", "did you mean 'lr'"),
+        ("plan --gpus 4", "such as 4x80"),
+        ("submit quickstart --to ray", "--storage-path is missing"),
+        ("submit quickstart --to slurm --set lrr=1", "did you mean 'lr'"),
+        ("evaluate outputs/nothing", "no run 'outputs/nothing'"),
+        ("export outputs/nothing --to x", "no run 'outputs/nothing'"),
+        ("jobs list --address http://127.0.0.1:9", "no Ray cluster answers"),
+        ("train --help", "--auto-resume"),
+        ("--help", "submit"),
+    ],
+)
+def test_refusals_and_helps_import_neither_ray_nor_torch(tmp_path, arguments, message):
+    (tmp_path / "outputs/q").mkdir(parents=True)
+    (tmp_path / "outputs/q/config.yaml").write_text("algorithm: TRCA\n")
+    code, output, imported = command(arguments, tmp_path)
+    assert code == (0 if "--help" in arguments else 2), output
+    assert message in " ".join(output.split())
+    assert imported == []
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import trca",
+        "import trca; trca.TRCAConfig.from_preset('quickstart').validate()",
+        "import trca.algorithms",
+    ],
+)
+def test_a_plain_run_does_not_import_the_adapters(program):
+    heavy = f"{ADAPTED} & set(sys.modules)"
+    ours = "{name for name in sys.modules if name.startswith('trca.interop')}"
+    program = f"import sys; {program}; sys.exit(' '.join(({heavy}) | {ours}) or 0)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_import_of_the_algorithms_registers_them_with_ray_tune():
+    program = (
+        "import trca.algorithms\n"
+        "from ray.tune.registry import get_trainable_cls\n"
+        "assert get_trainable_cls('TRCA') is trca.algorithms.TRCA\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_parameter_models_are_those_of_the_algorithms():
+    from trca.algorithms import ALGORITHMS, parameter_models
+
+    assert missing_training() == ""
+    assert parameter_models() == {n: a.config_class.parameters_class for n, a in ALGORITHMS.items()}

@@ -1,0 +1,304 @@
+"""`Preflight`: every problem of a run before the run starts.
+
+::
+
+    with Preflight.of(read("quickstart"), "quickstart") as preflight:
+        preflight.check()
+        for note in preflight.notes(): ...
+
+Environments, tokenizer and config are made once. Words, folders and counts are checked first:
+these checks import neither Ray nor PyTorch, and take less than two seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from trca.cli.preflight.environments import Environments
+from trca.policies.model_names import SHRUNK, TINY, local_model, missing_folder, missing_model
+from trca.runs.trackers import missing_trackers
+from trca.tune_configs.files import ConfigError
+from trca.tune_configs.settings import RunSettings
+
+if TYPE_CHECKING:
+    from trca.envs.panel import Panel
+
+_FEWEST_NEW_TOKENS: Final = 64
+"""Tokens of a response in sentences, at least."""
+_MOST_CUT: Final = 2
+"""A first prompt longer than this times the limit loses too much when it is shortened."""
+_NVIDIA: Final = Path("/proc/driver/nvidia/gpus")
+_AMD: Final = Path("/dev/kfd")
+
+
+class Preflight:
+    """The checks of one run.
+
+    Attributes:
+        settings: The settings of the run.
+        here: Whether the run starts on this machine now. Without, what this machine lacks is a
+            note (`lacks`) and no problem: a dry run, or a run for a cluster.
+        environments: The environments of the run.
+    """
+
+    def __init__(
+        self, settings: RunSettings, here: bool = True, environments: Environments | None = None
+    ) -> None:
+        self.settings = settings
+        self.here = here
+        self.environments = environments or Environments()
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], source: str = "config", here: bool = True) -> Self:
+        """Resolves flat settings; the environments that this makes serve the checks too.
+
+        Args:
+            settings: Flat settings, as `trca.tune_configs.files.read` returns them.
+            source: The name of the settings in errors.
+            here: See `Preflight`.
+
+        Raises:
+            ConfigError: Names each wrong setting, its value and the allowed values.
+        """
+        environments = Environments()
+        try:
+            resolved = RunSettings.resolve(
+                settings, source, need_data=here, open_env=environments.open
+            )
+        except BaseException:
+            environments.close()
+            raise
+        return cls(resolved, here, environments)
+
+    def __enter__(self) -> Self:
+        """Returns the preflight."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes the environments."""
+        self.environments.close()
+
+    def check(self) -> None:
+        """Refuses a run that has problems.
+
+        Raises:
+            ConfigError: Names all problems.
+        """
+        if problems := self.problems():
+            raise ConfigError("\n".join(problems))
+
+    def problems(self) -> list[str]:
+        """Every problem, one sentence each.
+
+        Problems that are visible without Ray and PyTorch come first, without the slow checks.
+        """
+        parameters = self.settings.parameters
+        quick = [
+            parameters.learns_nothing(),
+            missing_folder(parameters.model),
+            *(self._missing_parts() if self.here else ()),
+        ]
+        if quick := list(filter(None, quick)):
+            return quick
+        slow = [
+            self._missing_engine if self.here else "",
+            self._missing_model,
+            self._damage(),
+            *self._config_problems(),
+        ]
+        return list(filter(None, slow))
+
+    def _config_problems(self) -> list[str]:
+        """The problem that RLlib's config names, or else the problem of the first prompt."""
+        invalid, _ = self._validation
+        return [invalid] if invalid else [self._prompt_problem()]
+
+    def notes(self) -> list[str]:
+        """What works and is probably a mistake; for a run without problems."""
+        from trca.algorithms.credit import bind_credit
+
+        notes = []
+        parameters = self.settings.parameters
+        if gold := bind_credit(parameters.credit, parameters.model_dump()).gold:
+            notes.append(f"training reads {' and '.join(gold)}: the hidden truth of its tasks")
+        if parameters.model == TINY:
+            _, warned = self._validation
+            return [*notes, *warned]
+        model = parameters.model
+        folder = model.startswith(SHRUNK) or Path(model).expanduser().is_dir()
+        return notes if folder else [*notes, *self._for_the_tiny_policy()]
+
+    def lacks(self) -> list[str]:
+        """What this machine lacks for the run. Does not ask the Hugging Face hub."""
+        model = self.settings.parameters.model
+        lacks = list(filter(None, [*self._missing_parts(), self._missing_engine]))
+        if data := self.missing_data():
+            lacks.append(f"data missing: {data}")
+        if not self.model_folder:
+            if model == TINY:
+                lacks.append("the tiny policy is not built yet; the first run builds and keeps it")
+            elif missing_model(model, ask_hub=False):
+                lacks.append(f"the model {model} is not on this machine; the run downloads it")
+        return lacks
+
+    def missing_data(self) -> str:
+        """The official data that this machine lacks; blank if the run has all data."""
+        try:
+            self.environments.of_split(self.settings, self.settings.train_split)
+        except FileNotFoundError as error:
+            return str(error)
+        return ""
+
+    def panels(self) -> dict[str, Panel]:
+        """See `Environments.panels`."""
+        return self.environments.panels(self.settings)
+
+    @cached_property
+    def model_folder(self) -> str:
+        """See `model_folder`."""
+        return model_folder(self.settings)
+
+    def _missing_parts(self) -> list[str]:
+        """Trackers and GPUs that this machine lacks."""
+        trackers = missing_trackers(self.settings.run.tracking)
+        return [each for each in (*trackers, _missing_gpus(self.settings)) if each]
+
+    @cached_property
+    def _missing_engine(self) -> str:
+        from trca.policies.engines import engine_class
+
+        return engine_class(self.settings.parameters.engine).missing()
+
+    @cached_property
+    def _missing_model(self) -> str:
+        return missing_model(self.settings.parameters.model) if self.here else ""
+
+    def _damage(self) -> str:
+        from trca.policies.shipped import damage
+
+        return damage(self.model_folder) if self.here else ""
+
+    @cached_property
+    def _validation(self) -> tuple[str, list[str]]:
+        """The error of RLlib's config, and its warnings.
+
+        A default model or engine replaces one that this machine lacks, so that all settings are
+        checked.
+        """
+        config = self.settings.algorithm_config()
+        if self._missing_model or not (self.here or self.model_folder):
+            config.training(model=TINY)
+        if self._missing_engine:
+            config.training(engine="transformers")
+        logging.getLogger("ray.rllib").setLevel(logging.ERROR)  # RLlib logs a greeting
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            try:
+                config.validate()
+            except ValueError as error:
+                return str(error), []
+        return "", [str(each.message) for each in caught if each.category is UserWarning]
+
+    def _prompt_problem(self) -> str:
+        """Why the first prompt does not fit, even shortened; blank if it fits.
+
+        Without the tokenizer of the model, each word counts as one token, which is too few.
+        """
+        from trca.algorithms.settings.prompting import make_prompter
+
+        parameters = self.settings.parameters
+        try:
+            env = self.environments.of_split(self.settings, self.settings.train_split)
+        except FileNotFoundError:
+            return ""  # `missing_data` names the data
+        limit = parameters.max_prompt_tokens
+        try:
+            task = env.get_wrapper_attr("task_ids")[0]
+            observation, info = env.reset(seed=0, options={"task": task})
+            whole, _ = (
+                make_prompter(parameters, self._tokenizer, most).encode(
+                    instruction=info["task"],
+                    step=0,
+                    max_steps=env.get_wrapper_attr("max_steps"),
+                    history=[],
+                    observation=observation,
+                    admissible=info.get("admissible_actions", ()),
+                    idle=env.get_wrapper_attr("idle_actions"),
+                    memory=info.get("memory"),
+                )
+                for most in (sys.maxsize, limit)
+            )
+        except ValueError as error:
+            return f"max_prompt_tokens is {limit}: {error}"
+        length = len(whole)
+        if length > _MOST_CUT * limit:
+            return f"max_prompt_tokens is {limit}: the first prompt has {length} tokens: raise it"
+        return ""
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from trca.policies.models import load_tokenizer
+
+        return load_tokenizer(self.model_folder) if self.model_folder else _Words()
+
+    def _for_the_tiny_policy(self) -> list[str]:
+        """A note on settings that fit only the tiny policy, for a model of another size."""
+        parameters = self.settings.parameters
+        small = []
+        if parameters.template == "compact":
+            small.append("template: compact, which does not say how to answer")
+        if parameters.max_new_tokens < _FEWEST_NEW_TOKENS:
+            small.append(f"max_new_tokens: {parameters.max_new_tokens}")
+        if not small:
+            return []
+        return [
+            f"these settings are for the tiny policy, not for {parameters.model}:"
+            f" {'; '.join(small)}. Start from a preset in paper/"
+        ]
+
+
+class _Words:
+    """Counts each word as one token."""
+
+    def __call__(self, text: str) -> dict[str, list[int]]:
+        return {"input_ids": [0] * len(text.split())}
+
+
+def model_folder(settings: RunSettings) -> str:
+    """Folder of the run's model if the model is on this machine, else blank."""
+    run, parameters = settings.run, settings.parameters
+    return local_model(parameters.model, run.env, run.env_config, parameters.response_format)
+
+
+def _missing_gpus(settings: RunSettings) -> str:
+    asked = settings.run.resources()[1]
+    if asked == 0 or os.environ.get("RAY_ADDRESS"):
+        return ""
+    present = 0
+    if _NVIDIA.exists() or _AMD.exists():  # PyTorch takes seconds to import
+        import torch
+
+        present = torch.cuda.device_count()
+    return too_few_gpus(asked, present) if asked > present else ""
+
+
+def too_few_gpus(asked: float, present: float) -> str:
+    """The error of a run that asks for more GPUs than this machine has."""
+    plural = "" if asked == 1 else "s"
+    return (
+        f"the run asks for {asked:g} GPU{plural} and this machine has {present:g}: lower"
+        " num_gpus_per_learner or num_gpus_per_env_runner, or name a cluster in RAY_ADDRESS"
+    )
