@@ -8,8 +8,6 @@ own operations, environments, weights on their way and RLlib's work.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -31,18 +29,18 @@ class Rates:
         utilisation: Share of the peak that training reaches.
         bandwidth: Bytes a second from its memory, at the peak.
         read: Share of it that generation reaches.
-        pass_s: Seconds that a pass takes at least, by engine.
     """
 
     flops: float
     utilisation: float
     bandwidth: float
     read: float
-    pass_s: Mapping[str, float]
 
     def words(self, settings: RunSettings) -> str:
         """The assumptions in words."""
-        least = self.pass_s[settings.parameters.engine]
+        from trca.policies.engines import engine_class
+
+        least = engine_class(settings.parameters.engine).gpu_pass_s
         return (
             f"A100 or A800: {self.flops / 1e12:.0f} TFLOP/s at {self.utilisation:.0%},"
             f" {self.bandwidth / 1e12:.0f} TB/s at {self.read:.0%}, a pass of"
@@ -51,8 +49,7 @@ class Rates:
         )
 
 
-_PASS_S: Final = defaultdict(lambda: 0.01, transformers=0.04)
-GPU: Final = Rates(312e12, 0.4, 2e12, 0.6, _PASS_S)
+GPU: Final = Rates(312e12, 0.4, 2e12, 0.6)
 
 
 @dataclass(frozen=True)
@@ -86,6 +83,8 @@ class Work:
             gpu_bytes: Size of a GPU.
             placed: The processes on each.
         """
+        from trca.policies.engines import engine_class
+
         parameters = settings.parameters
         turns = USED * int(settings.run.env_config.get("max_steps", 25))
         steps = settings.trajectories_per_iteration * turns
@@ -104,7 +103,8 @@ class Work:
         cached = together * row_cache_bytes(settings, shape) * USED
         split = max(1.0, engines / max(1, settings.run.num_env_runners))
         streamed = (shape.parameters * shape.size + cached) / split
-        a_pass = max(GPU.pass_s[parameters.engine], streamed / (GPU.bandwidth * GPU.read))
+        least = engine_class(parameters.engine).gpu_pass_s
+        a_pass = max(least, streamed / (GPU.bandwidth * GPU.read))
         waves = -(-live_rows(settings) // together)
         return cls(
             generation=waves * turns * USED * parameters.max_new_tokens * a_pass
