@@ -9,9 +9,12 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 
 from tests.algorithms.rollouts.plain_engine import PlainEngine
 from trca.algorithms import evaluate_panel, local_runner
+from trca.cli.preflight.size import Shape, row_cache_bytes
+from trca.cli.preflight.size import engine as engine_memory
 from trca.policies.engines import ENGINES, engine_class
 from trca.policies.engines.engine import BatchEngine, Completion
 from trca.policies.models import load_tokenizer
+from trca.tune_configs.settings import RunSettings
 
 FILE = Path(__file__).with_name("plain_engine.py")
 PLAIN = f"{FILE}:PlainEngine"
@@ -116,3 +119,12 @@ def test_the_page_shows_what_each_engine_states():
         for name, engine in ((name, engine_class(name)) for name in ENGINES.names())
         if name != "table"
     }
+
+
+def test_the_plan_asks_an_own_engine_for_its_memory(model):
+    settings = RunSettings.resolve({"algorithm": "GRPO", "model": str(model), "engine": PLAIN})
+    shape = Shape.of(settings)
+    held = engine_memory(settings, shape).held
+    rows = settings.parameters.tasks_per_iteration * settings.parameters.group_size
+    assert held["weights"] == shape.parameters * shape.size
+    assert held["KV cache"] == rows * row_cache_bytes(settings, shape)

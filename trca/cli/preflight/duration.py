@@ -8,8 +8,6 @@ operations of attention, environments, the transport of weights, and RLlib's wor
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -31,18 +29,18 @@ class Rates:
         utilisation: Share of the peak that training reaches.
         bandwidth: Bytes a second from its memory, at the peak.
         read: Share of the bandwidth that generation reaches.
-        pass_s: Seconds of a pass at least, by engine.
     """
 
     flops: float
     utilisation: float
     bandwidth: float
     read: float
-    pass_s: Mapping[str, float]
 
     def words(self, settings: RunSettings) -> str:
         """The assumptions in words."""
-        least = self.pass_s[settings.parameters.engine]
+        from trca.policies.engines import engine_class
+
+        least = engine_class(settings.parameters.engine).gpu_pass_s
         return (
             f"A100 or A800: {self.flops / 1e12:.0f} TFLOP/s at {self.utilisation:.0%},"
             f" {self.bandwidth / 1e12:.0f} TB/s at {self.read:.0%}, a pass of"
@@ -51,8 +49,7 @@ class Rates:
         )
 
 
-_PASS_S: Final = defaultdict(lambda: 0.01, transformers=0.04)
-GPU: Final = Rates(312e12, 0.4, 2e12, 0.6, _PASS_S)
+GPU: Final = Rates(312e12, 0.4, 2e12, 0.6)
 
 
 @dataclass(frozen=True)
@@ -91,6 +88,8 @@ class Work:
             placed: The processes on each.
             step_limit: Steps of an episode at most.
         """
+        from trca.policies.engines import engine_class
+
         parameters = settings.parameters
         turns = USED * step_limit
         steps = settings.trajectories_per_iteration * turns
@@ -110,7 +109,8 @@ class Work:
         cached = together * row * USED
         split = max(1.0, engines / max(1, settings.run.num_env_runners))
         streamed = (shape.parameters * shape.size + cached) / split
-        a_pass = max(GPU.pass_s[parameters.engine], streamed / (GPU.bandwidth * GPU.read))
+        least = engine_class(parameters.engine).gpu_pass_s
+        a_pass = max(least, streamed / (GPU.bandwidth * GPU.read))
         waves = -(-memory.rows // together)
         return cls(
             generation=waves * turns * USED * parameters.max_new_tokens * a_pass

@@ -59,6 +59,7 @@ class TransformersEngine(BatchEngine):
     """
 
     takes_adapters = True
+    gpu_pass_s = 0.04
 
     @classmethod
     def open(cls, spec: EngineSpec) -> Self:
