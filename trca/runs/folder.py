@@ -22,7 +22,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -40,6 +39,7 @@ from trca.common.lock import HeldError, held, holder
 from trca.common.names import nearest
 from trca.runs.names import TRIALS
 from trca.runs.own_files import keep, restore
+from trca.runs.refusals import check_letters, not_writable, quoted, taken
 from trca.tune_configs.files import ConfigError, parse
 
 if TYPE_CHECKING:
@@ -83,30 +83,30 @@ class RunFolder:
             ConfigError: If the name is not a valid folder name or exists, or the folder is not
                 writable.
         """
-        _check_letters(name)
+        check_letters(name)
         storage = _storage(root)
-        taken = set(storage.runs()) if storage else set()
+        stored = set(storage.runs()) if storage else set()
         root = storage.cache if storage else Path(root)
         try:
             root.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise ConfigError(f"{root}: this is a file or lies in one: name a folder") from None
         except OSError as error:
-            raise ConfigError(_not_writable(root, error)) from None
+            raise ConfigError(not_writable(root, error)) from None
         number = 1
         while True:
             path = root / (name if number == 1 else f"{name}-{number}")
             try:
-                if path.name in taken:
+                if path.name in stored:
                     raise FileExistsError
                 path.mkdir()
             except FileExistsError:
                 if not numbered:
-                    raise ConfigError(_taken(path, storage)) from None
+                    raise ConfigError(taken(path, storage)) from None
                 number += 1
                 continue
             except OSError as error:
-                raise ConfigError(_not_writable(path, error)) from None
+                raise ConfigError(not_writable(path, error)) from None
             return cls(path, storage)
 
     @classmethod
@@ -120,11 +120,11 @@ class RunFolder:
         Raises:
             ConfigError: When the name is no name for a folder or is taken.
         """
-        _check_letters(name)
+        check_letters(name)
         storage = _storage(root)
         path = (storage.cache if storage else Path(root)) / name
         if name in storage.runs() if storage else path.exists():
-            raise ConfigError(_taken(path, storage))
+            raise ConfigError(taken(path, storage))
 
     @classmethod
     def open(cls, name_or_path: str | Path, root: Path | str = DEFAULT_ROOT) -> RunFolder:
@@ -236,7 +236,7 @@ class RunFolder:
                         f"{self.path} is in use by process {error}: wait until it ends, or stop it"
                     ) from None
                 except OSError as error:
-                    raise ConfigError(_not_writable(self.path, error)) from None
+                    raise ConfigError(not_writable(self.path, error)) from None
             yield
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
@@ -390,29 +390,6 @@ def run_name(config: str) -> str:
     if path.name == "config.yaml":
         return path.resolve().parent.name
     return path.name.removesuffix(".yaml").removesuffix(".yml")
-
-
-def quoted(path: Path | str) -> str:
-    """Quotes a path for a shell."""
-    return shlex.quote(str(path))
-
-
-def _check_letters(name: str) -> None:
-    if not re.fullmatch(r"[\w.+=-]+", name) or name.strip(".") == "":
-        raise ConfigError(f"the name {name!r}: use letters, digits and . _ - + =")
-
-
-def _taken(path: Path, storage: Storage | None) -> str:
-    """The error for the name of a run that exists."""
-    address = f"{storage.uri}/{path.name}" if storage else path
-    mend = f"go on with it: --resume {quoted(address)}"
-    if not (storage or (path / "config.yaml").is_file()):
-        mend = "delete it, unless a run is just starting in it"
-    return f"{address} exists: choose another --name, or {mend}"
-
-
-def _not_writable(path: Path, error: OSError) -> str:
-    return f"cannot write to {path}: {error.strerror or error}: choose another --storage-path"
 
 
 def _number(folder: Path) -> int:

@@ -180,7 +180,7 @@ def _run(folder: RunFolder) -> None:
     from trca.cli.sweep.sweeping import run_sweep
     from trca.cli.sweep.table import as_rich, draw_sweep, summarise, write_table
     from trca.cli.sweep.trials import OVER, read_trials
-    from trca.runs.folder import quoted
+    from trca.runs.refusals import quoted
     from trca.tune_configs.sweeps import SweepSettings
 
     sweep = SweepSettings.model_validate(folder.read_config())

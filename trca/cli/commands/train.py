@@ -197,7 +197,7 @@ def _run(settings: RunSettings, run: RunFolder) -> None:
     from trca.cli.run.training import InterruptedRunError, train
     from trca.cli.show.progress import Progress
     from trca.cli.show.slow_steps import slow_steps_shown
-    from trca.runs.folder import quoted
+    from trca.runs.refusals import quoted
 
     again = f"trca train --resume {quoted(run.address)}"
     log = run.path / "logs" / "output.log"
@@ -243,7 +243,7 @@ def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
     from trca.common.json_lines import read_lines
     from trca.envs.registration import lacks_rubric
     from trca.runs.failures import failure_table
-    from trca.runs.folder import quoted
+    from trca.runs.refusals import quoted
     from trca.runs.reports import read_table
 
     console.print()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from trca.runs.folder import quoted
+from trca.runs.refusals import quoted
 
 if TYPE_CHECKING:
     from pathlib import Path

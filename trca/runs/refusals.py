@@ -1,0 +1,42 @@
+"""Refusals of run names and folders, and paths as a shell reads them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trca.tune_configs.files import ConfigError
+
+if TYPE_CHECKING:
+    from trca.runs.storage import Storage
+
+
+def quoted(path: Path | str) -> str:
+    """Quotes a path for a shell."""
+    return shlex.quote(str(path))
+
+
+def check_letters(name: str) -> None:
+    """Refuses a name with letters that folders and URIs do not take.
+
+    Raises:
+        ConfigError: Names the letters to use.
+    """
+    if not re.fullmatch(r"[\w.+=-]+", name) or name.strip(".") == "":
+        raise ConfigError(f"the name {name!r}: use letters, digits and . _ - + =")
+
+
+def taken(path: Path, storage: Storage | None) -> str:
+    """The error for the name of a run that exists."""
+    address = f"{storage.uri}/{path.name}" if storage else path
+    mend = f"continue the run: --resume {quoted(address)}"
+    if not (storage or (path / "config.yaml").is_file()):
+        mend = "delete the folder, unless a run is just starting in the folder"
+    return f"{address} exists: choose another --name, or {mend}"
+
+
+def not_writable(path: Path, error: OSError) -> str:
+    """The error for a storage path without write access."""
+    return f"cannot write to {path}: {error.strerror or error}: choose another --storage-path"
