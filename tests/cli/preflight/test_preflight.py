@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
+from functools import wraps
 
 import pytest
 from typer.testing import CliRunner
@@ -29,14 +30,15 @@ def calls(monkeypatch):
     def counted(owner, name, key):
         original = getattr(owner, name)
 
-        def call(self, *args, **kwargs):
+        @wraps(original)
+        def call(*args, **kwargs):
             count[key(*args, **kwargs)] += 1
-            return original(self, *args, **kwargs)
+            return original(*args, **kwargs)
 
         monkeypatch.setattr(owner, name, call)
 
     counted(ALFWorldEnv, "__init__", lambda *args, **kwargs: f"environment, {kwargs['split']}")
-    counted(TextAlgorithmConfig, "validate", lambda: "validate")
+    counted(TextAlgorithmConfig, "validate", lambda *args: "validate")
     counted(models, "load_tokenizer", lambda *args: "tokenizer")
     return count
 
