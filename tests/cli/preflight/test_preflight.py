@@ -141,8 +141,7 @@ def test_refusals_and_helps_import_neither_ray_nor_torch(tmp_path, arguments, me
     "program",
     [
         "import trca",
-        "import trca; trca.TRCAConfig.from_preset('quickstart').validate()",
-        "import trca.algorithms",
+        "import trca.algorithms as a; a.TRCAConfig.from_preset('quickstart').validate()",
     ],
 )
 def test_a_plain_run_does_not_import_the_adapters(program):
