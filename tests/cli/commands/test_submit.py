@@ -122,7 +122,7 @@ def test_kubernetes_mounts_the_settings_where_the_job_reads_them(here):
             path = folder / item["path"]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(files["data"][item["key"]])
-        assert container["volumeMounts"] == [{"name": "job", "mountPath": "/job"}]
+        assert container["volumeMounts"][0] == {"name": "job", "mountPath": "/job"}
     assert "train /job/config.yaml" in job["spec"]["entrypoint"]
     plan = CliRunner().invoke(app, ["train", str(folder / "config.yaml"), "--dry-run"])
     assert plan.exit_code == 0, plan.output

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
+from functools import wraps
 
 import pytest
 from typer.testing import CliRunner
@@ -29,14 +30,15 @@ def calls(monkeypatch):
     def counted(owner, name, key):
         original = getattr(owner, name)
 
-        def call(self, *args, **kwargs):
+        @wraps(original)
+        def call(*args, **kwargs):
             count[key(*args, **kwargs)] += 1
-            return original(self, *args, **kwargs)
+            return original(*args, **kwargs)
 
         monkeypatch.setattr(owner, name, call)
 
     counted(ALFWorldEnv, "__init__", lambda *args, **kwargs: f"environment, {kwargs['split']}")
-    counted(TextAlgorithmConfig, "validate", lambda: "validate")
+    counted(TextAlgorithmConfig, "validate", lambda *args: "validate")
     counted(models, "load_tokenizer", lambda *args: "tokenizer")
     return count
 
@@ -139,8 +141,7 @@ def test_refusals_and_helps_import_neither_ray_nor_torch(tmp_path, arguments, me
     "program",
     [
         "import trca",
-        "import trca; trca.TRCAConfig.from_preset('quickstart').validate()",
-        "import trca.algorithms",
+        "import trca.algorithms as a; a.TRCAConfig.from_preset('quickstart').validate()",
     ],
 )
 def test_a_plain_run_does_not_import_the_adapters(program):
