@@ -158,7 +158,7 @@ def test_lines_that_coincide_are_named():
 def test_long_names_are_numbered_below():
     long = [f"budgets=evidence 0.{k}, invalidity 0.{k}, execution 0.{k}" for k in (1, 2)]
     figure = comparison({name: [metrics(9)] for name in long})
-    words = [name.replace("=", " ") for name in long]
+    words = [name.removeprefix("budgets=") for name in long]
     assert figure.get_supxlabel().splitlines()[1:] == [f"1: {words[0]}", f"2: {words[1]}"]
     assert names(figure.axes[0]) == ["1", "2"]
     _, right = comparison({name: [metrics(1)] for name in long}).axes

@@ -252,7 +252,7 @@ def test_a_sample_has_at_most_two_successful_and_two_failed_rollouts(rollouts):
     ("given", "message"),
     [
         (["mflow"], "tracking is .*unknown tracker 'mflow': did you mean 'mlflow'"),
-        (["wandb", "wandb"], "a tracker stands twice"),
+        (["wandb", "wandb"], "name each tracker once"),
         ("mlflow", "tracking is 'mlflow'"),
     ],
 )

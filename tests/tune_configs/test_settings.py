@@ -67,8 +67,7 @@ def test_settings_become_one_rllib_config():
 
 
 def test_a_file_for_one_algorithm_serves_another():
-    assert "lambda_" in read("quickstart")
-    other = switch(read("quickstart"), "GRPO")
+    other = switch({**read("quickstart"), "lambda_": 0.5}, "GRPO")
     assert "lambda_" not in other
     assert RunSettings.resolve(other).algorithm_config().algo_class.__name__ == "GRPO"
     with pytest.raises(ConfigError, match="'lambda_'"):

@@ -328,7 +328,7 @@ def test_undiscounted_all_values_are_of_what_is_still_to_come(data, batch):
 
 
 def test_wrong_choices_are_named():
-    with pytest.raises(ValueError, match="reads 3 values of a place, not 1"):
+    with pytest.raises(ValueError, match="reads 3 values of a token, not 1"):
         hiper(WIN, values=critic_values(WIN, [[0]] * 4), plans=plans([True] * 4))
     values = critic_values(WIN, [[[0, 0, 0]] * 3] * 4)
     with pytest.raises(ValueError, match=r"gae_lambda\n.*less than or equal to 1"):

@@ -124,7 +124,7 @@ def test_the_page_shows_what_each_engine_states():
 def test_the_plan_asks_an_own_engine_for_its_memory(model):
     settings = RunSettings.resolve({"algorithm": "GRPO", "model": str(model), "engine": PLAIN})
     shape = Shape.of(settings)
-    held = engine_memory(settings, shape).held
+    memory = engine_memory(settings, shape)
     rows = settings.parameters.tasks_per_iteration * settings.parameters.group_size
-    assert held["weights"] == shape.parameters * shape.size
-    assert held["KV cache"] == rows * row_cache_bytes(settings, shape)
+    assert memory.weights == shape.parameters * shape.size
+    assert memory.cache == rows * row_cache_bytes(settings, shape)

@@ -69,7 +69,7 @@ def test_mypy_finds_a_misspelt_setting(types_of):
     correct = 'lr=1e-6, omega=0.5, anchor="observation", gamma=tune.uniform(0.9, 1.0)'
     (revealed,) = types_of(config, correct)
     assert "GiGPOConfig" in revealed
-    (error, _) = types_of(config, "lr=1e-6, omga=0.5")
+    (error, *_) = types_of(config, "lr=1e-6, omga=0.5")
     assert 'Unexpected keyword argument "omga" for "training" of "GiGPOConfig"' in error
     (error, *_) = types_of(config, "lambda_=0.5")
     assert 'Unexpected keyword argument "lambda_"' in error

@@ -16,7 +16,7 @@ from tests.algorithms.credit.step_batches import batches, rule, step_batch
 from tests.algorithms.stepsearch import public_rewards as public
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.credit.arithmetic import rollout_spans
-from trca.algorithms.stepsearch.credit import search_rewards
+from trca.algorithms.stepsearch.credit import StepSearchParameters, search_rewards
 from trca.algorithms.stepsearch.similarity import cosines
 from trca.envs.searchqa.answer_scores import f1
 
@@ -161,7 +161,7 @@ def test_the_answer_is_paid_at_the_end_and_the_critic_does_the_rest():
 def test_gold_and_texts_are_asked_for():
     assert bind_credit("stepsearch", {}).gold == ("gold_passages",)
     with pytest.raises(ValueError, match="gold_in_training"):
-        bind_credit("stepsearch", {"gold_in_training": False})
+        bind_credit("stepsearch", StepSearchParameters(gold_in_training=False).model_dump())
     with pytest.raises(ValueError, match="no texts"):
         search_rewards(replace(searched([NOISE]), texts=()), [GOLD])
 

@@ -238,7 +238,7 @@ def test_runs_of_one_row_differ_in_seed_games_and_machine_alone(run):
         ("lambda_", run("c", rows, lambda_=0.2)),
         ("env_config.max_steps", run("d", rows, env_config=games | {"max_steps": 3})),
     ):
-        with pytest.raises(ValueError, match=f"differ in {key}: tell them apart with --by {key}"):
+        with pytest.raises(ValueError, match=f"differ in {key}: distinguish them with --by {key}"):
             tables([read_run(first, ""), read_run(other, "")])
 
 

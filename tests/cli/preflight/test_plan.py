@@ -52,7 +52,7 @@ def test_what_a_learner_holds_is_what_the_plan_counts(lora):
     own = TextLearner(config=config, module_spec=config.get_multi_rl_module_spec())
     own.build()
     module = own.module["default_policy"]
-    for parameter in own._parameters:
+    for parameter in own.updaters["default_policy"].parameters:
         parameter.grad = torch.zeros_like(parameter)
     optimizer = own.get_optimizer("default_policy")
     optimizer.step()
@@ -117,7 +117,7 @@ def test_what_a_critic_holds_is_what_the_plan_counts(settings):
     own = config.learner_class(config=config, module_spec=config.get_multi_rl_module_spec())
     own.build()
     module = own.module["default_policy"]
-    for parameter in own._parameters:
+    for parameter in own.updaters["default_policy"].parameters:
         parameter.grad = torch.zeros_like(parameter)
     optimizer = own.get_optimizer("default_policy")
     optimizer.step()

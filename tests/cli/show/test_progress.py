@@ -123,4 +123,4 @@ def test_a_small_negative_reward_has_no_minus_sign():
     out = io.StringIO()
     with Progress(Console(file=out, soft_wrap=True), "run", 10) as progress:
         progress.show(row(1, foundational_reward=-0.001))
-    assert out.getvalue().splitlines()[-1].split()[4] == "0.00"
+    assert out.getvalue().splitlines()[-1].split()[5] == "0.00"

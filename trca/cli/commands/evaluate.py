@@ -334,10 +334,11 @@ def _chats(name: str | None) -> bool:
         OSError: If the tokenizer cannot be fetched.
     """
     from trca.cli.run.checkpoints import is_model_name
-    from trca.policies.models import load_tokenizer
 
     if name is None or name == "tiny" or not is_model_name(name):
         return False
+    from trca.policies.models import load_tokenizer  # imports PyTorch
+
     path = Path(name).expanduser()
     tokenizer = load_tokenizer(str(path) if path.exists() else name)
     return bool(getattr(tokenizer, "chat_template", None))

@@ -244,9 +244,9 @@ class BatchEngine(Engine):
         """Generates the next batch. A request that breaks its batch is generated separately."""
         submitted, self._submitted = self._submitted, []
         for sampling in dict.fromkeys(params for _, params, _ in submitted):
-            self._complete([(r, f) for r, params, f in submitted if params == sampling], sampling)
+            self._answer([(r, f) for r, params, f in submitted if params == sampling], sampling)
 
-    def _complete(
+    def _answer(
         self, batch: list[tuple[Request, Future[Completion]]], sampling: SamplingParams
     ) -> None:
         try:
@@ -256,8 +256,8 @@ class BatchEngine(Engine):
                 batch[0][1].set_exception(error)
                 return
             middle = len(batch) // 2
-            self._complete(batch[:middle], sampling)
-            self._complete(batch[middle:], sampling)
+            self._answer(batch[:middle], sampling)
+            self._answer(batch[middle:], sampling)
             return
         for (_, future), completion in zip(batch, completions, strict=True):
             future.set_result(completion)
