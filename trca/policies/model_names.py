@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from trca.policies.smollm2 import SMOLLM2, smollm2_folder
+
 TINY: Final = "tiny"
 SHRUNK: Final = "shrunk:"
+GGUF: Final = ".gguf"
 
 
 def resolve_model(
@@ -22,7 +25,8 @@ def resolve_model(
     Args:
         name: ``tiny`` for the embedded policy of the environment, built on first use;
             ``shrunk:NAME`` for a small random model of a known architecture, for dry runs;
-            otherwise a folder or a Hugging Face name, returned unchanged.
+            ``smollm2`` for the model that ``trca data smollm2`` fetches; a GGUF file, converted on
+            first use; otherwise a folder or a Hugging Face name, returned unchanged.
         env_id: Environment of the tiny policy, as for `trca.envs.make`.
         env_config: Keyword arguments of the environment.
         response_format: Response format of the tiny policy.
@@ -31,8 +35,9 @@ def resolve_model(
         A folder or a Hugging Face name, for `load_model` and `load_tokenizer`.
 
     Raises:
-        ValueError: If the name looks like a folder that does not exist, or a shrunk architecture
-            is unknown.
+        ImportError: If a GGUF file cannot be read without a further package.
+        ValueError: If the name looks like a folder that does not exist, a shrunk architecture is
+            unknown, SmolLM2 is not fetched, or a GGUF file has no tested conversion.
     """
     if name == TINY:
         from trca.policies.tiny import tiny_policy
@@ -42,22 +47,31 @@ def resolve_model(
         from trca.policies.shrunk import shrunk_model
 
         return str(shrunk_model(name.removeprefix(SHRUNK)))
-    if Path(name).expanduser().is_dir():
-        return str(Path(name).expanduser())
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return str(path)
+    if _is_gguf(name):
+        from trca.policies.gguf import gguf_model
+
+        return str(gguf_model(path))
     if lack := missing_folder(name):
         raise ValueError(lack)
+    if name == SMOLLM2:
+        return str(smollm2_folder())
     return name
 
 
 def missing_folder(name: str) -> str:
     """One sentence for the path of a folder that does not exist; blank for any other name."""
-    if Path(name).expanduser().is_dir() or name.startswith(SHRUNK):
+    if name == SMOLLM2 and not smollm2_folder().is_dir():
+        return f"model {SMOLLM2} is not on this machine: fetch it with trca data smollm2"
+    if Path(name).expanduser().is_dir() or _is_gguf(name) or name.startswith(SHRUNK):
         return ""
     if not name.startswith(("/", ".", "~")) and name.count("/") <= 1:
         return ""
     return (
-        f"no model at {name!r}: give {TINY}, a folder with config.json, or a Hugging Face name such"
-        " as Qwen/Qwen2.5-1.5B-Instruct"
+        f"no model at {name!r}: give {TINY}, {SMOLLM2}, a folder with config.json, a GGUF file, or"
+        " a Hugging Face name such as Qwen/Qwen2.5-1.5B-Instruct"
     )
 
 
@@ -76,9 +90,15 @@ def local_model(
     if name == TINY:
         folder = tiny_folder(env_id, env_config, response_format)
         return str(folder) if folder.is_dir() else ""
-    if name.startswith(SHRUNK) or Path(name).expanduser().is_dir():
+    local = name.startswith(SHRUNK) or _is_gguf(name) or Path(name).expanduser().is_dir()
+    if local or (name == SMOLLM2 and smollm2_folder().is_dir()):
         return resolve_model(name, env_id=env_id)
     return ""
+
+
+def _is_gguf(name: str) -> bool:
+    """Whether the name is the path of a GGUF file that exists."""
+    return name.endswith(GGUF) and Path(name).expanduser().is_file()
 
 
 def missing_model(name: str, ask_hub: bool = True) -> str:
@@ -94,7 +114,7 @@ def missing_model(name: str, ask_hub: bool = True) -> str:
         return ""
     try:
         folder = resolve_model(name, env_id="")
-    except ValueError as error:
+    except (ImportError, ValueError) as error:
         return f"model is {name!r}: {error}"
     if name.startswith(SHRUNK):
         return ""

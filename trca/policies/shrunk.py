@@ -21,7 +21,7 @@ _QWEN_CHAT: Final = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-_QWEN_SPLIT: Final = (
+QWEN_SPLIT: Final = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
     r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
@@ -113,7 +113,7 @@ def _qwen_tokenizer() -> PreTrainedTokenizerFast:
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(_QWEN_SPLIT), "isolated"),
+            pre_tokenizers.Split(Regex(QWEN_SPLIT), "isolated"),
             ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

