@@ -105,6 +105,9 @@ class Rooms(TextEnv):
     def admissible_actions(self) -> list[str]:
         return list(ACTIONS)
 
+    def demonstrator_action(self) -> str:
+        return "take key" if self._room else "go"
+
     def gold(self, task_id: str) -> Gold:
         answers = (f"the key of {task_id}", "a key")
         return Gold(

@@ -35,6 +35,8 @@ from trca.algorithms.hiper.hiper import HiPER as HiPER
 from trca.algorithms.hiper.hiper import HiPERConfig as HiPERConfig
 from trca.algorithms.igpo.igpo import IGPO as IGPO
 from trca.algorithms.igpo.igpo import IGPOConfig as IGPOConfig
+from trca.algorithms.imitation.imitation import Imitation as Imitation
+from trca.algorithms.imitation.imitation import ImitationConfig as ImitationConfig
 from trca.algorithms.reinforce_plus_plus.reinforce_plus_plus import (
     ReinforcePlusPlus as ReinforcePlusPlus,
 )
@@ -68,6 +70,7 @@ ALGORITHMS: dict[str, type[TextAlgorithm]] = {
         GAGPO,
         IGPO,
         FilteredBC,
+        Imitation,
         HCAPO,
         TurnPPO,
         HiPER,

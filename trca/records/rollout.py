@@ -38,6 +38,7 @@ class Step:
         breakthrough: r^B with the budgets of the algorithm.
         facts: Facts of the transition that differ from their defaults, as plain JSON types.
         version: Version of the weights that sampled the response.
+        demonstration: The response of a teacher in this state; blank without a teacher.
     """
 
     prompt_ids: NDArray[np.int32]
@@ -57,6 +58,7 @@ class Step:
     breakthrough: float = 0.0
     facts: dict[str, Any] = field(default_factory=dict)
     version: int = 0
+    demonstration: str = ""
 
 
 @dataclass(slots=True)

@@ -47,6 +47,9 @@ def to_record(rollout: Rollout) -> dict[str, Any]:
     record["steps"] = [
         {f.name: _plain(getattr(step, f.name)) for f in fields(Step)} for step in rollout.steps
     ]
+    for step in record["steps"]:
+        if not step["demonstration"]:
+            del step["demonstration"]
     if rollout.advantages is not None:
         for step, advantage in zip(record["steps"], rollout.advantages, strict=True):
             step["advantage"] = float(advantage)
@@ -116,6 +119,8 @@ ARRAYS: Final = {
 
 _OPTIONAL: Final = ("module_id", "turns", "final_prompt_ids", "advantages")
 """Fields of a rollout that a record may lack."""
+_OPTIONAL_IN_STEP: Final = ("version", "demonstration")
+"""Fields of a step that a record may lack."""
 
 
 def _plain(value: Any) -> Any:
@@ -131,7 +136,8 @@ def _plain(value: Any) -> Any:
 
 
 def _fields_of_step(step: dict[str, Any]) -> dict[str, Any]:
-    values = {f.name: step[f.name] for f in fields(Step) if f.name in step or f.name != "version"}
+    names = [f.name for f in fields(Step) if f.name in step or f.name not in _OPTIONAL_IN_STEP]
+    values = {name: step[name] for name in names}
     for name, dtype in ARRAYS.items():
         values[name] = np.array(values[name], dtype=dtype)
     values["judgments"].setflags(write=False)

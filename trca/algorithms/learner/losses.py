@@ -185,7 +185,9 @@ def objective(
         advantage = inputs.advantage
         share = torch.zeros_like(weight).index_add(0, row, on_action)
     if settings.policy_loss == "log_likelihood":
-        surrogate = -advantage * log_ratio
+        unsampled = torch.zeros_like(logprobs)
+        likelihood = log_importance_ratio(logprobs, unsampled, row, action, len(weight), level)
+        surrogate = -advantage * likelihood
     else:
         surrogate = clipped_surrogate(ratio, advantage, settings.clip_low, settings.clip_high)
     policy = (share * surrogate).sum()

@@ -28,6 +28,7 @@ class GroupRequest:
         memory: Memory line that replaces the environment's; None keeps the environment's.
         keep_finished: Whether the finished rollouts of an incomplete group stay, for any
             `Limits.on_missing_rollout`. Evaluations set it: each finished rollout counts.
+        demonstration: Number of the demonstration of the loop's `Teacher`; None without a teacher.
     """
 
     group: int
@@ -38,6 +39,7 @@ class GroupRequest:
     progress: float | None = None
     memory: str | None = None
     keep_finished: bool = False
+    demonstration: int | None = None
 
     def options(self) -> dict[str, Any]:
         """Returns the options of the environment's ``reset``."""

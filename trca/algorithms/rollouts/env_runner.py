@@ -36,6 +36,7 @@ from ray.rllib.utils.metrics import (
 from trca.algorithms.rollouts.batch import GroupRequest, Limits, RolloutBatch
 from trca.algorithms.rollouts.env_pool import find_annotation, operators_of
 from trca.algorithms.rollouts.loop import RolloutLoop
+from trca.algorithms.rollouts.teacher import Teacher
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.common.process_log import log_process
@@ -113,6 +114,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             None if engine_class(config.engine).remote else self._open_engine,
             keep_final_prompts=bool(config.critic_kind),
             module_of=config.module_of,
+            teacher=self._teacher(),
         )
 
     def sample(
@@ -229,6 +231,10 @@ class TextEnvRunner(EnvRunner, Checkpointable):
     def get_checkpointable_components(self) -> list[tuple[str, Any]]:
         """Returns none: the learner saves the weights."""
         return []
+
+    def _teacher(self) -> Teacher | None:
+        """Gives the responses of groups with a demonstration."""
+        return None
 
     def _open_engine(self) -> Engine:
         config = self.config

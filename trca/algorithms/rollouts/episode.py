@@ -25,6 +25,7 @@ from trca.algorithms.rollouts.batch import GroupRequest
 from trca.algorithms.rollouts.env_pool import EnvPool, PooledEnv, Start, Transition
 from trca.algorithms.rollouts.recording import AgentRecorder, Recorder, Turn, View
 from trca.algorithms.rollouts.seeding import derive_seed
+from trca.algorithms.rollouts.teacher import Teacher
 from trca.algorithms.rollouts.team_recording import TeamRecorder
 from trca.envs.responses import ResponseFormat
 from trca.envs.teams.env import TeamEnv
@@ -44,6 +45,7 @@ class PolicyInterface:
         response_format: Format of actions in responses.
         keep_final_prompts: Whether truncated rollouts keep the prompt of their last state.
         module_of: Returns the id of the policy that acts for an agent of a group.
+        teacher: Gives the responses of groups with a demonstration.
     """
 
     prompter: Prompter
@@ -51,6 +53,7 @@ class PolicyInterface:
     response_format: ResponseFormat
     keep_final_prompts: bool
     module_of: Callable[[str, GroupRequest], str]
+    teacher: Teacher | None = None
 
 
 @dataclass(eq=False)
@@ -86,6 +89,7 @@ class Episode:
     _recorder: Recorder | None = None
     _prompt_ids: Any = None
     _turn: Turn | None = None
+    _demonstration: str = ""
     _subgoals: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -160,11 +164,39 @@ class Episode:
         seed = derive_seed(*self.request.key, *turn)
         return Request(self._prompt_ids, seed, view.rollout.module_id)
 
+    def demonstrated(self) -> Completion | None:
+        """Asks the teacher for its response to the last prompt.
+
+        Returns:
+            The response if the teacher acts; None if the policy acts.
+        """
+        interface, view = self.interface, self.recorder.view
+        if self.request.demonstration is None:
+            return None
+        assert interface.teacher is not None
+        subgoal = self._subgoals.get(view.rollout.agent_id, "")
+        self._demonstration = interface.teacher.response(
+            self.request, self.turns, view.observation, view.info, subgoal
+        )
+        if not interface.teacher.acts:
+            return None
+        encoded = interface.tokenizer(self._demonstration, add_special_tokens=False)["input_ids"]
+        ids = np.array(encoded, dtype=np.int32)
+        unsampled = np.full(len(ids), np.nan, dtype=np.float32)
+        return Completion(ids, unsampled, "stop", view.rollout.policy_version)
+
     def read(self, completion: Completion) -> None:
         """Reads the response to the last prompt."""
         view, interface = self.recorder.view, self.interface
         response = read_response(completion.ids, interface.tokenizer, interface.response_format)
-        self._turn = Turn(self.turns, view.observation, self._prompt_ids, completion, response)
+        self._turn = Turn(
+            self.turns,
+            view.observation,
+            self._prompt_ids,
+            completion,
+            response,
+            self._demonstration,
+        )
         if response.plan is not None:
             self._subgoals[view.rollout.agent_id] = response.plan.subgoal
 

@@ -30,6 +30,7 @@ from trca.algorithms.rollouts.engine_guard import EngineGuard, one_line
 from trca.algorithms.rollouts.env_pool import EnvPool
 from trca.algorithms.rollouts.episode import Episode, PolicyInterface
 from trca.algorithms.rollouts.scheduler import Scheduler
+from trca.algorithms.rollouts.teacher import Teacher
 from trca.common.memory import own_memory_mb
 from trca.envs.responses import ACTION_FORMAT, ResponseFormat
 from trca.policies.engines.engine import Engine, SamplingParams
@@ -63,6 +64,7 @@ class RolloutLoop:
         open_engine: Callable[[], Engine] | None = None,
         keep_final_prompts: bool = False,
         module_of: Callable[[str, GroupRequest], str] = lambda agent, request: DEFAULT_MODULE,
+        teacher: Teacher | None = None,
     ) -> None:
         """Starts with an empty pool.
 
@@ -77,13 +79,14 @@ class RolloutLoop:
                 keeps the failed engine.
             keep_final_prompts: Whether truncated rollouts keep the prompt of their last state.
             module_of: Returns the id of the policy that acts for an agent of a group.
+            teacher: Gives the responses of groups with a demonstration.
         """
         self.prompter, self.tokenizer = prompter, tokenizer
         self.pool = EnvPool(make_env, limits.env_step_timeout_s)
         self._limits = limits
         self._guard = EngineGuard(engine, limits.generation_timeout_s, open_engine)
         self._interface = PolicyInterface(
-            prompter, tokenizer, response_format, keep_final_prompts, module_of
+            prompter, tokenizer, response_format, keep_final_prompts, module_of, teacher
         )
 
     @property

@@ -52,6 +52,7 @@ class Turn(NamedTuple):
         prompt_ids: int32 (P,), the prompt.
         completion: The sampled completion.
         response: The completion as a response with its action.
+        demonstration: The response of a teacher; blank without a teacher.
     """
 
     number: int
@@ -59,6 +60,7 @@ class Turn(NamedTuple):
     prompt_ids: NDArray[np.int32]
     completion: Completion
     response: Response
+    demonstration: str = ""
 
 
 class Recorder(Protocol):
@@ -145,6 +147,7 @@ def make_step(
         breakthrough=rubric["breakthrough"] if rubric else 0.0,
         facts=changed_facts(facts),
         version=turn.completion.version,
+        demonstration=turn.demonstration,
     )
 
 

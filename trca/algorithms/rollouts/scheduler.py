@@ -90,14 +90,17 @@ class Scheduler:
             if episode.request.group in self._dropped:
                 continue
             try:
-                self._submit(episode)
+                self._unflushed += self._submit(episode)
                 self._generating.add(episode)
-                self._unflushed += 1
             except Exception as error:
                 self._give_up(episode, error)
 
-    def _submit(self, episode: Episode) -> None:
-        """Sends the next prompt of an episode to the engine."""
+    def _submit(self, episode: Episode) -> int:
+        """Sends the next prompt of an episode to the engine, unless a teacher responds.
+
+        Returns:
+            Number of requests to the engine.
+        """
         if episode.turns == 0:
             episode.started = time.monotonic()
         late = self._too_long(episode)
@@ -105,7 +108,14 @@ class Scheduler:
             raise late
         request = episode.next_request()
         episode.asked = time.monotonic()
-        self._pend(episode, self._guard.submit(request, self._sampling))
+        demonstrated = episode.demonstrated()
+        if demonstrated is None:
+            self._pend(episode, self._guard.submit(request, self._sampling))
+            return 1
+        completion: Future[Any] = Future()
+        completion.set_result(demonstrated)
+        self._pend(episode, completion)
+        return 0
 
     def _flush(self) -> None:
         """Lets the engine generate; after an error, gives up the episodes without a completion."""

@@ -224,6 +224,15 @@ class IGPOKeywords(TrainingKeywords, total=False):
     normalization: Setting[Literal["separate", "joint"]]
 
 
+class ImitationKeywords(TrainingKeywords, total=False):
+    """Settings of `ImitationParameters`."""
+
+    demonstrations: Setting[Literal["demonstrator", "recorded", "on_policy"]]
+    recorded_rollouts: Setting[str | None]
+    demonstrator_randomness: Setting[float]
+    deliberate_actions: Setting[Sequence[str]]
+
+
 class HCAPOKeywords(TrainingKeywords, total=False):
     """Settings of `HCAPOParameters`."""
 

@@ -1,0 +1,50 @@
+"""`ImitationRunner`: an env runner that plays or labels training episodes by a teacher."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+from trca.algorithms.imitation.teachers import DemonstratorTeacher, RecordedTeacher
+from trca.algorithms.rollouts.env_runner import TextEnvRunner
+from trca.algorithms.rollouts.teacher import Teacher
+from trca.envs.demonstrations import Demonstrations
+from trca.envs.responses import RESPONSE_FORMATS
+from trca.records import read_rollouts
+
+
+def make_teacher(config: Any) -> Teacher:
+    """The teacher of an imitation run.
+
+    Args:
+        config: An `ImitationConfig`.
+
+    Raises:
+        OSError: If the file of recorded rollouts cannot be read.
+        ValueError: If the file is not a file of rollouts, or has no successful rollout.
+    """
+    if config.demonstrations == "recorded":
+        path = Path(config.recorded_rollouts)
+        return RecordedTeacher(read_rollouts(path), path)
+    acts = config.demonstrations == "demonstrator"
+    return DemonstratorTeacher(RESPONSE_FORMATS.get(config.response_format), acts)
+
+
+class ImitationRunner(TextEnvRunner):
+    """Samples training groups with a teacher, and evaluation groups with the policy."""
+
+    def _teacher(self) -> Teacher:
+        return make_teacher(self.config)
+
+    def _make_env(self, split: str) -> gymnasium.Env[str, str]:
+        config, env = self.config, super()._make_env(split)
+        if config.demonstrations == "recorded" or split != config.train_split:
+            return env
+        return Demonstrations(
+            env,
+            config.demonstrator_randomness,
+            config.deliberate_actions,
+            plans=RESPONSE_FORMATS.get(config.response_format).write_plan is not None,
+        )

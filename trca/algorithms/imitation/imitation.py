@@ -1,0 +1,58 @@
+"""Imitation of a demonstrator, of recorded rollouts, or of a demonstrator's labels (DAgger)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from trca.algorithms.base.text_algorithm import TextAlgorithm
+from trca.algorithms.base.text_config import TextAlgorithmConfig
+from trca.algorithms.imitation.credit import ImitationParameters
+from trca.algorithms.imitation.env_runner import ImitationRunner, make_teacher
+from trca.algorithms.imitation.iteration import DemonstrationSampler, LabelCrediting
+
+__all__ = ["Imitation", "ImitationConfig", "ImitationParameters"]
+
+
+class ImitationConfig(TextAlgorithmConfig):
+    """Config of imitation."""
+
+    parameters_class = ImitationParameters
+
+    def __init__(self, algo_class: type | None = None) -> None:
+        super().__init__(algo_class=algo_class)
+        self.env_runner_cls = ImitationRunner
+
+    def validate(self) -> None:
+        """Checks every setting.
+
+        Raises:
+            ValueError: If one of ``demonstrations: recorded`` and ``recorded_rollouts`` is set
+                without the other, or the file has no successful rollout.
+        """
+        super().validate()
+        if (self.demonstrations == "recorded") != bool(self.recorded_rollouts):
+            raise ValueError(
+                "demonstrations: recorded and recorded_rollouts: FILE belong together: set both or"
+                " neither"
+            )
+        make_teacher(self)
+
+
+class Imitation(TextAlgorithm, config=ImitationConfig):
+    """Imitation: a causal language model learns the responses of a teacher.
+
+    An iteration plays ``tasks_per_iteration`` groups and takes ``num_epochs`` passes over their
+    steps. Evaluation, checkpoints and resume are those of every algorithm.
+    """
+
+    @cached_property
+    def sampler(self) -> DemonstrationSampler:
+        """Samples the groups with demonstrations."""
+        return DemonstrationSampler(
+            self.config, self.env_runner_group, self.curriculum, self.crediting
+        )
+
+    @cached_property
+    def crediting(self) -> LabelCrediting:
+        """Makes rows of the teacher's responses."""
+        return LabelCrediting(self.config, self._credit, self._operators, self._sources)

@@ -1,0 +1,108 @@
+"""Teachers: the responses that imitation plays or learns in place of the policy's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trca.algorithms.rollouts.batch import GroupRequest
+from trca.envs.demonstrations import DEMONSTRATION, Demonstration
+from trca.envs.responses import ResponseFormat, write_action
+from trca.records import Rollout
+
+THOUGHT: Final = "ok"
+"""The thought of a demonstrated response."""
+
+
+@dataclass(frozen=True)
+class DemonstratorTeacher:
+    """Responses with the actions of the environment's demonstrator.
+
+    Attributes:
+        response_format: Format of the responses.
+        acts: Whether the demonstrator acts; otherwise it labels the states of the policy.
+    """
+
+    response_format: ResponseFormat
+    acts: bool = True
+
+    def response(
+        self,
+        request: GroupRequest,
+        turn: int,
+        observation: str,
+        info: Mapping[str, Any],
+        subgoal: str,
+    ) -> str:
+        """See `trca.algorithms.rollouts.teacher.Teacher`; reads ``info["demonstration"]``."""
+        demonstration: Demonstration = info[DEMONSTRATION]
+        if self.response_format.write_plan is not None:
+            keeps = demonstration.random and subgoal
+            followed = subgoal if keeps else demonstration.subgoal
+            return self.response_format.write_plan(
+                followed != subgoal, followed, demonstration.action
+            )
+        write = self.response_format.write or write_action
+        return write(THOUGHT, demonstration.action)
+
+
+class RecordedTeacher:
+    """The responses of recorded rollouts.
+
+    Attributes:
+        acts: True: the responses are played.
+        recordings: Task and number of each recording, in the order of the file.
+    """
+
+    acts = True
+
+    def __init__(self, rollouts: Iterable[Rollout], path: Path) -> None:
+        """Keeps the successful rollouts.
+
+        Args:
+            rollouts: Recorded rollouts of single agents.
+            path: Their file, for errors.
+
+        Raises:
+            ValueError: If no rollout is successful.
+        """
+        self._path = path
+        self._steps = [
+            (rollout.task_id, [(step.observation, step.response) for step in rollout.steps])
+            for rollout in rollouts
+            if rollout.won
+        ]
+        if not self._steps:
+            raise ValueError(f"{path} has no successful rollout: name another file")
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def task_id(self, number: int) -> str:
+        """The task of a recording."""
+        return self._steps[number][0]
+
+    def response(
+        self,
+        request: GroupRequest,
+        turn: int,
+        observation: str,
+        info: Mapping[str, Any],
+        subgoal: str,
+    ) -> str:
+        """See `trca.algorithms.rollouts.teacher.Teacher`.
+
+        Raises:
+            ValueError: If the environment shows another observation than the recording.
+        """
+        assert request.demonstration is not None
+        _, steps = self._steps[request.demonstration]
+        if turn >= len(steps) or steps[turn][0] != observation:
+            raise ValueError(
+                f"recording {request.demonstration} of {self._path} does not fit task"
+                f" {request.task_id!r} at step {turn}: the environment shows another observation."
+                " Use the settings of the environment that recorded it"
+            )
+        return steps[turn][1]

@@ -1,0 +1,117 @@
+"""`Demonstrations`: the next action of an environment's demonstrator, in the info dict."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import gymnasium
+import numpy as np
+
+from trca.envs.text_env import BLANK
+
+DEMONSTRATION: Final = "demonstration"
+"""Key of the info dict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """What a demonstrator does in a state.
+
+    Attributes:
+        action: The action.
+        subgoal: The demonstrator's subgoal; blank without plans.
+        random: Whether the action is random. A random action follows no new subgoal.
+    """
+
+    action: str
+    subgoal: str = ""
+    random: bool = False
+
+
+class Demonstrations(gymnasium.Wrapper[str, str, str, str]):
+    """Adds ``info["demonstration"]``, a `Demonstration` for the agent whose turn it is.
+
+    The environment's demonstrator reads observations only, so the demonstration depends on the
+    actions before it, whoever chose them. With some probability the demonstrator takes a random
+    admissible action. The info dict of a final step has no demonstration.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[str, str],
+        randomness: float = 0.0,
+        deliberate: Sequence[str] = (),
+        plans: bool = False,
+    ) -> None:
+        """Wraps a text environment with a ``demonstrator_action``.
+
+        Args:
+            env: The environment.
+            randomness: Probability of a random action.
+            deliberate: Beginnings of actions that are never random, such as ``buy``.
+            plans: Whether demonstrations have subgoals.
+        """
+        super().__init__(env)
+        self._randomness = randomness
+        self._deliberate = tuple(deliberate)
+        self._plans = plans
+        self._draw = random.Random()
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Starts an episode. The seed determines the random actions too."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._draw = random.Random(seed)
+        return observation, self._demonstrated(info)
+
+    def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
+        """Takes a step."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if not (terminated or truncated):
+            info = self._demonstrated(info)
+        return observation, reward, terminated, truncated, info
+
+    def _demonstrated(self, info: dict[str, Any]) -> dict[str, Any]:
+        env: Any = self.env.unwrapped
+        candidates = info["admissible_actions"]
+        if "agent" in info and all(action.startswith(self._deliberate) for action in candidates):
+            candidates = []  # a role of a team may have deliberate actions only
+        is_random = self._draw.random() < self._randomness and bool(candidates)
+        action = (
+            random_action(env, candidates, self._deliberate, self._draw)
+            if is_random
+            else env.demonstrator_action()
+        )
+        subgoal = env.demonstrator_subgoal() if self._plans else ""
+        return {**info, DEMONSTRATION: Demonstration(action, subgoal, is_random)}
+
+
+def random_action(
+    env: Any, admissible: Sequence[str], deliberate: tuple[str, ...], draw: random.Random
+) -> str:
+    """Draws an admissible action that may be random. The environment fills in a blank.
+
+    Args:
+        env: The unwrapped environment.
+        admissible: The admissible actions, at least one.
+        deliberate: Beginnings of actions that are never random.
+        draw: The random stream.
+
+    Raises:
+        ValueError: If every admissible action is deliberate.
+    """
+    if deliberate and all(action.startswith(deliberate) for action in admissible):
+        raise ValueError(
+            f"only {', '.join(deliberate)} is admissible, and the demonstrator must not take it"
+            " at random: leave it out of deliberate"
+        )
+    while True:
+        action = draw.choice(admissible)
+        if BLANK.search(action):
+            action = str(env.random_action(np.random.default_rng(draw.getrandbits(64))))
+        if not action.startswith(deliberate):
+            return action
