@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.imitation.credit import ImitationParameters
 from trca.algorithms.imitation.env_runner import ImitationRunner, make_teacher
 from trca.algorithms.imitation.iteration import DemonstrationSampler, LabelCrediting
+
+if TYPE_CHECKING:
+    from typing import Self, Unpack
+
+    from trca.algorithms.settings.keywords import ImitationKeywords
 
 __all__ = ["Imitation", "ImitationConfig", "ImitationParameters"]
 
@@ -36,6 +42,11 @@ class ImitationConfig(TextAlgorithmConfig):
                 " neither"
             )
         make_teacher(self)
+
+    if TYPE_CHECKING:
+
+        def training(self, **settings: Unpack[ImitationKeywords]) -> Self:  # type: ignore[override]
+            """Sets hyperparameters."""
 
 
 class Imitation(TextAlgorithm, config=ImitationConfig):
