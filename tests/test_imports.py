@@ -37,7 +37,8 @@ ROOMS = {
         "learner": {"settings"},
         "base": {"learner", "rollouts", "credit", "settings"},
         "a rule": {"credit", "settings"},
-        "an algorithm": {"a rule", "base", "credit", "settings"},
+        "a part": {"a rule", "base", "learner", "rollouts", "settings"},
+        "an algorithm": {"a part", "a rule", "base", "credit", "settings"},
     },
     "cli": {
         "show": set(),
@@ -49,6 +50,8 @@ ROOMS = {
     },
 }
 """Room of a package -> the rooms of the package that it may import."""
+PARTS = dict.fromkeys(("env_runner", "iteration", "teachers"), "a part")
+"""Files beside an algorithm's rule that change how the algorithm samples."""
 
 
 def modules():
@@ -141,7 +144,7 @@ def room_of(module):
     _, package, room, *files = module.split(".")
     if room in ROOMS[package] or package == "cli":
         return room
-    return "an algorithm" if files == [room] else "a rule"
+    return "an algorithm" if files == [room] else PARTS.get(files[0], "a rule")
 
 
 def test_every_module_is_in_a_package_of_the_order():
