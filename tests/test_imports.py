@@ -144,7 +144,7 @@ def room_of(module):
     _, package, room, *files = module.split(".")
     if room in ROOMS[package] or package == "cli":
         return room
-    return "an algorithm" if files == [room] else PARTS.get(files[0], "a rule")
+    return "an algorithm" if files == [room] else PARTS.get("".join(files[:1]), "a rule")
 
 
 def test_every_module_is_in_a_package_of_the_order():
