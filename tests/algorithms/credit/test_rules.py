@@ -20,8 +20,8 @@ from trca.algorithms.credit import CREDIT_RULES, bind_credit
 RULES = sorted(a.config_class.parameters_class.own_rule() for a in ALGORITHMS.values())
 ON_THE_BATCH = {"reinforce_plus_plus", "turn_ppo", "stepsearch", "hiper"}
 """Rules whose statistics are those of the whole batch."""
-BESIDE_OUTCOMES = {"trca", "igpo", "turn_ppo", "stepsearch", "hiper"}
-"""Rules that credit judgments, what was learned about the answer, or what a critic says."""
+BESIDE_OUTCOMES = {"trca", "igpo", "imitation", "turn_ppo", "stepsearch", "hiper"}
+"""Rules that credit judgments, demonstrations, gains about the answer, or values of a critic."""
 few = settings(max_examples=25)
 
 
