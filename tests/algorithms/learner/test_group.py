@@ -113,7 +113,7 @@ def test_sharded_learners_train_push_save_and_are_exported(make_config, tmp_path
     weights = weights_of(algorithm.learner_group)
     exported = load_model(str(export(checkpoint, tmp_path / "model"))).state_dict()
     assert all(np.array_equal(exported[name].numpy(), weights[name]) for name in weights)
-    with pytest.raises(RuntimeError, match=r"save it with algorithm\.save_to_path"):
+    with pytest.raises(RuntimeError, match=r"save the state with algorithm\.save_to_path"):
         algorithm.get_state()
     algorithm.stop()
 
