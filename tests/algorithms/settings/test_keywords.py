@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 from pathlib import Path
 from typing import get_type_hints
 
@@ -40,7 +41,9 @@ def types_of(tmp_path_factory):
         module = inspect.getmodule(config).__name__.rpartition(".")[2]
         path.write_text(PROGRAM.format(folder=module, config=config.__name__, arguments=arguments))
         options = [f"--config-file={folder}/mypy.ini", f"--cache-dir={folder}/cache"]
+        limit = sys.getrecursionlimit()
         output, errors, _ = api.run([*options, "--follow-imports=silent", str(path)])
+        sys.setrecursionlimit(limit)  # mypy raises the limit of the process
         assert not errors, errors
         return re.findall(r"program\.py:\d+: (?:error|note): (.*)", output)
 
