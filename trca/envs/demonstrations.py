@@ -14,6 +14,8 @@ from trca.envs.text_env import BLANK
 
 DEMONSTRATION: Final = "demonstration"
 """Key of the info dict."""
+THOUGHT: Final = "ok"
+"""The thought of a demonstrated response: a demonstrator gives no reasons."""
 
 
 @dataclass(frozen=True, slots=True)

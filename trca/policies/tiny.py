@@ -24,8 +24,9 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config,
 from trca.common.cache import build_once, cache_folder, digest
 from trca.common.progress import Report, progress
 from trca.common.registry import short_name
+from trca.envs.demonstrations import THOUGHT
 from trca.envs.registration import EnvClass, env_class, identity, language, make
-from trca.envs.responses import ACTION_FORMAT, RESPONSE_FORMATS, ResponseFormat
+from trca.envs.responses import ACTION_FORMAT, RESPONSE_FORMATS, ResponseFormat, write_action
 from trca.envs.teams.team import Team
 from trca.policies.bpe import END, TAGS, train_tokenizer
 from trca.policies.models import quiet
@@ -33,7 +34,6 @@ from trca.policies.shipped import damage, shipped_folder
 from trca.policies.warmstart import Example, Stage, demonstrate, imitate
 
 _VERSION: Final = 3
-THOUGHT: Final = "ok"
 
 
 @dataclass(frozen=True)
@@ -290,7 +290,7 @@ def build_tiny(
 
 def respond(action: str) -> str:
     """Returns the demonstrator's response for an action."""
-    return f"<think>{THOUGHT}</think><action>{action}</action>"
+    return write_action(THOUGHT, action)
 
 
 def new_model(tokenizer: PreTrainedTokenizerFast, spec: TinySpec, end: str = TAGS[-1]) -> Any:

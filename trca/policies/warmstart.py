@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from trca.common.progress import Report
-from trca.envs.text_env import BLANK, DEFAULT_AGENT
+from trca.envs.demonstrations import random_action
+from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.prompts import compact_prompt, with_subgoal
 
 SNAPSHOT_UPDATES: Final = 100
@@ -101,7 +102,7 @@ def demonstrate(
             if in_turn and all(action.startswith(deliberate) for action in admissible):
                 admissible = []
             if draw.random() < randomness and admissible:
-                action, subgoal = _random_action(inner, admissible, deliberate, draw), before
+                action, subgoal = random_action(inner, admissible, deliberate, draw), before
             else:
                 action, subgoal = inner.demonstrator_action(), ""
             if plans:
@@ -113,23 +114,6 @@ def demonstrate(
             over = terminated or truncated
         tick("playing", min(len(examples), steps), steps)
     return examples
-
-
-def _random_action(
-    env: Any, admissible: Sequence[str], deliberate: tuple[str, ...], draw: random.Random
-) -> str:
-    """Draws an admissible action that may be random. The environment fills in a blank."""
-    if deliberate and all(action.startswith(deliberate) for action in admissible):
-        raise ValueError(
-            f"only {', '.join(deliberate)} is admissible, and the demonstrator must not take it"
-            " at random: leave it out of deliberate"
-        )
-    while True:
-        action = draw.choice(admissible)
-        if BLANK.search(action):
-            action = str(env.random_action(np.random.default_rng(draw.getrandbits(64))))
-        if not action.startswith(deliberate):
-            return action
 
 
 def _prompt(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,15 @@ def make_teacher(config: Any) -> Teacher:
     """
     if config.demonstrations == "recorded":
         path = Path(config.recorded_rollouts)
-        return RecordedTeacher(read_rollouts(path), path)
+        return _recorded(path, path.stat().st_mtime_ns)
     acts = config.demonstrations == "demonstrator"
     return DemonstratorTeacher(RESPONSE_FORMATS.get(config.response_format), acts)
+
+
+@cache
+def _recorded(path: Path, modified_ns: int) -> RecordedTeacher:
+    """The teacher of a file; a process reads a version of the file once."""
+    return RecordedTeacher(read_rollouts(path), path)
 
 
 class ImitationRunner(TextEnvRunner):

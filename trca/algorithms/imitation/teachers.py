@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
 
 from trca.algorithms.rollouts.batch import GroupRequest
-from trca.envs.demonstrations import DEMONSTRATION, Demonstration
+from trca.algorithms.rollouts.recording import View
+from trca.envs.demonstrations import DEMONSTRATION, THOUGHT, Demonstration
 from trca.envs.responses import ResponseFormat, write_action
 from trca.records import Rollout
-
-THOUGHT: Final = "ok"
-"""The thought of a demonstrated response."""
 
 
 @dataclass(frozen=True)
@@ -28,16 +25,9 @@ class DemonstratorTeacher:
     response_format: ResponseFormat
     acts: bool = True
 
-    def response(
-        self,
-        request: GroupRequest,
-        turn: int,
-        observation: str,
-        info: Mapping[str, Any],
-        subgoal: str,
-    ) -> str:
+    def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
         """See `trca.algorithms.rollouts.teacher.Teacher`; reads ``info["demonstration"]``."""
-        demonstration: Demonstration = info[DEMONSTRATION]
+        demonstration: Demonstration = view.info[DEMONSTRATION]
         if self.response_format.write_plan is not None:
             keeps = demonstration.random and subgoal
             followed = subgoal if keeps else demonstration.subgoal
@@ -84,22 +74,15 @@ class RecordedTeacher:
         """The task of a recording."""
         return self._steps[number][0]
 
-    def response(
-        self,
-        request: GroupRequest,
-        turn: int,
-        observation: str,
-        info: Mapping[str, Any],
-        subgoal: str,
-    ) -> str:
+    def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
         """See `trca.algorithms.rollouts.teacher.Teacher`.
 
         Raises:
             ValueError: If the environment shows another observation than the recording.
         """
         assert request.demonstration is not None
-        _, steps = self._steps[request.demonstration]
-        if turn >= len(steps) or steps[turn][0] != observation:
+        (_, steps), turn = self._steps[request.demonstration], len(view.rollout.steps)
+        if turn >= len(steps) or steps[turn][0] != view.observation:
             raise ValueError(
                 f"recording {request.demonstration} of {self._path} does not fit task"
                 f" {request.task_id!r} at step {turn}: the environment shows another observation."

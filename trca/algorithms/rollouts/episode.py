@@ -170,14 +170,12 @@ class Episode:
         Returns:
             The response if the teacher acts; None if the policy acts.
         """
-        interface, view = self.interface, self.recorder.view
         if self.request.demonstration is None:
             return None
+        interface, view = self.interface, self.recorder.view
         assert interface.teacher is not None
         subgoal = self._subgoals.get(view.rollout.agent_id, "")
-        self._demonstration = interface.teacher.response(
-            self.request, self.turns, view.observation, view.info, subgoal
-        )
+        self._demonstration = interface.teacher.response(self.request, view, subgoal)
         if not interface.teacher.acts:
             return None
         encoded = interface.tokenizer(self._demonstration, add_special_tokens=False)["input_ids"]

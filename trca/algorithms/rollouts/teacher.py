@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from trca.algorithms.rollouts.batch import GroupRequest
+from trca.algorithms.rollouts.recording import View
 
 
 class Teacher(Protocol):
@@ -19,21 +19,12 @@ class Teacher(Protocol):
         """
         ...
 
-    def response(
-        self,
-        request: GroupRequest,
-        turn: int,
-        observation: str,
-        info: Mapping[str, Any],
-        subgoal: str,
-    ) -> str:
+    def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
         """The response of a step.
 
         Args:
             request: The group of the episode.
-            turn: Number of the step in the episode.
-            observation: The observation before the step.
-            info: The info dict before the step.
+            view: The agent's view before the step.
             subgoal: The agent's subgoal; blank without plans.
         """
         ...
