@@ -1,4 +1,4 @@
-"""Seconds of the commands that refuse, help or look: each in a process of its own.
+"""Seconds of the commands that refuse, help or look: each in a separate process.
 
 ::
 

@@ -120,11 +120,14 @@ def submit(
     with refusing(ConfigError), tempfile.TemporaryDirectory() as scratch:
         given = read(config)
         sweep = sweep_of(config, set_, need_data=False) if is_sweep(given) else None
-        flat = sweep.largest().flat() if sweep else assign(given, assignments(set_ or []))
         storage = _storage(storage_path, to)
         if to is Target.kuberay and image is None:
             raise ConfigError("kuberay starts containers: name one that has trca with --image")
-        with Preflight.of(flat, run_name(config), here=False) as preflight:
+        with (
+            Preflight(sweep.largest(), here=False)
+            if sweep
+            else Preflight.of(assign(given, assignments(set_ or [])), run_name(config), here=False)
+        ) as preflight:
             preflight.check()
             settings = preflight.settings
         from trca.cli.run.submission import Cluster, pack

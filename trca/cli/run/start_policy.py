@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trca.cli.preflight.panels import panel
+from trca.cli.preflight.preflight import model_folder
 from trca.cli.show.console import console, noise_to, tracing_to
 from trca.policies.model_names import TINY
 
@@ -25,7 +26,7 @@ def build_start(settings: RunSettings, log: Path) -> None:
         settings: The run's settings.
         log: The log of the run.
     """
-    built = settings.parameters.model == TINY and not _tiny_folder(settings).is_dir()
+    built = settings.parameters.model == TINY and not model_folder(settings)
     settings.algorithm_config().resolved_model()
     if built:
         for line in start_lines(_evaluate(settings, log)):
@@ -51,14 +52,6 @@ def start_lines(metrics: Mapping[str, Any]) -> list[str]:
             ' demonstrator_action(), more updates in tiny_policy["stages"], or a rubric and TRCA.'
         )
     return lines
-
-
-def _tiny_folder(settings: RunSettings) -> Path:
-    from trca.policies.tiny import tiny_folder
-
-    return tiny_folder(
-        settings.run.env, settings.run.env_config, settings.parameters.response_format
-    )
 
 
 def _evaluate(settings: RunSettings, log: Path) -> Mapping[str, Any]:

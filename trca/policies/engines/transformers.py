@@ -46,8 +46,6 @@ _CACHE_GRID: Final = 64
 _CACHE_SLACK: Final = 32
 _PREFILL_TOKENS: Final = 4096
 _BATCH_ROWS: Final = 512
-_LOGIT_BYTES: Final = 30
-"""Bytes of a sampled logit: float32 logit and log-probability, float64 cumulative sum."""
 
 
 class TransformersEngine(BatchEngine):
