@@ -167,7 +167,8 @@ class RunRecorder(RLlibCallback):
         if self.run is None or not self._complete:
             return None
         result: dict[str, Any] = unflatten_dict(self.rows[-1])
-        return {**result, **algorithm.get_auto_filled_metrics(), DONE: True}
+        filled = algorithm.get_auto_filled_metrics(time_this_iter=0.0)  # Tune adds the times
+        return {**result, **filled, DONE: True}
 
     def close(self, algorithm: Any) -> None:
         """Closes the folder of a run that ends or is stopped."""

@@ -224,16 +224,16 @@ def _submit(folder: Path, name: str, address: str | None) -> None:
                 seconds = time.monotonic() - first
                 if "No available agent" not in str(error):
                     raise
-                if seconds > _PATIENCE_S:
-                    raise RuntimeError(
-                        f"no agent of the Ray cluster took the job in {seconds:.0f} s. The agent's"
-                        f" log is {_AGENT_LOG} on the head node: {_first_line(error)}"
-                    ) from None
                 console.print(
                     f"No agent of the Ray cluster takes the job yet ({seconds:.0f} of"
                     f" {_PATIENCE_S:.0f} s). Log on the head node: {_AGENT_LOG}",
                     markup=False,
                 )
+                if seconds > _PATIENCE_S:
+                    raise RuntimeError(
+                        f"no agent of the Ray cluster took the job in {seconds:.0f} s. The agent's"
+                        f" log is {_AGENT_LOG} on the head node: {_first_line(error)}"
+                    ) from None
             time.sleep(_PAUSE_S)
     at = f" --address {address}" if address else ""
     console.print(f"submitted {job}. What next:", markup=False)
