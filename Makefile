@@ -2,6 +2,7 @@
 # make test    sets everything up and runs the tests
 # make test-slow  runs the tests that start clusters and several learners, and kill them
 # make test-vllm  sets up an environment with vLLM and runs the tests of the vLLM engine
+# make test-smollm2  fetches a pretrained language model, and imitates and trains with it, on vLLM too
 # make test-interop  sets up an environment each with TRL, OpenEnv and verifiers, and runs the tests of our adapters
 # make faults  plants wrong code in a copy, one fault at a time, and runs the tests that must find the fault;
 #              make faults WORDS="entropy KL" takes the faults with one of the words in the name
@@ -17,7 +18,7 @@ PYTEST = .venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile --no-loads
 # Faults of `make faults` by words of their names; all without a word.
 WORDS ?=
 
-.PHONY: train test test-slow test-vllm test-interop faults lint docs .venv
+.PHONY: train test test-slow test-vllm test-smollm2 test-interop faults lint docs .venv
 
 train: .venv/.train
 	.venv/bin/trca train quickstart
@@ -30,6 +31,10 @@ test-slow: .venv/.ready
 
 test-vllm: .venv-vllm/.ready
 	.venv-vllm/bin/python -m pytest tests/vllm
+
+test-smollm2: .venv-vllm/.ready
+	.venv/bin/trca data smollm2
+	.venv-vllm/bin/python -m pytest tests/smollm2
 
 test-interop: .venv-interop/.ready
 	.venv-interop/trl/bin/python -m pytest tests/interop/test_trl.py tests/interop/test_docs.py

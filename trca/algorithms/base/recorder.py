@@ -22,7 +22,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from ray.air.constants import TIME_THIS_ITER_S
+from ray.air.constants import TIME_THIS_ITER_S, TRAINING_ITERATION
 from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.utils.metrics import EVALUATION_RESULTS
 from ray.tune.result import DONE
@@ -168,7 +168,7 @@ class RunRecorder(RLlibCallback):
             return None
         result: dict[str, Any] = unflatten_dict(self.rows[-1])
         filled = algorithm.get_auto_filled_metrics(time_this_iter=0.0)  # Tune adds the times
-        return {**result, **filled, DONE: True}
+        return {**result, **filled, TRAINING_ITERATION: algorithm.iteration, DONE: True}
 
     def close(self, algorithm: Any) -> None:
         """Closes the folder of a run that ends or is stopped."""
