@@ -97,6 +97,12 @@ def test_a_run_that_learns_gets_no_warning():
     assert "warning" not in shown([row(k) for k in range(1, 13)])
 
 
+def test_an_imitation_has_no_ratio_and_gets_no_warning():
+    imitated = row(1, grad_norm=9.4)
+    del imitated["ratio_mean"]
+    assert "warning" not in shown([imitated])
+
+
 def test_an_iteration_without_a_trained_action_is_named_with_its_reason():
     unread = row(1, parsed_ratio=0.0, ratio_mean=0.0)
     text = shown([unread, unread | {"iteration": 2}])

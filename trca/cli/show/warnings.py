@@ -22,7 +22,8 @@ def training_warnings(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     row = rows[-1]
     iteration, parsed = row["iteration"], row.get("parsed_ratio")
     warnings = {}
-    if parsed is not None and not row.get("ratio_mean"):
+    updated = row.get("ratio_mean", row.get("grad_norm"))  # Imitation has no ratio
+    if parsed is not None and not updated:
         warnings["no action trained"] = (
             f"iteration {iteration} trained no action: {_why_untrained(row)}"
         )
