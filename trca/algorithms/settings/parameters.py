@@ -87,6 +87,9 @@ class TextParameters(
         description="Generation engine of the env runners: transformers, vllm or 'file.py:NAME'.",
     )
     template: Template = Field("paper", description="Prompt template.")
+    chat_template_kwargs: dict[str, Any] = Field(
+        {}, description="Options of the model's chat template, such as enable_thinking: false."
+    )
     response_format: Annotated[str, AfterValidator(RESPONSE_FORMATS.check)] = Field(
         "action",
         description="Tags of a response: action; plan for a switch, a subgoal that the next prompt "
@@ -95,7 +98,9 @@ class TextParameters(
         "prompt; 'file.py:FORMAT' for your format.",
     )
     history_length: int = Field(
-        2, ge=0, description="Past (observation, action) pairs in the prompt."
+        2,
+        ge=0,
+        description="Past (observation, action) pairs in the prompt; with `chat`, past turns.",
     )
     memory: bool = Field(
         False,

@@ -34,7 +34,7 @@ from trca.policies.engines.engine import (
 from trca.policies.engines.memory import EngineLoad, EngineMemory
 from trca.policies.engines.row_attention import rows_attended
 from trca.policies.engines.row_cache import RowCache
-from trca.policies.engines.stops import end_ids
+from trca.policies.engines.stops import StopStrings, end_ids
 from trca.policies.lora import add_lora, share_bases
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.spans import token_bytes
@@ -177,7 +177,6 @@ class TransformersEngine(BatchEngine):
         positions = torch.tensor([[len(rows[r].prompt) - 1] for r in places], device=device)
         uniform = torch.tensor(np.stack([rows[r].uniform for r in places]), device=device)
         live = dict(enumerate(rows))
-        stops = tuple(stop.encode() for stop in sampling.stop)
         pieces = token_bytes(self._tokenizer)
         for turn in range(sampling.max_new_tokens):
             if turn >= _CACHE_SLACK and (turn - _CACHE_SLACK) % _CACHE_GRID == 0:
@@ -187,7 +186,7 @@ class TransformersEngine(BatchEngine):
             ids, scores = chosen.tolist(), logprobs.tolist()
             for place, row in list(live.items()):
                 row.add(ids[place], scores[place])
-                if ids[place] in self._ends or row.stopped(pieces[ids[place]], stops):
+                if ids[place] in self._ends or row.stops.ended_by(pieces[ids[place]]):
                     row.finish = "stop"
                     del live[place]
             if not live:
@@ -266,17 +265,11 @@ class _Row:
         self.finish: Literal["stop", "length"] = "length"
         self._ids: list[int] = []
         self._logprobs: list[float] = []
-        self._tail = b""
+        self.stops = StopStrings(sampling)
 
     def add(self, token: int, logprob: float) -> None:
         self._ids.append(token)
         self._logprobs.append(logprob)
-
-    def stopped(self, piece: bytes, stops: tuple[bytes, ...]) -> bool:
-        """Whether the bytes of the last token complete a stop string."""
-        text = self._tail + piece
-        self._tail = text[-max(map(len, stops), default=0) :]
-        return any(stop in text for stop in stops)
 
     def completion(self, version: int) -> Completion:
         return Completion(
