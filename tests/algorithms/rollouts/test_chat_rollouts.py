@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from tests.chats import THINKING, qwen3_tokenizer, save_chat_model, smollm2_tokenizer
+from trca.algorithms.base.evaluation import evaluate_panel, local_runner
 
 CHAT = {
     "template": "chat",
@@ -17,6 +17,11 @@ CHAT = {
     "micro_batch_tokens": 8192,
     "lr": 1e-5,
 }
+TEAM = """
+roles:
+  planner: {speaks: true}
+  executor: {acts: [all], sees: [task, observation, memory, admissible, messages], turn: 2}
+"""
 
 
 @pytest.mark.usefixtures("cluster")
@@ -30,16 +35,40 @@ def test_what_was_sampled_is_prompted_again_and_trained(make_config, tmp_path, k
     algorithm.stop()
     assert result["missing_rollouts"] == 0
     assert abs(result["mismatch_kl"]) < 1e-9
-    retokenised = 0
-    for rollout in rollouts:
-        assert len(rollout.steps) == 4
-        for step, after in zip(rollout.steps, rollout.steps[1:], strict=False):
-            past = np.concatenate([step.prompt_ids, step.response_ids])
-            assert after.prompt_ids[: len(past)].tolist() == past.tolist()
-            again = tokenizer(tokenizer.decode(step.response_ids), add_special_tokens=False)
-            retokenised += again["input_ids"] != step.response_ids.tolist()
-            assert after.observation in tokenizer.decode(after.prompt_ids[len(past) :])
-    assert retokenised, "the responses would survive decoding, so that the test shows nothing"
+    assert [len(rollout.steps) for rollout in rollouts] == [4, 4]
+    assert all(continues(rollout, tokenizer) for rollout in rollouts)
+    changed = [
+        tokenizer(tokenizer.decode(step.response_ids), add_special_tokens=False)["input_ids"]
+        != step.response_ids.tolist()
+        for rollout in rollouts
+        for step in rollout.steps
+    ]
+    assert any(changed), "every response survives decoding: the test shows nothing"
+
+
+def test_each_agent_of_a_team_has_a_conversation(make_config, tmp_path):
+    tokenizer = qwen3_tokenizer()
+    folder = save_chat_model(tmp_path / "model", tokenizer)
+    (tmp_path / "team.yaml").write_text(TEAM)
+    env_config = {"team": str(tmp_path / "team.yaml")}
+    runner = local_runner(make_config(env_config=env_config, model=str(folder), **CHAT))
+    rollouts = evaluate_panel(runner, runner.panel("train").head(2), temperature=1.0).rollouts
+    runner.stop()
+    assert {rollout.agent_id for rollout in rollouts} == {"planner", "executor"}
+    assert max(len(rollout.steps) for rollout in rollouts) > 2
+    assert all(continues(rollout, tokenizer) for rollout in rollouts)
+
+
+def continues(rollout, tokenizer):
+    """Whether each prompt is the last prompt, its sampled ids, and the new observation."""
+    for step, after in zip(rollout.steps, rollout.steps[1:], strict=False):
+        past = [*step.prompt_ids.tolist(), *step.response_ids.tolist()]
+        turn = after.prompt_ids[len(past) :]
+        if after.prompt_ids[: len(past)].tolist() != past:
+            return False
+        if after.observation not in tokenizer.decode(turn):
+            return False
+    return True
 
 
 def test_a_chat_needs_a_chat_template(make_config, tmp_path):

@@ -104,8 +104,8 @@ class TextParameters(
     )
     memory: bool = Field(
         False,
-        description="Show the adapter's memory line in the prompt: `paper` shows the line and the "
-        "observation, `compact` the line in place of the observation.",
+        description="Show the adapter's memory line in the prompt: `paper` and `chat` show the "
+        "line and the observation, `compact` the line in place of the observation.",
     )
     max_prompt_tokens: Positive = Field(2048, description="Limit on a prompt, in tokens.")
     max_new_tokens: Positive = Field(512, description="Limit on a response, in tokens.")
