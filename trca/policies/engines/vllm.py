@@ -37,6 +37,7 @@ import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from trca.policies.architectures import RECURRENT
 from trca.policies.engines.engine import Completion, Engine, EngineSpec, Request, SamplingParams
 from trca.policies.engines.memory import EngineLoad, EngineMemory
 from trca.policies.engines.stops import StopStrings, end_ids
@@ -101,8 +102,13 @@ class VLLMEngine(Engine):
 
     @classmethod
     def check_model(cls, model: str, device: str) -> None:
-        """Refuses models with narrow attention heads on a CPU; see `Engine.check_model`."""
+        """Refuses models that vLLM does not run on a CPU; see `Engine.check_model`."""
         config = AutoConfig.from_pretrained(model).get_text_config()
+        if device == "cpu" and RECURRENT in (getattr(config, "layer_types", None) or ()):
+            raise ValueError(
+                f"model {model!r} has {RECURRENT} layers, with which vLLM 0.32 does not start on a"
+                " CPU: set engine to transformers"
+            )
         heads = config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // heads
         if device == "cpu" and width < _CPU_HEAD_WIDTH:
