@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,19 @@ def test_ids_outside_the_tokenizer_are_never_sampled(qwen: Any, tokenizer: Any) 
         SamplingParams(50.0, 4),
     )
     assert max(int(c.ids.max()) for c in said) < len(tokenizer) < qwen.config.vocab_size
+
+
+def test_a_stop_string_in_a_native_thought_does_not_end_a_completion(
+    tiny: Any, tokenizer: Any
+) -> None:
+    engine, asked = TransformersEngine(tiny, tokenizer), requests(len(tokenizer), 8, 20)
+    stopping = SamplingParams(1.0, 30, stop=("e", "o"))
+    cut, thinking, free = (
+        engine.generate(asked, sampling)
+        for sampling in (stopping, replace(stopping, thought="open"), SamplingParams(1.0, 30))
+    )
+    assert all(same(one, other) for one, other in zip(thinking, free, strict=True))
+    assert sum(len(c.ids) for c in cut) < sum(len(t.ids) for t in thinking)
 
 
 def test_a_recurrent_state_needs_a_token_before_the_last(hybrid: Any, tokenizer: Any) -> None:

@@ -1,7 +1,7 @@
 """The chat template of a tokenizer: token ids of the turns of a conversation.
 
 A chat template renders complete conversations as text. `ChatTemplate` takes the pieces around the
-responses from such a rendering, so that the sampled ids of a response stay as they are. With two
+responses from such a rendering, so that the sampled ids of a response stay unchanged. With two
 turns, and ``/`` for a line break::
 
     opening      <|im_start|>user/You see a desk 1.<|im_end|>/<|im_start|>assistant/
