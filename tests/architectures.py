@@ -22,6 +22,15 @@ _HEADS = {
 }
 _LLAMA = {**_HEADS, "intermediate_size": 48, "num_key_value_heads": 2}
 _MIXED = ["sliding_attention", "full_attention"]
+_LINEAR = {
+    "head_dim": 8,
+    "num_hidden_layers": 3,
+    "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+}
 SIZES: dict[str, dict[str, Any]] = {
     "llama": _LLAMA,
     "qwen2": {
@@ -49,6 +58,15 @@ SIZES: dict[str, dict[str, Any]] = {
     "gpt_neox": {**_HEADS, "intermediate_size": 48},
     "opt": {**_HEADS, "ffn_dim": 48, "word_embed_proj_dim": 32},
     "falcon": {**_HEADS, "alibi": False},
+    "qwen3_5_text": {**_LLAMA, **_LINEAR},
+    "qwen3_next": {
+        **_LLAMA,
+        **_LINEAR,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+        "shared_expert_intermediate_size": 16,
+    },
 }
 
 _CHATML = (
@@ -70,6 +88,8 @@ CHATS: dict[str, tuple[str, tuple[str, ...]]] = {
     "qwen2": (_CHATML, ("<|im_end|>", "<|im_start|>")),
     "qwen3": (_CHATML, ("<|im_end|>", "<|im_start|>")),
     "qwen3_moe": (_CHATML, ("<|im_end|>", "<|im_start|>")),
+    "qwen3_5_text": (_CHATML, ("<|im_end|>", "<|im_start|>")),
+    "qwen3_next": (_CHATML, ("<|im_end|>", "<|im_start|>")),
     "smollm3": (_CHATML, ("<|im_end|>", "<|im_start|>")),
     "gemma2": (_GEMMA, ("<end_of_turn>", "<start_of_turn>")),
     "gemma3_text": (_GEMMA, ("<end_of_turn>", "<start_of_turn>")),

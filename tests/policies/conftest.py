@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
+from tests.architectures import SIZES
 from trca.envs import Outcome, TextEnv, register
 from trca.policies.bpe import train_tokenizer
 from trca.policies.model_names import resolve_model
@@ -60,6 +61,19 @@ def qwen(tokenizer: Any) -> Any:
         intermediate_size=64,
     )
     return sharpened(Qwen2ForCausalLM(config))
+
+
+@pytest.fixture(scope="session")
+def hybrid(tokenizer: Any) -> Any:
+    """A Qwen3.5 with a recurrent state in two of three layers."""
+    torch.manual_seed(2)
+    return sharpened(small("qwen3_5_text", len(tokenizer)))
+
+
+def small(kind: str, vocabulary: int) -> Any:
+    """A small random model of an architecture."""
+    config = AutoConfig.for_model(kind, vocab_size=vocabulary, pad_token_id=0, **SIZES[kind])
+    return AutoModelForCausalLM.from_config(config)
 
 
 def sharpened(model: Any) -> Any:

@@ -186,5 +186,5 @@ def test_a_budget_too_small_for_the_instruction_is_refused(tokenizer: Any) -> No
 
 
 def test_unknown_templates_are_refused(tokenizer: Any) -> None:
-    with pytest.raises(ValueError, match="'papr': choose paper or compact"):
+    with pytest.raises(ValueError, match="'papr': choose paper, compact or chat"):
         Prompter(tokenizer, template="papr")  # type: ignore[arg-type]

@@ -123,7 +123,13 @@ def test_scores_and_gradients_are_those_of_the_rows(model_type: str, checkpointe
 
 @pytest.mark.parametrize(
     ("model_type", "changes"),
-    [("gpt2", {}), ("gemma2", {}), ("mistral", {"sliding_window": 8}), ("gpt_neox", {})],
+    [
+        ("gpt2", {}),
+        ("gemma2", {}),
+        ("mistral", {"sliding_window": 8}),
+        ("gpt_neox", {}),
+        ("qwen3_5_text", {}),
+    ],
 )
 def test_models_of_another_build_are_left_as_they_are(
     model_type: str, changes: dict[str, Any]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ def requests(vocabulary: int, count: int, longest: int = 140) -> list[Request]:
     draw = np.random.default_rng(0)
     return [
         Request(
-            draw.integers(0, vocabulary, draw.integers(1, longest)).astype(np.int32),
+            draw.integers(0, vocabulary, draw.integers(2, longest)).astype(np.int32),
             int(draw.integers(2**63)),
         )
         for _ in range(count)
@@ -38,7 +39,7 @@ def recomputed(model: Any, request: Request, ids: Any, vocabulary: int, temperat
     return scores[torch.arange(len(ids)), torch.tensor(ids, dtype=torch.long)].numpy()
 
 
-@pytest.mark.parametrize("name", ["tiny", "qwen"])
+@pytest.mark.parametrize("name", ["tiny", "qwen", "hybrid"])
 def test_a_completion_does_not_depend_on_its_batch(
     name: str, tokenizer: Any, request: pytest.FixtureRequest
 ) -> None:
@@ -64,7 +65,7 @@ def test_the_seed_alone_tells_equal_prompts_apart(tiny: Any, tokenizer: Any) -> 
     assert said[0].ids.tolist() != said[1].ids.tolist()
 
 
-@pytest.mark.parametrize("name", ["tiny", "qwen"])
+@pytest.mark.parametrize("name", ["tiny", "qwen", "hybrid"])
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_logprobs_are_those_of_the_sampling_distribution(
     name: str, temperature: float, tokenizer: Any, request: pytest.FixtureRequest
@@ -96,6 +97,36 @@ def test_ids_outside_the_tokenizer_are_never_sampled(qwen: Any, tokenizer: Any) 
         SamplingParams(50.0, 4),
     )
     assert max(int(c.ids.max()) for c in said) < len(tokenizer) < qwen.config.vocab_size
+
+
+def test_a_stop_string_in_a_native_thought_does_not_end_a_completion(
+    tiny: Any, tokenizer: Any
+) -> None:
+    engine, asked = TransformersEngine(tiny, tokenizer), requests(len(tokenizer), 8, 20)
+    stopping = SamplingParams(1.0, 30, stop=("e", "o"))
+    cut, thinking, free = (
+        engine.generate(asked, sampling)
+        for sampling in (stopping, replace(stopping, thought="open"), SamplingParams(1.0, 30))
+    )
+    assert all(same(one, other) for one, other in zip(thinking, free, strict=True))
+    assert sum(len(c.ids) for c in cut) < sum(len(t.ids) for t in thinking)
+
+
+def test_a_recurrent_state_needs_a_token_before_the_last(hybrid: Any, tokenizer: Any) -> None:
+    engine = TransformersEngine(hybrid, tokenizer)
+    with pytest.raises(ValueError, match="1 token, and linear_attention needs 2"):
+        engine.generate([Request(np.array([3], dtype=np.int32), 0)], SamplingParams(1.0, 4))
+
+
+def test_a_recurrent_state_follows_the_kept_rows(hybrid: Any, tokenizer: Any) -> None:
+    """Most of 40 rows end early, so that the engine drops rows twice."""
+    asked = requests(len(tokenizer), 40, 20)
+    engine = TransformersEngine(hybrid, tokenizer)
+    free = engine.generate(asked, SamplingParams(1.0, 40))
+    ended = engine.generate(asked, SamplingParams(1.0, 40, stop=("e", "o")))
+    assert len({len(c.ids) for c in ended}) > 3
+    for one, other in zip(free, ended, strict=True):
+        assert one.ids[: len(other.ids)].tolist() == other.ids.tolist()
 
 
 def test_greedy_is_what_generate_says(tiny: Any, tokenizer: Any) -> None:

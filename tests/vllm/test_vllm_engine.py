@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,20 @@ def test_a_response_ends_with_the_token_that_completes_a_stop_string(
         assert len(stopped.logprobs) == len(completions)
         assert stopped.finish_reason == "stop"
     assert ends > 5
+
+
+def test_a_stop_string_in_a_native_thought_does_not_end_a_response(
+    engine: Any, folder: Path
+) -> None:
+    vocabulary, asked = len(load_tokenizer(str(folder))), requests(folder, 12)
+    stopping = SamplingParams(SAMPLING.temperature, 24, stop=("e", "a", "o"))
+    cut = generate(engine, asked, stopping)
+    thinking = generate(engine, asked, replace(stopping, thought="open"))
+    assert sum(len(c.ids) < len(t.ids) for c, t in zip(cut, thinking, strict=True)) > 5
+    assert max(len(t.ids) for t in thinking) == 24
+    for each, longer in zip(cut, thinking, strict=True):
+        assert longer.ids[: len(each.ids)].tolist() == each.ids.tolist()
+    assert distance(load_model(str(folder)), vocabulary, asked, thinking) < 1e-4
 
 
 def test_a_prompt_that_does_not_fit_fails_alone(engine: Any, folder: Path) -> None:

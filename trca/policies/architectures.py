@@ -25,10 +25,16 @@ TESTED: Final[dict[str, str]] = {
     "gpt_neox": "GPT-NeoX, Pythia",
     "opt": "OPT",
     "falcon": "Falcon with rotary positions",
+    "qwen3_5_text": "Qwen3.5, text only",
+    "qwen3_next": "Qwen3-Next",
 }
 """Hugging Face's ``model_type`` and the names of its models. The tests train each type."""
 
+RECURRENT: Final = "linear_attention"
+"""Layers with a recurrent state in place of keys and values."""
 _LAYERS: Final = frozenset({"full_attention", "sliding_attention"})
+_HYBRID: Final = frozenset({"qwen3_5_text", "qwen3_next"})
+"""Tested architectures with recurrent layers."""
 
 
 def check_model(name: str, prompt_tokens: int, new_tokens: int) -> None:
@@ -81,16 +87,26 @@ def refusal(config: Any) -> str | None:
 
     if config.is_encoder_decoder:
         return "it is an encoder-decoder; choose a decoder-only model"
-    if config.get_text_config() is not config:
-        return "it is a multimodal model; choose the text-only model of its family"
     causal = AutoModelForCausalLM._model_mapping
+    if config.get_text_config() is not config:
+        if type(config) in causal and causal[type(config)].__name__.endswith("ForCausalLM"):
+            return (
+                "it is a multimodal model; save its language model with"
+                " AutoModelForCausalLM.from_pretrained(NAME).save_pretrained(FOLDER), save the"
+                " tokenizer in the same folder, and give the folder"
+            )
+        return "it is a multimodal model; choose the text-only model of its family"
     if type(config) not in causal:
         return "Transformers has no causal language model of this architecture"
     network: Any = causal[type(config)]
     kinds = set(getattr(config, "layer_types", None) or ()) - _LAYERS
-    if network._is_stateful or kinds:
+    if (network._is_stateful or kinds) and config.model_type not in _HYBRID:
         layers = f" with {', '.join(sorted(kinds))}" if kinds else ""
-        return f"it is a state-space or hybrid model{layers}; choose a pure attention model"
+        return (
+            f"it is a state-space or hybrid model{layers}, and no test compares its recurrent state"
+            f" in sampling and training; choose a pure attention model or one of the types"
+            f" {', '.join(sorted(_HYBRID))}"
+        )
     masked = type(config) in AutoModelForMaskedLM._model_mapping
     if masked and getattr(config, "is_decoder", True) is False:
         return "it is an encoder with bidirectional attention; choose a decoder-only model"

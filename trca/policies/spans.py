@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from trca.envs.responses import ACTION_FORMAT, NO_ACTION, Plan, ResponseFormat, Span
 from trca.envs.text_env import as_action
+from trca.policies.thoughts import Thought, answer_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +42,24 @@ def read_response(
     ids: Sequence[int] | NDArray[np.int32],
     tokenizer: Any,
     response_format: ResponseFormat = ACTION_FORMAT,
+    thought: Thought = "none",
 ) -> Response:
     """Parses sampled ids: finds the action and its tokens in one pass.
 
-    A response whose action contains control characters has no readable action.
+    A response whose action contains control characters has no readable action. Tags within a native
+    thought are no action.
 
     Args:
         ids: The sampled ids, shape (R,); ids outside the vocabulary count as empty.
         tokenizer: The tokenizer of the ids; see `token_bytes`.
         response_format: Format of the response.
+        thought: Native thoughts of the model.
     """
     pieces = _pieces(ids, tokenizer)
     # Every byte that is not UTF-8 becomes one character. `_encoded` restores the byte.
     text = b"".join(pieces).decode(errors="surrogateescape")
-    reading = response_format.read(text)
+    answer = answer_start(text, thought)
+    reading = response_format.read(text[answer:])
     action = _printable(reading.action)
     if as_action(action) != action:
         reading = NO_ACTION
@@ -62,7 +67,7 @@ def read_response(
     parts = np.zeros(len(pieces), dtype=np.int8)
 
     def tokens(span: Span) -> NDArray[np.bool_]:
-        return _overlapping(pieces, *(len(_encoded(text[:place])) for place in span))
+        return _overlapping(pieces, *(len(_encoded(text[: answer + place])) for place in span))
 
     if reading.span is not None:
         mask = tokens(reading.span)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from ray.rllib.core import COMPONENT_RL_MODULE, DEFAULT_MODULE_ID
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMultimodalLM
 
 from tests.architectures import SIZES, WINDOW, save_model, save_tokenizer
 from trca.policies.architectures import TESTED, check_model
@@ -91,6 +91,8 @@ def refused(folder: Path, prompt_tokens: int = 100) -> str:
         ("t5", {}, "it is an encoder-decoder"),
         ("mamba", {}, "state-space or hybrid"),
         ("falcon_h1", {}, "state-space or hybrid"),
+        ("olmo_hybrid", {"pad_token_id": 0}, "hybrid model with linear_attention, and no test"),
+        ("qwen3_5", {}, "AutoModelForCausalLM.from_pretrained(NAME).save_pretrained(FOLDER)"),
         ("bloom", {}, "uses ALiBi positions"),
         ("falcon", {"alibi": True}, "uses ALiBi positions"),
         ("bert", {}, "it is an encoder"),
@@ -105,6 +107,25 @@ def test_architectures_that_cannot_train_are_refused_by_name(tmp_path, kind, set
     assert str(tmp_path) in message
     assert f"({kind})" in message
     assert reason in message
+
+
+def test_the_language_model_of_a_multimodal_qwen_is_accepted(tmp_path):
+    """As the refusal of the multimodal model advises."""
+    sizes = {**SIZES["qwen3_5_text"], "vocab_size": 600, "pad_token_id": 0}
+    vision = {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2}
+    config = AutoConfig.for_model(
+        "qwen3_5", text_config=sizes, vision_config={**vision, "out_hidden_size": 32}
+    )
+    AutoModelForMultimodalLM.from_config(config).save_pretrained(tmp_path / "whole")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "whole")
+    model.save_pretrained(tmp_path / "text")
+    save_tokenizer(tmp_path / "text")
+    check_model(str(tmp_path / "text"), 100, 20)
+    loaded = load_model(str(tmp_path / "text"))
+    assert loaded.config.model_type == "qwen3_5_text"
+    assert all(
+        torch.equal(value, loaded.state_dict()[name]) for name, value in model.state_dict().items()
+    )
 
 
 def test_a_model_without_tokenizer_config_or_room_is_refused(tmp_path):

@@ -90,6 +90,27 @@ def test_every_way_of_cutting_visits_every_row_once_with_its_weight(learners):
     assert weight == pytest.approx(1.0)
 
 
+def test_the_steps_of_a_conversation_share_a_microbatch():
+    """Three conversations of five turns: each prompt continues the last prompt and response."""
+    draw = np.random.default_rng(0)
+    conversations = []
+    for _ in range(3):
+        ids = draw.integers(0, 99, 20).tolist()
+        conversations.append([])
+        for _ in range(5):
+            response = draw.integers(0, 99, 9).tolist()
+            conversations[-1].append(step(ids, response, [True] * 9))
+            ids = [*ids, *response, *draw.integers(0, 99, 7).tolist()]
+    rows = rows_of([turn for turns in zip(*conversations, strict=True) for turn in turns])
+    micros = list(rows.microbatches(5 * padded(20 + 5 * 16)))
+    assert sorted(len(micro) for micro in micros) == [5, 5, 5]
+    for micro in micros:
+        batch = token_batch(micro, micro.action, "cpu", share=True)
+        assert batch.shared is not None
+        assert len(batch.shared.owner) == micro.lengths.max()
+        assert len(micro) * padded(int(micro.lengths.max())) <= 5 * padded(20 + 5 * 16)
+
+
 def test_learners_draw_the_same_minibatches():
     rows = random_rows(40)
     alone = [set(m.number) for m, _ in rows.minibatches(10, (1, 2))]

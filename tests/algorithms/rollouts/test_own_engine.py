@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ray.rllib.core import DEFAULT_MODULE_ID
+from transformers import AutoConfig
 
 from tests.algorithms.rollouts.plain_engine import PlainEngine
 from trca.algorithms import evaluate_panel, local_runner
@@ -88,11 +89,16 @@ def test_an_adapter_needs_an_engine_that_takes_adapters(make_config):
         make_config(engine=PLAIN, lora_rank=4).validate()
 
 
-def test_a_model_that_the_engine_does_not_support_is_refused(make_config, model, monkeypatch):
+def test_a_model_that_the_engine_does_not_support_is_refused(
+    make_config, model, monkeypatch, tmp_path
+):
     vllm = engine_class("vllm")
     with pytest.raises(ValueError, match="attention heads of width 16: vLLM on a CPU needs 32"):
         vllm.check_model(str(model), "cpu")
     vllm.check_model(str(model), "cuda")
+    AutoConfig.for_model("qwen3_5_text", head_dim=64).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"linear_attention layers.* set engine to transformers"):
+        vllm.check_model(str(tmp_path), "cpu")
     monkeypatch.setattr(vllm, "missing", classmethod(lambda cls: ""))
     with pytest.raises(ValueError, match="attention heads of width 16"):
         make_config(engine="vllm").validate()

@@ -36,6 +36,7 @@ from trca.algorithms.base.recorder import RunRecorder
 from trca.algorithms.base.team_policies import set_up_team
 from trca.algorithms.settings.parameters import check, family
 from trca.algorithms.settings.policy_config import PolicyConfig
+from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.algorithms.settings.setting_names import IGNORED, unknown_setting
 from trca.common.extras import missing_recorder
 from trca.envs.text_space import AnyText
@@ -255,6 +256,8 @@ class TextAlgorithmConfig(PolicyConfig):
                 f" start from {type(self).__name__}.from_preset('quickstart')",
                 stacklevel=2,
             )
+        if self.template == "chat" or self.chat_template_kwargs:
+            make_prompter(self, engine_tokenizer(self.engine, self.resolved_model()))
         # RLlib still looks into the old stack's dictionary where our model's name is kept.
         attributes = vars(self)
         model, attributes["model"] = attributes["model"], copy.deepcopy(MODEL_DEFAULTS)

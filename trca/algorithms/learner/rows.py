@@ -165,17 +165,33 @@ class Rows:
         """As `microbatches`, each with the places of its rows.
 
         Rows of one padded length are in the order of their tokens, so that rows with equal
-        beginnings share a micro-batch; see `trca.policies.shared_prefixes`.
+        beginnings share a micro-batch; see `trca.policies.shared_prefixes`. A row that another row
+        continues, as in a conversation, follows that row.
         """
         tokens = np.split(self.tokens, np.cumsum(self.lengths)[:-1]) if len(self) else []
-        keys = [(-padded(len(row)), row.tobytes()) for row in tokens]
+        texts = [row.tobytes() for row in tokens]
+        longest: dict[int, bytes] = {}
+        after = b""
+        for k in sorted(range(len(texts)), key=texts.__getitem__, reverse=True):
+            after = after if after.startswith(texts[k]) else texts[k]
+            longest[k] = after
+        keys = [
+            (-padded(len(longest[k]) // row.itemsize), longest[k], -len(row))
+            for k, row in enumerate(tokens)
+        ]
         order = np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
+        widths = [padded(int(length)) for length in self.lengths[order]]
         start = 0
         while start < len(order):
-            fit = max(1, token_budget // padded(int(self.lengths[order[start]])))
-            places = order[start : start + fit]
+            width, end = widths[start], start + 1
+            while end < len(order):
+                width = max(width, widths[end])
+                if (end + 1 - start) * width > token_budget:
+                    break
+                end += 1
+            places = order[start:end]
             yield places, self.take(places)
-            start += fit
+            start = end
 
 
 @dataclass(frozen=True)

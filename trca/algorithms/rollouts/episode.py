@@ -30,7 +30,7 @@ from trca.algorithms.rollouts.team_recording import TeamRecorder
 from trca.envs.responses import ResponseFormat
 from trca.envs.teams.env import TeamEnv
 from trca.policies.engines.engine import Completion, Request
-from trca.policies.prompts import Prompter
+from trca.policies.prompts import Conversation, Prompter
 from trca.policies.spans import read_response
 from trca.records import Rollout
 
@@ -91,6 +91,7 @@ class Episode:
     _turn: Turn | None = None
     _demonstration: str = ""
     _subgoals: dict[str, str] = field(default_factory=dict)
+    _conversations: dict[str, Conversation] = field(default_factory=dict)
 
     @property
     def place(self) -> tuple[int, int]:
@@ -186,7 +187,13 @@ class Episode:
     def read(self, completion: Completion) -> None:
         """Reads the response to the last prompt."""
         view, interface = self.recorder.view, self.interface
-        response = read_response(completion.ids, interface.tokenizer, interface.response_format)
+        response = read_response(
+            completion.ids,
+            interface.tokenizer,
+            interface.response_format,
+            interface.prompter.thought,
+        )
+        self._conversations[view.rollout.agent_id].add(completion.ids)
         self._turn = Turn(
             self.turns,
             view.observation,
@@ -227,4 +234,5 @@ class Episode:
             idle=self.env.idle_actions,
             memory=info.get("memory") if memory is None else memory,
             subgoal=self._subgoals.get(view.rollout.agent_id, ""),
+            conversation=self._conversations.setdefault(view.rollout.agent_id, Conversation()),
         )

@@ -106,8 +106,8 @@ class RolloutLoop:
             sampling: Temperature and limits. Empty stop strings mean the stop strings of the
                 response format.
         """
-        if not sampling.stop:
-            sampling = replace(sampling, stop=self._interface.response_format.stop)
+        stop = sampling.stop or self._interface.response_format.stop
+        sampling = replace(sampling, stop=stop, thought=self.prompter.thought)
         batch, interface = RolloutBatch(), self._interface
         first = [Episode(interface, r, index) for r in groups for index in range(r.size)]
         self._play(first, sampling, batch)

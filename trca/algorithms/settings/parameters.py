@@ -87,6 +87,9 @@ class TextParameters(
         description="Generation engine of the env runners: transformers, vllm or 'file.py:NAME'.",
     )
     template: Template = Field("paper", description="Prompt template.")
+    chat_template_kwargs: dict[str, Any] = Field(
+        {}, description="Options of the model's chat template, such as enable_thinking: false."
+    )
     response_format: Annotated[str, AfterValidator(RESPONSE_FORMATS.check)] = Field(
         "action",
         description="Tags of a response: action; plan for a switch, a subgoal that the next prompt "
@@ -95,12 +98,14 @@ class TextParameters(
         "prompt; 'file.py:FORMAT' for your format.",
     )
     history_length: int = Field(
-        2, ge=0, description="Past (observation, action) pairs in the prompt."
+        2,
+        ge=0,
+        description="Past (observation, action) pairs in the prompt; with `chat`, past turns.",
     )
     memory: bool = Field(
         False,
-        description="Show the adapter's memory line in the prompt: `paper` shows the line and the "
-        "observation, `compact` the line in place of the observation.",
+        description="Show the adapter's memory line in the prompt: `paper` and `chat` show the "
+        "line and the observation, `compact` the line in place of the observation.",
     )
     max_prompt_tokens: Positive = Field(2048, description="Limit on a prompt, in tokens.")
     max_new_tokens: Positive = Field(512, description="Limit on a response, in tokens.")

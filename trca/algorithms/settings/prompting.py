@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.engines import engine_class
-from trca.policies.prompts import Prompter, paper_prompt
+from trca.policies.prompts import Prompter
 
 
 def make_prompter(
@@ -21,15 +21,14 @@ def make_prompter(
         max_prompt_tokens: Limit on a prompt; `None` for the limit in the parameters.
     """
     responses = RESPONSE_FORMATS.get(parameters.response_format)
-    template = responses.prompt or parameters.template
-    if template == "paper" and responses.instructions is not None:
-        template = partial(paper_prompt, instructions=responses.instructions)
     return Prompter(
         tokenizer,
-        template=template,
+        template=responses.prompt or parameters.template,
         history_length=parameters.history_length,
         max_prompt_tokens=max_prompt_tokens or _limit(parameters),
         memory=parameters.memory,
+        response_format=responses,
+        chat_template_kwargs=parameters.chat_template_kwargs,
     )
 
 

@@ -200,7 +200,7 @@ class Preflight:
         """
         config = self.settings.algorithm_config()
         if self._missing_model or not (self.here or self.model_folder):
-            config.training(model=TINY)
+            config.training(model=TINY, **self._prompt_without_model())
         if self._missing_engine:
             config.training(engine="transformers")
         logging.getLogger("ray.rllib").setLevel(logging.ERROR)  # RLlib logs a greeting
@@ -220,6 +220,8 @@ class Preflight:
         from trca.algorithms.settings.prompting import make_prompter
 
         parameters = self.settings.parameters
+        if not self.model_folder:
+            parameters = parameters.model_copy(update=self._prompt_without_model())
         try:
             env = self.environments.of_split(self.settings, self.settings.train_split)
         except FileNotFoundError:
@@ -248,6 +250,14 @@ class Preflight:
             return f"max_prompt_tokens is {limit}: the first prompt has {length} tokens: raise it"
         return ""
 
+    def _prompt_without_model(self) -> dict[str, Any]:
+        """The settings of prompts without the chat template of a model that is elsewhere."""
+        parameters = self.settings.parameters
+        if parameters.model == TINY:
+            return {}
+        template = "paper" if parameters.template == "chat" else parameters.template
+        return {"template": template, "chat_template_kwargs": {}}
+
     @cached_property
     def _tokenizer(self) -> Any:
         from trca.policies.models import load_tokenizer
@@ -259,7 +269,7 @@ class Preflight:
         parameters = self.settings.parameters
         small = []
         if parameters.template == "compact":
-            small.append("template: compact, which does not say how to answer")
+            small.append("template: compact, which does not explain how to answer")
         if parameters.max_new_tokens < _FEWEST_NEW_TOKENS:
             small.append(f"max_new_tokens: {parameters.max_new_tokens}")
         if not small:

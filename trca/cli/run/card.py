@@ -21,7 +21,8 @@ _TAGS: Final = {
 }
 _PROMPTS: Final = {
     "paper": "`paper`: the prompt of the paper, through the chat template of the tokenizer",
-    "compact": "`compact`: plain text in few tokens, without a chat template",
+    "compact": "`compact`: few tokens, through the chat template if the tokenizer has one",
+    "chat": "`chat`: one conversation per episode, in the chat template of the tokenizer",
 }
 
 

@@ -36,8 +36,8 @@ def why_unreadable(rollouts: Sequence[Rollout], parameters: Any, chat: bool) -> 
         )
     if parameters.template == "compact" and chat:
         causes.append(
-            "The prompt template 'compact' contains no instructions and no chat template, which"
-            " this model expects: use --agent zero-shot or --set template=paper."
+            "The prompt template 'compact' names only the tags: use --agent zero-shot or --set"
+            " template=paper, which explain how to answer."
         )
     else:
         causes.append(

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.policies.engines.memory import EngineLoad, EngineMemory
+from trca.policies.thoughts import Thought
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,14 @@ class SamplingParams:
         max_new_tokens: Limit on R.
         stop: Strings that end a completion and stay in it. If empty, the rollout loop takes the
             stop strings of its response format.
+        thought: Native thoughts of the model. A stop string within a native thought does not end
+            a completion.
     """
 
     temperature: float = 1.0
     max_new_tokens: int = 512
     stop: tuple[str, ...] = ()
+    thought: Thought = "none"
 
 
 @dataclass(frozen=True)

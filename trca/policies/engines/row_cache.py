@@ -1,4 +1,4 @@
-"""Keys and values of rows at different positions, for Hugging Face models."""
+"""Keys, values and recurrent states of rows at different positions, for Hugging Face models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import Cache, DynamicCache
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import DynamicLayer, LinearAttentionLayer
 
 
 class RowCache(Cache):
@@ -20,7 +20,7 @@ class RowCache(Cache):
     def __init__(self, rows: int, size: int) -> None:
         """Makes an empty cache; the first `write` sets the sizes of the heads."""
         super().__init__(layers=[])
-        self._own: list[_RowLayer] = []
+        self._own: list[_RowLayer | _StateLayer] = []
         self.size = size
         self._rows = rows
 
@@ -28,7 +28,9 @@ class RowCache(Cache):
         """Copies ``lines`` of a finished prefill to the rows ``places``."""
         for number, layer in enumerate(read.layers):
             if number == len(self._own):
-                self._own.append(_RowLayer(layer, self._rows, self.size))
+                recurrent = isinstance(layer, LinearAttentionLayer)
+                kind: Any = _StateLayer if recurrent else _RowLayer
+                self._own.append(kind(layer, self._rows, self.size))
                 self.layers.append(self._own[-1])
             self._own[number].write(layer, lines, places)
 
@@ -40,14 +42,13 @@ class RowCache(Cache):
     def keep(self, rows: Tensor) -> None:
         """Keeps these rows, in this order."""
         for layer in self._own:
-            layer.keys, layer.values = layer.keys[rows], layer.values[rows]
+            layer.keep(rows)
 
     def grow(self, by: int) -> None:
         """Adds positions."""
         self.size += by
         for layer in self._own:
-            layer.keys = nn.functional.pad(layer.keys, (0, 0, 0, by))
-            layer.values = nn.functional.pad(layer.values, (0, 0, 0, by))
+            layer.grow(by)
 
 
 class _RowLayer(DynamicLayer):
@@ -68,6 +69,13 @@ class _RowLayer(DynamicLayer):
         self.keys[places, :, :width] = read.keys[lines]
         self.values[places, :, :width] = read.values[lines]
 
+    def keep(self, rows: Tensor) -> None:
+        self.keys, self.values = self.keys[rows], self.values[rows]
+
+    def grow(self, by: int) -> None:
+        self.keys = nn.functional.pad(self.keys, (0, 0, 0, by))
+        self.values = nn.functional.pad(self.values, (0, 0, 0, by))
+
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
@@ -75,3 +83,40 @@ class _RowLayer(DynamicLayer):
         self.keys[rows, :, self.positions] = key_states[:, :, 0]
         self.values[rows, :, self.positions] = value_states[:, :, 0]
         return self.keys, self.values
+
+
+class _StateLayer(LinearAttentionLayer):
+    """One layer of linear attention: states (rows, ...), which have no positions."""
+
+    positions: Tensor
+
+    def __init__(self, like: Any, rows: int, size: int) -> None:
+        super().__init__(like.number_of_states)
+        for states, read in self._pairs(like):
+            for number, state in read.items():
+                states[number] = state.new_zeros(rows, *state.shape[1:])
+        for number in range(like.number_of_states):
+            self.is_conv_states_initialized[number] = True
+            self.is_recurrent_states_initialized[number] = True
+            self.has_previous_state[number] = True
+            self.conv_kernel_size[number] = like.conv_kernel_size[number]
+
+    def write(self, read: Any, lines: Tensor, places: Tensor) -> None:
+        for states, source in self._pairs(read):
+            for number, state in states.items():
+                state[places] = source[number][lines]
+
+    def keep(self, rows: Tensor) -> None:
+        for states, _ in self._pairs(self):
+            for number, state in states.items():
+                states[number] = state[rows]
+
+    def grow(self, by: int) -> None:
+        """A state has no positions."""
+
+    def _pairs(self, other: Any) -> tuple[tuple[dict[int, Any], dict[int, Any]], ...]:
+        """The states of each kind, of this layer and of another layer."""
+        return (
+            (self.conv_states, other.conv_states),
+            (self.recurrent_states, other.recurrent_states),
+        )

@@ -7,9 +7,8 @@ A request's completion does not depend on the rest of its batch, bit for bit on 
 * Arithmetic: PyTorch's CPU kernels round a row independently of its neighbours if the tokens of a
   pass are a multiple of eight and all further sizes are equal (see the tests; passes of 1, 2 or 7
   tokens differ in the last bits). A pass therefore has rows of the same padded sizes, which are
-  functions of the length of each prompt, and copies fill up a pass of single tokens. Prompts are
-  padded on the right, where causal attention ignores the padding, and each row writes keys and
-  values at the positions of its tokens.
+  functions of the length of each prompt, and copies fill up a pass of single tokens. `prefill`
+  pads prompts, and each row writes keys and values at the positions of its tokens.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import DynamicCache
 
-from trca.policies.architectures import context_length
+from trca.policies.architectures import RECURRENT, context_length
 from trca.policies.engines.engine import (
     BatchEngine,
     Completion,
@@ -32,19 +30,18 @@ from trca.policies.engines.engine import (
     SamplingParams,
 )
 from trca.policies.engines.memory import EngineLoad, EngineMemory
+from trca.policies.engines.prefill import read_prefixes
 from trca.policies.engines.row_attention import rows_attended
 from trca.policies.engines.row_cache import RowCache
-from trca.policies.engines.stops import end_ids
+from trca.policies.engines.stops import StopStrings, end_ids
 from trca.policies.lora import add_lora, share_bases
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.spans import token_bytes
 from trca.policies.weights import import_weights
 
 _ROWS: Final = 8
-_PREFILL_GRID: Final = 8
 _CACHE_GRID: Final = 64
 _CACHE_SLACK: Final = 32
-_PREFILL_TOKENS: Final = 4096
 _BATCH_ROWS: Final = 512
 
 
@@ -104,6 +101,7 @@ class TransformersEngine(BatchEngine):
         self._positions = context_length(config)
         kinds = getattr(config, "layer_types", None)
         self._kinds = frozenset(kinds or ())
+        self._recurrent = RECURRENT in self._kinds
         slides = "sliding_attention" in self._kinds if kinds else True
         self._window = getattr(config, "sliding_window", None) if slides else None
 
@@ -152,6 +150,8 @@ class TransformersEngine(BatchEngine):
         size = len(request.prompt_ids)
         if not size:
             raise ValueError("a prompt is empty: give one token or more")
+        if self._recurrent and size == 1:
+            raise ValueError(f"a prompt has 1 token, and {RECURRENT} needs 2: give two or more")
         if self._positions is not None and size + sampling.max_new_tokens > self._positions:
             raise ValueError(
                 f"a prompt of {size} tokens and {sampling.max_new_tokens} new ones pass the model's"
@@ -172,12 +172,13 @@ class TransformersEngine(BatchEngine):
         device = self.model.device
         rows = [_Row(request, sampling) for request in requests]
         places = _filled(list(range(len(rows))))
-        cache = self._prefill([rows[r].prompt for r in places], cached)
+        # The first pass of decoding reads the last token of a prompt.
+        prefixes = [tuple(rows[r].prompt[:-1]) for r in places]
+        cache = read_prefixes(self.model, prefixes, cached, self._recurrent)
         tokens = torch.tensor([[rows[r].prompt[-1]] for r in places], device=device)
         positions = torch.tensor([[len(rows[r].prompt) - 1] for r in places], device=device)
         uniform = torch.tensor(np.stack([rows[r].uniform for r in places]), device=device)
         live = dict(enumerate(rows))
-        stops = tuple(stop.encode() for stop in sampling.stop)
         pieces = token_bytes(self._tokenizer)
         for turn in range(sampling.max_new_tokens):
             if turn >= _CACHE_SLACK and (turn - _CACHE_SLACK) % _CACHE_GRID == 0:
@@ -187,7 +188,7 @@ class TransformersEngine(BatchEngine):
             ids, scores = chosen.tolist(), logprobs.tolist()
             for place, row in list(live.items()):
                 row.add(ids[place], scores[place])
-                if ids[place] in self._ends or row.stopped(pieces[ids[place]], stops):
+                if ids[place] in self._ends or row.stops.ended_by(pieces[ids[place]]):
                     row.finish = "stop"
                     del live[place]
             if not live:
@@ -201,36 +202,6 @@ class TransformersEngine(BatchEngine):
                 live = dict(enumerate(live.values()))
         return [row.completion(self.version) for row in rows]
 
-    def _prefill(self, prompts: Sequence[list[int]], cached: int) -> RowCache:
-        """Keys and values of each prompt without its last token; equal prompts are read once."""
-        device = self.model.device
-        owners: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for place, prompt in enumerate(prompts):
-            owners[tuple(prompt[:-1])].append(place)
-        by_width: dict[int, list[tuple[int, ...]]] = defaultdict(list)
-        for prefix in owners:
-            by_width[_round_up(max(len(prefix), 1), _PREFILL_GRID)].append(prefix)
-        cache = RowCache(len(prompts), cached)
-        for width, prefixes in by_width.items():
-            count = max(_PREFILL_TOKENS // width, 1)
-            for first in range(0, len(prefixes), count):
-                some = prefixes[first : first + count]
-                ids = np.zeros((len(some), width), dtype=np.int64)
-                for line, prefix in enumerate(some):
-                    ids[line, : len(prefix)] = prefix
-                read = DynamicCache()  # the config would drop keys outside the window
-                self.model(
-                    input_ids=torch.from_numpy(ids).to(device),
-                    position_ids=torch.arange(width, device=device)[None],
-                    past_key_values=read,
-                    use_cache=True,
-                    logits_to_keep=1,
-                )
-                pairs = [(line, p) for line, prefix in enumerate(some) for p in owners[prefix]]
-                lines, places = torch.tensor(pairs, device=device).T
-                cache.write(read, lines, places)
-        return cache
-
     def _next_logits(self, tokens: Tensor, positions: Tensor, cache: RowCache) -> Tensor:
         """float32 logits (rows, vocabulary) after the next token of each row."""
         columns = torch.arange(cache.size, device=tokens.device)
@@ -238,12 +209,14 @@ class TransformersEngine(BatchEngine):
             len(tokens), 1, 1, cache.size, dtype=self.model.dtype, device=tokens.device
         )
         mask.masked_fill_((columns > positions)[:, None, None], -torch.inf)
-        masks: Tensor | dict[str, Tensor] = mask
+        masks: Tensor | dict[str, Tensor | None] = mask
+        if self._recurrent:
+            masks = {"full_attention": mask, RECURRENT: None}
         if self._window is not None:
             past = (columns <= positions - self._window)[:, None, None]
             sliding = mask.masked_fill(past, -torch.inf)
-            masks = {"full_attention": mask, "sliding_attention": sliding}
-            masks = masks if self._kinds else sliding
+            kinds: dict[str, Tensor | None] = {"full_attention": mask, "sliding_attention": sliding}
+            masks = kinds if self._kinds else sliding
         cache.aim(positions[:, 0])
         logits: Tensor = self.model(
             input_ids=tokens,
@@ -266,17 +239,11 @@ class _Row:
         self.finish: Literal["stop", "length"] = "length"
         self._ids: list[int] = []
         self._logprobs: list[float] = []
-        self._tail = b""
+        self.stops = StopStrings(sampling)
 
     def add(self, token: int, logprob: float) -> None:
         self._ids.append(token)
         self._logprobs.append(logprob)
-
-    def stopped(self, piece: bytes, stops: tuple[bytes, ...]) -> bool:
-        """Whether the bytes of the last token complete a stop string."""
-        text = self._tail + piece
-        self._tail = text[-max(map(len, stops), default=0) :]
-        return any(stop in text for stop in stops)
 
     def completion(self, version: int) -> Completion:
         return Completion(

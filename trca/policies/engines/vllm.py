@@ -8,7 +8,9 @@ it; on GPUs it is vLLM's ``AsyncLLM``. ``engine_config`` takes the arguments of 
 Log-probabilities   Of the sampling distribution, after temperature. ``top_p`` and ``top_k`` are not
                     available: they bias the importance ratio.
 Vocabulary          Ids outside the tokenizer are never sampled.
-Stop strings        vLLM detects some of them a token late; the surplus is cut off by bytes.
+Stop strings        vLLM detects some of them a token late; the surplus is cut off by bytes. vLLM
+                    also ends a request at a stop string within a native thought; a second request
+                    continues the completion.
 Prefix cache        On. A push empties it, and prompts of two versions never share an entry.
 Weights             Pushed through a file in shared memory, in the engine's precision. Names and
                     shapes are checked before: vLLM ignores missing tensors and dies of wrong
@@ -26,18 +28,19 @@ import tempfile
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from trca.policies.architectures import RECURRENT
 from trca.policies.engines.engine import Completion, Engine, EngineSpec, Request, SamplingParams
 from trca.policies.engines.memory import EngineLoad, EngineMemory
-from trca.policies.engines.stops import end_ids
+from trca.policies.engines.stops import StopStrings, end_ids
 from trca.policies.models import load_tokenizer, resolve_dtype
 from trca.policies.spans import token_bytes
 from trca.policies.weights import check_weights, named_tensors, to_tensor
@@ -61,6 +64,8 @@ _GPU_SHARE: Final = 0.9
 _LORA_RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
 _WORKER: Final = "trca.policies.engines.vllm_worker"
 _SHARED_MEMORY: Final = Path("/dev/shm")
+_NO_IDS: Final = np.zeros(0, dtype=np.int32)
+_NO_LOGPROBS: Final = np.zeros(0, dtype=np.float32)
 
 
 class VLLMEngine(Engine):
@@ -97,8 +102,13 @@ class VLLMEngine(Engine):
 
     @classmethod
     def check_model(cls, model: str, device: str) -> None:
-        """Refuses models with narrow attention heads on a CPU; see `Engine.check_model`."""
+        """Refuses models that vLLM does not run on a CPU; see `Engine.check_model`."""
         config = AutoConfig.from_pretrained(model).get_text_config()
+        if device == "cpu" and RECURRENT in (getattr(config, "layer_types", None) or ()):
+            raise ValueError(
+                f"model {model!r} has {RECURRENT} layers, with which vLLM 0.32 does not start on a"
+                " CPU: set engine to transformers"
+            )
         heads = config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // heads
         if device == "cpu" and width < _CPU_HEAD_WIDTH:
@@ -163,24 +173,53 @@ class VLLMEngine(Engine):
 
     def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
         """Starts a completion."""
-        from trca.policies.engines.vllm_server import sampling_params
-
         self._wake()
         done: Future[Completion] = Future()
-        version = self.version
-        params = sampling_params(sampling, request.seed, self._ends)
+        sampled = Completion(_NO_IDS, _NO_LOGPROBS, "length", self.version)
+        self._continue(done, request, sampling, sampled)
+        return done
+
+    def _continue(
+        self,
+        done: Future[Completion],
+        request: Request,
+        sampling: SamplingParams,
+        before: Completion,
+    ) -> None:
+        """Samples the rest of a completion.
+
+        vLLM ends a request at each stop string. A stop string within a native thought does not
+        count: a second request continues behind the string, and reads its prompt from the prefix
+        cache.
+
+        Args:
+            done: Receives the completion.
+            request: The request.
+            sampling: Temperature and limits of the whole completion.
+            before: The tokens so far.
+        """
+        from trca.policies.engines.vllm_server import sampling_params
+
+        size = len(before.ids)
+        rest = replace(sampling, max_new_tokens=sampling.max_new_tokens - size)
         outcome = self._server.submit(
-            request.prompt_ids.tolist(), params, str(version), self._adapter
+            [*request.prompt_ids.tolist(), *before.ids.tolist()],
+            sampling_params(rest, request.seed + size, self._ends),
+            str(self.version),
+            self._adapter,
         )
 
         def finish(future: Future[Any]) -> None:
             try:
-                done.set_result(self._completion(future.result(), sampling, version))
+                sampled, ended = self._completion(future.result(), sampling, before)
+                if ended:
+                    done.set_result(sampled)
+                else:
+                    self._continue(done, request, sampling, sampled)
             except Exception as error:
                 done.set_exception(error)
 
         outcome.add_done_callback(finish)
-        return done
 
     def sleep(self) -> None:
         """Frees the GPU's memory until the next prompt or push if the option `sleep` is set."""
@@ -235,28 +274,26 @@ class VLLMEngine(Engine):
         save_file(named, folder / "adapter_model.safetensors")
         return str(folder)
 
-    def _completion(self, output: Any, sampling: SamplingParams, version: int) -> Completion:
+    def _completion(
+        self, output: Any, sampling: SamplingParams, before: Completion
+    ) -> tuple[Completion, bool]:
+        """A completion with the tokens of a request, and whether the completion has ended."""
         sampled = output.outputs[0]
-        ids = np.array(sampled.token_ids, dtype=np.int32)
         scores = sampled.logprobs.logprobs
-        assert len(scores) == len(ids)
-        size = self._stop(ids, sampling.stop)
-        return Completion(
-            ids=ids[:size],
-            logprobs=np.array(scores[:size], dtype=np.float32),
-            finish_reason="length" if sampled.finish_reason == "length" else "stop",
-            version=version,
+        ids = np.concatenate([before.ids, np.array(sampled.token_ids, dtype=np.int32)])
+        logprobs = np.concatenate([before.logprobs, np.array(scores, dtype=np.float32)])
+        assert len(logprobs) == len(ids)
+        stops = StopStrings(sampling)
+        place = next((k for k, i in enumerate(ids) if stops.ended_by(self._pieces[i])), None)
+        size = len(ids) if place is None else place + 1
+        quoted = sampling.thought != "none" and place is None and ids[-1] not in self._ends
+        ended = not quoted or sampled.finish_reason == "length"
+        reason: Literal["stop", "length"] = (
+            "length" if sampled.finish_reason == "length" else "stop"
         )
-
-    def _stop(self, ids: NDArray[np.int32], stops: tuple[str, ...]) -> int:
-        """Number of tokens up to the end of the first stop string."""
-        endings, text = [stop.encode() for stop in stops], b""
-        longest = max(map(len, endings), default=0)
-        for place, token in enumerate(ids.tolist()):
-            text = text[-longest:] + self._pieces[token]
-            if any(stop in text for stop in endings):
-                return place + 1
-        return len(ids)
+        return replace(
+            before, ids=ids[:size], logprobs=logprobs[:size], finish_reason=reason
+        ), ended
 
 
 def _shared_memory() -> Path | None:

@@ -1,0 +1,103 @@
+"""Tokenizers in the manner of Qwen3 and SmolLM2, with small vocabularies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from trca.policies.gguf import PRE_TOKENIZERS
+from trca.policies.prompts import PAPER_TEXT
+
+SMOLLM2 = (
+    "{% for message in messages %}{% if loop.first and message.role != 'system' %}"
+    "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
+    "<|im_end|>\n{% endif %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""SmolLM2's chat template."""
+
+QWEN3 = (
+    "{%- if messages[0].role == 'system' %}"
+    "{{- '<|im_start|>system\n' + messages[0].content + '<|im_end|>\n' }}{%- endif %}"
+    "{%- set last = namespace(user=messages|length - 1) %}"
+    "{%- for m in messages %}{%- if m.role == 'user' %}{%- set last.user = loop.index0 %}"
+    "{%- endif %}{%- endfor %}"
+    "{%- for m in messages %}"
+    "{%- if m.role == 'assistant' %}"
+    "{%- set thought = '' %}{%- set answer = m.content %}"
+    "{%- if '</think>' in m.content %}"
+    "{%- set thought = m.content.split('</think>')[0].rstrip('\n').split('<think>')[-1] %}"
+    "{%- set answer = m.content.split('</think>')[-1].lstrip('\n') %}"
+    "{%- endif %}"
+    "{{- '<|im_start|>assistant\n' }}"
+    "{%- if loop.index0 > last.user and (loop.last or thought.lstrip('\n')) %}"
+    "{{- '<think>\n' + thought.strip('\n') + '\n</think>\n\n' + answer.lstrip('\n') }}"
+    "{%- else %}{{- answer }}{%- endif %}"
+    "{{- '<|im_end|>\n' }}"
+    "{%- elif m.role == 'user' or not loop.first %}"
+    "{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"
+    "{%- endif %}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}"
+    "{%- if enable_thinking is defined and enable_thinking is false %}"
+    "{{- '<think>\n\n</think>\n\n' }}{%- endif %}{%- endif %}"
+)
+"""Qwen3's chat template for conversations without tools. It drops past thoughts."""
+
+THINKING = QWEN3.replace(
+    "<|im_start|>assistant\n' }}{%- if enable_thinking is defined and enable_thinking is false %}",
+    "<|im_start|>assistant\n' }}{%- if enable_thinking is not defined or enable_thinking %}"
+    "{{- '<think>\n' }}{%- else %}",
+)
+"""A chat template whose prompts open a thought, as Qwen3.5 and the distillations of R1 have it."""
+
+
+def qwen3_tokenizer(template: str = QWEN3) -> PreTrainedTokenizerFast:
+    """A tokenizer with Qwen's splits of words and Qwen3's tokens for chats and thoughts."""
+    return _tokenizer("qwen2", template, thoughts=("<think>", "</think>"))
+
+
+def smollm2_tokenizer() -> PreTrainedTokenizerFast:
+    """A tokenizer with SmolLM2's splits of words and tokens for chats."""
+    return _tokenizer("smollm", SMOLLM2, thoughts=())
+
+
+def save_chat_model(folder: Path, tokenizer: PreTrainedTokenizerFast) -> Path:
+    """Saves a small random Qwen3 model with a tokenizer."""
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    from tests.architectures import SIZES
+
+    tokenizer.save_pretrained(folder)
+    sizes = {**SIZES["qwen3"], "max_position_embeddings": 4096}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        config = Qwen3Config(
+            vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id, **sizes
+        )
+        Qwen3ForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def _tokenizer(kind: str, template: str, thoughts: tuple[str, ...]) -> PreTrainedTokenizerFast:
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = PRE_TOKENIZERS[kind]
+    backend.decoder = decoders.ByteLevel()
+    backend.train_from_iterator(
+        [PAPER_TEXT] * 2,
+        trainers.BpeTrainer(
+            vocab_size=512,
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+            special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+            show_progress=False,
+        ),
+    )
+    backend.add_tokens([AddedToken(tag, normalized=False, special=False) for tag in thoughts])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        chat_template=template,
+    )

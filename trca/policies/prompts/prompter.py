@@ -1,0 +1,268 @@
+"""`Prompter`: writes the prompts of a template within a budget of tokens."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.envs.responses import ACTION_FORMAT, PromptWriter, ResponseFormat
+from trca.policies.prompts.chat import Conversation, chat_system, chat_turn
+from trca.policies.prompts.chat_template import ChatTemplate
+from trca.policies.prompts.compact import compact_prompt, compact_system
+from trca.policies.prompts.paper import HOW_TO_ANSWER, History, paper_prompt
+from trca.policies.thoughts import Thought
+
+Template = Literal["paper", "compact", "chat"]
+
+_CUT: Final = "..."
+
+
+class Prompter:
+    """Writes prompts of one template and keeps them within a budget of tokens.
+
+    ``paper`` is the prompt of the paper and of verl-agent, worded for any text environment:
+    instruction, step count, the last observations and actions, the current observation, the
+    admissible actions and the response format. ``compact`` is a short text for a small policy:
+    instruction, last actions, memory (or the observation without memory), admissible actions. It
+    omits idle actions, and actions such as ``click[red]`` whose argument in brackets stands on the
+    page. Neighbouring actions share their first words: ``go to bed 1 desk 1``,
+    ``click [back] [buy now]``. Both are one message in the tokenizer's chat template, if there is
+    one; with ``compact`` a system prompt names the tags of a response.
+
+    ``chat`` is a conversation over the episode: see `trca.policies.prompts.chat`.
+
+    A prompt over the budget is shortened in a fixed order: the oldest pairs of the history, then
+    the memory, then the end of the observation, then the end of the list of actions, and finally
+    the subgoal. The instruction and the response format are never shortened.
+
+    Attributes:
+        template: The template.
+        history_length: Number of past steps in a prompt.
+        max_prompt_tokens: Largest number of tokens of a prompt.
+        memory: Whether prompts show the memory line.
+        thought: Native thoughts of the model, by its chat template.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        template: Template | PromptWriter = "paper",
+        history_length: int = 2,
+        max_prompt_tokens: int = 2048,
+        memory: bool = False,
+        response_format: ResponseFormat = ACTION_FORMAT,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Chooses template and budget.
+
+        Args:
+            tokenizer: A Hugging Face tokenizer.
+            template: ``paper``, ``compact``, ``chat``, or a function that writes a prompt for the
+                chat template.
+            history_length: Number of past steps in the prompt: observations with actions in
+                ``paper``, only actions in ``compact``, turns in ``chat``.
+            max_prompt_tokens: Largest number of tokens that `encode` returns.
+            memory: Whether the prompt shows the memory line, a summary of the observations so far.
+                An adapter outside the model writes the line, so the line adds to the observation of
+                the paper.
+            response_format: Format of responses, which the prompt asks for.
+            chat_template_kwargs: Options of the chat template, such as ``enable_thinking``.
+
+        Raises:
+            ValueError: For an unknown template, for options that the chat template does not read,
+                and for a chat without a chat template.
+        """
+        if not callable(template) and template not in ("paper", "compact", "chat"):
+            raise ValueError(f"unknown prompt template {template!r}: choose paper, compact or chat")
+        if history_length < 0:
+            raise ValueError(f"history_length is {history_length}: give 0 or more")
+        options = dict(chat_template_kwargs or {})
+        chats = bool(getattr(tokenizer, "chat_template", None))
+        if not chats and (template == "chat" or options):
+            raise ValueError(
+                f"{'template is chat' if template == 'chat' else 'chat_template_kwargs is set'},"
+                " and the tokenizer of the model has no chat template: set template to paper or"
+                " compact and leave chat_template_kwargs out, or choose an instruct model"
+            )
+        self.template = template
+        self.history_length = history_length
+        self.max_prompt_tokens = max_prompt_tokens
+        self.memory = memory
+        self._format = response_format
+        self._tokenizer = tokenizer
+        self._chat = ChatTemplate(tokenizer, options) if chats else None
+        self._system = compact_system(response_format.tags) if template == "compact" else ""
+        self.thought: Thought = self._chat.thought if self._chat else "none"
+
+    def encode(
+        self,
+        *,
+        instruction: str,
+        step: int,
+        max_steps: int,
+        history: History,
+        observation: str,
+        admissible: Sequence[str],
+        idle: Collection[str] = (),
+        memory: str | None = None,
+        subgoal: str = "",
+        conversation: Conversation | None = None,
+    ) -> NDArray[np.int32]:
+        """Returns the token ids of the prompt of one step.
+
+        Args:
+            instruction: The instruction.
+            step: Number of earlier actions.
+            max_steps: The step limit.
+            history: Pairs of an observation and its action, oldest first.
+            observation: The current observation.
+            admissible: The admissible actions; empty if the environment does not list them.
+            idle: Admissible actions that are always present and change nothing.
+            memory: The memory line; shown only by a prompter with ``memory``.
+            subgoal: The agent's subgoal; blank for an agent without a plan.
+            conversation: The earlier turns for template ``chat``, in place of ``history``; the
+                prompt becomes its last prompt. None for a first turn.
+
+        Returns:
+            int32 of shape (P,), P at most ``max_prompt_tokens``.
+
+        Raises:
+            ValueError: If instruction and response format exceed the budget.
+        """
+        shown = memory or "" if self.memory else ""
+        if self.template == "compact":
+            admissible = [action for action in admissible if action not in idle]
+        past = history[-self.history_length :] if self.history_length else ()
+        if self.template == "chat":
+            talk = conversation or Conversation()
+            if not talk.turns:
+                instructions = self._format.instructions or HOW_TO_ANSWER
+                talk.system = chat_system(instruction, max_steps, admissible, instructions)
+            ids = partial(self._turn, talk, step)
+            past = ()
+        else:
+            ids = partial(self._message, self._writer(), instruction, step, max_steps)
+        tokens = self._shortened(ids, past, shown, observation, admissible, subgoal)
+        if tokens is None:
+            raise ValueError(
+                f"the instruction and the response format take over {self.max_prompt_tokens}"
+                " tokens: raise max_prompt_tokens"
+            )
+        return np.array(tokens, dtype=np.int32)
+
+    def _shortened(
+        self,
+        ids: Callable[..., list[int] | None],
+        past: History,
+        memory: str,
+        observation: str,
+        admissible: Sequence[str],
+        subgoal: str,
+    ) -> list[int] | None:
+        """The longest prompt within the budget, in the order of the class; None if none fits.
+
+        Args:
+            ids: Writes a prompt from subgoal, past, memory, observation and actions; None if the
+                prompt does not fit.
+            past: Past steps.
+            memory: The memory line, blank if not shown.
+            observation: The observation.
+            admissible: The admissible actions.
+            subgoal: The subgoal, blank if not shown.
+        """
+        for dropped in range(len(past) + 1):
+            tokens = ids(subgoal, past[dropped:], memory, observation, admissible)
+            if tokens is not None:
+                return tokens
+        words, actions = observation.split(" "), list(admissible)
+        cuts: tuple[tuple[Sequence[str], Callable[[int], list[int] | None]], ...] = (
+            (words, lambda kept: ids(subgoal, (), "", _head(words, kept), actions)),
+            (actions, lambda kept: ids(subgoal, (), "", _CUT, [*actions[:kept], _CUT])),
+        )
+        for parts, shortened in cuts:
+            kept = bisect_right(range(len(parts)), 0, key=lambda k: int(shortened(k) is None))
+            if kept:
+                return shortened(kept - 1)
+        if subgoal:
+            return self._shortened(ids, (), "", observation, admissible, "")
+        return None
+
+    def _turn(
+        self,
+        conversation: Conversation,
+        step: int,
+        subgoal: str,
+        past: History,
+        memory: str,
+        observation: str,
+        admissible: Sequence[str],
+    ) -> list[int] | None:
+        """A prompt of template ``chat``; None if the prompt does not fit."""
+        assert self._chat is not None
+        text = chat_turn(step, memory, observation, admissible, subgoal)
+        fits = conversation.prompt(self._chat, text, self.history_length, self.max_prompt_tokens)
+        return conversation.prompt_ids if fits else None
+
+    def _message(
+        self,
+        write: PromptWriter,
+        instruction: str,
+        step: int,
+        max_steps: int,
+        subgoal: str,
+        past: History,
+        memory: str,
+        observation: str,
+        admissible: Sequence[str],
+    ) -> list[int] | None:
+        """A prompt of one message; None if the prompt does not fit."""
+        asked = with_subgoal(instruction, subgoal)
+        ids = self._ids(write(asked, step, max_steps, past, memory, observation, admissible))
+        return ids if len(ids) <= self.max_prompt_tokens else None
+
+    def _writer(self) -> PromptWriter:
+        if callable(self.template):
+            return self.template
+        if self.template == "compact":
+            return compact_prompt
+        if self._format.instructions is None:
+            return paper_prompt
+        return partial(paper_prompt, instructions=self._format.instructions)
+
+    def with_note(self, prompt_ids: NDArray[np.int32], note: str) -> NDArray[np.int32]:
+        """Adds a line to a prompt, before the tokens that the chat template puts after the text.
+
+        Args:
+            prompt_ids: int32 (P,), a result of `encode`.
+            note: The line.
+        """
+        one, other = self._ids("a"), self._ids("b")
+        after = 0
+        while self._chat and after < len(one) and one[-1 - after] == other[-1 - after]:
+            after += 1
+        ids = self._tokenizer(note, add_special_tokens=False)["input_ids"]
+        end = len(prompt_ids) - after
+        note_ids = np.array(ids, dtype=np.int32)
+        return np.concatenate([prompt_ids[:end], note_ids, prompt_ids[end:]])
+
+    def _ids(self, text: str) -> list[int]:
+        if self._chat:
+            return self._chat.opening(self._system, text)
+        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        if backend is not None:
+            return list(backend.encode(text).ids)
+        return list(self._tokenizer(text)["input_ids"])
+
+
+def with_subgoal(instruction: str, subgoal: str) -> str:
+    """Returns the instruction, and the agent's subgoal on a second line."""
+    return f"{instruction}\nYour subgoal: {subgoal}" if subgoal else instruction
+
+
+def _head(words: Sequence[str], kept: int) -> str:
+    return " ".join([*words[:kept], _CUT]) if kept < len(words) else " ".join(words)
