@@ -337,10 +337,10 @@ def _chats(name: str | None) -> bool:
 
     if name is None or name == "tiny" or not is_model_name(name):
         return False
+    from trca.policies.model_names import resolve_model
     from trca.policies.models import load_tokenizer  # imports PyTorch
 
-    path = Path(name).expanduser()
-    tokenizer = load_tokenizer(str(path) if path.exists() else name)
+    tokenizer = load_tokenizer(resolve_model(name, env_id=""))
     return bool(getattr(tokenizer, "chat_template", None))
 
 
