@@ -42,7 +42,7 @@ def evaluate(
         str | None,
         typer.Argument(
             metavar="[RUN[@best|@last] | MODEL]",
-            help="A run folder, a model folder, or a hub name.",
+            help="A run folder, or a model: a folder, a GGUF file, smollm2, or a hub name.",
         ),
     ] = None,
     split: Annotated[str | None, typer.Option(help="Split. [default: the run's]")] = None,
