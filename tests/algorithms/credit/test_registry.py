@@ -128,7 +128,7 @@ def test_a_wrong_result_is_refused(own, function, message):
 def test_an_exception_names_the_rule_and_its_line(own):
     with pytest.raises(IndexError) as caught:
         bind_credit(f"{own}:raises", {})(BATCH)
-    assert caught.value.__notes__ == ["in credit rule own.py:raises, at own.py:21 in raises"]
+    assert caught.value.__notes__ == ["in credit rule own.py:raises, at own.py:24 in raises"]
 
 
 def test_an_unknown_or_broken_rule_is_named(own):
