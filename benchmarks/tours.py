@@ -215,7 +215,7 @@ class Tour:
         for path, name in places.items():
             text = text.replace(path, name)
         text = re.sub(r"/\S*/site-packages/", "", text)
-        text = re.sub(r"https?://\S*[\w/]", "URL", text)
+        text = re.sub(r"https?://(?!head:)\S*[\w/]", "URL", text)
         return [line.rstrip() for line in text.splitlines() if line.strip()] or [""]
 
 
@@ -372,11 +372,13 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="An empty folder for the files of the tours.")
     arguments = parser.parse_args()
     folder = (arguments.folder or Path(tempfile.mkdtemp(prefix="tours-"))).resolve()
+    taken = {
+        name: times(folder) if name == TIMES else take(name, folder)
+        for name in arguments.tours or names
+    }
     written = RESULT.read_text() if RESULT.exists() else ""
     sections = dict(part.split("\n\n", 1) for part in written.split("\n## ")[1:])
-    for name in arguments.tours or names:
-        section = times(folder) if name == TIMES else take(name, folder)
-        sections[name] = f"{section}\n"
+    sections |= {name: f"{section}\n" for name, section in taken.items()}
     parts = [f"## {name}\n\n{sections[name]}" for name in names if name in sections]
     RESULT.write_text("\n".join([HEAD, *parts]))
 
