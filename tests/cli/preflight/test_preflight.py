@@ -19,7 +19,7 @@ from trca.policies import models
 from trca.tune_configs.files import assign, read
 from trca.tune_configs.settings import RunSettings
 
-HEAVY = {"torch", "ray", "transformers", "matplotlib", "pandas", "pyarrow"}
+HEAVY = {"torch", "ray", "transformers", "scipy", "matplotlib", "pandas", "pyarrow"}
 ADAPTED = {"trl", "openenv", "verifiers", "pettingzoo", "datasets", "fastmcp"}
 
 
