@@ -10,12 +10,14 @@ from tests.toy import Rooms
 from trca.algorithms.rollouts.env_pool import EnvPool
 from trca.common.threads import StuckError
 from trca.envs import make
+from trca.envs.text_env import MissingPartError
 
 NATIVE = """\
 import ctypes
 import re
 
 from tests.toy import Rooms
+from trca.envs import TextEnv
 
 
 class Native(Rooms):
@@ -29,6 +31,10 @@ class Native(Rooms):
         if action == "go away":
             raise LookupError("no way")
         return super().take_action(action)
+
+
+class NoOracle(Native):
+    oracle_action = TextEnv.oracle_action
 """
 
 
@@ -79,8 +85,11 @@ def test_a_step_that_holds_the_interpreter_is_killed_and_the_next_environment_pl
 def test_a_crash_is_an_exception_and_a_reset_starts_another_process(tmp_path):
     env = make(native(tmp_path))
     env.reset(options={"task": "train-0"})
-    with pytest.raises(RuntimeError, match=r"process of Native ended by SIGSEGV .* in step\('kn"):
+    with pytest.raises(
+        RuntimeError, match=r"process of Native ended by SIGSEGV .* in step\('kn"
+    ) as caught:
         env.step("knock")
+    assert not hasattr(caught.value, "__notes__")  # no line of this package
     env.reset(options={"task": "train-1"})
     assert env.step("take key")[4]["won"]
     env.close()
@@ -91,8 +100,17 @@ def test_an_exception_arrives_with_its_class_and_line(tmp_path):
     env.reset(options={"task": "train-0"})
     with pytest.raises(LookupError, match="no way") as caught:
         env.step("go away")
-    assert caught.value.__notes__ == ["in Native, at native.py:16 in take_action"]
+    assert caught.value.__notes__ == ["in Native, at native.py:17 in take_action"]
     env.close()
+
+
+def test_a_missing_part_is_no_failure(tmp_path, capfd):
+    env = make(native(tmp_path).replace("Native", "NoOracle"))
+    env.reset(options={"task": "train-0"})
+    with pytest.raises(MissingPartError, match=r"NoOracle has no oracle_action"):
+        env.unwrapped.oracle_action()
+    env.close()
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_the_process_ends_with_its_environment(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from traceback import extract_tb
@@ -25,17 +26,33 @@ def add_place(error: BaseException, env: gymnasium.Env[str, str]) -> None:
     inner = env.unwrapped
     if isinstance(inner, PlainEnv):
         inner = inner.plain.unwrapped
-    if getattr(error, "__notes__", None) and type(inner).__name__ == "IsolatedEnv":
-        return  # the child process added the place
+    if _raised_in_child(error, inner):
+        return  # the child process added the place, or died: the message names class and step
     note = f"in {type(inner).__name__}{place(error, type(inner))}"
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
 
 
+def _raised_in_child(error: BaseException, env: gymnasium.Env[str, str]) -> bool:
+    """Whether the child process of an `IsolatedEnv` raised an exception or died."""
+    frames = extract_tb(error.__traceback__)
+    isolated = type(env).__name__ == "IsolatedEnv"
+    return isolated and bool(frames) and frames[-1].filename == inspect.getfile(type(env))
+
+
 def place(error: BaseException, env_class: type) -> str:
     """Returns the line of an exception, such as ``, at env.py:83 in unlock``; see `add_place`."""
+    return line_in(_files(env_class), error)
+
+
+def line_in(files: Collection[str], error: BaseException) -> str:
+    """Returns the last line of an exception in some files; without such a line, the last line.
+
+    Args:
+        files: Paths of the files.
+        error: The exception.
+    """
     frames = extract_tb(error.__traceback__)
-    files = _files(env_class)
     defining = [frame for frame in frames if frame.filename in files]
     if not frames:
         return ""

@@ -28,7 +28,7 @@ import numpy as np
 
 from trca.common.errors import words
 from trca.envs.blame import add_place
-from trca.envs.text_env import Gold, Outcome, TextEnv
+from trca.envs.text_env import Gold, MissingPartError, Outcome, TextEnv
 
 PROCESS: Final = "process"
 """The value of ``isolation`` for a child process per environment."""
@@ -246,7 +246,8 @@ def serve(descriptor: int) -> None:
             else:
                 answer = _ANSWERS[name](env, *arguments)
         except Exception as raised:
-            traceback.print_exc()
+            if not isinstance(raised, MissingPartError):  # an answer, and no failure
+                traceback.print_exc()
             if env is not None:
                 add_place(raised, env)
             error = _sendable(raised)

@@ -64,8 +64,9 @@ def register(env_id: str, env: EnvClass) -> None:
         raise ValueError(f"Gymnasium already has an environment {env_id!r}: choose another id")
     ENVIRONMENTS.register(env_id, env)
     if env_id not in registry:
-        entry_point = f"{__name__}:make_registered"
-        register_env(id=env_id, entry_point=entry_point, kwargs={"env_id": env_id})
+        entry_point, kwargs = f"{__name__}:make_registered", {"env_id": env_id}
+        # `TextEnv.step` refuses a step before a reset: Gymnasium's wrapper would repeat the check.
+        register_env(id=env_id, entry_point=entry_point, kwargs=kwargs, order_enforce=False)
 
 
 def register_packaged() -> None:

@@ -50,7 +50,7 @@ def resolve_model(
     path = Path(name).expanduser()
     if path.is_dir():
         return str(path)
-    if _is_gguf(name):
+    if is_gguf(name):
         from trca.policies.gguf import gguf_model
 
         return str(gguf_model(path))
@@ -65,7 +65,7 @@ def missing_folder(name: str) -> str:
     """One sentence for the path of a folder that does not exist; blank for any other name."""
     if name == SMOLLM2 and not smollm2_folder().is_dir():
         return f"model {SMOLLM2} is not on this machine: fetch it with trca data smollm2"
-    if Path(name).expanduser().is_dir() or _is_gguf(name) or name.startswith(SHRUNK):
+    if Path(name).expanduser().is_dir() or is_gguf(name) or name.startswith(SHRUNK):
         return ""
     if not name.startswith(("/", ".", "~")) and name.count("/") <= 1:
         return ""
@@ -90,13 +90,18 @@ def local_model(
     if name == TINY:
         folder = tiny_folder(env_id, env_config, response_format)
         return str(folder) if folder.is_dir() else ""
-    local = name.startswith(SHRUNK) or _is_gguf(name) or Path(name).expanduser().is_dir()
+    local = name.startswith(SHRUNK) or is_gguf(name) or Path(name).expanduser().is_dir()
     if local or (name == SMOLLM2 and smollm2_folder().is_dir()):
         return resolve_model(name, env_id=env_id)
     return ""
 
 
-def _is_gguf(name: str) -> bool:
+def is_packaged(name: str) -> bool:
+    """Whether a name needs neither folder nor hub: the tiny policy, SmolLM2, a shrunk model."""
+    return name in (TINY, SMOLLM2) or name.startswith(SHRUNK)
+
+
+def is_gguf(name: str) -> bool:
     """Whether the name is the path of a GGUF file that exists."""
     return name.endswith(GGUF) and Path(name).expanduser().is_file()
 

@@ -1,4 +1,9 @@
-"""Flat columns of the response tokens of steps."""
+"""Flat columns of the response tokens of steps.
+
+`action_mask_of` marks the tokens that the advantage of a step weighs in the loss. `read_response`
+of `trca.policies.spans` finds the tokens of one response. `make_rows` of
+`trca.algorithms.learner.rows` joins mask and advantages.
+"""
 
 from __future__ import annotations
 

@@ -34,6 +34,9 @@ def too_short(batch):
 
 def undefined(batch):
     return np.full(len(batch), np.nan)
+
+def raises(batch):
+    return np.zeros(len(batch))[len(batch)]
 """
 
 
@@ -120,6 +123,12 @@ def test_a_missing_parameter_is_named(own):
 def test_a_wrong_result_is_refused(own, function, message):
     with pytest.raises(ValueError, match=message):
         bind_credit(f"{own}:{function}", {})(BATCH)
+
+
+def test_an_exception_names_the_rule_and_its_line(own):
+    with pytest.raises(IndexError) as caught:
+        bind_credit(f"{own}:raises", {})(BATCH)
+    assert caught.value.__notes__ == ["in credit rule own.py:raises, at own.py:24 in raises"]
 
 
 def test_an_unknown_or_broken_rule_is_named(own):

@@ -7,6 +7,8 @@ import pytest
 
 from trca.algorithms.rollouts.env_pool import EnvPool
 from trca.common.threads import StuckError
+from trca.envs import make
+from trca.envs.annotate import RubricAnnotation
 
 
 class Shop(gymnasium.Env):
@@ -172,4 +174,16 @@ def test_a_reset_that_never_returns_is_given_up(env_class):
     with pytest.raises(StuckError, match=f"environment {env_class.__name__}: reset"):
         pool.reset(pool.take("train"), 1, {"task": "queue"})()
     assert pool.reset(pool.take("train", fresh=True), 1, {"task": "tea"})()[0].startswith("seed 1")
+    pool.close()
+
+
+def test_the_seconds_of_a_judged_step_are_split():
+    pool = EnvPool(lambda split: make("alfworld", games="small", split=split))
+    env = pool.take("train")
+    _, info = pool.reset(env, 0, {})()
+    pool.take_seconds()
+    pool.step([(env, info["admissible_actions"][0])])
+    seconds = pool.take_seconds()
+    assert 0 < seconds["judging"] < seconds["environment"] + seconds["judging"]
+    assert isinstance(env.env, RubricAnnotation)  # no wrapper above the rubric
     pool.close()

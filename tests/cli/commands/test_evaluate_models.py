@@ -36,8 +36,9 @@ def evaluation(folder):
     return json.loads(path.read_text()), next(read_rollouts(rollouts))
 
 
-def test_a_model_with_a_chat_template_gets_a_chat_prompt(folder, model):
-    output = evaluate(model, "--set=max_new_tokens=8")
+@pytest.mark.parametrize("name", ["folder", "shrunk:Qwen/Qwen2.5-1.5B-Instruct"])
+def test_a_model_with_a_chat_template_gets_a_chat_prompt(folder, model, name):
+    output = evaluate(model if name == "folder" else name, "--set=max_new_tokens=8")
     assert "Prompt: zero-shot" in output
     report, rollout = evaluation(folder)
     assert report["agent"] == "zero-shot"

@@ -395,6 +395,8 @@ def test_the_memory_of_a_machine_is_the_sum_of_all_its_processes():
     assert parts["learners"] == 2 * learner(settings, SHAPE).total
     assert parts["engines"] == 2 * (memory.weights + memory.cache)
     assert parts["5 processes with PyTorch and RLlib"] == 5 * 0.4e9
+    alone = machine(settings_of(num_env_runners=0, num_learners=0), SHAPE)
+    assert alone["1 process with PyTorch and RLlib"] == 0.4e9
     on_gpus = settings_of(num_gpus_per_env_runner=0.5, num_gpus_per_learner=0.5)
     assert {"learners", "engines"}.isdisjoint(machine(on_gpus, SHAPE))
 

@@ -1,5 +1,6 @@
 """The checks before a run: their environments, their imports, and the problems they name."""
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -18,7 +19,7 @@ from trca.policies import models
 from trca.tune_configs.files import assign, read
 from trca.tune_configs.settings import RunSettings
 
-HEAVY = {"torch", "ray", "transformers", "matplotlib", "pandas", "pyarrow"}
+HEAVY = {"torch", "ray", "transformers", "scipy", "matplotlib", "pandas", "pyarrow"}
 ADAPTED = {"trl", "openenv", "verifiers", "pettingzoo", "datasets", "fastmcp"}
 
 
@@ -99,6 +100,8 @@ def command(arguments, folder):
         cwd=folder,
         capture_output=True,
         text=True,
+        env={n: v for n, v in os.environ.items() if n != "RAY_ADDRESS"}
+        | {"RAY_TMPDIR": str(folder)},
     )
     output, _, imported = done.stdout.rpartition("imported")
     return done.returncode, output + done.stderr, imported.split()
@@ -124,6 +127,7 @@ def command(arguments, folder):
         ("evaluate outputs/nothing", "no run 'outputs/nothing'"),
         ("export outputs/nothing --to x", "no run 'outputs/nothing'"),
         ("jobs list --address http://127.0.0.1:9", "no Ray cluster answers"),
+        ("jobs list", "no Ray cluster runs on this machine, and RAY_ADDRESS is not set"),
         ("train --help", "--auto-resume"),
         ("--help", "submit"),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trca.cli.run import checkpoints
-from trca.cli.run.checkpoints import policy
+from trca.cli.run.checkpoints import is_model_name, policy
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import read
 
@@ -38,3 +38,13 @@ def test_two_evaluations_at_once_leave_a_whole_model(
     assert asked[0].result().model == first.model
     assert (Path(first.model) / "model.safetensors").read_text() == "weights"
     assert not other_exports.is_set()
+
+
+def test_each_name_that_a_run_takes_as_model_is_a_model_to_evaluate(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("model.gguf").touch()
+    Path("folder").mkdir()
+    Path("folder/config.json").touch()
+    names = ("tiny", "smollm2", "shrunk:Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-1.5B-Instruct")
+    assert all(is_model_name(name) for name in (*names, "model.gguf", "folder"))
+    assert not any(is_model_name(name) for name in ("quickstart", "outputs/x", "nothing.gguf"))

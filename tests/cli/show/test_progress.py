@@ -113,6 +113,13 @@ def test_an_iteration_without_a_trained_action_is_named_with_its_reason():
     assert "iteration 3 trained no action: every advantage is 0" in shown([equal])
 
 
+def test_an_iteration_without_a_rollout_is_named():
+    empty = {"iteration": 1, "seconds": 0.2, "trajectories": 0, "missing_rollouts": 4.0}
+    text = shown([empty, empty | {"iteration": 2}])
+    assert text.count("iteration 1 has no rollout: all 4 are missing") == 1
+    assert "no rollout" not in shown([row(1, missing_rollouts=1.0)])
+
+
 def test_a_low_share_of_readable_responses_is_named_once():
     rows = [row(k, parsed_ratio=0.25) for k in range(1, 4)]
     assert shown(rows).count("only 25% of the responses contain a readable action") == 1

@@ -14,6 +14,7 @@ from trca.algorithms.credit.reads import READS
 from trca.algorithms.settings.credit_rules import CREDIT_RULES as CREDIT_RULES
 from trca.algorithms.settings.parameters import TextParameters
 from trca.common.names import nearest
+from trca.envs.blame import line_in
 from trca.records import StepBatch
 
 _PARAMETERS: Final = "parameters"
@@ -39,6 +40,8 @@ class Credited:
 
 CreditRule = Callable[..., NDArray[np.float64] | Credited]
 """``rule(batch, parameters, **reads)`` returns one advantage per step, float64 (S,).
+
+`trca.records.tokens.action_mask_of` marks the tokens of a step that its advantage weighs.
 
 A rule that credits tokens or teaches a critic returns `Credited`.
 """
@@ -96,8 +99,15 @@ class BoundRule:
 
         Raises:
             ValueError: For a result that is not one finite number a step.
+            Exception: An exception of the rule, with a note that names its line.
         """
-        result = self._rule(batch, **self._arguments, **read)
+        try:
+            result = self._rule(batch, **self._arguments, **read)
+        except Exception as error:
+            code = getattr(self._rule, "__code__", None)
+            files = [code.co_filename] if code else []
+            error.add_note(f"in credit rule {self.name.split('/')[-1]}{line_in(files, error)}")
+            raise
         if isinstance(result, Credited):
             credit = result
         else:

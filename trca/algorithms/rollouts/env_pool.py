@@ -60,15 +60,15 @@ class PooledEnv:
     prefetches: bool
     operators: Mapping[str, tuple[str, ...]]
     name: str
-    _total: _Stopwatch
-    _unjudged: _Stopwatch
+    _stopwatch: _Stopwatch | None
     stuck: bool = False
 
-    def take_seconds(self) -> tuple[float, float]:
-        """Returns the seconds spent in the environment and in judging since the last call."""
-        total, unjudged = self._total.seconds, self._unjudged.seconds
-        self._total.seconds = self._unjudged.seconds = 0.0
-        return unjudged, total - unjudged
+    def shares(self, seconds: float) -> tuple[float, float]:
+        """Splits the seconds of the last call into those of the environment and of judging."""
+        if self._stopwatch is None:
+            return seconds, 0.0
+        unjudged, self._stopwatch.seconds = self._stopwatch.seconds, 0.0
+        return unjudged, seconds - unjudged
 
 
 class EnvPool:
@@ -175,7 +175,7 @@ class EnvPool:
     def take_seconds(self) -> dict[str, float]:
         """Returns the counted seconds in ``environment`` and ``judging`` since the last call.
 
-        The stopwatches of the environments give the ratio of the two.
+        The stopwatch below the rubric of each environment gives the ratio of the two.
         """
         with self._lock:
             total = self._unjudged + self._judging
@@ -233,34 +233,36 @@ class EnvPool:
         env.stuck = env.stuck or isinstance(call.exception(), StuckError)
 
     def _reset(self, env: PooledEnv, seed: int, options: dict[str, Any]) -> Start:
+        start = time.perf_counter()
         try:
             return env.env.reset(seed=seed, options=options)
         finally:
-            self._read_stopwatches(env)
+            self._note(env, time.perf_counter() - start)
 
     def _step(self, env: PooledEnv, action: str, prefetched: Task | None = None) -> Transition:
         if prefetched is not None:
             prefetched.exception()  # waits for the prefetch
+        start = time.perf_counter()
         try:
             return env.env.step(action)
         finally:
-            self._read_stopwatches(env)
+            self._note(env, time.perf_counter() - start)
 
-    def _read_stopwatches(self, env: PooledEnv) -> None:
-        unjudged, judging = env.take_seconds()
+    def _note(self, env: PooledEnv, seconds: float) -> None:
+        """Notes the seconds of a call of an environment."""
+        unjudged, judging = env.shares(seconds)
         with self._lock:
             self._unjudged += unjudged
             self._judging += judging
 
     def _make(self, split: str) -> PooledEnv:
         env = self._make_env(split)
-        total = unjudged = _Stopwatch(env)
-        annotation = find_annotation(env)
+        stopwatch, annotation = None, find_annotation(env)
         if annotation is not None:
-            annotation.env = unjudged = _Stopwatch(annotation.env)
+            annotation.env = stopwatch = _Stopwatch(annotation.env)
         mro = type(env.unwrapped).__mro__
         return PooledEnv(
-            env=total,
+            env=env,
             split=split,
             max_steps=env.get_wrapper_attr("max_steps"),
             idle_actions=getattr(env.unwrapped, "idle_actions", frozenset()),
@@ -268,8 +270,7 @@ class EnvPool:
             prefetches=any("prefetch" in vars(c) for c in mro if c is not TextEnv),
             operators={agent: tuple(each.ids) for agent, each in operators_of(env).items()},
             name=env.spec.id if env.spec else type(env.unwrapped).__name__,
-            _total=total,
-            _unjudged=unjudged,
+            _stopwatch=stopwatch,
         )
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from trca.algorithms.credit.arithmetic import joint_codes
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 _WORD: Final = re.compile(r"\b\w\w+\b")
 
@@ -36,6 +38,8 @@ def cosines(
     Returns:
         float64 (D, J), from 0 to 1; 0 for a document without words.
     """
+    from scipy.sparse import csr_matrix  # takes half a second, which refusals do not have
+
     documents = _word_counts(texts)[text]
     document = np.repeat(np.arange(len(text)), np.diff(documents.indptr))
     word = joint_codes(collection[document], documents.indices.astype(np.int64))
@@ -54,6 +58,8 @@ def cosines(
 
 def _word_counts(texts: Sequence[str]) -> csr_matrix:
     """Counts of words in texts, (texts, words)."""
+    from scipy.sparse import csr_matrix
+
     numbers: dict[str, int] = {}
     words: list[int] = []
     ends = [0]

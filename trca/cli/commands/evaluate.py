@@ -42,7 +42,7 @@ def evaluate(
         str | None,
         typer.Argument(
             metavar="[RUN[@best|@last] | MODEL]",
-            help="A run folder, a model folder, or a hub name.",
+            help="A run folder, or a model: a folder, a GGUF file, smollm2, or a hub name.",
         ),
     ] = None,
     split: Annotated[str | None, typer.Option(help="Split. [default: the run's]")] = None,
@@ -337,10 +337,10 @@ def _chats(name: str | None) -> bool:
 
     if name is None or name == "tiny" or not is_model_name(name):
         return False
+    from trca.policies.model_names import resolve_model
     from trca.policies.models import load_tokenizer  # imports PyTorch
 
-    path = Path(name).expanduser()
-    tokenizer = load_tokenizer(str(path) if path.exists() else name)
+    tokenizer = load_tokenizer(resolve_model(name, env_id=""))
     return bool(getattr(tokenizer, "chat_template", None))
 
 

@@ -250,12 +250,14 @@ def _client(address: str | None) -> Iterator[JobSubmissionClient]:
     """The client of a cluster's jobs; turns its errors into one line."""
     from trca.tune_configs.files import ConfigError
 
-    at = address or "$RAY_ADDRESS"
+    at = address or os.environ.get("RAY_ADDRESS", "")
     silent = (
-        f"no Ray cluster answers at {at}: name its dashboard, such as --address http://head:8265"
-    )
+        f"no Ray cluster answers at {at}"
+        if at
+        else "no Ray cluster runs on this machine, and RAY_ADDRESS is not set"
+    ) + ": name the dashboard of a cluster, such as --address http://head:8265"
     with refusing(ConfigError):
-        if not _answers(address or os.environ.get("RAY_ADDRESS", "")):
+        if not _answers(at):
             raise ConfigError(silent)
         from ray.exceptions import AuthenticationError
 
@@ -269,8 +271,8 @@ def _client(address: str | None) -> Iterator[JobSubmissionClient]:
             ) from None
         except AuthenticationError as error:
             raise ConfigError(
-                f"the cluster at {at} wants its token: set RAY_AUTH_MODE=token, and"
-                f" RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH. {words(error).partition('. ')[0]}"
+                f"the cluster {at or 'of this machine'} wants its token: set RAY_AUTH_MODE=token,"
+                f" and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH. {words(error).partition('. ')[0]}"
             ) from None
         except ConnectionError:
             raise ConfigError(silent) from None

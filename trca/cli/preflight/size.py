@@ -211,7 +211,8 @@ def machine(settings: RunSettings, shape: Shape) -> dict[str, float]:
         memory = engine(settings, shape)
         needs["engines"] = max(1, run.num_env_runners) * (memory.weights + memory.cache)
     processes = 1 + run.num_env_runners + run.num_learners
-    needs[f"{processes} processes with PyTorch and RLlib"] = processes * _PROCESS_BYTES
+    plural = "es" if processes > 1 else ""
+    needs[f"{processes} process{plural} with PyTorch and RLlib"] = processes * _PROCESS_BYTES
     return needs
 
 

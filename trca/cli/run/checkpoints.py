@@ -13,6 +13,7 @@ from filelock import FileLock
 
 from trca.cli.show.console import console, noise_to, tracing_to
 from trca.common.names import nearest
+from trca.policies.model_names import is_gguf, is_packaged
 from trca.runs.folder import DEFAULT_ROOT, RunFolder, Which, run_name
 from trca.runs.names import TRIALS
 from trca.runs.selection import Selection
@@ -120,7 +121,7 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
     A run has its settings; the settings of any other model come from a config.
 
     Args:
-        name: ``RUN``, ``RUN@best``, ``RUN@last``, a model folder, ``tiny``, or a hub name.
+        name: ``RUN``, ``RUN@best``, ``RUN@last``, or the name of a model.
         config: Config of a model without a run; `None` for ``quickstart``.
         given: Further settings.
 
@@ -186,8 +187,9 @@ def endpoint_policy(model: str, url: str, config: str | None, given: Mapping[str
 
 
 def is_model_name(name: str) -> bool:
-    """Whether a name means a model without a run: ``tiny``, a model folder or a hub name."""
-    return name == "tiny" or _is_model(Path(name).expanduser()) or _is_hub_name(name)
+    """Whether a name means a model without a run: a name of `resolve_model`."""
+    folder = _is_model(Path(name).expanduser())
+    return is_packaged(name) or is_gguf(name) or folder or _is_hub_name(name)
 
 
 def _label(name: str) -> str:

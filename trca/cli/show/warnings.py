@@ -22,6 +22,11 @@ def training_warnings(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     row = rows[-1]
     iteration, parsed = row["iteration"], row.get("parsed_ratio")
     warnings = {}
+    if parsed is None and (missing := row.get("missing_rollouts")):
+        warnings["no rollout"] = (
+            f"iteration {iteration} has no rollout: all {missing:.0f} are missing for a technical"
+            " reason, which failures.jsonl in the folder of the run names"
+        )
     updated = row.get("ratio_mean", row.get("grad_norm"))  # Imitation has no ratio
     if parsed is not None and not updated:
         warnings["no action trained"] = (
