@@ -47,6 +47,12 @@ from trca.algorithms.rewardflow.rewardflow import RewardFlow as RewardFlow
 from trca.algorithms.rewardflow.rewardflow import RewardFlowConfig as RewardFlowConfig
 from trca.algorithms.rloo.rloo import RLOO as RLOO
 from trca.algorithms.rloo.rloo import RLOOConfig as RLOOConfig
+from trca.algorithms.shaped_return.shaped_return import ShapedReturn as ShapedReturn
+from trca.algorithms.shaped_return.shaped_return import ShapedReturnConfig as ShapedReturnConfig
+from trca.algorithms.shaped_turn_ppo.shaped_turn_ppo import ShapedTurnPPO as ShapedTurnPPO
+from trca.algorithms.shaped_turn_ppo.shaped_turn_ppo import (
+    ShapedTurnPPOConfig as ShapedTurnPPOConfig,
+)
 from trca.algorithms.stepsearch.stepsearch import StepSearch as StepSearch
 from trca.algorithms.stepsearch.stepsearch import StepSearchConfig as StepSearchConfig
 from trca.algorithms.trca.trca import TRCA as TRCA
@@ -75,6 +81,8 @@ ALGORITHMS: dict[str, type[TextAlgorithm]] = {
         TurnPPO,
         HiPER,
         StepSearch,
+        ShapedReturn,
+        ShapedTurnPPO,
     )
 }
 """The algorithms by the names they are registered under."""

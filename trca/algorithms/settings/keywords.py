@@ -271,3 +271,10 @@ class StepSearchKeywords(TurnPPOKeywords, total=False):
     """Settings of `StepSearchParameters`."""
 
     search_scale: Setting[float]
+
+
+class ShapedReturnKeywords(TrainingKeywords, total=False):
+    """Settings of `ShapedReturnParameters`."""
+
+    lambda_: Setting[float]
+    return_to_go: Setting[bool]
