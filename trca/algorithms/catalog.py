@@ -13,6 +13,8 @@ from trca.algorithms.base.evaluation import local_runner as local_runner
 from trca.algorithms.base.export import export as export
 from trca.algorithms.base.text_algorithm import TextAlgorithm as TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig as TextAlgorithmConfig
+from trca.algorithms.beacon.beacon import BEACON as BEACON
+from trca.algorithms.beacon.beacon import BEACONConfig as BEACONConfig
 from trca.algorithms.dr_grpo.dr_grpo import DrGRPO as DrGRPO
 from trca.algorithms.dr_grpo.dr_grpo import DrGRPOConfig as DrGRPOConfig
 from trca.algorithms.filtered_bc.filtered_bc import FilteredBC as FilteredBC
@@ -81,6 +83,7 @@ ALGORITHMS: dict[str, type[TextAlgorithm]] = {
         TurnPPO,
         HiPER,
         StepSearch,
+        BEACON,
         ShapedReturn,
         ShapedTurnPPO,
     )

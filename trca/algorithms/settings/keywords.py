@@ -273,6 +273,16 @@ class StepSearchKeywords(TurnPPOKeywords, total=False):
     search_scale: Setting[float]
 
 
+class BEACONKeywords(TrainingKeywords, total=False):
+    """Settings of `BEACONParameters`."""
+
+    milestones: Setting[Literal["execution", "evidence_and_execution", "environment"]]
+    omega: Setting[float]
+    normalizer: Setting[Literal["std", "one"]]
+    similarity: Setting[float]
+    invalid_action_penalty: Setting[float]
+
+
 class ShapedReturnKeywords(TrainingKeywords, total=False):
     """Settings of `ShapedReturnParameters`."""
 
