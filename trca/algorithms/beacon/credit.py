@@ -198,8 +198,8 @@ def segments(
         int64 (S,) and float64 (S,).
     """
     starts, lengths = rollout_spans(rollout)
-    before = np.cumsum(completes) - completes
-    number = before - np.repeat(before[starts], lengths)
+    before: NDArray[np.int64] = np.cumsum(completes) - completes
+    number: NDArray[np.int64] = before - np.repeat(before[starts], lengths)
     row, last = np.arange(len(rollout)), np.repeat(starts + lengths - 1, lengths)
     marks = np.where(completes, row, len(row))
     ahead = np.minimum.accumulate(marks[::-1])[::-1]
