@@ -99,24 +99,36 @@ _RATES: Final = (2e-4, 4e-4, 8e-4, 1e-4)
 """Most algorithms are best at the smallest of the first three rates; the fourth is smaller."""
 SCHEDULED: Final = "TRCA-scheduled"
 """TRCA with this project's extension: the budgets are multiplied by the group's failure rate."""
+TO_GO: Final = "ShapedReturnToGo"
+"""Discounted rewards of outcome and rubric, compared over all steps of the group."""
 VARIANTS: Final[Mapping[str, tuple[str, str, Trial]]] = {
     SCHEDULED: ("TRCA", SCHEDULED, {}),
     "TRCA-plan": ("TRCA", SCHEDULED, {"response_format": "plan"}),
     "GRPO-plan": ("GRPO", "GRPO", {"response_format": "plan"}),
     "GiGPO-plan": ("GiGPO", "GiGPO", {"response_format": "plan"}),
+    TO_GO: ("ShapedReturn", TO_GO, {}),
+    "BEACON-walkthrough": (
+        "BEACON",
+        "BEACON",
+        {"credit": "beacon_walkthrough", "gold_in_training": True},
+    ),
 }
 """Further rows: the algorithm, the row with its tuned settings, and additional settings.
 
 With plans an algorithm starts from HiPER's warm start, and differs from HiPER only in the credit
 rule.
 """
+_OF_TRCA: Final[Sequence[Trial]] = [
+    {"lr": 4e-4, **_budgets(0.1)},
+    {"lr": 8e-4, **_budgets(0.1)},
+    {"lr": 2e-4, **_budgets(0.1)},
+    {"lr": 4e-4, **_budgets(0.5)},
+]
 OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
-    "TRCA": [
-        {"lr": 4e-4, **_budgets(0.1)},
-        {"lr": 8e-4, **_budgets(0.1)},
-        {"lr": 2e-4, **_budgets(0.1)},
-        {"lr": 4e-4, **_budgets(0.5)},
-    ],
+    # Rules with the same information and the same budgets have the same trials.
+    "TRCA": _OF_TRCA,
+    "ShapedReturn": _OF_TRCA,
+    TO_GO: [{**trial, "return_to_go": True} for trial in _OF_TRCA],
     # The two trials with constant budgets are also trials of TRCA. A scheduled trial was selected.
     SCHEDULED: [
         {"lr": 4e-4, **_budgets(0.1)},
@@ -128,6 +140,20 @@ OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
     "FilteredBC": [{"lr": lr} for lr in (2e-4, 4e-4, 8e-4, 1.6e-3)],
     # The default rate is for large models; with it a tiny critic learns nothing.
     **{name: [{"lr": lr, "critic_lr": 1e-3} for lr in _RATES] for name in ("TurnPPO", "HiPER")},
+    # TurnPPO learns nothing at the larger rates.
+    "ShapedTurnPPO": [
+        {"lr": 2e-4, "critic_lr": 1e-3, **_budgets(0.1)},
+        {"lr": 1e-4, "critic_lr": 1e-3, **_budgets(0.1)},
+        {"lr": 2e-4, "critic_lr": 1e-3, **_budgets(0.5)},
+        {"lr": 4e-4, "critic_lr": 1e-3, **_budgets(0.5)},
+    ],
+    # The public code divides by no deviation; TRCA's best rate is the second.
+    "BEACON": [
+        {"lr": 2e-4},
+        {"lr": 4e-4},
+        {"lr": 4e-4, "normalizer": "std"},
+        {"lr": 4e-4, "milestones": "evidence_and_execution"},
+    ],
 }
 """Trials of algorithms with further tuned settings besides the learning rate."""
 

@@ -148,11 +148,14 @@ def scaling(sizes: list[int], group_size: int) -> None:
 def further_inputs(rule: str, batch: StepBatch) -> dict[str, Any]:
     """Returns artificial inputs of a rule beyond the batch. Their creation is not measured."""
     outcomes = np.bincount(batch.rollout, batch.reward)[batch.rollout]
+    places = [f"go to cabinet {k}" for k in range(61)]
     inputs = {
+        "actions": [places[k] for k in batch.context],
         "answer_logprobs": -1.0 - batch.context % 7 / 7,
         "final_f1": outcomes,
         "final_word_set_f1": outcomes,
         "gold_passages": [("Ada: She wrote notes.", "Lum Hill: A town in the north.")] * len(batch),
+        "gold_walkthrough": [tuple(places[1:7])] * len(batch),
         "hindsight_logprobs": -0.5 - batch.context % 7 / 7,
         "plans": Plans(batch.context % 4 == 0, batch.context, np.full(len(batch), 3, np.int8)),
         "values": _artificial_values(batch),

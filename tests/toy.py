@@ -67,6 +67,7 @@ class Rooms(TextEnv):
         poison: A folder. A step removes a file of the folder, if there is any, and kills its
             process.
         passages: Whether the gold has a passage.
+        milestones: Whether a step into the room of the key is reported as a milestone.
     """
 
     adapter_class = RoomsAdapter
@@ -82,9 +83,11 @@ class Rooms(TextEnv):
         leaking: tuple[str, ...] = (),
         poison: str = "",
         passages: bool = False,
+        milestones: bool = False,
     ) -> None:
         super().__init__(split, max_steps)
         self._passages = ("the key is in room 1.",) if passages else ()
+        self._milestones = milestones
         self._poison = Path(poison) if poison else None
         self._wind, self._broken, self._leaking = wind, broken, leaking
         self._tasks = tuple(f"{split}-{k}" for k in range(tasks))
@@ -110,9 +113,9 @@ class Rooms(TextEnv):
 
     def gold(self, task_id: str) -> Gold:
         answers = (f"the key of {task_id}", "a key")
-        return Gold(
-            answers, self._passages, answer_actions=tuple(f"say {answer}" for answer in answers)
-        )
+        said = tuple(f"say {answer}" for answer in answers)
+        walkthrough = ("go", "take key")[int(task_id.rsplit("-", 1)[1]) % 2 :]
+        return Gold(answers, self._passages, said, walkthrough)
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:
         if task_id in self._broken:
@@ -131,15 +134,21 @@ class Rooms(TextEnv):
         if self._dry_steps == 0:
             raise RuntimeError("the roof is leaking")
         self._dry_steps -= 1
+        before = self._room
         if action == "take key" and self._room == 1:
-            return Outcome("You are in room 1. You have the key.", reward=1.0, terminated=True)
+            text, milestone = "You are in room 1. You have the key.", self._reported(False)
+            return Outcome(text, reward=1.0, terminated=True, milestone=milestone)
         if (action == "go") != (self.np_random.random() < self._wind):
             self._room = 1 - self._room
-        return Outcome(self._see(), accepted=action == "go")
+        milestone = self._reported(before < self._room)
+        return Outcome(self._see(), accepted=action == "go", milestone=milestone)
 
     def episode_measures(self) -> dict[str, float]:
         words = self._room / 2
         return {"progress": self._progress, "f1": words, "word_set_f1": words}
+
+    def _reported(self, milestone: bool) -> bool | None:
+        return milestone if self._milestones else None
 
     def _see(self) -> str:
         return f"You are in room {self._room}." + (" A key is here." if self._room else "")

@@ -343,6 +343,17 @@ def test_a_plain_environment_has_its_observations_as_contexts() -> None:
     assert (terminated, truncated, info["won"]) == (False, True, False)
 
 
+def test_milestones_are_in_the_info_of_environments_that_report_them() -> None:
+    class Reporting(Plain):
+        def step(self, action: str) -> Any:
+            observation, reward, done, cut, info = super().step(action)
+            return observation, reward, done, cut, {**info, "milestone": action == "go"}
+
+    for env, expected in ((make(Plain), [None, None]), (make(Reporting), [False, True])):
+        env.reset(seed=0)
+        assert [env.step(action)[-1].get("milestone") for action in ("wait", "go")] == expected
+
+
 @pytest.mark.parametrize(("reward", "score"), [("nan", "0"), ("0", "inf")])
 def test_a_reward_that_is_no_finite_number_is_an_error(reward: str, score: str) -> None:
     class Broken(Plain):

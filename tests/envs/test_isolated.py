@@ -53,14 +53,20 @@ def episode(env, task_id, seed):
         over = terminated or truncated
         steps.append((action, observation, reward, info["won"], info["score"], info["accepted"]))
         steps.append((info["rubric"]["fired"], info["facts"], info.get("measures")))
+        steps.append(info.get("milestone"))
     return steps
 
 
 def test_episodes_are_those_of_the_environment_in_the_same_process():
-    alone, here = make(Rooms, isolation="process", wind=0.3), make(Rooms, wind=0.3)
+    settings = {"wind": 0.3, "milestones": True}
+    alone, here = make(Rooms, isolation="process", **settings), make(Rooms, **settings)
     assert alone.unwrapped.panel == here.unwrapped.panel
+    reported = list[bool]()
     for seed, task_id in enumerate(here.unwrapped.task_ids[:4]):
-        assert episode(alone, task_id, seed) == episode(here, task_id, seed)
+        steps = episode(here, task_id, seed)
+        assert episode(alone, task_id, seed) == steps
+        reported += steps[3::3]
+    assert {True, False} <= set(reported)
     alone.close()
 
 

@@ -101,6 +101,7 @@ def steps(draw):
         reward=draw(st.floats(allow_nan=False)),
         judgments=draw(arrays(np.uint8, 3, elements=st.integers(0, 1))),
         parsed=draw(st.booleans()),
+        milestone=draw(st.sampled_from([None, True, False])),
     )
 
 
@@ -146,6 +147,16 @@ def test_a_recorded_run_can_be_credited_again(tmp_path):
             for rollouts in ([won, lost], list(read_rollouts(path)))
         )
         np.testing.assert_array_equal(live, recorded)
+
+
+def test_the_column_of_milestones_is_there_if_every_step_reports():
+    reporting = make_rollout([make_step(milestone=False), make_step(milestone=True)])
+    batch = StepBatch.from_rollouts([reporting], CATEGORIES)
+    np.testing.assert_array_equal(batch.milestone, [False, True])
+    silent = make_rollout([make_step()])
+    assert StepBatch.from_rollouts([reporting, silent], CATEGORIES).milestone is None
+    with pytest.raises(ValueError, match="column 'milestone' has shape"):
+        replace(StepBatch.from_rollouts([silent], CATEGORIES), milestone=np.zeros(2, bool))
 
 
 @pytest.mark.parametrize(

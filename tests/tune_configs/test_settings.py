@@ -100,7 +100,7 @@ def test_the_own_defaults_of_an_algorithm_win_over_a_file_for_another():
         ({"credit": "gigpo"}, "credit is 'gigpo': .*is the rule of algorithm GiGPO"),
         ({"learning_rate": 1}, "quickstart: unknown setting 'learning_rate': did you mean 'lr'"),
         ({"lambda": 1}, "unknown setting 'lambda': did you mean 'lambda_'"),
-        ({"omega": 1}, "GiGPO, GraphGPO, HCAPO and RewardFlow, not to TRCA"),
+        ({"omega": 1}, "BEACON, G2PO, GiGPO, GraphGPO, HCAPO and RewardFlow, not to TRCA"),
         ({"train_batch_size": 1}, "'train_batch_size' has no effect here: an iteration plays"),
         ({"max_steps": 1}, "did you mean 'env_config.max_steps'"),
         ({"engine": "vlm"}, "engine is 'vlm': unknown engine 'vlm': did you mean 'vllm'"),

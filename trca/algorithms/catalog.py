@@ -13,6 +13,8 @@ from trca.algorithms.base.evaluation import local_runner as local_runner
 from trca.algorithms.base.export import export as export
 from trca.algorithms.base.text_algorithm import TextAlgorithm as TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig as TextAlgorithmConfig
+from trca.algorithms.beacon.beacon import BEACON as BEACON
+from trca.algorithms.beacon.beacon import BEACONConfig as BEACONConfig
 from trca.algorithms.dr_grpo.dr_grpo import DrGRPO as DrGRPO
 from trca.algorithms.dr_grpo.dr_grpo import DrGRPOConfig as DrGRPOConfig
 from trca.algorithms.filtered_bc.filtered_bc import FilteredBC as FilteredBC
@@ -47,6 +49,12 @@ from trca.algorithms.rewardflow.rewardflow import RewardFlow as RewardFlow
 from trca.algorithms.rewardflow.rewardflow import RewardFlowConfig as RewardFlowConfig
 from trca.algorithms.rloo.rloo import RLOO as RLOO
 from trca.algorithms.rloo.rloo import RLOOConfig as RLOOConfig
+from trca.algorithms.shaped_return.shaped_return import ShapedReturn as ShapedReturn
+from trca.algorithms.shaped_return.shaped_return import ShapedReturnConfig as ShapedReturnConfig
+from trca.algorithms.shaped_turn_ppo.shaped_turn_ppo import ShapedTurnPPO as ShapedTurnPPO
+from trca.algorithms.shaped_turn_ppo.shaped_turn_ppo import (
+    ShapedTurnPPOConfig as ShapedTurnPPOConfig,
+)
 from trca.algorithms.stepsearch.stepsearch import StepSearch as StepSearch
 from trca.algorithms.stepsearch.stepsearch import StepSearchConfig as StepSearchConfig
 from trca.algorithms.trca.trca import TRCA as TRCA
@@ -75,6 +83,9 @@ ALGORITHMS: dict[str, type[TextAlgorithm]] = {
         TurnPPO,
         HiPER,
         StepSearch,
+        BEACON,
+        ShapedReturn,
+        ShapedTurnPPO,
     )
 }
 """The algorithms by the names they are registered under."""

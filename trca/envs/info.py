@@ -55,6 +55,8 @@ class TextInfo(TypedDict, total=False):
     """Whether the environment carried out the action."""
     won: bool
     score: float
+    milestone: bool
+    """Whether the action completed a subgoal of the environment. Absent without milestones."""
     measures: dict[str, float]
     """Further metrics of the episode by name. Present only at the end of an episode."""
     rubric: RubricInfo

@@ -296,7 +296,7 @@ def _reset(env: TextEnv, seed: int | None, options: dict[str, Any]) -> Any:
 def _step(env: TextEnv, action: str) -> Any:
     observation, reward, terminated, truncated, info = env.step(action)
     ended = (terminated, truncated, info["accepted"], info["won"], info["score"])
-    return (observation, reward, *ended), _state(env, info)
+    return (observation, reward, *ended, info.get("milestone")), _state(env, info)
 
 
 def _random_action(env: TextEnv, rng: np.random.Generator) -> Any:

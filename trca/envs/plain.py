@@ -112,6 +112,7 @@ class PlainEnv(TextEnv):
             accepted=bool(info.get("accepted", True)),
             won=bool(info.get("won", terminated and float(reward) > 0)),
             score=float(info.get("score", self._return)),
+            milestone=bool(info["milestone"]) if "milestone" in info else None,
         )
 
     def oracle_action(self) -> str:

@@ -77,6 +77,8 @@ class Outcome(NamedTuple):
         accepted: Whether the environment carried out the action.
         won: Whether the agent completed the task. Default: the task ended with a positive reward.
         score: Quality of the result, 0 to 1. Default: the reward.
+        milestone: Whether the action completed a subgoal of the environment. Default: the
+            environment has no milestones.
     """
 
     observation: str
@@ -86,6 +88,7 @@ class Outcome(NamedTuple):
     accepted: bool = True
     won: bool | None = None
     score: float | None = None
+    milestone: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +100,13 @@ class Gold:
         passages: Texts that support the answer, in reading order. Empty if unknown.
         answer_actions: Actions that state the answers. Empty if the agent gives no answer by an
             action.
+        walkthrough: Actions that complete the task, in order. Empty if unknown.
     """
 
     answers: tuple[str, ...] = ()
     passages: tuple[str, ...] = ()
     answer_actions: tuple[str, ...] = ()
+    walkthrough: tuple[str, ...] = ()
 
 
 class TextEnv(gymnasium.Env[str, str], ABC):
@@ -338,7 +343,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
             raise ResetNeeded("the episode is over: call reset() to start another")
         action = as_action(action)
         outcome = self.take_action(action)
-        observation, reward, terminated, truncated, accepted, won, score = outcome
+        observation, reward, terminated, truncated, accepted, won, score, milestone = outcome
         score = reward if score is None else score
         if not (math.isfinite(reward) and math.isfinite(score)):
             raise ValueError(
@@ -355,6 +360,8 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         info["accepted"] = accepted
         info["won"] = terminated and reward > 0 if won is None else won
         info["score"] = score
+        if milestone is not None:
+            info["milestone"] = bool(milestone)
         if self._over and (measures := self.episode_measures()):
             info["measures"] = measures
         return observation, reward, terminated, truncated, dict(info)

@@ -39,6 +39,8 @@ class Step:
         facts: Facts of the transition that differ from their defaults, as plain JSON types.
         version: Version of the weights that sampled the response.
         demonstration: The response of a teacher in this state; blank without a teacher.
+        milestone: Whether the action completed a subgoal of the environment; `None` if the
+            environment has no milestones.
     """
 
     prompt_ids: NDArray[np.int32]
@@ -59,6 +61,7 @@ class Step:
     facts: dict[str, Any] = field(default_factory=dict)
     version: int = 0
     demonstration: str = ""
+    milestone: bool | None = None
 
 
 @dataclass(slots=True)

@@ -50,6 +50,8 @@ def to_record(rollout: Rollout) -> dict[str, Any]:
     for step in record["steps"]:
         if not step["demonstration"]:
             del step["demonstration"]
+        if step["milestone"] is None:
+            del step["milestone"]
     if rollout.advantages is not None:
         for step, advantage in zip(record["steps"], rollout.advantages, strict=True):
             step["advantage"] = float(advantage)
@@ -119,7 +121,7 @@ ARRAYS: Final = {
 
 _OPTIONAL: Final = ("module_id", "turns", "final_prompt_ids", "advantages")
 """Fields of a rollout that a record may lack."""
-_OPTIONAL_IN_STEP: Final = ("version", "demonstration")
+_OPTIONAL_IN_STEP: Final = ("version", "demonstration", "milestone")
 """Fields of a step that a record may lack."""
 
 

@@ -44,6 +44,8 @@ class StepBatch:
         terminated: bool (S,), True on the last row of a rollout that the environment ended.
         truncated: bool (S,), True on the last row of a rollout that the step limit ended.
         won: bool (S,), True on the last row of a rollout that completed its task.
+        milestone: bool (S,), whether the action completed a subgoal of the environment; `None`
+            if some step's environment has no milestones.
         texts: Texts of the observations by code; optional.
 
     Raises:
@@ -65,6 +67,7 @@ class StepBatch:
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
     won: NDArray[np.bool_]
+    milestone: NDArray[np.bool_] | None = None
     texts: tuple[str, ...] = ()
     _rewards: dict[Budgets, RubricRewards] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -72,6 +75,8 @@ class StepBatch:
 
     def __post_init__(self) -> None:
         for name in (f.name for f in fields(self) if f.init and f.name != "texts"):
+            if name == "milestone" and self.milestone is None:
+                continue
             shape = getattr(self, name).shape
             wanted: tuple[int, ...] = (len(self),)
             if name == "judgments":
@@ -106,6 +111,7 @@ class StepBatch:
         truncated = np.repeat(np.array([r.truncated for r in rollouts], dtype=bool), lengths)
         won = np.repeat(np.array([r.won for r in rollouts], dtype=bool), lengths)
         judgments = [s.judgments for s in steps]
+        milestones = [s.milestone for s in steps]
         return cls(
             group=np.repeat(np.array([r.group for r in rollouts], dtype=np.int64), lengths),
             rollout=np.repeat(np.arange(len(rollouts)), lengths),
@@ -122,6 +128,7 @@ class StepBatch:
             terminated=last & ~truncated,
             truncated=last & truncated,
             won=last & won,
+            milestone=None if None in milestones else np.array(milestones, dtype=bool),
             texts=tuple(dict.fromkeys(texts)),
         )
 

@@ -202,7 +202,7 @@ def _env_errors(
     ]
     if unknown:
         return unknown
-    if model.needs_rubric and (lack := no_rubric(model.algorithm, env, env_config)):
+    if parameters.needs_rubric() and (lack := no_rubric(model.algorithm, env, env_config)):
         return [lack]
     given = {"split": "train", **env_config}
     try:

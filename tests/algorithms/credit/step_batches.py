@@ -127,5 +127,6 @@ def what_it_reads(rule, batch):
 def take_rollouts(batch, order):
     """The batch with its rollouts in another order, and the rows it took."""
     rows = np.concatenate([np.flatnonzero(batch.rollout == r) for r in order])
-    columns = (f.name for f in fields(batch) if f.init and f.name not in ("categories", "texts"))
-    return replace(batch, **{name: getattr(batch, name)[rows] for name in columns}), rows
+    names = (f.name for f in fields(batch) if f.init and f.name not in ("categories", "texts"))
+    columns = {name: getattr(batch, name) for name in names}
+    return replace(batch, **{k: v[rows] for k, v in columns.items() if v is not None}), rows

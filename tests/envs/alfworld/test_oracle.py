@@ -7,7 +7,7 @@ import pytest
 from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.data.scene import Scene
 from trca.envs.alfworld.env import ALFWorldEnv
-from trca.envs.alfworld.oracle import OracleError, oracle_action, true_view
+from trca.envs.alfworld.oracle import OracleError, oracle_action, true_view, walkthrough
 from trca.envs.alfworld.planner import View, best_way
 from trca.envs.alfworld.simulator import Game, Simulator
 from trca.envs.alfworld.tasks import TASK_TYPES
@@ -30,6 +30,23 @@ def test_every_generated_game_is_won(size, count):
         lengths = [oracle_steps(env, task) for task in env.task_ids[:count]]
         assert None not in lengths
         assert max(lengths) <= 12
+
+
+def test_a_walkthrough_is_gold_that_completes_the_task():
+    env = ALFWorldEnv(task_types=TASK_TYPES)
+    for task in env.task_ids[:18]:
+        env.reset(options={"task": task})
+        *others, last = env.gold(task).walkthrough
+        assert not any(env.step(action)[2] for action in others)
+        assert env.step(last)[2]
+    with pytest.raises(ValueError, match="unknown task of split 'train' 'small/train/pick-000'"):
+        env.gold("small/train/pick-000")
+
+
+def test_the_walkthrough_of_the_game_file_comes_first():
+    scene = Scene("own", ("Cabinet", "CounterTop"), (("Mug", 0),), "Pick", "Mug", "CounterTop", 0)
+    assert walkthrough(Game.from_dict({**scene.game(), "walkthrough": ["look"]})) == ("look",)
+    assert walkthrough(Game.from_dict(scene.game()))[-1] == "move mug 1 to countertop 1"
 
 
 def test_it_takes_over_from_any_state():

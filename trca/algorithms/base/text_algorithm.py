@@ -299,8 +299,8 @@ class TextAlgorithm(Algorithm):
         for name in self._credit.reads:
             if lack := READS.get(name).lack(self._sources([])):
                 raise ValueError(f"credit rule {self._credit.name!r} reads {name}: {lack}")
-        needs_rubric = self.config.parameters_class.needs_rubric
-        if needs_rubric and not any(each.ids for each in self._operators.values()):
+        parameters = self.config.parameters_class(**self.config.parameters())
+        if parameters.needs_rubric() and not any(each.ids for each in self._operators.values()):
             raise ValueError(
                 no_rubric(type(self).__name__, self.config.env, self.config.env_config)
             )

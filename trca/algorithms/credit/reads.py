@@ -11,8 +11,10 @@ the table states another type. The rule stays a pure function::
 ==================  ================================================================================
 name                value of each step
 ==================  ================================================================================
+actions             The action of the step, a text; blank for a response without an action.
 gold_answers        The right answers of the task, a tuple of texts. Gold.
 gold_passages       The texts that support the right answers, a tuple. Gold.
+gold_walkthrough    The actions that complete the task, a tuple of texts. Gold.
 answer_logprobs     Mean log-probability of the right answer's tokens after the prompt. Gold.
 final_f1            F1 of the answer at the end of the rollout.
 final_word_set_f1   F1 of the answer's set of words with articles (IGPO).
@@ -125,11 +127,13 @@ class Read(ABC):
 READS: Final[Registry[Read]] = Registry(
     "read",
     {
+        "actions": "trca.algorithms.credit.inputs.actions:ACTIONS",
         "answer_logprobs": "trca.algorithms.credit.inputs.answers:ANSWER_LOGPROBS",
         "final_f1": "trca.algorithms.credit.inputs.answers:FINAL_F1",
         "final_word_set_f1": "trca.algorithms.credit.inputs.answers:FINAL_WORD_SET_F1",
         "gold_answers": "trca.algorithms.credit.inputs.gold:GOLD_ANSWERS",
         "gold_passages": "trca.algorithms.credit.inputs.gold:GOLD_PASSAGES",
+        "gold_walkthrough": "trca.algorithms.credit.inputs.gold:GOLD_WALKTHROUGH",
         "hindsight_logprobs": "trca.algorithms.credit.inputs.hindsight:HINDSIGHT_LOGPROBS",
         "plans": "trca.algorithms.credit.inputs.plans:PLANS",
         "values": "trca.algorithms.credit.inputs.values:VALUES",

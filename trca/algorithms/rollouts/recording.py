@@ -108,6 +108,7 @@ class AgentRecorder:
             next_context=info["next_context"],
             facts=info.get("facts"),
             rubric=info.get("rubric"),
+            milestone=info.get("milestone"),
         )
         rollout.steps.append(step)
         rollout.last_observation = observation
@@ -127,6 +128,7 @@ def make_step(
     next_context: Any,
     facts: Any,
     rubric: Mapping[str, Any] | None,
+    milestone: bool | None = None,
 ) -> Step:
     """Makes the step of a turn; the keyword arguments describe the transition as ``info`` does."""
     return Step(
@@ -148,6 +150,7 @@ def make_step(
         facts=changed_facts(facts),
         version=turn.completion.version,
         demonstration=turn.demonstration,
+        milestone=milestone,
     )
 
 

@@ -272,3 +272,20 @@ class StepSearchKeywords(TurnPPOKeywords, total=False):
     """Settings of `StepSearchParameters`."""
 
     search_scale: Setting[float]
+
+
+class BEACONKeywords(TrainingKeywords, total=False):
+    """Settings of `BEACONParameters`."""
+
+    milestones: Setting[Literal["execution", "evidence_and_execution", "environment"]]
+    omega: Setting[float]
+    normalizer: Setting[Literal["std", "one"]]
+    similarity: Setting[float]
+    invalid_action_penalty: Setting[float]
+
+
+class ShapedReturnKeywords(TrainingKeywords, total=False):
+    """Settings of `ShapedReturnParameters`."""
+
+    lambda_: Setting[float]
+    return_to_go: Setting[bool]

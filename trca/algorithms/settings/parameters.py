@@ -75,8 +75,6 @@ class TextParameters(
     """Whether the advantage of a rollout needs other rollouts of the same task."""
     credit_settings: ClassVar[frozenset[str]] = frozenset({"gamma"})
     """Settings of every algorithm that the algorithm's credit rule reads."""
-    needs_rubric: ClassVar[bool] = False
-    """Whether the credit rule reads judgments."""
 
     # Model and prompt
     model: str = Field(
@@ -171,6 +169,10 @@ class TextParameters(
                     f" {other.algorithm}, or credit to {cls.own_rule()!r} or path/to/file.py:NAME"
                 )
         return CREDIT_RULES.check(name)
+
+    def needs_rubric(self) -> bool:
+        """Whether the algorithm's credit rule reads judgments."""
+        return False
 
     def learns_nothing(self) -> str:
         """Why no rollout of a run would have an advantage; blank if rollouts can have one."""

@@ -66,7 +66,6 @@ class TRCAParameters(TextParameters):
 
     algorithm = "TRCA"
     credit_settings = frozenset({"gamma", "budgets"})
-    needs_rubric = True
 
     credit: Credit = "trca"
     lambda_: Probability = Field(
@@ -85,6 +84,10 @@ class TRCAParameters(TextParameters):
         "constant",
         description="Budgets stay, or shrink to the share of the group's rollouts that failed.",
     )
+
+    def needs_rubric(self) -> bool:
+        """True."""
+        return True
 
 
 @CREDIT_RULES.register("trca")

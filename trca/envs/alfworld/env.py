@@ -18,10 +18,10 @@ from trca.envs.alfworld.adapter import ALFWorldAdapter
 from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.data.sources import game_source
 from trca.envs.alfworld.demonstrator import demonstrated_action, demonstrated_subgoal
-from trca.envs.alfworld.oracle import oracle_action
+from trca.envs.alfworld.oracle import oracle_action, walkthrough
 from trca.envs.alfworld.pages import REJECTED
 from trca.envs.alfworld.simulator import Simulator
-from trca.envs.text_env import Outcome, TextEnv
+from trca.envs.text_env import Gold, Outcome, TextEnv
 
 ENV_ID: Final = "trca/ALFWorld-v0"
 
@@ -88,6 +88,12 @@ class ALFWorldEnv(TextEnv):
     def admissible_actions(self) -> list[str]:
         """The admissible actions now, in ALFWorld's order."""
         return list(self._playing().admissible_actions)
+
+    def gold(self, task_id: str) -> Gold:
+        """The walkthrough of the game file; the oracle's actions for a generated game."""
+        if task_id not in self._known:
+            raise unknown(f"task of split {self.split!r}", task_id, self._task_ids)
+        return Gold(walkthrough=walkthrough(self.source.load(task_id)))
 
     def oracle_action(self) -> str:
         """The next action of a way to success, from the true state of the game.

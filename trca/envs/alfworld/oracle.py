@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from trca.envs.alfworld.binding import ALFWorldBinding
+from trca.envs.alfworld.binding import ALFWorldBinding, bind
+from trca.envs.alfworld.game import Game
 from trca.envs.alfworld.planner import View, best_way
 from trca.envs.alfworld.simulator import Simulator
 
@@ -34,6 +35,22 @@ def oracle_action(binding: ALFWorldBinding, simulator: Simulator) -> str:
     if way is None or way.missing:
         raise OracleError(f"no plan for {binding} from the current state: reset the game")
     return way.actions[0]
+
+
+def walkthrough(game: Game) -> tuple[str, ...]:
+    """Actions that complete a game, in order: the game file's, else the oracle's.
+
+    Raises:
+        OracleError: If there is no plan.
+    """
+    if game.walkthrough:
+        return game.walkthrough
+    binding, simulator = bind(game.task), Simulator(game)
+    actions = list[str]()
+    while not simulator.done:
+        actions.append(oracle_action(binding, simulator))
+        simulator.step(actions[-1])
+    return tuple(actions)
 
 
 def true_view(simulator: Simulator) -> View:

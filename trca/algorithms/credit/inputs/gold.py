@@ -1,4 +1,4 @@
-"""The reads of gold: the right answers of the tasks, and the texts that support them."""
+"""The reads of gold: right answers, the texts that support them, and walkthroughs of tasks."""
 
 from __future__ import annotations
 
@@ -57,3 +57,4 @@ class GoldRead(Read):
 
 GOLD_ANSWERS: Final = GoldRead("answers")
 GOLD_PASSAGES: Final = GoldRead("passages")
+GOLD_WALKTHROUGH: Final = GoldRead("walkthrough")

@@ -1,0 +1,1 @@
+"""Config and algorithm in `beacon.py`, credit rule in `credit.py`."""
