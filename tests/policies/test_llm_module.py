@@ -155,9 +155,7 @@ def test_an_adapter_is_not_read_back_onto_another_model(folder: str, tmp_path: P
     with torch.no_grad():
         other.model.norm.weight.mul_(1.5)
     other.save_pretrained(start)
-    with pytest.raises(
-        ValueError, match="adapter was trained on weights of SHA-256 .* put the fir"
-    ):
+    with pytest.raises(ValueError, match=r"adapter was trained on weights of .* put the first"):
         RLModule.from_checkpoint(tmp_path / "checkpoint")
 
 
