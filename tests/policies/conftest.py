@@ -12,10 +12,12 @@ from transformers import AutoConfig, AutoModelForCausalLM, Qwen2Config, Qwen2For
 
 from tests.architectures import SIZES
 from trca.envs import Outcome, TextEnv, register
+from trca.envs.demonstrations import THOUGHT
+from trca.envs.responses import write_action
 from trca.policies.bpe import train_tokenizer
 from trca.policies.model_names import resolve_model
 from trca.policies.models import load_tokenizer
-from trca.policies.tiny import TinySpec, new_model, respond
+from trca.policies.tiny import TinySpec, new_model
 
 NOUNS = ("bed", "desk", "shelf", "drawer")
 
@@ -32,7 +34,9 @@ def _one_thread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def tokenizer() -> Any:
     commands = [f"go to {noun} {n}" for noun in NOUNS for n in range(3)]
     commands += [f"take mug {n} from desk 1" for n in range(3)]
-    texts = [f"put a mug on shelf.\nAt bed 1.\n{c}\n{respond(c)}" for c in commands] * 3
+    texts = [
+        f"put a mug on shelf.\nAt bed 1.\n{c}\n{write_action(THOUGHT, c)}" for c in commands
+    ] * 3
     return train_tokenizer(texts, commands, words=100, merges=20)
 
 

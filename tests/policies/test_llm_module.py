@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
 
 from trca.envs.text_space import AnyText
 from trca.policies.engines.engine import Request, SamplingParams
@@ -142,6 +143,20 @@ def test_checkpoints_are_read_back(folder: str, tmp_path: Path) -> None:
     module.save_to_path(tmp_path)
     other = LLMModule.from_checkpoint(tmp_path)
     assert torch.equal(other.model.model.norm.weight, module.model.model.norm.weight)
+
+
+def test_an_adapter_is_not_read_back_onto_another_model(folder: str, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    start = shutil.copytree(folder, tmp_path / "start")
+    module = build(str(start), lora_rank=2)
+    module.save_to_path(tmp_path / "checkpoint")
+    LLMModule.from_checkpoint(tmp_path / "checkpoint")
+    other = load_model(folder)
+    with torch.no_grad():
+        other.model.norm.weight.mul_(1.5)
+    other.save_pretrained(start)
+    with pytest.raises(ValueError, match=r"adapter was trained on weights of .* put the first"):
+        RLModule.from_checkpoint(tmp_path / "checkpoint")
 
 
 def test_gradient_checkpointing_gives_the_same_gradients(folder: str) -> None:

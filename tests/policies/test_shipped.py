@@ -20,7 +20,7 @@ from trca.policies import shipped
 from trca.policies.model_names import resolve_model
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.shipped import damage, manifest
-from trca.policies.tiny import recipe_of, respond, spec_of, tiny_folder, tiny_policy
+from trca.policies.tiny import build_policy, recipe_of, spec_of, tiny_folder, tiny_policy
 from trca.policies.warmstart import Stage, demonstrate
 from trca.tune_configs.files import read
 
@@ -113,23 +113,35 @@ def test_another_recipe_is_built_not_shipped(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_policy_speaks_its_environment(name: str) -> None:
     """The loss in nats per token of the demonstrator's responses in fresh episodes."""
     policy, spec = manifest()[name], spec_of(manifest()[name].env)
-    write_plan = RESPONSE_FORMATS.get(policy.response_format).write_plan
+    response_format = RESPONSE_FORMATS.get(policy.response_format)
     tokenizer = load_tokenizer(str(shipped.FOLDER / name))
     model = load_model(str(shipped.FOLDER / name))
     env = make(policy.env, **policy.env_config, max_steps=spec.max_steps)
-    examples = demonstrate(
-        [env], 0.1, 60, 1, 0, lambda *_: None, spec.deliberate, write_plan is not None
-    )
+    examples = demonstrate([env], 0.1, 60, 1, 0, lambda *_: None, spec.deliberate, response_format)
     losses = []
     for example in examples:
-        response = respond(example.action)
-        if write_plan is not None:
-            response = write_plan(example.switch, example.subgoal, example.action)
-        prompt, ids = (tokenizer.encode(text) for text in (example.prompt, response))
+        prompt, ids = (tokenizer.encode(text) for text in (example.prompt, example.response))
         with torch.no_grad():
             logits = model(input_ids=torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
         losses.append(float(torch.nn.functional.cross_entropy(logits, torch.tensor(ids))))
     assert sum(losses) / len(losses) < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_the_demonstrations_of_today_give_the_tokens_of_the_package(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rebuild starts from the demonstrations that the policy learned; training takes minutes."""
+    monkeypatch.setattr("trca.policies.tiny.imitate", lambda *args, **kwargs: 0.0)
+    policy = manifest()[name]
+    build_policy(policy.env, policy.env_config, tmp_path, None, policy.response_format)
+    rebuilt, packaged = (
+        json.loads((folder / "tokenizer.json").read_text())["model"]
+        for folder in (tmp_path, shipped.FOLDER / name)
+    )
+    assert rebuilt["vocab"] == packaged["vocab"]
+    assert rebuilt["merges"] == packaged["merges"]
 
 
 def test_changed_and_missing_files_are_refused(copy: Path) -> None:

@@ -2,6 +2,8 @@ import gymnasium
 import pytest
 
 from trca.envs import Outcome, TextEnv, make
+from trca.envs.plans import PLAN_FORMAT, read_plan
+from trca.envs.responses import ACTION_FORMAT, write_action
 from trca.envs.teams.team import Team
 from trca.envs.text_space import AnyText
 from trca.policies.warmstart import demonstrate
@@ -55,39 +57,47 @@ class Stairs(TextEnv):
         return f"floor {self.height // 2}"
 
 
+def plans_of(examples):
+    """Switch, subgoal and action of each response."""
+    readings = [read_plan(example.response) for example in examples]
+    return [(reading.plan.switch, reading.plan.subgoal, reading.action) for reading in readings]
+
+
 def test_with_plans_a_sensible_action_sets_the_subgoal():
-    examples = demonstrate([make(Stairs)], 0.0, 6, 0, 0, lambda *report: None, plans=True)
-    plans = [(e.switch, e.subgoal, e.action) for e in examples[:3]]
+    examples = demonstrate([make(Stairs)], 0.0, 6, 0, 0, lambda *report: None, (), PLAN_FORMAT)
+    plans = plans_of(examples[:4])
     assert plans == [
         (True, "floor 0", "climb"),
         (False, "floor 0", "climb"),
         (True, "floor 1", "climb"),
+        (True, "floor 0", "climb"),
     ]
     assert examples[0].prompt.startswith("climb\nYou are")
     assert examples[1].prompt.startswith("climb\nYour subgoal: floor 0\n")
-    assert (examples[3].switch, examples[3].prompt) == (True, examples[0].prompt)
+    assert examples[3].prompt == examples[0].prompt
 
 
 def test_with_plans_a_random_action_keeps_the_subgoal():
-    examples = demonstrate([make(Stairs)], 1.0, 60, 3, 0, lambda *report: None, plans=True)
+    examples = demonstrate([make(Stairs)], 1.0, 60, 3, 0, lambda *report: None, (), PLAN_FORMAT)
     starts = [e.prompt.startswith("climb\nYou are") for e in examples]
-    assert [e.switch for e in examples] == starts
-    assert {e.subgoal for e in examples} == {"floor 0"}
+    assert [switch for switch, _, _ in plans_of(examples)] == starts
+    assert {subgoal for _, subgoal, _ in plans_of(examples)} == {"floor 0"}
 
 
 def test_without_plans_the_same_is_demonstrated_and_no_subgoal_is_asked_for():
     plain, planned = (
-        demonstrate([make(Stairs)], 0.5, 60, 3, 0, lambda *report: None, plans=plans)
-        for plans in (False, True)
+        demonstrate([make(Stairs)], 0.5, 60, 3, 0, lambda *report: None, (), response_format)
+        for response_format in (ACTION_FORMAT, PLAN_FORMAT)
     )
     assert [e.action for e in plain] == [e.action for e in planned]
-    assert not any(e.subgoal or e.switch or "subgoal" in e.prompt for e in plain)
+    assert not any("subgoal" in e.prompt for e in plain)
+    assert {e.response for e in plain} == {write_action("ok", a) for a in ("climb", "rest")}
 
 
 def test_each_role_of_a_team_has_a_separate_history_and_subgoal():
     env = make(Stairs, team=Team.parse("roles: {one: {acts: [all]}, other: {acts: [all]}}"))
-    examples = demonstrate([env], 0.0, 3, 0, 9, lambda *report: None, plans=True)
-    assert [e.switch for e in examples] == [True, True, False]
+    examples = demonstrate([env], 0.0, 3, 0, 9, lambda *report: None, (), PLAN_FORMAT)
+    assert [switch for switch, _, _ in plans_of(examples)] == [True, True, False]
     assert [e.prompt.split("\nYou are")[0] for e in examples] == [
         "climb",
         "climb",

@@ -10,6 +10,7 @@ from typing import Any, Final
 import gymnasium
 import numpy as np
 
+from trca.envs.responses import ResponseFormat, write_action
 from trca.envs.text_env import BLANK
 
 DEMONSTRATION: Final = "demonstration"
@@ -32,6 +33,23 @@ class Demonstration:
     subgoal: str = ""
     random: bool = False
 
+    def respond(self, response_format: ResponseFormat, subgoal: str = "") -> tuple[str, str]:
+        """Writes the response that takes the action.
+
+        Args:
+            response_format: The format. A format that writes no responses gives the response of
+                `write_action`.
+            subgoal: The agent's subgoal before the response; blank without plans.
+
+        Returns:
+            The response, and the agent's subgoal after the response. A random action keeps the
+            subgoal.
+        """
+        if response_format.write_plan is None:
+            return (response_format.write or write_action)(THOUGHT, self.action), ""
+        followed = subgoal if self.random and subgoal else self.subgoal
+        return response_format.write_plan(followed != subgoal, followed, self.action), followed
+
 
 class Demonstrations(gymnasium.Wrapper[str, str, str, str]):
     """Adds ``info["demonstration"]``, a `Demonstration` for the agent whose turn it is.
@@ -47,6 +65,7 @@ class Demonstrations(gymnasium.Wrapper[str, str, str, str]):
         randomness: float = 0.0,
         deliberate: Sequence[str] = (),
         plans: bool = False,
+        draw: random.Random | None = None,
     ) -> None:
         """Wraps a text environment with a ``demonstrator_action``.
 
@@ -55,19 +74,21 @@ class Demonstrations(gymnasium.Wrapper[str, str, str, str]):
             randomness: Probability of a random action.
             deliberate: Beginnings of actions that are never random, such as ``buy``.
             plans: Whether demonstrations have subgoals.
+            draw: Random stream of the random actions until a reset with a seed.
         """
         super().__init__(env)
         self._randomness = randomness
         self._deliberate = tuple(deliberate)
         self._plans = plans
-        self._draw = random.Random()
+        self._draw = draw or random.Random()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """Starts an episode. The seed determines the random actions too."""
+        """Starts an episode. A seed determines the random actions too."""
         observation, info = self.env.reset(seed=seed, options=options)
-        self._draw = random.Random(seed)
+        if seed is not None:
+            self._draw = random.Random(seed)
         return observation, self._demonstrated(info)
 
     def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:

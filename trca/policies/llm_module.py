@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 import torch
+from pyarrow.fs import FileSystem
 from ray.rllib.core.rl_module.apis import InferenceOnlyAPI
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor, nn
@@ -23,10 +26,12 @@ from trca.policies.shared_prefixes import (
     hidden_places,
     shares,
 )
+from trca.policies.weight_files import weights_hash
 from trca.policies.weights import export_weights, import_weights
 
 CRITIC: Final = "critic"
 """Name of the critic's adapter, and prefix of the names of the critic's weights in a state."""
+_BASE_HASH: Final = "base_sha256"
 _HEAD: Final = f"{CRITIC}/head."
 _NETWORK: Final = f"{CRITIC}/network."
 
@@ -72,6 +77,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         self.dtype = resolve_dtype(name, config.get("dtype", "auto"))
         self.vocabulary = len(load_tokenizer(name))
         self.sent = ""
+        self._base_hash = ""
         rank = int(config.get("lora_rank", 0))
         self.model = load_model(name, self.dtype if self.inference_only or rank else "float32")
         self._mixed = self.dtype == "bfloat16" and not self.inference_only
@@ -80,6 +86,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         if rank:
             precision = None if self.inference_only else torch.float32
             add_lora(self.model, rank, int(config.get("lora_alpha", 32)), precision)
+            self._base_hash = "" if self.inference_only else weights_hash(name)
         elif config.get("reference", False) and not self.inference_only:
             self.reference = load_model(name, self.dtype).requires_grad_(False)
         self.critic_kind = "" if self.inference_only else str(config.get("critic", ""))
@@ -164,6 +171,45 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         if has_lora(self.model):
             return "base"
         return "reference" if hasattr(self, "reference") else ""
+
+    def get_metadata(self) -> dict[str, Any]:
+        """Returns RLlib's metadata of a checkpoint, and the hash of the model below an adapter."""
+        metadata: dict[str, Any] = super().get_metadata()
+        return metadata | ({_BASE_HASH: self._base_hash} if self._base_hash else {})
+
+    def restore_from_path(
+        self,
+        path: str | Path,
+        *,
+        component: str | None = None,
+        filesystem: FileSystem | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Loads a checkpoint of the module. A learner checks the weights of the reference too.
+
+        Args:
+            path: The checkpoint, a path or a URI.
+            component: See RLlib.
+            filesystem: Arrow's file system of the path; `None` derives it from the path.
+            kwargs: Further arguments of RLlib.
+
+        Raises:
+            ValueError: If the checkpoint holds an adapter of a model with other weights.
+        """
+        if self._base_hash:
+            files, folder = (
+                (filesystem, str(path)) if filesystem else FileSystem.from_uri(str(path))
+            )
+            with files.open_input_stream(f"{folder}/{self.METADATA_FILE_NAME}") as file:
+                trained_on = json.loads(file.read()).get(_BASE_HASH, self._base_hash)
+            if trained_on != self._base_hash:
+                name = cast("Mapping[str, Any]", self.model_config)["model"]
+                raise ValueError(
+                    f"{path}: the adapter was trained on weights of SHA-256 {trained_on[:12]}, and"
+                    f" {name} now has weights of SHA-256 {self._base_hash[:12]}: put the first"
+                    f" weights back into {name}"
+                )
+        super().restore_from_path(path, component=component, filesystem=filesystem, **kwargs)
 
     @property
     def shares_prefixes(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from inspect import signature
@@ -24,9 +24,8 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config,
 from trca.common.cache import build_once, cache_folder, digest
 from trca.common.progress import Report, progress
 from trca.common.registry import short_name
-from trca.envs.demonstrations import THOUGHT
 from trca.envs.registration import EnvClass, env_class, identity, language, make
-from trca.envs.responses import ACTION_FORMAT, RESPONSE_FORMATS, ResponseFormat, write_action
+from trca.envs.responses import ACTION_FORMAT, RESPONSE_FORMATS, ResponseFormat
 from trca.envs.teams.team import Team
 from trca.policies.bpe import END, TAGS, train_tokenizer
 from trca.policies.models import quiet
@@ -234,14 +233,7 @@ def build_tiny(
         snapshot: File for the state of imitation, removed at the end.
         response_format: Response format of the policy. Only a format with a plan has an effect.
     """
-    write_plan = response_format.write_plan
-    tags = TAGS if write_plan is None else response_format.tags
-
-    def response(example: Example) -> str:
-        if write_plan is None:
-            return respond(example.action)
-        return write_plan(example.switch, example.subgoal, example.action)
-
+    spoken = ACTION_FORMAT if response_format.write_plan is None else response_format
     stages = [
         demonstrate(
             envs,
@@ -251,25 +243,25 @@ def build_tiny(
             spec.history_length,
             tick,
             spec.deliberate,
-            write_plan is not None,
+            spoken,
         )
         for number, stage in enumerate(spec.stages)
     ]
     examples = [example for stage in stages for example in stage]
     tokenizer = train_tokenizer(
-        [f"{example.prompt}{response(example)}" for example in examples],
+        [f"{example.prompt}{example.response}" for example in examples],
         {example.action for example in examples},
         spec.words,
         spec.merges,
-        tags,
+        spoken.tags,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
-        model = new_model(tokenizer, spec, tags[-1])
+        model = new_model(tokenizer, spec, spoken.tags[-1])
         imitate(
             model,
             [
-                _encoded(stage[: s.updates * spec.batch_size], tokenizer, response)
+                _encoded(stage[: s.updates * spec.batch_size], tokenizer)
                 for stage, s in zip(stages, spec.stages, strict=True)
             ],
             batch_size=spec.batch_size,
@@ -286,11 +278,6 @@ def build_tiny(
     tokenizer.save_pretrained(target)
     if snapshot is not None:
         snapshot.unlink(missing_ok=True)
-
-
-def respond(action: str) -> str:
-    """Returns the demonstrator's response for an action."""
-    return write_action(THOUGHT, action)
 
 
 def new_model(tokenizer: PreTrainedTokenizerFast, spec: TinySpec, end: str = TAGS[-1]) -> Any:
@@ -338,10 +325,10 @@ def _make_mimetic(model: Any) -> None:
 
 
 def _encoded(
-    examples: list[Example], tokenizer: PreTrainedTokenizerFast, response: Callable[[Example], str]
+    examples: list[Example], tokenizer: PreTrainedTokenizerFast
 ) -> list[tuple[list[int], list[int]]]:
     prompts = tokenizer([e.prompt for e in examples])["input_ids"]
-    responses = tokenizer([response(e) for e in examples])["input_ids"]
+    responses = tokenizer([e.response for e in examples])["input_ids"]
     return list(zip(prompts, responses, strict=True))
 
 

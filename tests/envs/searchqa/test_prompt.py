@@ -7,7 +7,7 @@ import pytest
 from trca.envs import make
 from trca.policies.bpe import train_tokenizer
 from trca.policies.prompts import Prompter
-from trca.policies.tiny import respond, spec_of
+from trca.policies.tiny import spec_of
 from trca.policies.warmstart import demonstrate
 from trca.tune_configs.files import read
 
@@ -29,7 +29,7 @@ def demonstrated():
         return demonstrate([env], randomness, count, 0, 0, lambda *_: None, spec.deliberate)
 
     others = steps(1, 6400)
-    texts = [f"{example.prompt}{respond(example.action)}" for example in others]
+    texts = [f"{example.prompt}{example.response}" for example in others]
     tokenizer = train_tokenizer(texts, {e.action for e in others}, spec.words, spec.merges)
     return tokenizer, steps(0, 800), settings
 
@@ -37,7 +37,7 @@ def demonstrated():
 def test_every_step_fits_the_tiny_policys_prompt(demonstrated):
     tokenizer, examples, settings = demonstrated
     lengths = [len(tokenizer(e.prompt)["input_ids"]) for e in examples]
-    answers = [len(tokenizer(respond(e.action))["input_ids"]) for e in examples]
+    answers = [len(tokenizer(e.response)["input_ids"]) for e in examples]
     assert max(lengths) < settings["max_prompt_tokens"]
     assert max(answers) < settings["max_new_tokens"]
     assert np.mean(lengths) < 110

@@ -8,7 +8,6 @@ import pytest
 
 from trca.policies.bpe import train_tokenizer
 from trca.policies.prompts import Prompter
-from trca.policies.tiny import respond
 from trca.policies.warmstart import demonstrate
 from trca.tune_configs.files import read
 
@@ -18,7 +17,7 @@ def shop():
     """The tokenizer of a tiny policy, and the first two pages of an episode."""
     env = gymnasium.make("trca.envs:trca/WebShop-v0", disable_env_checker=True)
     examples = demonstrate([env], 0.3, 800, 0, 0, lambda *_: None)
-    texts = [f"{example.prompt}{respond(example.action)}" for example in examples]
+    texts = [f"{example.prompt}{example.response}" for example in examples]
     tokenizer = train_tokenizer(texts, {e.action for e in examples}, 2000, 1000)
     first, info = env.reset(options={"task": env.unwrapped.task_ids[0]})
     query = env.unwrapped.demonstrator_action()
@@ -30,7 +29,7 @@ def test_every_page_fits_the_tiny_policys_prompt(shop):
     tokenizer, examples, *_ = shop
     settings = read("webshop")
     lengths = [len(tokenizer(e.prompt)["input_ids"]) for e in examples]
-    answers = [len(tokenizer(respond(e.action))["input_ids"]) for e in examples]
+    answers = [len(tokenizer(e.response)["input_ids"]) for e in examples]
     assert max(lengths) < settings["max_prompt_tokens"]
     assert max(answers) < settings["max_new_tokens"]
     assert np.mean(lengths) < 140

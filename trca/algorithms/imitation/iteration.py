@@ -65,11 +65,14 @@ class LabelCrediting(Crediting):
         """The rollout with the teacher's responses; no sampler gave them a probability."""
         steps = []
         for step in rollout.steps:
-            ids = self._tokenizer(step.demonstration, add_special_tokens=False)["input_ids"]
+            ids = step.response_ids
+            if self._config.demonstrations == "on_policy":  # the policy responded, not the teacher
+                encoded = self._tokenizer(step.demonstration, add_special_tokens=False)
+                ids = np.array(encoded["input_ids"], dtype=np.int32)
             steps.append(
                 replace(
                     step,
-                    response_ids=np.array(ids, dtype=np.int32),
+                    response_ids=ids,
                     action_mask=np.ones(len(ids), dtype=np.bool_),
                     old_logprobs=np.full(len(ids), np.nan, dtype=np.float32),
                 )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from trca.algorithms.rollouts.batch import GroupRequest
 from trca.algorithms.rollouts.recording import View
-from trca.envs.demonstrations import DEMONSTRATION, THOUGHT, Demonstration
-from trca.envs.responses import ResponseFormat, write_action
+from trca.envs.demonstrations import DEMONSTRATION, Demonstration
+from trca.envs.responses import ResponseFormat
 from trca.records import Rollout
 
 
@@ -28,14 +28,8 @@ class DemonstratorTeacher:
     def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
         """See `trca.algorithms.rollouts.teacher.Teacher`; reads ``info["demonstration"]``."""
         demonstration: Demonstration = view.info[DEMONSTRATION]
-        if self.response_format.write_plan is not None:
-            keeps = demonstration.random and subgoal
-            followed = subgoal if keeps else demonstration.subgoal
-            return self.response_format.write_plan(
-                followed != subgoal, followed, demonstration.action
-            )
-        write = self.response_format.write or write_action
-        return write(THOUGHT, demonstration.action)
+        response, _ = demonstration.respond(self.response_format, subgoal)
+        return response
 
 
 class RecordedTeacher:
