@@ -287,13 +287,11 @@ class VLLMEngine(Engine):
         place = next((k for k, i in enumerate(ids) if stops.ended_by(self._pieces[i])), None)
         size = len(ids) if place is None else place + 1
         quoted = sampling.thought != "none" and place is None and ids[-1] not in self._ends
-        ended = not quoted or sampled.finish_reason == "length"
-        reason: Literal["stop", "length"] = (
-            "length" if sampled.finish_reason == "length" else "stop"
-        )
-        return replace(
-            before, ids=ids[:size], logprobs=logprobs[:size], finish_reason=reason
-        ), ended
+        # The last token within the limit can also complete a quoted stop string.
+        limit = sampled.finish_reason == "length" or (quoted and size == sampling.max_new_tokens)
+        reason: Literal["stop", "length"] = "length" if limit else "stop"
+        joined = replace(before, ids=ids[:size], logprobs=logprobs[:size], finish_reason=reason)
+        return joined, limit or not quoted
 
 
 def _shared_memory() -> Path | None:
