@@ -33,7 +33,16 @@ _WORKED: Final = re.compile(
 
 
 class ScienceAdapter(Adapter):
-    """Follows an episode of ScienceWorld. Score and gold actions never reach it."""
+    """Follows an episode of ScienceWorld. Score and gold actions never reach it.
+
+    Attributes:
+        page: The last page.
+        focused: The things of the agent's focus, in order.
+        rooms: The things that the agent saw last in each room.
+        seen: All things that the agent has seen.
+        held: All things that the agent has held.
+        refused: The actions that the simulator has refused.
+    """
 
     facts_type, binding_type = Facts, Binding
     facts: Facts
@@ -54,6 +63,7 @@ class ScienceAdapter(Adapter):
         self.seen = {*self.page.things, *self.page.inventory}
         self.held = set(self.page.inventory)
         self._answers: set[str] = set()
+        self.refused: set[str] = set()
         self._taken: set[tuple[str, str, str]] = set()
         self.facts = Facts(room=self.page.room)
 
@@ -89,6 +99,8 @@ class ScienceAdapter(Adapter):
         self.seen.update(new)
         self.held.update(page.inventory)
         self._answers.add(page.answer)
+        if refused(page.answer):
+            self.refused.add(action)
         self._taken.add(result)
         return self.facts
 

@@ -30,8 +30,9 @@ _GROUNDS: Final[Mapping[str, tuple[str, ...]]] = {
 def next_action(adapter: ScienceAdapter) -> str:
     """The next action of the player."""
     page, binding = adapter.page, adapter.binding
-    if choices(page.answer):
-        return "0"
+    if offered := choices(page.answer):
+        lines = [line for line in page.answer.splitlines() if "(in inventory" in line]
+        return lines[0].partition(":")[0] if lines else offered[0]
     done = set(adapter.focused)
     for name in binding.focus:
         thing = _seen(adapter, name)
@@ -46,12 +47,13 @@ def next_action(adapter: ScienceAdapter) -> str:
 
 def _bring(adapter: ScienceAdapter, thing: str) -> str:
     """Takes the thing, goes to the rooms of the instruction, and moves it to a box."""
-    held = next((name for name in adapter.holds if name == thing), None)
+    held = any(f"{name} ".startswith(f"{thing} ") for name in adapter.holds)
     box = next((name for name in adapter.binding.boxes if _seen(adapter, name)), None)
-    if held is None and thing in adapter.page.things:
-        return f"move {thing} to {box}" if box else f"pick up {thing}"
-    if held and box:
-        return f"move {held} to {box}"
+    pick, move = f"pick up {thing}", f"move {thing} to {box}"
+    if box and (held or thing in adapter.page.things):
+        return move
+    if not held and thing in adapter.page.things and pick not in adapter.refused:
+        return pick
     return _explore(adapter)
 
 
@@ -63,7 +65,11 @@ def _guess(adapter: ScienceAdapter) -> str:
     grounds = _GROUNDS.get(kind, ())
     if grounds and page.room not in grounds:
         return ""
-    things = [name for name in page.things if not set(name.split()) & _FIXTURES]
+    things = [
+        name
+        for name in page.things
+        if not set(name.split()) & _FIXTURES and f"focus on {name}" not in adapter.refused
+    ]
     young = [name for name in things if name.split()[-1] in ("egg", "tree", "seed", "plant")]
     things = young or things if grounds else [name for name in things if name not in young]
     if not things:

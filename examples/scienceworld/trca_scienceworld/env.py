@@ -23,6 +23,15 @@ LONGEST_ACTION: Final = 300
 """Characters of the longest action that reaches the simulator, whose parser is slow."""
 UNKNOWN: Final = "No known action matches that input."
 """The simulator's answer to an action that it does not know."""
+FORMS: Final = frozenset(
+    """activate <object>, close <object>, connect <object> to <object>, deactivate <object>,
+    disconnect <object>, dunk <object> in <object>, eat <object>, flush <object>, focus on <object>,
+    go <object>, inventory, look around, look at <object>, look in <object>, mix <object>,
+    move <object> to <object>, open <object>, pick up <object>, pour <object> in <object>,
+    put down <object>, read <object>, reset task, task, teleport <object>, use <object> on <object>,
+    wait, wait1""".replace("\n    ", " ").split(", ")
+)
+"""The forms of all actions, which are the same in every state. Short prompts leave them out."""
 
 
 class ScienceWorld(TextEnv):
@@ -42,8 +51,8 @@ class ScienceWorld(TextEnv):
     isolation = "process"
     waits = True
     language = ("types", "simplifications")
-    idle_actions = frozenset(("look around", "inventory", "task", "wait", "wait1"))
-    tiny_policy = {"deliberate": ("focus",), "max_steps": 20}  # noqa: RUF012
+    idle_actions = FORMS
+    tiny_policy = {"deliberate": ("focus",), "max_steps": 20, "stages": ((0.3, 600),)}  # noqa: RUF012
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 import weakref
 from typing import Any, Final, NamedTuple
 
@@ -53,6 +54,7 @@ class Simulator:
     """
 
     def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()  # the Java program writes a file there
         self._server: Any = None
         self._process: subprocess.Popen[bytes] | None = None
         self._gateway: Any = None
@@ -130,6 +132,7 @@ class Simulator:
         try:
             port, process = launch_gateway(
                 classpath=JAR_PATH,
+                cwd=self._folder.name,
                 javaopts=list(JAVA_OPTIONS),
                 die_on_exit=True,
                 return_proc=True,
