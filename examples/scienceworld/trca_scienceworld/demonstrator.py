@@ -15,7 +15,7 @@ from trca_scienceworld.adapter import ScienceAdapter
 from trca_scienceworld.reading import ROOMS, choices
 
 _FIXTURES: Final = frozenset(
-    "agent air bath tub bed beehive bench blast furnace book shelf chair closet couch counter"
+    "agent air bath box tub bed beehive bench blast furnace book shelf chair closet couch counter"
     " cupboard desk door fire pit fountain freezer fridge ground large cupboard oven picture sink"
     " paint sofa stove table toilet ultra low temperature freezer water".split()
 )
