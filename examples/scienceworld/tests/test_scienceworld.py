@@ -143,8 +143,8 @@ def test_closing_an_isolated_environment_ends_its_java():
 def test_a_fault_of_the_simulator_is_an_error(simulator):
     with pytest.raises(RuntimeError, match="exceeds the total number of variations"):
         simulator.load("boil", 999, "")
+    simulator.load("boil", 0, "nonsense")
     with pytest.raises(RuntimeError, match="Unknown simplification label: nonsense"):
-        simulator.load("boil", 0, "nonsense")
         simulator.act("look around")
 
 

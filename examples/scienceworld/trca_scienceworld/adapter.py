@@ -92,7 +92,6 @@ class ScienceAdapter(Adapter):
             placed=placed[1] if placed and new_answer else "",
             measured=new_answer and _MEASURED.search(page.answer) is not None,
             worked=new_answer and _WORKED.match(page.answer) is not None,
-            carries=any(_among(n, (*self.focused[-1:], *self.binding.things)) for n in self.holds),
         )
         self.page = page
         self.rooms[page.room] = page.things

@@ -61,8 +61,6 @@ class Facts:
         measured: Whether the answer has a new reading of an instrument.
         worked: Whether the action connected, activated, poured, mixed or heated a thing, with an
             answer that is new.
-        carries: Whether the agent holds the thing of its last focus, or a thing that the
-            instruction names.
     """
 
     verb: Verb = ""
@@ -79,7 +77,6 @@ class Facts:
     placed: str = ""
     measured: bool = False
     worked: bool = False
-    carries: bool = False
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ _ROOM: Final = re.compile(r"is called the ([a-z ]+)\.")
 _DOOR: Final = re.compile(r"^\s*A door to the ([a-z ]+) \(that is (open|closed)\)", re.M)
 _PIECE: Final = re.compile(r"[():.,\n]")
 _NO_THING: Final = re.compile(
-    r"(?:(?:On|In) the .*|(?:which|that) .*|.* (?:is|are) .*|also .*|titled .*|currently .*|nothing|agent|air|the|)$"
+    r"(?:(?:On|In) the .*|(?:which|that|also|titled|currently) .*|.* (?:is|are) .*"
+    r"|nothing|agent|air|the|)$"
 )
 _KINDS: Final = re.compile(r"find a\(n\) ([a-z -]+)\.")
 _FOCUS: Final = re.compile(r"focus on the ((?:[a-z]+ ){0,3}[\w-]+)(?=[.,]| in | and )")
@@ -99,7 +100,7 @@ def focus_targets(instruction: str) -> tuple[str, ...]:
 
 def answer_boxes(instruction: str) -> tuple[str, ...]:
     """The boxes of the instruction, such as ``orange box``."""
-    return tuple(dict.fromkeys(re.findall(r"[a-z]+ box(?!es)", instruction)))
+    return tuple(dict.fromkeys(re.findall(r"\b[a-z]+ box\b", instruction)))
 
 
 def wanted_kind(instruction: str) -> str:
