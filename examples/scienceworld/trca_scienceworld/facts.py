@@ -53,7 +53,7 @@ class Facts:
             result. Waiting and looking do not count.
         new_room: Whether the agent is in a room for the first time.
         new: The things that the agent sees for the first time.
-        new_named: Those of the new things that the instruction names.
+        new_named: The things in `new` that the instruction names.
         room: The room after the action.
         taken: The things that are new in the inventory since the start of the task.
         focused: The thing on which the agent focuses for the first time; blank for none.
@@ -84,7 +84,8 @@ class Binding:
     """The requirements of the instruction, which the conditions read as ``task``.
 
     Attributes:
-        kind: What a task of type ``find-`` looks for, such as ``plant``; blank for other tasks.
+        kind: Kind of thing that a task of type ``find-`` asks for, such as ``plant``; blank for
+            other tasks.
         focus: The things with a name on which to focus.
         boxes: The boxes for the answer.
         things: All things that the instruction names.

@@ -43,7 +43,7 @@ _VAGUE: Final = ("thing", "substance", "animal", "inclined plane", "intermediate
 
 @dataclass(frozen=True)
 class Page:
-    """What an observation shows.
+    """The content of an observation.
 
     Attributes:
         answer: Answer to the action; blank if the action only looks.
@@ -84,7 +84,7 @@ def read_page(observation: str) -> Page:
 
 
 def refused(answer: str) -> bool:
-    """Whether an answer says that the action was not carried out."""
+    """Whether an answer refuses the action."""
     return _REFUSALS.match(answer) is not None
 
 
@@ -104,7 +104,7 @@ def answer_boxes(instruction: str) -> tuple[str, ...]:
 
 
 def wanted_kind(instruction: str) -> str:
-    """What a task of type ``find-`` looks for, such as ``plant``; blank for other tasks."""
+    """Kind of thing that a task of type ``find-`` asks for; blank for other tasks."""
     kind = _KINDS.search(instruction)
     return kind[1] if kind else ""
 

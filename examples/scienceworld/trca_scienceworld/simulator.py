@@ -30,7 +30,7 @@ _ERROR: Final = "ERROR:"
 
 
 class Turn(NamedTuple):
-    """What the simulator shows after an action.
+    """The texts and the score after an action.
 
     Attributes:
         answer: Answer to the action.
