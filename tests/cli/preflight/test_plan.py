@@ -336,6 +336,8 @@ def test_a_dry_run_notes_settings_of_the_tiny_policy_for_another_model():
         assert ("these settings are for the tiny policy" in output) == noted
         assert ("template: compact" in output) == noted
         assert ("max_new_tokens: 24. Start from a preset" in output) == noted
+    imitates = CliRunner().invoke(app, ["train", "imitate", model, "--dry-run"])
+    assert "for the tiny policy" not in " ".join(imitates.output.split())
 
 
 def test_an_engine_of_a_users_file_states_its_memory(tmp_path):

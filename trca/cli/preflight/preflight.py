@@ -139,7 +139,8 @@ class Preflight:
             return [*notes, *warned]
         model = parameters.model
         folder = model.startswith(SHRUNK) or Path(model).expanduser().is_dir()
-        return notes if folder else [*notes, *self._for_the_tiny_policy()]
+        taught = folder or parameters.credit == "imitation"
+        return notes if taught else [*notes, *self._for_the_tiny_policy()]
 
     def lacks(self) -> list[str]:
         """What this machine lacks for the run. Does not ask the Hugging Face hub."""
