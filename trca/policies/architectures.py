@@ -89,7 +89,9 @@ def refusal(config: Any) -> str | None:
         return "it is an encoder-decoder; choose a decoder-only model"
     causal = AutoModelForCausalLM._model_mapping
     if config.get_text_config() is not config:
-        if type(config) in causal and causal[type(config)].__name__.endswith("ForCausalLM"):
+        if type(config) in causal and getattr(causal[type(config)], "__name__", "").endswith(
+            "ForCausalLM"
+        ):
             return (
                 "it is a multimodal model; save its language model with"
                 " AutoModelForCausalLM.from_pretrained(NAME).save_pretrained(FOLDER), save the"

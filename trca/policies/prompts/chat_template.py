@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
+from numpy.typing import NDArray
+
 from trca.policies.thoughts import CLOSE, Thought, leaves_open
 
 _RESPONSE: Final = "TRCA-RESPONSE"
@@ -56,7 +58,7 @@ class ChatTemplate:
         """
         return self._ids(self._rendered(self._first(system, text)))
 
-    def following(self, text: str, response: Sequence[int]) -> list[int]:
+    def following(self, text: str, response: Sequence[int] | NDArray[Any]) -> list[int]:
         """Returns the ids of a later turn, from the end of a response to the start of the next.
 
         Args:
