@@ -127,7 +127,7 @@ class Simulator:
         if shutil.which("java") is None:
             raise RuntimeError(
                 "ScienceWorld needs Java, and there is no command java: install a Java runtime,"
-                " version 11 or later (Debian, Ubuntu: apt-get install default-jre-headless)"
+                " such as version 17 (Debian, Ubuntu: apt-get install default-jre-headless)"
             )
         try:
             port, process = launch_gateway(
