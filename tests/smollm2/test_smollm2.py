@@ -14,6 +14,7 @@ from trca.policies.dtypes import DTYPES
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.smollm2 import smollm2_folder
 
+pytest.importorskip("vllm", reason="vLLM is not installed here: make test-smollm2")
 if not smollm2_folder().is_dir():
     pytest.skip("SmolLM2 is not in the cache: make test-smollm2", allow_module_level=True)
 
@@ -80,7 +81,6 @@ def test_an_exported_model_has_the_trained_weights(imitated: Imitated, tmp_path:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_trca_trains_an_adapter_with_vllm(imitated: Imitated, dtype: str) -> None:
-    pytest.importorskip("vllm", reason="vLLM is not installed here: make test-smollm2")
     config = TRCAConfig.from_preset("embedded/smollm2").update_from_dict(
         {**SHORT, "model": str(imitated.start), "dtype": dtype, "engine": "vllm", "lora_rank": 16}
         | {"iterations": 2, "tasks_per_iteration": 1, "group_size": 4}
