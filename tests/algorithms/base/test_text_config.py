@@ -99,7 +99,9 @@ def test_a_parameter_of_another_algorithm_is_named_as_such():
     with pytest.raises(ValueError, match="'alpha' belongs to HGPO, not to TRCA"):
         TRCAConfig().training(alpha=1.0)
     for key in ("lambda", "lambda_"):
-        with pytest.raises(ValueError, match="'lambda_' belongs to ShapedReturn and TRCA, not to GRPO"):
+        with pytest.raises(
+            ValueError, match="'lambda_' belongs to ShapedReturn and TRCA, not to GRPO"
+        ):
             GRPOConfig().update_from_dict({key: 0.5})
 
 

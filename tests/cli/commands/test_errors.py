@@ -161,7 +161,8 @@ def test_an_error_in_training_is_one_line_with_the_log_and_a_status_in_words(
     )
     status = json.loads((tmp_path / "outputs/quickstart/status.json").read_text())
     assert status["state"] == "failed"
-    assert status["message"] == "KeyError: 'no such column'"
+    rule = "in credit rule rule.py:mine, at rule.py:2 in mine"
+    assert status["message"] == f"KeyError: 'no such column' ({rule})"
     log = (tmp_path / "outputs/quickstart/logs/output.log").read_text()
     assert "Traceback" in log
     assert "rule.py" in log

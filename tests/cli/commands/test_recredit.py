@@ -70,7 +70,7 @@ def test_what_cannot_be_credited_again_is_refused_with_the_mend(recorded_run):
         (["--credit=gigpoo"], "did you mean 'gigpo'?"),
         (["--set=lambda=1"], "did you mean 'lambda_'?"),
         (["--set=lr=0.1"], "trca does not read lr: name a rule by --credit; --set takes"),
-        (["--credit=grpo", "--set=lambda_=0.5"], "belongs to TRCA, not to GRPO"),
+        (["--credit=grpo", "--set=lambda_=0.5"], "belongs to ShapedReturn and TRCA, not to GRPO"),
         (["--credit=grpo", "--iteration=2"], "no train.jsonl of iteration 2: choose 1, 3"),
     ):
         result = trca("recredit", recorded_run, *options)

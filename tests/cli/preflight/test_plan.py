@@ -237,7 +237,7 @@ def test_auto_is_counted_as_the_precision_that_the_run_resolves_it_to(tmp_path, 
 @pytest.mark.parametrize("kind", SIZES)
 def test_the_sizes_of_every_tested_architecture_are_found(tmp_path, kind):
     shape = shape_of(tmp_path, kind, vocab_size=512, bos_token_id=0, eos_token_id=1, pad_token_id=1)
-    assert (shape.layers, shape.hidden) == (2, 32)
+    assert (shape.layers, shape.hidden) == (SIZES[kind].get("num_hidden_layers", 2), 32)
     assert shape.feed_forward == (4 * 32 if kind in ("gpt2", "falcon") else 48)
     assert 0 < shape.key_values <= shape.hidden
     assert shape.adapted > 0
