@@ -41,7 +41,7 @@ class Imitated(NamedTuple):
 def imitated(cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Imitated:
     """An imitation, its evaluation, a checkpoint and the exported model."""
     config = ImitationConfig.from_preset("imitate").update_from_dict(
-        {**SHORT, "env_config": {"games": "small", "max_steps": 16}, "evaluation_tasks": 6}
+        {**SHORT, "env_config": {"games": "small", "max_steps": 16}, "evaluation_tasks": 4}
         | {"iterations": 1, "tasks_per_iteration": EPISODES}
     )
     algorithm = config.build_algo()
