@@ -67,7 +67,7 @@ def test_the_converted_model_answers() -> None:
 
 
 def test_a_hundred_imitated_steps_teach_the_format(imitated: Imitated) -> None:
-    assert 80 <= imitated.result["env_steps"] <= 160
+    assert 80 <= imitated.result["env_runners"]["num_env_steps_sampled_lifetime"] <= 160
     assert imitated.evaluation["parsed_ratio"] >= 0.95
 
 
