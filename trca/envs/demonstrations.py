@@ -21,7 +21,7 @@ THOUGHT: Final = "ok"
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """What a demonstrator does in a state.
+    """The action of a demonstrator in a state.
 
     Attributes:
         action: The action.

@@ -171,8 +171,8 @@ class TextParameters(
         return CREDIT_RULES.check(name)
 
     def needs_rubric(self) -> bool:
-        """Whether the algorithm's credit rule reads judgments."""
-        return False
+        """Whether the algorithm's credit rule reads judgments, as rules with budgets do."""
+        return "budgets" in self.credit_settings
 
     def learns_nothing(self) -> str:
         """Why no rollout of a run would have an advantage; blank if rollouts can have one."""

@@ -60,10 +60,6 @@ class ShapedReturnParameters(TextParameters):
         "steps of the group; otherwise with the sum of the rollout, compared over rollouts.",
     )
 
-    def needs_rubric(self) -> bool:
-        """True."""
-        return True
-
 
 @CREDIT_RULES.register("shaped_return")
 def shaped_return(

@@ -46,10 +46,6 @@ class ShapedTurnPPOParameters(TurnPPOParameters):
 
     credit: Credit = "shaped_turn_ppo"
 
-    def needs_rubric(self) -> bool:
-        """True."""
-        return True
-
 
 @CREDIT_RULES.register("shaped_turn_ppo")
 def shaped_turn_ppo(

@@ -85,10 +85,6 @@ class TRCAParameters(TextParameters):
         description="Budgets stay, or shrink to the share of the group's rollouts that failed.",
     )
 
-    def needs_rubric(self) -> bool:
-        """True."""
-        return True
-
 
 @CREDIT_RULES.register("trca")
 def trca(

@@ -123,11 +123,12 @@ def submit(
         storage = _storage(storage_path, to)
         if to is Target.kuberay and image is None:
             raise ConfigError("kuberay starts containers: name one that has trca with --image")
-        with (
-            Preflight(sweep.largest(), here=False)
-            if sweep
-            else Preflight.of(assign(given, assignments(set_ or [])), run_name(config), here=False)
-        ) as preflight:
+        if sweep:
+            preflight = Preflight(sweep.largest(), here=False)
+        else:
+            flat = assign(given, assignments(set_ or []))
+            preflight = Preflight.of(flat, run_name(config), here=False)
+        with preflight:
             preflight.check()
             settings = preflight.settings
         from trca.cli.run.submission import Cluster, pack
