@@ -168,7 +168,7 @@ def walked(games, walks, **options):
 
 
 def test_the_outcome_is_compared_over_rollouts_and_differs_as_declared():
-    """The sizes are those of the docstring."""
+    """The docstring of the rule states these sizes."""
     games, walks, (rewards, segments) = in_alfworld()
     settings = {"weight": 1.0, "penalty": 0.01}
     ours = walked(games, walks)
