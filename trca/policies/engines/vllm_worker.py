@@ -2,18 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from safetensors import safe_open
 from torch import Tensor
+from torch.nn.functional import linear
 from vllm.config import set_current_vllm_config
+from vllm.lora.punica_wrapper.punica_cpu import PunicaWrapperCPU
 from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
 from vllm.model_executor.model_loader.reload import (
     finalize_layerwise_reload,
     initialize_layerwise_reload,
 )
 from vllm.v1.sample.logits_processor import LogitsProcessor
+
+
+_add_adapters = PunicaWrapperCPU.add_lora_linear
+
+
+def _add_adapter(
+    self: Any,
+    y: Tensor,
+    x: Tensor,
+    lora_a_stacked: Sequence[Tensor],
+    lora_b_stacked: Sequence[Tensor],
+    scale: float,
+    output_slices: Sequence[int],
+    **kwargs: Any,
+) -> None:
+    """Adds the output of one adapter to a layer's output, on a CPU.
+
+    vLLM's own method copies the factors once per token, which takes three quarters of all time. Its
+    method stays for several adapters and for batches with requests without an adapter.
+
+    Args:
+        self: vLLM's object for adapters.
+        y: Shape (tokens, outputs), the layer's output; changed in place.
+        x: Shape (tokens, inputs).
+        lora_a_stacked: Factor A of each slice, (adapters, 1, rank, inputs).
+        lora_b_stacked: Factor B of each slice, (adapters, 1, outputs, rank).
+        scale: Factor of the adapter's output.
+        output_slices: Width of each slice; q, k and v are slices of one layer.
+        kwargs: Further arguments of vLLM's method.
+    """
+    if len(lora_a_stacked[0]) > 1 or self.token_lora_indices.any():
+        _add_adapters(self, y, x, lora_a_stacked, lora_b_stacked, scale, output_slices, **kwargs)
+        return
+    first = 0
+    for a, b, width in zip(lora_a_stacked, lora_b_stacked, output_slices, strict=True):
+        part = linear(linear(x, a[0, 0]), b[0, 0])
+        y[:, first : first + width].add_(part, alpha=scale)
+        first += width
+
+
+PunicaWrapperCPU.add_lora_linear = _add_adapter
 
 
 class WorkerExtension:
