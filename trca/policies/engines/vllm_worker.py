@@ -18,7 +18,6 @@ from vllm.model_executor.model_loader.reload import (
 )
 from vllm.v1.sample.logits_processor import LogitsProcessor
 
-
 _add_adapters = PunicaWrapperCPU.add_lora_linear
 
 
