@@ -18,6 +18,7 @@ from trca.policies.logits import score_tokens
 from trca.policies.shared_prefixes import (
     ARCHITECTURES,
     SharedPrefixes,
+    attention,
     enable_sharing,
     share_prefixes,
     shares,
@@ -119,6 +120,20 @@ def test_scores_and_gradients_are_those_of_the_rows(model_type: str, checkpointe
     for one, other in zip(alone, together, strict=True):
         torch.testing.assert_close(other, one, atol=2e-5, rtol=1e-4)
     assert (seen[0], seen[-1]) == (ids.size, 12)
+
+
+def test_attention_on_a_cpu_computes_in_float32() -> None:
+    shared = share_prefixes(*padded(ROWS))
+    layer = small("llama").model.layers[0].self_attn
+    torch.manual_seed(0)
+    query = torch.randn(1, 4, 12, 16)
+    key, value = torch.randn(2, 1, 2, 12, 16)
+    layer.num_key_value_groups = 2
+    states = [each.bfloat16() for each in (query, key, value)]
+    out, _ = attention(layer, *states, None, shared, scaling=0.25)
+    exact, _ = attention(layer, *(each.float() for each in states), None, shared, scaling=0.25)
+    assert out.dtype == torch.bfloat16
+    assert torch.equal(out, exact.bfloat16())
 
 
 @pytest.mark.parametrize(

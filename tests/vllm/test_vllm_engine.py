@@ -212,6 +212,29 @@ def test_a_pushed_adapter_arrives_each_time(tied: Path) -> None:
     engine.close()
 
 
+@pytest.mark.parametrize("prompts", [True, False])
+def test_one_adapter_on_a_cpu_adds_what_vllm_adds_token_by_token(prompts: bool) -> None:
+    from vllm.lora.layers.utils import LoRAMapping
+    from vllm.lora.punica_wrapper.punica_cpu import PunicaWrapperCPU
+
+    from trca.policies.engines import vllm_worker
+
+    assert PunicaWrapperCPU.add_lora_linear is vllm_worker._add_adapter
+    torch.manual_seed(0)
+    widths, tokens = (24, 8, 8), 6
+    wrapper = PunicaWrapperCPU(64, 8, "cpu")
+    a = tuple(torch.randn(1, 1, 4, 16) for _ in widths)
+    b = tuple(torch.randn(1, 1, width, 4) for width in widths)
+    x, before = torch.randn(tokens, 16), torch.randn(tokens, sum(widths))
+    for adapters in ((1,) * tokens, (1, 1, 1, 0, 0, 0)):
+        mapping = LoRAMapping(adapters, adapters, is_prefill=prompts)
+        wrapper.update_metadata(mapping, [1], 1, 64)
+        y, expected = before.clone(), before.clone()
+        wrapper.add_lora_linear(y, x, a, b, 0.5, widths)
+        vllm_worker._add_adapters(wrapper, expected, x, a, b, 0.5, widths)
+        torch.testing.assert_close(y, expected)
+
+
 def test_an_engine_in_processes_of_its_own_says_the_same(engine: Any, tied: Path) -> None:
     model, vocabulary = load_model(str(tied)), len(load_tokenizer(str(tied)))
     asked = requests(tied, 6)
