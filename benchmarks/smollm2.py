@@ -86,33 +86,70 @@ def start_folder(folder: Path, panel: int) -> Path:
     return folder / f"start-panel{panel}"
 
 
-def make_start(folder: Path, panel: int) -> str:
-    """Imitates and exports unless the start exists; returns the SHA-256 of the weights."""
-    start = start_folder(folder, panel)
-    if not (start / "model.safetensors").exists():
-        run = folder / f"imitation-panel{panel}"
-        settings = (f"seed={panel}", PANEL.format(panel), "torch_threads=1")
-        trca(
-            *("train", "imitate", "--name", run.name, "--storage-path", str(folder)),
-            *(part for each in settings for part in ("--set", each)),
+class Starts:
+    """The starts of the panels: SHA-256 of the weights, and success on the held-out tasks.
+
+    Args:
+        path: JSON file with the starts measured so far, created with the first start.
+        folder: Folder of the models.
+    """
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self._path, self._folder = path, folder
+        self._stored: dict[str, dict[str, Any]] = (
+            json.loads(path.read_text("utf-8")) if path.exists() else {}
         )
-        trca("export", str(run), "--to", str(start))
-    return hashlib.sha256((start / "model.safetensors").read_bytes()).hexdigest()
+
+    def __getitem__(self, panel: int) -> dict[str, Any]:
+        """Returns ``sha256``, ``won`` and ``played``, and measures a start that is not stored."""
+        if str(panel) not in self._stored:
+            self.make(panel)
+            won = evaluate_start(self._folder, panel)
+            start = {"sha256": self._sha256(panel), "won": sum(won), "played": len(won)}
+            self._stored[str(panel)] = start
+            write_text(self._path, json.dumps(self._stored, indent=1) + "\n")
+        return self._stored[str(panel)]
+
+    def make(self, panel: int) -> None:
+        """Imitates and exports the start of a panel, unless the folder has the model.
+
+        Raises:
+            SystemExit: If the weights differ from those of a stored start.
+        """
+        start = start_folder(self._folder, panel)
+        if not (start / "model.safetensors").exists():
+            run = self._folder / f"imitation-panel{panel}"
+            settings = (f"seed={panel}", PANEL.format(panel), "torch_threads=1")
+            trca(
+                *("train", "imitate", "--name", run.name, "--storage-path", str(self._folder)),
+                *(part for each in settings for part in ("--set", each)),
+                *("--set", "evaluation_tasks=1"),  # the start itself is evaluated on all tasks
+            )
+            trca("export", str(run), "--to", str(start))
+        stored = self._stored.get(str(panel), {}).get("sha256")
+        if stored not in (None, self._sha256(panel)):
+            raise SystemExit(
+                f"{start} has other weights than the start of the stored curves of panel {panel}:"
+                " train all rows of this panel on one machine"
+            )
+
+    def _sha256(self, panel: int) -> str:
+        weights = start_folder(self._folder, panel) / "model.safetensors"
+        return hashlib.sha256(weights.read_bytes()).hexdigest()
 
 
-def evaluate_start(folder: Path, panel: int) -> tuple[int, int]:
-    """Returns the held-out tasks that the start of a panel wins, and the tasks played."""
+def evaluate_start(folder: Path, panel: int) -> list[bool]:
+    """Returns for each held-out task whether the start of a panel wins."""
     path = folder / f"start-panel{panel}-held-out"
-    if not list(path.glob("**/*.json")):
+    if not list(path.glob("*.json")):
         settings = (f"seed={panel}", PANEL.format(panel), "torch_threads=1")
         trca(
             *("evaluate", str(start_folder(folder, panel)), "--config", CONFIG),
             *("--tasks", str(HELD_OUT), "--output", str(path)),
             *(part for each in settings for part in ("--set", each)),
         )
-    (report,) = path.glob("**/*.json")
-    success: dict[str, Any] = json.loads(report.read_text())["all"]
-    return round(success["success_rate"] * success["n"]), success["n"]
+    (report,) = path.glob("*.json")
+    return [bool(each["won"]) for each in json.loads(report.read_text("utf-8"))["outcomes"]]
 
 
 def trca(*words: str) -> None:
@@ -133,10 +170,10 @@ def held_out(rows: Rows) -> float:
 
 
 def held_out_table(
-    starts: Mapping[int, tuple[int, int]], runs: Mapping[str, Sequence[Rows]]
+    starts: Mapping[int, Mapping[str, Any]], runs: Mapping[str, Sequence[Rows]]
 ) -> str:
     """Returns held-out success by row and panel."""
-    lines = [["start", *(f"{won / played:.1%}" for won, played in starts.values())]]
+    lines = [["start", *(f"{each['won'] / each['played']:.1%}" for each in starts.values())]]
     lines += [[name, *(f"{held_out(rows):.1%}" for rows in each)] for name, each in runs.items()]
     return markdown_table(["held out", *(f"panel {panel}" for panel in starts)], lines)
 
@@ -159,7 +196,7 @@ def main() -> None:
     results = RESULTS / "smollm2" if arguments.docs else folder
     for each in (folder, results):
         each.mkdir(parents=True, exist_ok=True)
-    hashes = {panel: make_start(folder, panel) for panel in arguments.panels}
+    stored = Starts(results / "starts.json", folder)
     curves = Curves(results / "runs.jsonl")
     jobs = {
         name: [
@@ -171,11 +208,13 @@ def main() -> None:
         for name in arguments.rows
     }
     every = [job for of_panel in zip(*jobs.values(), strict=True) for job in of_panel]
+    for panel in {job.panel for job in every if job not in curves}:
+        stored.make(panel)
     run_all(every, arguments.side_by_side, curves)
-    starts = {panel: evaluate_start(folder, panel) for panel in arguments.panels}
+    starts = {panel: stored[panel] for panel in arguments.panels}
     runs = {name: [curves.rows(job) for job in each] for name, each in jobs.items()}
     rewarded = {name: each for name, each in runs.items() if name in ALGORITHMS}
-    panels = ", ".join(f"{panel} ({digest[:12]})" for panel, digest in hashes.items())
+    panels = ", ".join(f"{panel} ({each['sha256'][:12]})" for panel, each in starts.items())
     text = (
         f"{command_line()}{held_out_table(starts, runs)}\n{table(rewarded)}\n"
         f"{origin(every, curves)}\nStarts (panel, SHA-256 of the weights): {panels}.\n"
