@@ -5,7 +5,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from trca.envs.responses import ACTION_FORMAT, TaggedResponse, read_action
+from trca.envs.responses import ACTION_FORMAT, RESPONSE_FORMATS, TaggedResponse, read_action
 from trca.envs.text_space import AnyText
 
 PIECES = [
@@ -45,6 +45,17 @@ PIECES = [
 )
 def test_the_action_is_the_last_complete_pair(response, action):
     assert read_action(response).action == action
+
+
+@pytest.mark.parametrize(
+    ("name", "response"),
+    [("action", "<think>so</think><action>look</action>"), ("action_only", "<action>look</action>")],
+)
+def test_a_written_response_is_read(name, response):
+    spoken = RESPONSE_FORMATS.get(name)
+    assert spoken.write("so", "look") == response
+    assert spoken.read(response).action == "look"
+    assert response.endswith(spoken.stop)
 
 
 def by_definition(response):

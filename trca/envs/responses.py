@@ -105,10 +105,19 @@ def write_action(thought: str, action: str) -> str:
 
 ACTION_FORMAT: Final = ResponseFormat(read_action, stop=(_CLOSE,), write=write_action)
 """The format of the paper: ``<think>...</think><action>...</action>``."""
+ACTION_ONLY_FORMAT: Final = ResponseFormat(
+    read_action,
+    stop=(_CLOSE,),
+    write=lambda _, action: f"{_OPEN}{action}{_CLOSE}",
+    instructions="Present {choice} for the current step within <action> </action> tags.",
+    tags=(_OPEN, _CLOSE),
+)
+"""The action alone, for a model that does not reason: ``<action>...</action>``."""
 RESPONSE_FORMATS: Final[Registry[ResponseFormat]] = Registry(
     "response format",
     {
         "action": ACTION_FORMAT,
+        "action_only": ACTION_ONLY_FORMAT,
         "plan": "trca.envs.plans:PLAN_FORMAT",
         "r1_answer": "trca.envs.searchqa.search_r1:R1_ANSWER_FORMAT",
         "search_r1": "trca.envs.searchqa.search_r1:SEARCH_R1_FORMAT",

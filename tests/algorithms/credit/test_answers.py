@@ -7,7 +7,7 @@ from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.models import load_tokenizer
 from trca.policies.spans import token_bytes
 
-FORMATS = ("action", "plan", "search_r1", "search_r1_growing", "r1_answer")
+FORMATS = ("action", "action_only", "plan", "search_r1", "search_r1_growing", "r1_answer")
 IN_TAGS = ("action", "on", "answer", "think", "a", "t", "enough information")
 """Answers that occur in the tags or in the thought, too."""
 
@@ -34,7 +34,7 @@ def test_an_answer_that_is_a_word_of_the_tags_is_scored_where_it_is_given(tokeni
     assert answer in chosen
     assert len(chosen) <= len(answer) + 2
     place = len(before) + chosen.index(answer)
-    opening = "<answer>" if name in FORMATS[2:] else "answer["
+    opening = "<answer>" if name in FORMATS[3:] else "answer["
     assert text[:place].endswith(opening)
 
 

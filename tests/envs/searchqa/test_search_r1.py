@@ -68,7 +68,7 @@ def test_an_environment_takes_the_dialect():
 
 
 def test_formats_have_names():
-    names = "action", "plan", "r1_answer", "search_r1", "search_r1_growing"
+    names = "action", "action_only", "plan", "r1_answer", "search_r1", "search_r1_growing"
     assert RESPONSE_FORMATS.names() == names
     with pytest.raises(ValueError, match=f"unknown response format 'x': .*{', '.join(names)}"):
         RESPONSE_FORMATS.get("x")

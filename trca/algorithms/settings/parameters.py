@@ -90,8 +90,9 @@ class TextParameters(
     )
     response_format: Annotated[str, AfterValidator(RESPONSE_FORMATS.check)] = Field(
         "action",
-        description="Tags of a response: action; plan for a switch, a subgoal that the next prompt "
-        "shows, and an action (HiPER); search_r1 for the <search> and <answer> of verl-agent; "
+        description="Tags of a response: action for a thought and an action; action_only for a "
+        "model that does not reason; plan for a switch, a subgoal that the next prompt shows, and "
+        "an action (HiPER); search_r1 for the <search> and <answer> of verl-agent; "
         "search_r1_growing and r1_answer for Search-R1 with and without a search, each with its "
         "prompt; 'file.py:FORMAT' for your format.",
     )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _TAGS: Final = {
     "action": "`<think>...</think><action>...</action>`",
+    "action_only": "`<action>...</action>`",
     "plan": "`<switch>KEEP or SWITCH</switch><subgoal>...</subgoal><action>...</action>`",
     "search_r1": "`<think>...</think>` and then `<search>...</search>` or `<answer>...</answer>`",
 }
