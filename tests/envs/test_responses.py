@@ -49,7 +49,10 @@ def test_the_action_is_the_last_complete_pair(response, action):
 
 @pytest.mark.parametrize(
     ("name", "response"),
-    [("action", "<think>so</think><action>look</action>"), ("action_only", "<action>look</action>")],
+    [
+        ("action", "<think>so</think><action>look</action>"),
+        ("action_only", "<action>look</action>"),
+    ],
 )
 def test_a_written_response_is_read(name, response):
     spoken = RESPONSE_FORMATS.get(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +53,23 @@ def resolve_dtype(model: Any, dtype: str) -> str:
         saved = config.get_text_config().dtype
         return "bfloat16" if saved in (torch.bfloat16, "bfloat16") else "float32"
     return check_dtype(dtype)
+
+
+def bfloat16_slowdown() -> float:
+    """Returns the time of a matrix product in bfloat16 on this processor, in times of float32.
+
+    About 0.5 with bfloat16 instructions (avx512_bf16, amx_bf16), and 2 to 10 without.
+    """
+    seconds = []
+    for dtype in (torch.bfloat16, torch.float32):
+        factors = torch.ones((256, 512), dtype=dtype), torch.ones((512, 512), dtype=dtype)
+        rounds = []
+        for _ in range(4):  # the first round includes preparation
+            start = time.perf_counter()
+            torch.mm(*factors)
+            rounds.append(time.perf_counter() - start)
+        seconds.append(min(rounds))
+    return seconds[0] / seconds[1]
 
 
 def checkpoint_layers(model: Any) -> None:

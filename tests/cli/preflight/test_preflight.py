@@ -86,6 +86,21 @@ def test_what_this_machine_lacks_is_no_problem_of_a_run_elsewhere():
         assert any("asks for 64 GPUs" in lack for lack in preflight.lacks())
 
 
+@pytest.mark.parametrize(
+    ("dtype", "slowdown", "noted"),
+    [("bfloat16", 9.0, 1), ("bfloat16", 0.5, 0), ("float32", 9.0, 0)],
+)
+def test_bfloat16_is_noted_on_a_processor_without_its_instructions(
+    monkeypatch, dtype, slowdown, noted
+):
+    assert models.bfloat16_slowdown() > 0
+    monkeypatch.setattr(models, "bfloat16_slowdown", lambda: slowdown)
+    settings = {**read("quickstart"), "dtype": dtype}
+    with Preflight.of(settings) as preflight:
+        notes = [note for note in preflight.notes() if "9 times slower" in note]
+    assert len(notes) == noted
+
+
 def command(arguments, folder):
     """Runs a command; returns its exit code, its output, and the heavy modules it imported."""
     program = (

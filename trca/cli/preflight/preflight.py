@@ -35,6 +35,8 @@ _FEWEST_NEW_TOKENS: Final = 64
 """Tokens of a response in sentences, at least."""
 _MOST_CUT: Final = 2
 """A first prompt longer than this times the limit loses too much when it is shortened."""
+_SLOW: Final = 1.5
+"""Times of float32 from which bfloat16 is worth a note."""
 _NVIDIA: Final = Path("/proc/driver/nvidia/gpus")
 _AMD: Final = Path("/dev/kfd")
 
@@ -134,6 +136,8 @@ class Preflight:
         parameters = self.settings.parameters
         if gold := bind_credit(parameters.credit, parameters.model_dump()).gold:
             notes.append(f"training reads {' and '.join(gold)}: the hidden truth of its tasks")
+        if slow := self._slow_dtype():
+            notes.append(slow)
         if parameters.model == TINY:
             _, warned = self._validation
             return [*notes, *warned]
@@ -264,6 +268,24 @@ class Preflight:
         from trca.policies.models import load_tokenizer
 
         return load_tokenizer(self.model_folder) if self.model_folder else _Words()
+
+    def _slow_dtype(self) -> str:
+        """A note on bfloat16 on a processor without its instructions; blank if there is no such."""
+        run, parameters = self.settings.run, self.settings.parameters
+        elsewhere = not self.here or "RAY_ADDRESS" in os.environ or run.resources()[1] > 0
+        if elsewhere or not self.model_folder:
+            return ""
+        from trca.policies.models import bfloat16_slowdown, resolve_dtype
+
+        if resolve_dtype(self.model_folder, parameters.dtype) == "float32":
+            return ""
+        slowdown = bfloat16_slowdown()
+        if slowdown < _SLOW:
+            return ""
+        return (
+            f"dtype is bfloat16, and this processor multiplies {slowdown:.0f} times slower in"
+            " bfloat16 than in float32: set dtype: float32"
+        )
 
     def _for_the_tiny_policy(self) -> list[str]:
         """A note on settings that fit only the tiny policy, for a model of another size."""
