@@ -48,7 +48,7 @@ ALGORITHMS: Final = ("TRCA", "GRPO", "GiGPO")
 HELD_OUT: Final = 64
 """Held-out tasks of every evaluation, one episode each."""
 _SAME_EPISODES: Final = (
-    *("iterations=20", "tasks_per_iteration=32", "minibatch_size=64", "micro_batch_tokens=4096"),
+    *("iterations=20", "tasks_per_iteration=32", "minibatch_size=64", "micro_batch_tokens=2048"),
     *("lr=4e-4", "lora_rank=16", "evaluation_interval=10"),
 )
 """Settings of imitation with the episodes, adapter and mini-batches of `CONFIG`."""
