@@ -120,6 +120,7 @@ def test_other_numbers_of_judgments_runs_and_rows_are_refused(played):
         Credit.bind("trca", LIBRARY)(*columns(few), np.ones((len(rows), 1)))
     groups, ids, annotations, mask, _ = trajectories(rows, np.random.default_rng(2))
     annotations[0] = annotations[0][:-1]
+    Credit.bind("gigpo")(groups, ids, annotations, mask & (np.arange(len(mask)) > 0)[:, None])
     with pytest.raises(ValueError, match=r"row 0 has \d annotated steps and \d runs"):
         Credit.bind("gigpo")(groups, ids, annotations, mask)
     with pytest.raises(ValueError, match="1 groups, 2 rollouts, 1 annotations and 1 rows"):

@@ -1,5 +1,6 @@
 """The rules as advantage estimators of verl, and of verl-agent, which has no registry."""
 
+import sys
 import types
 
 import numpy as np
@@ -76,12 +77,15 @@ def test_rules_that_read_judgments_need_a_library():
         bind_all(LIBRARY, {"grpo": {}})
 
 
-def test_a_name_of_verl_agent_stands_for_a_rule(played):
+def test_a_name_of_verl_agent_stands_for_a_rule(played, monkeypatch):
     rollouts, rows = played
-    trainer = types.ModuleType("ray_trainer")
+    trainer, borrower = types.ModuleType("ray_trainer"), types.ModuleType("verl.borrower")
     trainer.compute_advantage = lambda data, adv_estimator, gamma=1.0: (adv_estimator, gamma)
+    borrower.compute_advantage = trainer.compute_advantage
+    monkeypatch.setitem(sys.modules, "verl.borrower", borrower)
     trainer.compute_response_mask = lambda data: torch.ones(len(rows), 2)
     take_over(trainer, {"gigpo": Credit.bind("trca", LIBRARY)})
+    assert borrower.compute_advantage is trainer.compute_advantage
     assert trainer.compute_advantage(None, "grpo", gamma=0.5) == ("grpo", 0.5)
     tensors, non_tensors = batch_of(rows, np.ones((len(rows), 2), bool))
     del tensors["response_mask"]
@@ -94,7 +98,6 @@ def test_a_name_of_verl_agent_stands_for_a_rule(played):
 def test_the_trainer_of_verl_credits_transitions(played):
     verl = pytest.importorskip("verl", reason="make test-interop runs it, with verl")
     from verl.trainer.ppo import core_algos, ray_trainer
-    from verl.trainer.ppo.v1 import utils
 
     register(LIBRARY, trca={"lambda_": 0.3}, beacon={"milestones": "environment"})
     rollouts, rows = played
@@ -109,7 +112,6 @@ def test_the_trainer_of_verl_credits_transitions(played):
         np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-12)
         with pytest.raises(ValueError, match="non_tensor_batch column 'uid' and 'trca'"):
             core_algos.get_adv_estimator_fn(rule)(**tensors, config=None, index=non_tensors["uid"])
-    assert utils.compute_advantage is ray_trainer.compute_advantage
     data = verl.DataProto.from_dict(*batch_of(rows, mask))
     data.batch["token_level_rewards"][:, 0] = torch.arange(len(rows))
     assert ray_trainer.compute_advantage(data, "grpo").batch["advantages"].any()

@@ -142,7 +142,7 @@ class Credit:
             rollouts: B ids of the rollouts, unique within their group.
             annotations: B annotations: `annotate`, a list of them, or `None` for a padding row.
             mask: (B, R), true on response tokens of the policy. A row with a list has one run of
-                such tokens for each of its steps.
+                such tokens for each of its steps, or no such token.
 
         Returns:
             float64 (B, R), 0 outside the mask and on padding rows.
@@ -151,7 +151,7 @@ class Credit:
             ValueError: If lengths differ, an annotation lacks a key, a rollout lacks a step, or the
                 runs of a row differ from its steps.
         """
-        mask = np.asarray(mask, dtype=bool)
+        mask = np.array(mask, dtype=bool)
         if not len(groups) == len(rollouts) == len(annotations) == len(mask):
             raise ValueError(
                 f"the batch has {len(groups)} groups, {len(rollouts)} rollouts,"
@@ -167,15 +167,15 @@ class Credit:
             categories = np.zeros(len(played[0].steps[0].judgments), np.int8)
         credited = self.rule(StepBatch.from_rollouts(played, categories))
         for row, (steps, of_row) in enumerate(zip(places, mask, strict=True)):
-            if not steps:
+            if not steps or not of_row.any():
                 continue
             if isinstance(annotations[row], Mapping):
                 advantages[row, of_row] = credited[steps[0]]
                 continue
             runs = np.cumsum(np.diff(of_row, prepend=False) & of_row) - 1
-            if runs.max(initial=-1) + 1 != len(steps):
+            if runs[-1] + 1 != len(steps):
                 raise ValueError(
-                    f"row {row} has {len(steps)} annotated steps and {runs.max(initial=-1) + 1}"
+                    f"row {row} has {len(steps)} annotated steps and {runs[-1] + 1}"
                     " runs of response tokens: give one annotation for each response"
                 )
             advantages[row, of_row] = credited[steps][runs[of_row]]

@@ -136,5 +136,5 @@ def take_over(trainer: ModuleType, credits: Mapping[str, Credit]) -> None:
 
     trainer.compute_advantage = compute_advantage  # type: ignore[attr-defined]
     for name, module in list(sys.modules.items()):
-        if name.startswith("verl.") and vars(module).get("compute_advantage") is original:
+        if name.startswith("verl.") and getattr(module, "compute_advantage", None) is original:
             module.compute_advantage = compute_advantage  # type: ignore[attr-defined]
