@@ -156,6 +156,8 @@ def test_the_trainer_of_skyrl_credits_transitions(played, tmp_path, monkeypatch)
     from skyrl.train.config import SkyRLTrainConfig
     from skyrl.train.trainer import RayPPOTrainer
 
+    known = dict(AdvantageEstimatorRegistry._functions)
+    monkeypatch.setattr(AdvantageEstimatorRegistry, "_functions", known)
     rules = register(LIBRARY)
     assert set(rules) <= set(AdvantageEstimatorRegistry.list_available())
     rollouts, rows = played

@@ -95,10 +95,11 @@ def test_a_name_of_verl_agent_stands_for_a_rule(played, monkeypatch):
     np.testing.assert_allclose(got[:, 1], ours("trca", {}, rollouts), rtol=0, atol=1e-12)
 
 
-def test_the_trainer_of_verl_credits_transitions(played):
+def test_the_trainer_of_verl_credits_transitions(played, monkeypatch):
     verl = pytest.importorskip("verl", reason="make test-interop runs it, with verl")
     from verl.trainer.ppo import core_algos, ray_trainer
 
+    monkeypatch.setattr(core_algos, "ADV_ESTIMATOR_REGISTRY", {})
     register(LIBRARY, trca={"lambda_": 0.3}, beacon={"milestones": "environment"})
     rollouts, rows = played
     mask = masks(len(rows), np.random.default_rng(5))
