@@ -3,10 +3,6 @@
 import numpy as np
 
 from tests.toy import ACTIONS, Rooms
-from trca.common import loading
-
-loading.postponed = True  # these tests build no algorithm
-
 from trca.algorithms.rollouts.recording import AgentRecorder, Turn
 from trca.envs import make
 from trca.envs.text_env import UNPARSED
@@ -43,9 +39,7 @@ def play(groups=4, size=4, seed=0):
                     np.arange(3, dtype=np.int32), np.zeros(3, np.float32), "stop"
                 )
                 prompt = np.arange(2, dtype=np.int32)
-                recorder.add(
-                    Turn(number, observation, prompt, completion, response), transition
-                )
+                recorder.add(Turn(number, observation, prompt, completion, response), transition)
                 annotation = annotate(number, observation, str(action), transition)
                 rows.append((f"task {group}", f"rollout {group}.{index}", annotation))
                 observation = transition[0]

@@ -6,12 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from tests.interop.foreign import LIBRARY, play, trajectories
 from tests.interop.test_credit import OURS, ours
-
-torch = pytest.importorskip("torch")
-
 from trca.interop.credit import Credit
 from trca.interop.skyrl import crediting, estimator, register
 
@@ -136,7 +134,7 @@ def test_missing_annotations_and_settings_that_move_rows_are_refused(played):
     with pytest.raises(ValueError, match=rf"rows 0 to {end} has {end} annotations"):
         trainer.convert_to_training_input(output | {"env_metrics": metrics}, uids)
     trainer.cfg.trainer.algorithm.dynamic_sampling.type = "replace"
-    with pytest.raises(ValueError, match="dynamic_sampling.type='replace' moves rows"):
+    with pytest.raises(ValueError, match=r"dynamic_sampling.type='replace' moves rows"):
         trainer.convert_to_training_input(output, uids)
     trainer.cfg.trainer.algorithm.dynamic_sampling.type = None
     trainer.cfg.generator.merge_stepwise_output = True

@@ -5,12 +5,10 @@ import types
 
 import numpy as np
 import pytest
+import torch
 
 from tests.interop.foreign import LIBRARY, masks, play, trajectories
 from tests.interop.test_credit import OURS, columns, ours
-
-torch = pytest.importorskip("torch")
-
 from trca.interop.credit import Credit
 from trca.interop.verl import bind_all, estimator, register, take_over
 
@@ -43,9 +41,7 @@ def test_the_estimator_returns_tensors_like_the_rewards(rule, played):
     wanted = ours(rule, {}, rollouts)[:, None] * mask
     np.testing.assert_allclose(advantages.numpy(), wanted, rtol=0, atol=1e-12)
     assert torch.equal(advantages, returns)
-    single = run(
-        tensors["token_level_rewards"].float(), tensors["response_mask"], non_tensors
-    )[0]
+    single = run(tensors["token_level_rewards"].float(), tensors["response_mask"], non_tensors)[0]
     assert single.dtype == torch.float32
 
 
@@ -62,7 +58,7 @@ def test_a_row_without_a_rollout_id_is_a_rollout(played):
 def test_missing_columns_are_named():
     run = estimator(Credit.bind("gigpo"))
     mask = torch.ones(1, 1)
-    with pytest.raises(ValueError, match="column 'uid' and 'trca': set trainer.use_v1=False"):
+    with pytest.raises(ValueError, match=r"column 'uid' and 'trca': set trainer.use_v1=False"):
         run(mask, mask, index=["a"], config=None)
     with pytest.raises(ValueError, match="column 'trca': set"):
         run(mask, mask, non_tensor_batch={"uid": ["a"]})

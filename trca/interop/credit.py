@@ -12,6 +12,7 @@ the advantages of the same rollouts in our own trainer.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -109,21 +110,20 @@ class Credit:
 
         models = {"trca": TRCAParameters, "gigpo": GiGPOParameters, "beacon": BEACONParameters}
         chosen = models[rule](**settings)
-        needs = ["step", "reward"]
         if isinstance(chosen, GiGPOParameters):
-            needs.append("context" if chosen.anchor == "context" else "observation")
+            needs = ["context" if chosen.anchor == "context" else "observation"]
         elif isinstance(chosen, TRCAParameters):
-            needs += ["context", "judgments"]
+            needs = ["context", "judgments"]
             needs += ["won"] if chosen.budget_schedule == "group_success" else []
         else:
-            environment = chosen.milestones == "environment"
-            needs.append("milestone" if environment else "judgments")
+            needs = ["milestone" if chosen.milestones == "environment" else "judgments"]
         if "judgments" in needs and library is None:
             raise ValueError(
                 f"credit rule {rule!r} reads judgments: name their library, such as alfworld"
             )
         categories = RubricLibrary.load(library).categories if library else np.empty(0, np.int8)
-        return cls(bind_credit(rule, chosen.model_dump()), categories, tuple(needs))
+        bound = bind_credit(rule, chosen.model_dump())
+        return cls(bound, categories, ("step", "reward", *needs))
 
     def __call__(
         self,
@@ -158,7 +158,10 @@ class Credit:
                 f" {len(annotations)} annotations and {len(mask)} rows: give one for each row"
             )
         rows = [_steps_of(annotation) for annotation in annotations]
-        played, places = rollouts_of(groups, rollouts, rows, self._check)
+        for number, steps_of_row in enumerate(rows):
+            for annotation in steps_of_row:
+                self._check(annotation, f"row {number}")
+        played, places = rollouts_of(groups, rollouts, rows)
         advantages = np.zeros(mask.shape)
         if not played:
             return advantages
@@ -186,7 +189,7 @@ class Credit:
             if annotation.get(name) is None:
                 raise ValueError(
                     f"the annotation of {where} lacks {name!r}, which credit rule"
-                    f" {self.rule.name!r} reads: write annotations with trca.interop.credit.annotate"
+                    f" {self.rule.name!r} reads: write it with trca.interop.credit.annotate"
                 )
         count = len(annotation.get("judgments") or ())
         if count != len(self.categories) and "judgments" in self.needs:
@@ -200,7 +203,6 @@ def rollouts_of(
     groups: Sequence[Hashable],
     rollouts: Sequence[Hashable],
     rows: Sequence[Sequence[Mapping[str, Any]]],
-    check: Any = None,
 ) -> tuple[list[Rollout], list[list[int]]]:
     """The rollouts in a batch, without tokens.
 
@@ -208,7 +210,6 @@ def rollouts_of(
         groups: B ids of the rollout groups.
         rollouts: B ids of the rollouts, unique within their group.
         rows: B lists of annotations.
-        check: ``check(annotation, where)`` refuses incomplete annotations.
 
     Returns:
         The rollouts in order of first appearance, and for each row the numbers of its steps in the
@@ -218,27 +219,27 @@ def rollouts_of(
         ValueError: If the steps of a rollout are not 0, 1, 2 and so on.
     """
     found: dict[tuple[Hashable, Hashable], dict[int, Mapping[str, Any]]] = {}
-    for row, (group, rollout, steps) in enumerate(zip(groups, rollouts, rows, strict=True)):
+    for group, rollout, steps in zip(groups, rollouts, rows, strict=True):
         for annotation in steps:
-            if check:
-                check(annotation, f"row {row}")
             found.setdefault((group, rollout), {}).setdefault(int(annotation["step"]), annotation)
     numbers: dict[Hashable, int] = {}
-    sizes: dict[Hashable, int] = {}
+    sizes = Counter[Hashable]()
     starts, played, total = {}, list[Rollout](), 0
     for (group, rollout), steps in found.items():
         if sorted(steps) != list(range(len(steps))):
             raise ValueError(
                 f"rollout {rollout!r} of group {group!r} has the steps"
-                f" {', '.join(map(str, sorted(steps)))}: give every step from 0, in rows of one batch"
+                f" {', '.join(map(str, sorted(steps)))}: give every step from 0 in one batch"
             )
         ordered = [steps[number] for number in range(len(steps))]
-        made = Rollout("", "train", "", numbers.setdefault(group, len(numbers)), 0, 0)
-        made.index = sizes[group] = sizes.get(group, -1) + 1
+        number = numbers.setdefault(group, len(numbers))
+        made = Rollout(str(group), "train", "", number, sizes[group], 0)
+        sizes[group] += 1
         made.steps = [_step(annotation) for annotation in ordered]
         made.last_observation = str(ordered[-1].get("next_observation", ""))
         made.won = bool(ordered[-1].get("won", False))
         made.truncated = bool(ordered[-1].get("truncated", False))
+        made.score = sum(step.reward for step in made.steps)
         starts[group, rollout] = total
         total += len(ordered)
         played.append(made)
@@ -256,17 +257,14 @@ def _steps_of(annotation: Any) -> list[Mapping[str, Any]]:
 
 
 def _step(annotation: Mapping[str, Any]) -> Step:
+    texts = ("observation", "response", "action", "context", "next_context")
     milestone = annotation.get("milestone")
     return Step(
-        prompt_ids=_NO_IDS,
-        response_ids=_NO_IDS,
-        action_mask=_NO_MASK,
-        old_logprobs=_NO_LOGPROBS,
-        observation=str(annotation.get("observation", "")),
-        response=str(annotation.get("response", "")),
-        action=str(annotation.get("action", "")),
-        context=str(annotation.get("context", "")),
-        next_context=str(annotation.get("next_context", "")),
+        _NO_IDS,
+        _NO_IDS,
+        _NO_MASK,
+        _NO_LOGPROBS,
+        *(str(annotation.get(name, "")) for name in texts),
         reward=float(annotation["reward"]),
         judgments=np.array(annotation.get("judgments") or (), dtype=np.uint8),
         parsed=bool(annotation.get("parsed", True)),

@@ -1,16 +1,7 @@
-"""Readers of rollouts that verl, verl-agent and SkyRL dump as JSON lines, one step a line.
-
-============  ======================================================================================
-verl          ``trainer.rollout_data_dir``: ``{step}.jsonl`` with ``input``, ``output``, ``score``,
-verl-agent    ``step`` and the reward manager's ``reward_extra_info``; `dumped` returns the columns
-              that credit rules read.
-SkyRL         ``dumped_data/*.jsonl`` of the trainer of `trca.interop.skyrl.crediting`, with
-              ``trainer.dump_data_batch``.
-============  ======================================================================================
+"""Reads rollouts that verl, verl-agent and SkyRL dump as JSON lines.
 
 Each line needs ``uid``, ``traj_uid`` and ``trca``, an annotation of `trca.interop.credit.annotate`
-or a list. Dumps of these projects have none of the three by default, so groups, rollouts and the
-order of steps cannot be read from them.
+or a list of them. docs/interop.md explains how to dump them; the dumps have none by default.
 """
 
 from __future__ import annotations
@@ -61,9 +52,7 @@ def dump_files(dump: Path) -> dict[int, Path]:
     return dict(sorted(files.items()))
 
 
-def read_dump(
-    path: Path, operators: Sequence[str] = ()
-) -> tuple[list[Rollout], dict[tuple[int, int], list[str]]]:
+def read_dump(path: Path, operators: Sequence[str] = ()) -> tuple[list[Rollout], list[str]]:
     """The rollouts of a file of a dump.
 
     Args:
@@ -71,39 +60,23 @@ def read_dump(
         operators: Ids of the operators that made the judgments, in library order.
 
     Returns:
-        The rollouts without tokens, and the prompts of each rollout by group and index; a prompt is
-        blank if the dump has none.
+        The rollouts without tokens, and the prompt of each of their steps; blank if not dumped.
 
     Raises:
         ValueError: If a line lacks a key that credit rules read. The message names the keys and how
             to dump them.
     """
     lines = read_rows(path)
-    rows = [_annotations(line, f"{path}, line {n}") for n, line in enumerate(lines, 1)]
-    for number, row in enumerate(rows, 1):
-        for annotation in row:
-            count = len(annotation.get("judgments") or ())
-            if count != len(operators):
-                raise ValueError(
-                    f"{path}, line {number}: {count} judgments, and the library has"
-                    f" {len(operators)} operators: name the config of the environment"
-                )
+    places = [f"{path}, line {number}" for number in range(1, len(lines) + 1)]
+    rows = [_annotations(*line, len(operators)) for line in zip(lines, places, strict=True)]
     uids, rollouts = ([str(line[key]) for line in lines] for key in _KEYS[:2])
-    played, places = rollouts_of(uids, rollouts, rows)
-    prompts = [""] * sum(len(rollout.steps) for rollout in played)
-    for line, steps in zip(lines, places, strict=True):
-        for place in steps:
-            prompts[place] = str(line.get("input", ""))
-    names = list(dict.fromkeys(uids))
-    by_rollout, start = {}, 0
+    played, steps = rollouts_of(uids, rollouts, rows)
+    prompts = {
+        step: str(n.get("input", "")) for n, of in zip(lines, steps, strict=True) for step in of
+    }
     for rollout in played:
-        rollout.task_id = names[rollout.group]
         rollout.operators = tuple(operators)
-        rollout.score = sum(step.reward for step in rollout.steps)
-        end = start + len(rollout.steps)
-        by_rollout[rollout.group, rollout.index] = prompts[start:end]
-        start = end
-    return played, by_rollout
+    return played, [prompts[step] for step in sorted(prompts)]
 
 
 def dumped(data: Any) -> dict[str, list[Any]]:
@@ -115,7 +88,7 @@ def dumped(data: Any) -> dict[str, list[Any]]:
     return {key: list(data.non_tensor_batch[key]) for key in _KEYS}
 
 
-def _annotations(line: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+def _annotations(line: Mapping[str, Any], where: str, operators: int) -> list[dict[str, Any]]:
     missing = [key for key in _KEYS if line.get(key) is None]
     if missing:
         writer, mend = next(
@@ -134,5 +107,10 @@ def _annotations(line: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
             raise ValueError(
                 f"{where}: the annotation lacks {', '.join(lacks)}: write annotations with"
                 " trca.interop.credit.annotate"
+            )
+        if (count := len(annotation.get("judgments") or ())) != operators:
+            raise ValueError(
+                f"{where}: {count} judgments, and the library has {operators} operators: name the"
+                " config of the environment"
             )
     return [output | annotation for annotation in steps]

@@ -1,17 +1,12 @@
 """TRCA, GiGPO and BEACON as advantage estimators of SkyRL.
 
-``register("alfworld")`` adds ``trca``, ``gigpo`` and ``beacon`` to the estimators of SkyRL, so that
-its configs accept the names. SkyRL 0.3.0 passes no annotations to an estimator, and with
-``step_wise_trajectories`` only the last step of a rollout. The trainer of `crediting` therefore
-computes the advantages::
+SkyRL 0.3.0 passes no annotations to an estimator, and with ``step_wise_trajectories`` only the last
+step of a rollout. The trainer of `crediting` therefore computes the advantages::
 
     Trainer = crediting(RayPPOTrainer, register("alfworld"))
 
-The environment's ``get_metrics`` returns ``{"trca": [...]}`` at the end of an episode: a list of
-`trca.interop.credit.annotate`, one for each step. The trainer keeps the list as
-``metadata["trca"]`` until the advantages are computed. With ``step_wise_trajectories`` a row is a
-step, otherwise a rollout. The environment's rewards are the rewards in the annotations; SkyRL's
-token rewards and ``algorithm.gamma`` have no effect.
+``get_metrics`` of the environment returns ``{"trca": [...]}``, the annotations of all steps; see
+docs/interop.md.
 """
 
 from __future__ import annotations
@@ -47,11 +42,11 @@ def register(library: str | None = None, **settings: Mapping[str, Any]) -> dict[
         ImportError: Without SkyRL.
         ValueError: For an unknown rule, setting or library, or a name that is registered already.
     """
-    credits = bind_all(library, settings)
+    rules = bind_all(library, settings)
     registry = import_module(_REGISTRY)
-    for name in credits:
+    for name in rules:
         registry.register_advantage_estimator(name)(estimator)
-    return credits
+    return rules
 
 
 def estimator(token_level_rewards: Any, response_mask: Any, **_: Any) -> tuple[Any, Any]:
@@ -74,12 +69,12 @@ def estimator(token_level_rewards: Any, response_mask: Any, **_: Any) -> tuple[A
     return zeros, zeros.clone()
 
 
-def crediting(trainer: type, credits: Mapping[str, Credit]) -> type:
-    """A subclass of a trainer of SkyRL that credits transitions.
+def crediting(trainer: type, rules: Mapping[str, Credit]) -> type:
+    """A subclass of a trainer of SkyRL that rules transitions.
 
     Args:
         trainer: ``RayPPOTrainer``, or a subclass.
-        credits: The rules by name of the estimator.
+        rules: The rules by name of the estimator.
     """
 
     class CreditingTrainer(trainer):  # type: ignore[misc]
@@ -87,13 +82,13 @@ def crediting(trainer: type, credits: Mapping[str, Credit]) -> type:
 
         def convert_to_training_input(self, generator_output: Any, uids: list[str]) -> Any:
             data = super().convert_to_training_input(generator_output, uids)
-            if self.cfg.trainer.algorithm.advantage_estimator in credits:
+            if self.cfg.trainer.algorithm.advantage_estimator in rules:
                 self._refuse()
                 data.metadata[COLUMN] = _annotations(generator_output)
             return data
 
         def compute_advantages_and_returns(self, data: Any) -> Any:
-            credit = credits.get(self.cfg.trainer.algorithm.advantage_estimator)
+            credit = rules.get(self.cfg.trainer.algorithm.advantage_estimator)
             if credit is None:
                 return super().compute_advantages_and_returns(data)
             mask = data["loss_mask"].cpu().numpy() > 0  # response_mask has observations, too

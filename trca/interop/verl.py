@@ -1,17 +1,8 @@
 """TRCA, GiGPO and BEACON as advantage estimators of verl and verl-agent.
 
-``register("alfworld")`` adds ``trca``, ``gigpo`` and ``beacon`` to verl's ``register_adv_est``. verl
-0.9.1 passes no estimator but ``gdpo`` the columns of a batch, so `take_over` also replaces
-``compute_advantage`` of the trainer for these names. The columns of ``non_tensor_batch``:
-
-==========  ========================================================================================
-uid         Id of the rollout group; verl and verl-agent write it.
-traj_uid    Id of the rollout; verl-agent writes it. Without the column every row is a rollout.
-trca        `trca.interop.credit.annotate` of the row's step, or a list for a whole trajectory.
-==========  ========================================================================================
-
-The environment's rewards are the rewards in the annotations; verl's token rewards, its
-``algorithm.gamma`` and its reward penalties have no effect.
+The columns ``uid``, ``traj_uid`` and ``trca`` of ``non_tensor_batch`` are the group, the rollout
+and the annotation of a row; see docs/interop.md. verl 0.9.1 passes its columns to no estimator but
+``gdpo``, so `take_over` also replaces ``compute_advantage`` of the trainer.
 """
 
 from __future__ import annotations
@@ -48,12 +39,12 @@ def register(library: str | None = None, **settings: Mapping[str, Any]) -> dict[
         ImportError: Without verl.
         ValueError: For an unknown rule, setting or library, or a name that is registered already.
     """
-    credits = bind_all(library, settings)
+    rules = bind_all(library, settings)
     registry = import_module(_REGISTRY)
-    for name, credit in credits.items():
+    for name, credit in rules.items():
         registry.register_adv_est(name)(estimator(credit))
-    take_over(import_module(_TRAINER), credits)
-    return credits
+    take_over(import_module(_TRAINER), rules)
+    return rules
 
 
 def bind_all(library: str | None, settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Credit]:
@@ -66,11 +57,11 @@ def bind_all(library: str | None, settings: Mapping[str, Mapping[str, Any]]) -> 
     Raises:
         ValueError: For settings of an unknown rule, or of a rule that is left out.
     """
-    credits = {}
+    rules = {}
     for name in dict.fromkeys((*RULES, *settings)):
         if name in settings or name == "gigpo" or library:
-            credits[name] = Credit.bind(name, library, **settings.get(name, {}))
-    return credits
+            rules[name] = Credit.bind(name, library, **settings.get(name, {}))
+    return rules
 
 
 def estimator(credit: Credit) -> Callable[..., tuple[Any, Any]]:
@@ -106,7 +97,7 @@ def estimator(credit: Credit) -> Callable[..., tuple[Any, Any]]:
     return advantages
 
 
-def take_over(trainer: ModuleType, credits: Mapping[str, Credit]) -> None:
+def take_over(trainer: ModuleType, rules: Mapping[str, Credit]) -> None:
     """Replaces ``compute_advantage`` of a trainer's module for some estimators.
 
     Modules of verl that have imported the function by name get the new function, too. verl-agent
@@ -115,10 +106,10 @@ def take_over(trainer: ModuleType, credits: Mapping[str, Credit]) -> None:
 
     Args:
         trainer: The module, ``verl.trainer.ppo.ray_trainer``.
-        credits: The rules by name of the estimator.
+        rules: The rules by name of the estimator.
     """
     original = trainer.compute_advantage
-    estimators = {name: estimator(credit) for name, credit in credits.items()}
+    estimators = {name: estimator(credit) for name, credit in rules.items()}
 
     @wraps(original)
     def compute_advantage(data: Any, adv_estimator: Any, *rest: Any, **settings: Any) -> Any:

@@ -65,7 +65,7 @@ def import_dump(
                     replace(each, foundational=next(r_f), breakthrough=next(r_b))
                     for each in rollout.steps
                 ]
-            texts = iter([text for of_rollout in prompts.values() for text in of_rollout])
+            texts = iter(prompts)
             path = folder.path / "rollouts" / f"iteration_{step:06d}" / "train.jsonl"
             path.parent.mkdir(parents=True)
             write_rollouts(path, rollouts, lambda _, texts=texts: next(texts))
