@@ -3,8 +3,8 @@
 # make test-slow  runs the tests that start clusters and several learners, and kill them
 # make test-vllm  sets up an environment with vLLM and runs the tests of the vLLM engine
 # make test-smollm2  fetches a pretrained language model, and imitates and trains with it, on vLLM too
-# make test-interop  sets up an environment each with TRL, OpenEnv, verifiers and ScienceWorld, and runs the tests of our
-#              adapters and of examples/scienceworld
+# make test-interop  sets up an environment each with TRL, OpenEnv, verifiers, ScienceWorld, verl and SkyRL, and runs the
+#              tests of our adapters and of examples/scienceworld
 # make faults  plants wrong code in a copy, one fault at a time, and runs the tests that must find the fault;
 #              make faults WORDS="entropy KL" takes the faults with one of the words in the name
 # make lint    sets everything up and checks style and types, and that every planted fault still applies
@@ -41,6 +41,8 @@ test-interop: .venv-interop/.ready
 	.venv-interop/trl/bin/python -m pytest tests/interop/test_trl.py tests/interop/test_docs.py
 	.venv-interop/openenv/bin/python -m pytest tests/interop/test_openenv.py tests/interop/test_docs.py
 	.venv-interop/verifiers/bin/python -m pytest tests/interop/test_verifiers.py tests/interop/test_docs.py
+	.venv-interop/verl/bin/python -m pytest tests/interop/test_verl.py tests/interop/test_docs.py
+	.venv-interop/skyrl/bin/python -m pytest tests/interop/test_skyrl.py tests/interop/test_docs.py
 	.venv-interop/scienceworld/bin/python -m pytest examples/scienceworld/tests
 
 faults: .venv/.ready
@@ -66,7 +68,7 @@ docs: .venv/.docs
 .venv-vllm/.ready: .venv/.ready constraints-vllm.txt
 	.ci/setup-vllm
 
-.venv-interop/.ready: .venv/.ready constraints-trl.txt constraints-openenv.txt constraints-verifiers.txt constraints-scienceworld.txt
+.venv-interop/.ready: .venv/.ready constraints-trl.txt constraints-openenv.txt constraints-verifiers.txt constraints-scienceworld.txt constraints-verl.txt constraints-skyrl.txt
 	.ci/setup-interop
 
 .venv/.docs: .venv/.ready

@@ -17,7 +17,6 @@ BELOW = {
     "tune_configs.run_parameters": {"tune_configs.files", "tune_configs.recording", "common"},
     "rubric": {"common"},
     "envs": {"rubric", "common"},
-    "interop": {"envs", "rubric", "common"},
     "policies": {"envs", "rubric", "common"},
     "records": {"envs", "rubric", "common"},
     "runs": {"records", "tune_configs.files", "envs", "rubric", "common"},
@@ -25,6 +24,7 @@ BELOW = {
 """Package -> the packages that it may import. `tune_configs.files` reads presets."""
 BELOW["algorithms"] = {"policies", *BELOW["runs"], "runs", *BELOW["tune_configs.run_parameters"]}
 BELOW["algorithms"] |= {"tune_configs.run_parameters"}
+BELOW["interop"] = {"algorithms", "records", "envs", "rubric", "common"}
 BELOW["tune_configs"] = {"algorithms", *BELOW["algorithms"]}
 BELOW["analysis"] = {"tune_configs", *BELOW["tune_configs"]}
 BELOW["cli"] = {"analysis", "interop", *BELOW["analysis"]}

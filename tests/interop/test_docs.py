@@ -3,11 +3,14 @@
 import json
 import shlex
 import shutil
+import sys
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+import typing_extensions
 
 from tests.test_docs import blocks
 
@@ -28,6 +31,15 @@ def names(tmp_path, monkeypatch):
 
 
 def prepare(library, names):
+    if library == "verl":
+        import torch
+        from verl import DataProto
+
+        ones = torch.ones(1, 2)
+        tensors = {"token_level_rewards": ones, "response_mask": ones}
+        names["batch"] = DataProto.from_dict(tensors, {"uid": ["a"], "traj_uid": ["b"]})
+    if library == "skyrl" and sys.version_info < (3, 12):  # see test_skyrl
+        names["enter"](patch("typing.TypedDict", typing_extensions.TypedDict))
     if library == "trl":
         import trl
 

@@ -14,6 +14,7 @@ from trca.cli.commands.data import app as data
 from trca.cli.commands.diagnose import diagnose
 from trca.cli.commands.evaluate import evaluate
 from trca.cli.commands.export import export
+from trca.cli.commands.import_dump import import_dump
 from trca.cli.commands.inspect import inspect
 from trca.cli.commands.new_env import new_env
 from trca.cli.commands.plan import plan
@@ -93,6 +94,7 @@ for command in (
     view,
     diagnose,
     recredit,
+    import_dump,
     report,
     export,
     sweep,

@@ -1,0 +1,147 @@
+"""Credit of another trainer's batch equals our credit of the same rollouts."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.interop.foreign import LIBRARY, masks, play, trajectories
+from trca.algorithms.beacon.credit import BEACONParameters, beacon
+from trca.algorithms.gigpo.credit import GiGPOParameters, gigpo
+from trca.algorithms.trca.credit import TRCAParameters, trca
+from trca.interop.credit import Credit
+from trca.records import StepBatch
+from trca.rubric import RubricLibrary
+
+OURS = {
+    "trca": (trca, TRCAParameters),
+    "gigpo": (gigpo, GiGPOParameters),
+    "beacon": (beacon, BEACONParameters),
+}
+CASES = [
+    ("trca", {}),
+    ("trca", {"lambda_": 0.3, "gamma": 0.9, "budget_schedule": "group_success"}),
+    ("gigpo", {}),
+    ("gigpo", {"anchor": "observation", "baseline_over": "step_row", "normalizer": "one"}),
+    ("gigpo", {"anchor": "similar"}),
+    ("beacon", {}),
+    ("beacon", {"milestones": "environment", "normalizer": "std"}),
+]
+
+
+@pytest.fixture(scope="module")
+def played():
+    return play()
+
+
+def ours(rule, settings, rollouts):
+    function, model = OURS[rule]
+    batch = StepBatch.from_rollouts(rollouts, RubricLibrary.load(LIBRARY).categories)
+    return function(batch, model(**settings))
+
+
+def columns(rows):
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+@pytest.mark.parametrize(("rule", "settings"), CASES)
+def test_rows_of_steps_in_any_order_and_with_copies(rule, settings, played):
+    rollouts, rows = played
+    wanted = ours(rule, settings, rollouts)
+    assert len(np.unique(wanted)) > 10
+    rng = np.random.default_rng(1)
+    order = rng.permutation([*range(len(rows)), *rng.integers(len(rows), size=9)])
+    mask = masks(len(order), rng)
+    credit = Credit.bind(rule, LIBRARY, **settings)
+    got = credit(*columns([rows[k] for k in order]), mask)
+    np.testing.assert_allclose(got, wanted[order, None] * mask, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("rule", "settings"), CASES)
+def test_rows_of_whole_trajectories(rule, settings, played):
+    rollouts, rows = played
+    groups, ids, annotations, mask, step = trajectories(rows, np.random.default_rng(2))
+    got = Credit.bind(rule, LIBRARY, **settings)(groups, ids, annotations, mask)
+    wanted = np.where(mask, ours(rule, settings, rollouts)[step], 0.0)
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-12)
+
+
+def test_a_rule_without_judgments_needs_no_library(played):
+    rollouts, rows = played
+    got = Credit.bind("gigpo")(*columns(rows), np.ones((len(rows), 1)))
+    np.testing.assert_allclose(got[:, 0], ours("gigpo", {}, rollouts), rtol=0, atol=1e-12)
+
+
+def test_padding_rows_have_no_advantage(played):
+    _, rows = played
+    padded = [*rows, ("pad0", "pad0", None)]
+    credit = Credit.bind("trca", LIBRARY)
+    got = credit(*columns(padded), np.ones((len(padded), 2)))
+    assert (got[-1] == 0).all()
+    assert (got[:-1] == credit(*columns(rows), np.ones((len(rows), 2)))).all()
+    assert not Credit.bind("trca", LIBRARY)(["pad"], ["pad"], [None], np.ones((1, 2))).any()
+
+
+@pytest.mark.parametrize(
+    ("rule", "settings", "key"),
+    [
+        ("trca", {}, "judgments"),
+        ("trca", {}, "context"),
+        ("trca", {}, "reward"),
+        ("trca", {"budget_schedule": "group_success"}, "won"),
+        ("gigpo", {}, "context"),
+        ("gigpo", {"anchor": "observation"}, "observation"),
+        ("beacon", {}, "judgments"),
+        ("beacon", {"milestones": "environment"}, "milestone"),
+        ("beacon", {}, "step"),
+    ],
+)
+def test_a_missing_key_is_named_with_its_row(rule, settings, key, played):
+    rows = list(played[1][:3])
+    group, rollout, annotation = rows[1]
+    rows[1] = group, rollout, {k: v for k, v in annotation.items() if k != key}
+    with pytest.raises(ValueError, match=f"row 1 lacks '{key}', which credit rule '{rule}'"):
+        Credit.bind(rule, LIBRARY, **settings)(*columns(rows), np.ones((3, 1)))
+
+
+def test_a_rollout_with_a_gap_is_named(played):
+    rows = [row for row in played[1] if row[1] == "rollout 0.0"]
+    assert len(rows) > 2
+    del rows[1]
+    with pytest.raises(ValueError, match=r"'rollout 0.0' of group 'task 0' has the steps 0, 2"):
+        Credit.bind("gigpo")(*columns(rows), np.ones((len(rows), 1)))
+
+
+def test_other_numbers_of_judgments_runs_and_rows_are_refused(played):
+    rows = played[1]
+    few = [(g, r, a | {"judgments": a["judgments"][:8]}) for g, r, a in rows]
+    with pytest.raises(ValueError, match=r"row 0 has 8 judgments, and the library has 15"):
+        Credit.bind("trca", LIBRARY)(*columns(few), np.ones((len(rows), 1)))
+    groups, ids, annotations, mask, _ = trajectories(rows, np.random.default_rng(2))
+    annotations[0] = annotations[0][:-1]
+    Credit.bind("gigpo")(groups, ids, annotations, mask & (np.arange(len(mask)) > 0)[:, None])
+    with pytest.raises(ValueError, match=r"row 0 has \d annotated steps and \d runs"):
+        Credit.bind("gigpo")(groups, ids, annotations, mask)
+    with pytest.raises(ValueError, match="1 groups, 2 rollouts, 1 annotations and 1 rows"):
+        Credit.bind("gigpo")(["a"], ["b", "c"], [None], np.ones((1, 1)))
+
+
+def test_unknown_rules_and_settings_are_refused():
+    with pytest.raises(ValueError, match="unknown credit rule 'grpo'"):
+        Credit.bind("grpo")
+    with pytest.raises(ValueError, match="lamda"):
+        Credit.bind("trca", LIBRARY, lamda=0.5)
+    with pytest.raises(ValueError, match="'trca' reads judgments: name their library"):
+        Credit.bind("trca")
+
+
+def test_neither_ray_nor_pytorch_is_imported():
+    program = (
+        "import sys, trca.interop.verl, trca.interop.skyrl\n"
+        "from trca.interop.credit import Credit\n"
+        "for rule in ('trca', 'gigpo', 'beacon'): Credit.bind(rule, 'alfworld')\n"
+        "sys.exit(' '.join({'ray', 'torch', 'verl', 'skyrl'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

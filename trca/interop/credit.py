@@ -1,0 +1,273 @@
+"""Credit for the batches of other trainers: rows with annotated steps in, token advantages out.
+
+`annotate` turns a step of an environment into plain JSON types. A row of a batch has the annotation
+of its step, or a list of annotations if the row is a whole trajectory::
+
+    credit = Credit.bind("trca", library="alfworld", lambda_=0.5)
+    advantages = credit(groups, rollouts, annotations, response_mask)
+
+The module imports neither Ray nor PyTorch. Time is linear in the rows, and the advantages equal
+the advantages of the same rollouts in our own trainer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.common import loading
+from trca.common.names import unknown
+from trca.records import Rollout, Step, StepBatch
+from trca.rubric import RubricLibrary
+
+if TYPE_CHECKING:
+    from trca.algorithms.credit import BoundRule
+
+RULES: Final = ("trca", "gigpo", "beacon")
+"""Names of the rules in other trainers."""
+COLUMN: Final = "trca"
+"""Name of the annotations in a batch, in ``info`` and in a dump."""
+
+_NO_IDS: Final = np.empty(0, np.int32)
+_NO_MASK: Final = np.empty(0, np.bool_)
+_NO_LOGPROBS: Final = np.empty(0, np.float32)
+
+
+def annotate(
+    step: int,
+    observation: str,
+    action: str,
+    transition: tuple[str, Any, bool, bool, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """The annotation of a step, in plain JSON types.
+
+    Args:
+        step: Number of the step in its rollout, from 0.
+        observation: The observation before the action.
+        action: The action; blank for a response without an action.
+        transition: The result of ``step`` of an environment of `trca.envs.make`.
+    """
+    after, reward, _, truncated, info = transition
+    annotation = {
+        "step": int(step),
+        "observation": observation,
+        "action": action,
+        "next_observation": after,
+        "context": str(info["context"]),
+        "next_context": str(info["next_context"]),
+        "reward": float(reward),
+        "parsed": bool(info.get("parsed", True)),
+        "accepted": bool(info.get("accepted", True)),
+        "truncated": bool(truncated),
+        "won": bool(info.get("won", False)),
+    }
+    if rubric := info.get("rubric"):
+        annotation["judgments"] = [int(judgment) for judgment in rubric["judgments"]]
+    if info.get("milestone") is not None:
+        annotation["milestone"] = bool(info["milestone"])
+    return annotation
+
+
+@dataclass(frozen=True)
+class Credit:
+    """A credit rule for rows of other trainers.
+
+    Attributes:
+        rule: The rule with its settings.
+        categories: int8 (M,), the categories of the operators; empty without a library.
+        needs: Keys that every annotation must have.
+    """
+
+    rule: BoundRule
+    categories: NDArray[np.int8]
+    needs: tuple[str, ...]
+
+    @classmethod
+    def bind(cls, rule: str, library: str | None = None, **settings: Any) -> Credit:
+        """Binds a rule of `RULES` to its settings.
+
+        Args:
+            rule: Name of the rule.
+            library: Name or path of the rubric library that made the judgments.
+            settings: Settings of the rule, such as ``lambda_``; docs/settings.md lists them.
+
+        Raises:
+            ValueError: For an unknown rule, setting or library, and for a rule that reads judgments
+                without a library.
+        """
+        if rule not in RULES:
+            raise unknown("credit rule", rule, RULES)
+        loading.postponed = True  # `import trca.algorithms` then imports no Ray
+        from trca.algorithms.beacon.credit import BEACONParameters
+        from trca.algorithms.credit import bind_credit
+        from trca.algorithms.gigpo.credit import GiGPOParameters
+        from trca.algorithms.trca.credit import TRCAParameters
+
+        models = {"trca": TRCAParameters, "gigpo": GiGPOParameters, "beacon": BEACONParameters}
+        chosen = models[rule](**settings)
+        if isinstance(chosen, GiGPOParameters):
+            needs = ["context" if chosen.anchor == "context" else "observation"]
+        elif isinstance(chosen, TRCAParameters):
+            needs = ["context", "judgments"]
+            needs += ["won"] if chosen.budget_schedule == "group_success" else []
+        else:
+            needs = ["milestone" if chosen.milestones == "environment" else "judgments"]
+        if "judgments" in needs and library is None:
+            raise ValueError(
+                f"credit rule {rule!r} reads judgments: name their library, such as alfworld"
+            )
+        categories = RubricLibrary.load(library).categories if library else np.empty(0, np.int8)
+        bound = bind_credit(rule, chosen.model_dump())
+        return cls(bound, categories, ("step", "reward", *needs))
+
+    def __call__(
+        self,
+        groups: Sequence[Hashable],
+        rollouts: Sequence[Hashable],
+        annotations: Sequence[Any],
+        mask: NDArray[np.bool_],
+    ) -> NDArray[np.float64]:
+        """The advantage of every response token.
+
+        Rows may have any order. Copies of a step (verl-agent fills batches with copies) count once,
+        and get the same advantage.
+
+        Args:
+            groups: B ids of the rollout groups.
+            rollouts: B ids of the rollouts, unique within their group.
+            annotations: B annotations: `annotate`, a list of them, or `None` for a padding row.
+            mask: (B, R), true on response tokens of the policy. A row with a list has one run of
+                such tokens for each of its steps, or no such token.
+
+        Returns:
+            float64 (B, R), 0 outside the mask and on padding rows.
+
+        Raises:
+            ValueError: If lengths differ, an annotation lacks a key, a rollout lacks a step, or the
+                runs of a row differ from its steps.
+        """
+        mask = np.array(mask, dtype=bool)
+        if not len(groups) == len(rollouts) == len(annotations) == len(mask):
+            raise ValueError(
+                f"the batch has {len(groups)} groups, {len(rollouts)} rollouts,"
+                f" {len(annotations)} annotations and {len(mask)} rows: give one for each row"
+            )
+        rows = [_steps_of(annotation) for annotation in annotations]
+        for number, steps_of_row in enumerate(rows):
+            for annotation in steps_of_row:
+                self._check(annotation, f"row {number}")
+        played, places = rollouts_of(groups, rollouts, rows)
+        advantages = np.zeros(mask.shape)
+        if not played:
+            return advantages
+        categories = self.categories
+        if "judgments" not in self.needs:  # a rule that reads none takes any
+            categories = np.zeros(len(played[0].steps[0].judgments), np.int8)
+        credited = self.rule(StepBatch.from_rollouts(played, categories))
+        for row, (steps, of_row) in enumerate(zip(places, mask, strict=True)):
+            if not steps or not of_row.any():
+                continue
+            if isinstance(annotations[row], Mapping):
+                advantages[row, of_row] = credited[steps[0]]
+                continue
+            runs = np.cumsum(np.diff(of_row, prepend=False) & of_row) - 1
+            if runs[-1] + 1 != len(steps):
+                raise ValueError(
+                    f"row {row} has {len(steps)} annotated steps and {runs[-1] + 1}"
+                    " runs of response tokens: give one annotation for each response"
+                )
+            advantages[row, of_row] = credited[steps][runs[of_row]]
+        return advantages
+
+    def _check(self, annotation: Mapping[str, Any], where: str) -> None:
+        for name in self.needs:
+            if annotation.get(name) is None:
+                raise ValueError(
+                    f"the annotation of {where} lacks {name!r}, which credit rule"
+                    f" {self.rule.name!r} reads: write it with trca.interop.credit.annotate"
+                )
+        count = len(annotation.get("judgments") or ())
+        if count != len(self.categories) and "judgments" in self.needs:
+            raise ValueError(
+                f"the annotation of {where} has {count} judgments, and the library has"
+                f" {len(self.categories)} operators: name the library that made the judgments"
+            )
+
+
+def rollouts_of(
+    groups: Sequence[Hashable],
+    rollouts: Sequence[Hashable],
+    rows: Sequence[Sequence[Mapping[str, Any]]],
+) -> tuple[list[Rollout], list[list[int]]]:
+    """The rollouts in a batch, without tokens.
+
+    Args:
+        groups: B ids of the rollout groups.
+        rollouts: B ids of the rollouts, unique within their group.
+        rows: B lists of annotations.
+
+    Returns:
+        The rollouts in order of first appearance, and for each row the numbers of its steps in the
+        concatenated steps of the rollouts.
+
+    Raises:
+        ValueError: If the steps of a rollout are not 0, 1, 2 and so on.
+    """
+    found: dict[tuple[Hashable, Hashable], dict[int, Mapping[str, Any]]] = {}
+    for group, rollout, steps in zip(groups, rollouts, rows, strict=True):
+        for annotation in steps:
+            found.setdefault((group, rollout), {}).setdefault(int(annotation["step"]), annotation)
+    numbers: dict[Hashable, int] = {}
+    sizes = Counter[Hashable]()
+    starts, played, total = {}, list[Rollout](), 0
+    for (group, rollout), steps in found.items():
+        if sorted(steps) != list(range(len(steps))):
+            raise ValueError(
+                f"rollout {rollout!r} of group {group!r} has the steps"
+                f" {', '.join(map(str, sorted(steps)))}: give every step from 0 in one batch"
+            )
+        ordered = [steps[number] for number in range(len(steps))]
+        number = numbers.setdefault(group, len(numbers))
+        made = Rollout(str(group), "train", "", number, sizes[group], 0)
+        sizes[group] += 1
+        made.steps = [_step(annotation) for annotation in ordered]
+        made.last_observation = str(ordered[-1].get("next_observation", ""))
+        made.won = bool(ordered[-1].get("won", False))
+        made.truncated = bool(ordered[-1].get("truncated", False))
+        made.score = sum(step.reward for step in made.steps)
+        starts[group, rollout] = total
+        total += len(ordered)
+        played.append(made)
+    places = [
+        [starts[group, rollout] + int(annotation["step"]) for annotation in steps]
+        for group, rollout, steps in zip(groups, rollouts, rows, strict=True)
+    ]
+    return played, places
+
+
+def _steps_of(annotation: Any) -> list[Mapping[str, Any]]:
+    if annotation is None:
+        return []
+    return [annotation] if isinstance(annotation, Mapping) else list(annotation)
+
+
+def _step(annotation: Mapping[str, Any]) -> Step:
+    texts = ("observation", "response", "action", "context", "next_context")
+    milestone = annotation.get("milestone")
+    return Step(
+        _NO_IDS,
+        _NO_IDS,
+        _NO_MASK,
+        _NO_LOGPROBS,
+        *(str(annotation.get(name, "")) for name in texts),
+        reward=float(annotation["reward"]),
+        judgments=np.array(annotation.get("judgments") or (), dtype=np.uint8),
+        parsed=bool(annotation.get("parsed", True)),
+        accepted=bool(annotation.get("accepted", True)),
+        milestone=None if milestone is None else bool(milestone),
+    )
