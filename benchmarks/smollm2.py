@@ -48,7 +48,7 @@ ALGORITHMS: Final = ("TRCA", "GRPO", "GiGPO")
 HELD_OUT: Final = 64
 """Held-out tasks of every evaluation, one episode each."""
 _SAME_EPISODES: Final = (
-    *("tasks_per_iteration=32", "minibatch_size=64", "micro_batch_tokens=2048"),
+    *("iterations=20", "tasks_per_iteration=32", "minibatch_size=64", "micro_batch_tokens=2048"),
     *("lr=4e-4", "lora_rank=16", "evaluation_interval=10"),
 )
 """Settings of imitation with the episodes, adapter and mini-batches of `CONFIG`."""
@@ -186,7 +186,6 @@ def main() -> None:
     parser.add_argument("--panels", type=int, nargs="+", required=True, help="generator seeds")
     rows = [*ALGORITHMS, *IMITATIONS]
     parser.add_argument("--rows", nargs="+", choices=rows, default=rows)
-    parser.add_argument("--iterations", type=int, default=20, help="iterations of 32 rollouts")
     parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time")
     parser.add_argument("--output", type=Path, default=ROOT / "outputs" / "smollm2")
     parser.add_argument(
@@ -199,12 +198,11 @@ def main() -> None:
         each.mkdir(parents=True, exist_ok=True)
     stored = Starts(results / "starts.json", folder)
     curves = Curves(results / "runs.jsonl")
-    length = (f"iterations={arguments.iterations}",)
     jobs = {
         name: [
-            RunFromStart("imitate", "Imitation", (), panel, folder, length + IMITATIONS[name])
+            RunFromStart("imitate", "Imitation", (), panel, folder, IMITATIONS[name])
             if name in IMITATIONS
-            else RunFromStart(CONFIG, name, (), panel, folder, length)
+            else RunFromStart(CONFIG, name, (), panel, folder)
             for panel in arguments.panels
         ]
         for name in arguments.rows

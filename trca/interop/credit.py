@@ -219,8 +219,8 @@ def rollouts_of(
         ValueError: If the steps of a rollout are not 0, 1, 2 and so on.
     """
     found: dict[tuple[Hashable, Hashable], dict[int, Mapping[str, Any]]] = {}
-    for group, rollout, steps in zip(groups, rollouts, rows, strict=True):
-        for annotation in steps:
+    for group, rollout, of_row in zip(groups, rollouts, rows, strict=True):
+        for annotation in of_row:
             found.setdefault((group, rollout), {}).setdefault(int(annotation["step"]), annotation)
     numbers: dict[Hashable, int] = {}
     sizes = Counter[Hashable]()
@@ -244,8 +244,8 @@ def rollouts_of(
         total += len(ordered)
         played.append(made)
     places = [
-        [starts[group, rollout] + int(annotation["step"]) for annotation in steps]
-        for group, rollout, steps in zip(groups, rollouts, rows, strict=True)
+        [starts[group, rollout] + int(annotation["step"]) for annotation in of_row]
+        for group, rollout, of_row in zip(groups, rollouts, rows, strict=True)
     ]
     return played, places
 
@@ -257,14 +257,17 @@ def _steps_of(annotation: Any) -> list[Mapping[str, Any]]:
 
 
 def _step(annotation: Mapping[str, Any]) -> Step:
-    texts = ("observation", "response", "action", "context", "next_context")
     milestone = annotation.get("milestone")
     return Step(
         _NO_IDS,
         _NO_IDS,
         _NO_MASK,
         _NO_LOGPROBS,
-        *(str(annotation.get(name, "")) for name in texts),
+        observation=str(annotation.get("observation", "")),
+        response=str(annotation.get("response", "")),
+        action=str(annotation.get("action", "")),
+        context=str(annotation.get("context", "")),
+        next_context=str(annotation.get("next_context", "")),
         reward=float(annotation["reward"]),
         judgments=np.array(annotation.get("judgments") or (), dtype=np.uint8),
         parsed=bool(annotation.get("parsed", True)),

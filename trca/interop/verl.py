@@ -13,8 +13,6 @@ from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from trca.interop.credit import COLUMN, RULES, Credit
 
 if TYPE_CHECKING:
@@ -88,7 +86,7 @@ def estimator(credit: Credit) -> Callable[..., tuple[Any, Any]]:
                 " trainer.use_v1=False, write annotations of trca.interop.credit.annotate, and call"
                 " take_over on the trainer's module"
             )
-        rollouts = columns.get("traj_uid", np.arange(len(response_mask)))
+        rollouts = columns.get("traj_uid", range(len(response_mask)))
         mask = response_mask.detach().cpu().numpy() > 0
         values = credit(columns["uid"], rollouts, columns[COLUMN], mask)
         tensor = token_level_rewards.new_tensor(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +31,7 @@ def import_dump(
     """
     use_one_thread()
     from dataclasses import replace
+    from functools import partial
 
     from trca.algorithms.credit import bind_credit
     from trca.envs.text_env import DEFAULT_AGENT
@@ -65,11 +67,15 @@ def import_dump(
                     replace(each, foundational=next(r_f), breakthrough=next(r_b))
                     for each in rollout.steps
                 ]
-            texts = iter(prompts)
             path = folder.path / "rollouts" / f"iteration_{step:06d}" / "train.jsonl"
             path.parent.mkdir(parents=True)
-            write_rollouts(path, rollouts, lambda _, texts=texts: next(texts))
+            write_rollouts(path, rollouts, partial(_next, iter(prompts)))
         folder.set_status("finished", max(iterations))
     steps = sum(len(r.steps) for rollouts, _ in iterations.values() for r in rollouts)
     count = sum(len(rollouts) for rollouts, _ in iterations.values())
     console.print(f"{folder.path}: {count:,} rollouts with {steps:,} steps", markup=False)
+
+
+def _next(prompts: Iterator[str], _: object) -> str:
+    """The next prompt: a dump has texts instead of token ids."""
+    return next(prompts)
