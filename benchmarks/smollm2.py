@@ -169,6 +169,20 @@ def held_out(rows: Rows) -> float:
     return float(rows[-1]["evaluation/success_rate"])
 
 
+def with_starts(
+    starts: Mapping[int, Mapping[str, Any]], runs: Mapping[str, Sequence[Rows]]
+) -> dict[str, list[Rows]]:
+    """Returns the rows with the start's held-out success before the first trajectory."""
+    first = [
+        {"trajectories": 0, "evaluation/success_rate": each["won"] / each["played"]}
+        for each in starts.values()
+    ]
+    return {
+        name: [[start, *rows] for start, rows in zip(first, each, strict=True)]
+        for name, each in runs.items()
+    }
+
+
 def held_out_table(
     starts: Mapping[int, Mapping[str, Any]], runs: Mapping[str, Sequence[Rows]]
 ) -> str:
@@ -221,10 +235,10 @@ def main() -> None:
     )
     print(text)
     write_text(folder / "smollm2.md", text)
-    title = f"SmolLM2-135M on generated ALFWorld games: {len(arguments.panels)} panels"
-    about = f"panels (generator seeds) {', '.join(map(str, arguments.panels))}"
+    title = "SmolLM2-135M learns household tasks, on generated ALFWorld games"
+    about = f"generator seed {', '.join(map(str, arguments.panels))}; held out: {HELD_OUT} tasks"
     image = (ROOT / "docs" / "images" if arguments.docs else folder) / "smollm2.png"
-    draw_comparison(rewarded, image, title, about)
+    draw_comparison(with_starts(starts, rewarded), image, title, about)
     if arguments.docs:
         picture = f"\n![Success of {', '.join(rewarded)} over trajectories](images/smollm2.png)\n"
         into_docs("smollm2", text + picture)
