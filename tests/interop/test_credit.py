@@ -113,6 +113,21 @@ def test_a_rollout_with_a_gap_is_named(played):
         Credit.bind("gigpo")(*columns(rows), np.ones((len(rows), 1)))
 
 
+def test_two_rollouts_with_one_id_are_refused(played):
+    group, rollout, annotation = played[1][0]
+    rows = [(group, rollout, annotation), (group, rollout, annotation | {"reward": 7.0})]
+    with pytest.raises(ValueError, match=r"two different annotations of step 0: give each rollout"):
+        Credit.bind("gigpo")(*columns(rows), np.ones((2, 1)))
+
+
+@pytest.mark.parametrize("wrong", ["text", 3, [["step", 0]]])
+def test_a_row_with_something_else_is_named(wrong, played):
+    group, rollout, annotation = played[1][0]
+    rows = [(group, rollout, annotation), (group, rollout, wrong)]
+    with pytest.raises(ValueError, match=r"row 1 has .* as annotation"):
+        Credit.bind("gigpo")(*columns(rows), np.ones((2, 1)))
+
+
 def test_other_numbers_of_judgments_runs_and_rows_are_refused(played):
     rows = played[1]
     few = [(g, r, a | {"judgments": a["judgments"][:8]}) for g, r, a in rows]

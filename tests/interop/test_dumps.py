@@ -111,6 +111,9 @@ def test_a_line_without_ids_or_annotations_names_them(played, tmp_path):
     write(tmp_path / "1.jsonl", [line | {"trca": short}])
     with pytest.raises(ValueError, match="line 1: the annotation lacks reward, context: write"):
         read_dump(tmp_path / "1.jsonl")
+    write(tmp_path / "1.jsonl", [line | {"trca": json.dumps(line["trca"])}])
+    with pytest.raises(ValueError, match=r"line 1 has .* as annotation"):
+        read_dump(tmp_path / "1.jsonl")
     write(tmp_path / "1.jsonl", [line])
     with pytest.raises(ValueError, match="15 judgments, and the library has 2 operators"):
         read_dump(tmp_path / "1.jsonl", ("a", "b"))

@@ -148,8 +148,8 @@ class Credit:
             float64 (B, R), 0 outside the mask and on padding rows.
 
         Raises:
-            ValueError: If lengths differ, an annotation lacks a key, a rollout lacks a step, or the
-                runs of a row differ from its steps.
+            ValueError: If lengths differ, an annotation lacks a key, a rollout lacks a step or has
+                two different annotations of a step, or the runs of a row differ from its steps.
         """
         mask = np.array(mask, dtype=bool)
         if not len(groups) == len(rollouts) == len(annotations) == len(mask):
@@ -157,7 +157,7 @@ class Credit:
                 f"the batch has {len(groups)} groups, {len(rollouts)} rollouts,"
                 f" {len(annotations)} annotations and {len(mask)} rows: give one for each row"
             )
-        rows = [_steps_of(annotation) for annotation in annotations]
+        rows = [steps_of(each, f"row {number}") for number, each in enumerate(annotations)]
         for number, steps_of_row in enumerate(rows):
             for annotation in steps_of_row:
                 self._check(annotation, f"row {number}")
@@ -216,12 +216,18 @@ def rollouts_of(
         concatenated steps of the rollouts.
 
     Raises:
-        ValueError: If the steps of a rollout are not 0, 1, 2 and so on.
+        ValueError: If the steps of a rollout are not 0, 1, 2 and so on, or two annotations of a
+            step differ.
     """
     found: dict[tuple[Hashable, Hashable], dict[int, Mapping[str, Any]]] = {}
     for group, rollout, of_row in zip(groups, rollouts, rows, strict=True):
         for annotation in of_row:
-            found.setdefault((group, rollout), {}).setdefault(int(annotation["step"]), annotation)
+            step, steps = int(annotation["step"]), found.setdefault((group, rollout), {})
+            if steps.setdefault(step, annotation) != annotation:
+                raise ValueError(
+                    f"rollout {rollout!r} of group {group!r} has two different annotations of step"
+                    f" {step}: give each rollout an id of its own"
+                )
     numbers: dict[Hashable, int] = {}
     sizes = Counter[Hashable]()
     starts, played, total = {}, list[Rollout](), 0
@@ -250,10 +256,27 @@ def rollouts_of(
     return played, places
 
 
-def _steps_of(annotation: Any) -> list[Mapping[str, Any]]:
+def steps_of(annotation: Any, where: str) -> list[Mapping[str, Any]]:
+    """The annotated steps of a row.
+
+    Args:
+        annotation: `annotate`, a list of them, or `None` for a padding row.
+        where: Place of the row, for errors.
+
+    Raises:
+        ValueError: For anything else.
+    """
     if annotation is None:
         return []
-    return [annotation] if isinstance(annotation, Mapping) else list(annotation)
+    steps = [annotation] if isinstance(annotation, Mapping) else annotation
+    if not isinstance(steps, list | tuple | np.ndarray) or not all(
+        isinstance(step, Mapping) for step in steps
+    ):
+        raise ValueError(
+            f"{where} has {annotation!r:.60} as annotation: write annotations with"
+            " trca.interop.credit.annotate"
+        )
+    return list(steps)
 
 
 def _step(annotation: Mapping[str, Any]) -> Step:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from trca.interop.credit import COLUMN, rollouts_of
+from trca.interop.credit import COLUMN, rollouts_of, steps_of
 from trca.interop.splits import read_rows
 from trca.records import Rollout
 
@@ -88,7 +88,7 @@ def dumped(data: Any) -> dict[str, list[Any]]:
     return {key: list(data.non_tensor_batch[key]) for key in _KEYS}
 
 
-def _annotations(line: Mapping[str, Any], where: str, operators: int) -> list[dict[str, Any]]:
+def _annotations(line: Mapping[str, Any], where: str, operators: int) -> list[Mapping[str, Any]]:
     missing = [key for key in _KEYS if line.get(key) is None]
     if missing:
         writer, mend = next(
@@ -99,8 +99,7 @@ def _annotations(line: Mapping[str, Any], where: str, operators: int) -> list[di
             f"{where}: this dump of {writer} lacks {', '.join(missing)}, which credit rules read:"
             f" {mend}"
         )
-    found = line[COLUMN]
-    steps = [found] if isinstance(found, dict) else list(found)
+    steps = steps_of(line[COLUMN], where)
     output = {"response": str(line["output"])} if "output" in line and len(steps) == 1 else {}
     for annotation in steps:
         if lacks := [key for key in _READ if annotation.get(key) is None]:
@@ -113,4 +112,4 @@ def _annotations(line: Mapping[str, Any], where: str, operators: int) -> list[di
                 f"{where}: {count} judgments, and the library has {operators} operators: name the"
                 " config of the environment"
             )
-    return [output | annotation for annotation in steps]
+    return [{**output, **annotation} for annotation in steps]
