@@ -186,8 +186,9 @@ def test_a_push_in_the_middle_of_generation_changes_the_tokens_after_it(
     asked = requests(folder, 24)
     engine.load_weights(export_weights(load_model(str(folder))), 20)
     whole = generate(engine, asked, long)
+    weights = export_weights(moved(load_model(str(folder)), 5))
     futures = [engine.submit(request, long) for request in asked]
-    engine.load_weights(export_weights(moved(load_model(str(folder)), 5)), 21)
+    engine.load_weights(weights, 21)
     completions = [future.result(timeout=60) for future in futures]
     assert {c.version for c in completions} == {20}
     assert [c.ids.tolist() for c in completions] != [c.ids.tolist() for c in whole]
