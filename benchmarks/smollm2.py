@@ -124,6 +124,7 @@ class Starts:
                 *("train", "imitate", "--name", run.name, "--storage-path", str(self._folder)),
                 *(part for each in settings for part in ("--set", each)),
                 *("--set", "evaluation_tasks=1"),  # the start itself is evaluated on all tasks
+                "--auto-resume",
             )
             trca("export", str(run), "--to", str(start))
         stored = self._stored.get(str(panel), {}).get("sha256")
@@ -206,6 +207,8 @@ def main() -> None:
         "--docs", action="store_true", help="write docs/results.md and benchmarks/results/smollm2"
     )
     arguments = parser.parse_args()
+    if not set(arguments.rows) & set(ALGORITHMS):
+        parser.error(f"--rows needs one of {', '.join(ALGORITHMS)}, for tables and figure")
     folder = arguments.output.resolve()
     results = RESULTS / "smollm2" if arguments.docs else folder
     for each in (folder, results):

@@ -65,9 +65,9 @@ def load_libraries() -> None:
 
 
 def copy_tree(root: Path, tree: Path) -> None:
-    """Copies the package, the tests and the examples."""
+    """Copies the package, the tests, and the examples and pages that tests read."""
     command = ["git", "-C", str(root), "ls-files", "-co", "--exclude-standard"]
-    command += ["trca", "tests", "examples", "pyproject.toml"]
+    command += ["trca", "tests", "examples", "docs", "pyproject.toml"]
     names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
     for name in filter(None, names):
         if (root / name).exists():

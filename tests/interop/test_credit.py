@@ -101,7 +101,7 @@ def test_a_missing_key_is_named_with_its_row(rule, settings, key, played):
     rows = list(played[1][:3])
     group, rollout, annotation = rows[1]
     rows[1] = group, rollout, {k: v for k, v in annotation.items() if k != key}
-    with pytest.raises(ValueError, match=f"row 1 lacks '{key}', which credit rule '{rule}'"):
+    with pytest.raises(ValueError, match=f"row 1: the annotation lacks {key}: write"):
         Credit.bind(rule, LIBRARY, **settings)(*columns(rows), np.ones((3, 1)))
 
 
@@ -111,6 +111,29 @@ def test_a_rollout_with_a_gap_is_named(played):
     del rows[1]
     with pytest.raises(ValueError, match=r"'rollout 0.0' of group 'task 0' has the steps 0, 2"):
         Credit.bind("gigpo")(*columns(rows), np.ones((len(rows), 1)))
+
+
+def test_a_row_that_is_cut_off_has_the_credit_of_its_first_steps(played):
+    groups, ids, annotations, mask, _ = trajectories(played[1], np.random.default_rng(3))
+    credit = Credit.bind("trca", LIBRARY)
+    whole = credit(groups, ids, annotations, mask)
+    end = int(np.flatnonzero(mask[0])[-2])  # in the last run, or before it
+    cut = mask.copy()
+    cut[0, end:] = False
+    np.testing.assert_array_equal(credit(groups, ids, annotations, cut), np.where(cut, whole, 0))
+    cut[0] = False
+    np.testing.assert_array_equal(credit(groups, ids, annotations, cut), np.where(cut, whole, 0))
+
+
+def test_judgments_that_a_rule_does_not_read_may_be_missing(played):
+    rows = played[1]
+    mask = np.ones((len(rows), 1))
+    group, rollout, annotation = rows[0]
+    without = {k: v for k, v in annotation.items() if k != "judgments"}
+    credit = Credit.bind("gigpo", LIBRARY)
+    np.testing.assert_array_equal(
+        credit(*columns([(group, rollout, without), *rows[1:]]), mask), credit(*columns(rows), mask)
+    )
 
 
 def test_two_rollouts_with_one_id_are_refused(played):
@@ -131,11 +154,10 @@ def test_a_row_with_something_else_is_named(wrong, played):
 def test_other_numbers_of_judgments_runs_and_rows_are_refused(played):
     rows = played[1]
     few = [(g, r, a | {"judgments": a["judgments"][:8]}) for g, r, a in rows]
-    with pytest.raises(ValueError, match=r"row 0 has 8 judgments, and the library has 15"):
+    with pytest.raises(ValueError, match=r"row 0: 8 judgments, and the library has 15"):
         Credit.bind("trca", LIBRARY)(*columns(few), np.ones((len(rows), 1)))
     groups, ids, annotations, mask, _ = trajectories(rows, np.random.default_rng(2))
     annotations[0] = annotations[0][:-1]
-    Credit.bind("gigpo")(groups, ids, annotations, mask & (np.arange(len(mask)) > 0)[:, None])
     with pytest.raises(ValueError, match=r"row 0 has \d annotated steps and \d runs"):
         Credit.bind("gigpo")(groups, ids, annotations, mask)
     with pytest.raises(ValueError, match="1 groups, 2 rollouts, 1 annotations and 1 rows"):

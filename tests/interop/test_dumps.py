@@ -1,7 +1,6 @@
 """Dumps of verl, verl-agent and SkyRL become run folders that every command of runs reads."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from typer.testing import CliRunner
 from tests.interop.foreign import LIBRARY, play
 from trca.algorithms.trca.credit import trca as trca_rule
 from trca.cli import app
-from trca.interop.dumps import dump_files, dumped, read_dump
+from trca.interop.dumps import dump_files, read_dump
 from trca.records import StepBatch, read_rollouts
 from trca.rubric import RubricLibrary
 from trca.tune_configs.files import read
@@ -131,7 +130,32 @@ def test_files_are_found_by_step(tmp_path):
         dump_files(tmp_path)
 
 
-def test_the_columns_of_a_dump_come_from_the_batch():
-    columns = {"uid": np.array(["a"]), "traj_uid": np.array(["b"]), "trca": np.array([{"step": 0}])}
-    data = SimpleNamespace(non_tensor_batch=columns | {"anchor_obs": np.array(["c"])})
-    assert dumped(data) == {"uid": ["a"], "traj_uid": ["b"], "trca": [{"step": 0}]}
+def test_files_without_steps_and_wrong_values_are_refused(played, config, tmp_path):
+    line = line_of_verl(played[1][0])
+    for lines in ([], [line | {"trca": []}]):
+        write(tmp_path / "dump" / "1.jsonl", lines)
+        done = trca("import-dump", tmp_path / "dump", f"--storage-path={tmp_path}")
+        assert done.exit_code == 2
+        assert "has no steps" in done.output
+    wrong = {"step": [0], "reward": float("nan"), "judgments": [2] + [0] * 14}
+    for key, value in wrong.items():
+        text = json.dumps(line | {"trca": line["trca"] | {key: value}})
+        (tmp_path / "dump" / "1.jsonl").write_text(f"\n{text}\n")
+        done = trca("import-dump", tmp_path / "dump", f"--config={config}", "--name=new")
+        assert done.exit_code == 2, done.output
+        assert f"line 2: {'the ' * (key == 'judgments')}{key}" in done.output
+    assert not (tmp_path / "imported").exists()
+
+
+def test_a_name_that_exists_is_refused(played, config, tmp_path):
+    write(tmp_path / "1.jsonl", [line_of_verl(row) for row in played[1]])
+    command = [
+        "import-dump",
+        tmp_path / "1.jsonl",
+        f"--config={config}",
+        f"--storage-path={tmp_path}",
+    ]
+    assert trca(*command, "--name=mine").exit_code == 0
+    done = trca(*command, "--name=mine")
+    assert done.exit_code == 2
+    assert "mine" in done.output

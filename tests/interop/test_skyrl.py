@@ -11,7 +11,7 @@ import torch
 from tests.interop.foreign import LIBRARY, play, trajectories
 from tests.interop.test_credit import OURS, ours
 from trca.interop.credit import Credit
-from trca.interop.skyrl import crediting, estimator, register
+from trca.interop.skyrl import estimator, register, with_credit
 
 RULES = {rule: Credit.bind(rule, LIBRARY) for rule in OURS}
 
@@ -61,7 +61,7 @@ def config(rule, stepwise, folder=None):
 
 
 def trained(base, settings):
-    trainer = object.__new__(crediting(base, RULES))
+    trainer = object.__new__(with_credit(base, RULES))
     trainer.cfg, trainer.all_metrics = settings, {}
     return trainer
 
@@ -115,11 +115,25 @@ def test_rows_of_trajectories(played):
     np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-12)
 
 
+def test_a_rollout_that_skyrl_stopped_has_no_advantage(played):
+    output, uids = steps_output(played[1])
+    end = output["is_last_step"].index(True)
+    metrics = [{}] * (end + 1) + output["env_metrics"][end + 1 :]
+    trainer = trained(Plain, config("trca", True))
+    data = trainer.convert_to_training_input(output | {"env_metrics": metrics}, uids)
+    got = trainer.compute_advantages_and_returns(data)["advantages"].numpy()
+    left = played[1][end + 1 :]
+    wanted = RULES["trca"](*zip(*left, strict=True), np.ones((len(left), 1)))
+    np.testing.assert_array_equal(got[end + 1 : -1, :1], wanted)
+    assert not got[: end + 1].any()
+    assert trainer.all_metrics["trca/unannotated_rollouts"] == 1
+
+
 def test_other_estimators_stay(played):
     trainer = trained(Plain, config("grpo", True))
     data = trainer.convert_to_training_input(*steps_output(played[1]))
     assert "trca" not in data.metadata
-    with pytest.raises(ValueError, match=r"crediting\(RayPPOTrainer, register\(...\)\)"):
+    with pytest.raises(ValueError, match=r"with_credit\(RayPPOTrainer, register\(...\)\)"):
         trainer.compute_advantages_and_returns(data)
 
 

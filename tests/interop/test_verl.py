@@ -10,7 +10,9 @@ import torch
 from tests.interop.foreign import LIBRARY, masks, play, trajectories
 from tests.interop.test_credit import OURS, columns, ours
 from trca.interop.credit import Credit
-from trca.interop.verl import bind_all, estimator, register, take_over
+from trca.interop.dumps import dump_files, read_dump
+from trca.interop.verl import bind_all, estimator, register, replace_compute_advantage
+from trca.rubric import RubricLibrary
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +75,16 @@ def test_rules_that_read_judgments_need_a_library():
         bind_all(LIBRARY, {"grpo": {}})
 
 
-def test_a_name_of_verl_agent_stands_for_a_rule(played, monkeypatch):
+def test_a_name_of_verl_agent_stands_for_a_rule(played, monkeypatch, tmp_path):
     rollouts, rows = played
     trainer, borrower = types.ModuleType("ray_trainer"), types.ModuleType("verl.borrower")
     trainer.compute_advantage = lambda data, adv_estimator, gamma=1.0: (adv_estimator, gamma)
     borrower.compute_advantage = trainer.compute_advantage
     monkeypatch.setitem(sys.modules, "verl.borrower", borrower)
     trainer.compute_response_mask = lambda data: torch.ones(len(rows), 2)
-    take_over(trainer, {"gigpo": Credit.bind("trca", LIBRARY)})
+    rules = {"gigpo": Credit.bind("trca", LIBRARY)}
+    (tmp_path / "3.jsonl").write_text("{}")
+    replace_compute_advantage(trainer, rules, dump=tmp_path)
     assert borrower.compute_advantage is trainer.compute_advantage
     assert trainer.compute_advantage(None, "grpo", gamma=0.5) == ("grpo", 0.5)
     tensors, non_tensors = batch_of(rows, np.ones((len(rows), 2), bool))
@@ -88,15 +92,23 @@ def test_a_name_of_verl_agent_stands_for_a_rule(played, monkeypatch):
     data = types.SimpleNamespace(batch=tensors, non_tensor_batch=non_tensors)
     credited = trainer.compute_advantage(data, adv_estimator="gigpo", step_advantage_w=1.0)
     got = credited.batch["advantages"].numpy()
-    np.testing.assert_allclose(got[:, 1], ours("trca", {}, rollouts), rtol=0, atol=1e-12)
+    wanted = ours("trca", {}, rollouts)
+    np.testing.assert_allclose(got[:, 1], wanted, rtol=0, atol=1e-12)
+    read, _ = read_dump(tmp_path / "4.jsonl", RubricLibrary.load(LIBRARY).ids)
+    assert [len(rollout.steps) for rollout in read] == [len(rollout.steps) for rollout in rollouts]
+    del non_tensors["traj_uid"]
+    data.non_tensor_batch["trca"] = np.array([[{**row[2], "step": 0}] for row in rows])[:, 0]
+    trainer.compute_advantage(data, adv_estimator="gigpo")
+    assert len(read_dump(tmp_path / "5.jsonl", read[0].operators)[0]) == len(rows)
 
 
-def test_the_trainer_of_verl_credits_transitions(played, monkeypatch):
+def test_the_trainer_of_verl_credits_transitions(played, monkeypatch, tmp_path):
     verl = pytest.importorskip("verl", reason="make test-interop runs it, with verl")
     from verl.trainer.ppo import core_algos, ray_trainer
 
     monkeypatch.setattr(core_algos, "ADV_ESTIMATOR_REGISTRY", {})
-    register(LIBRARY, trca={"lambda_": 0.3}, beacon={"milestones": "environment"})
+    beacon = {"milestones": "environment"}
+    register(LIBRARY, dump=tmp_path / "dump", trca={"lambda_": 0.3}, beacon=beacon)
     rollouts, rows = played
     mask = masks(len(rows), np.random.default_rng(5))
     settings = {"trca": {"lambda_": 0.3}, "beacon": {"milestones": "environment"}}
@@ -109,6 +121,9 @@ def test_the_trainer_of_verl_credits_transitions(played, monkeypatch):
         np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-12)
         with pytest.raises(ValueError, match="non_tensor_batch column 'uid' and 'trca'"):
             core_algos.get_adv_estimator_fn(rule)(**tensors, config=None, index=non_tensors["uid"])
+    dump = dump_files(tmp_path / "dump")
+    assert list(dump) == [1, 2, 3]
+    assert len(read_dump(dump[3], RubricLibrary.load(LIBRARY).ids)[0]) == len(rollouts)
     data = verl.DataProto.from_dict(*batch_of(rows, mask))
     data.batch["token_level_rewards"][:, 0] = torch.arange(len(rows))
     assert ray_trainer.compute_advantage(data, "grpo").batch["advantages"].any()

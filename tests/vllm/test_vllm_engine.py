@@ -220,7 +220,7 @@ def test_one_adapter_on_a_cpu_adds_what_vllm_adds_token_by_token(prompts: bool) 
 
     from trca.policies.engines import vllm_worker
 
-    assert PunicaWrapperCPU.add_lora_linear is vllm_worker._add_adapter
+    assert PunicaWrapperCPU.add_lora_linear is vllm_worker.add_adapter
     torch.manual_seed(0)
     widths, tokens = (24, 8, 8), 6
     wrapper = PunicaWrapperCPU(64, 8, "cpu")
@@ -232,7 +232,7 @@ def test_one_adapter_on_a_cpu_adds_what_vllm_adds_token_by_token(prompts: bool) 
         wrapper.update_metadata(mapping, [1], 1, 64)
         y, expected = before.clone(), before.clone()
         wrapper.add_lora_linear(y, x, a, b, 0.5, widths)
-        vllm_worker._add_adapters(wrapper, expected, x, a, b, 0.5, widths)
+        vllm_worker.vllm_add_adapters(wrapper, expected, x, a, b, 0.5, widths)
         torch.testing.assert_close(y, expected)
 
 

@@ -6,12 +6,14 @@ of its step, or a list of annotations if the row is a whole trajectory::
     credit = Credit.bind("trca", library="alfworld", lambda_=0.5)
     advantages = credit(groups, rollouts, annotations, response_mask)
 
-The module imports neither Ray nor PyTorch. Time is linear in the rows, and the advantages equal
-the advantages of the same rollouts in our own trainer.
+The module imports neither Ray nor PyTorch: in a process that binds a rule before it imports
+`trca.algorithms`, Ray Tune does not know the names of our algorithms. Time is linear in the rows,
+and the advantages equal the advantages of the same rollouts in our own trainer.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +35,7 @@ RULES: Final = ("trca", "gigpo", "beacon")
 COLUMN: Final = "trca"
 """Name of the annotations in a batch, in ``info`` and in a dump."""
 
+_NO_CATEGORIES: Final = np.empty(0, np.int8)
 _NO_IDS: Final = np.empty(0, np.int32)
 _NO_MASK: Final = np.empty(0, np.bool_)
 _NO_LOGPROBS: Final = np.empty(0, np.float32)
@@ -102,27 +105,29 @@ class Credit:
         """
         if rule not in RULES:
             raise unknown("credit rule", rule, RULES)
-        loading.postponed = True  # `import trca.algorithms` then imports no Ray
-        from trca.algorithms.beacon.credit import BEACONParameters
-        from trca.algorithms.credit import bind_credit
-        from trca.algorithms.gigpo.credit import GiGPOParameters
-        from trca.algorithms.trca.credit import TRCAParameters
-
+        before, loading.postponed = loading.postponed, True  # the imports then load no Ray
+        try:
+            from trca.algorithms.beacon.credit import BEACONParameters
+            from trca.algorithms.credit import bind_credit
+            from trca.algorithms.gigpo.credit import GiGPOParameters
+            from trca.algorithms.trca.credit import TRCAParameters
+        finally:
+            loading.postponed = before
         models = {"trca": TRCAParameters, "gigpo": GiGPOParameters, "beacon": BEACONParameters}
-        chosen = models[rule](**settings)
-        if isinstance(chosen, GiGPOParameters):
-            needs = ["context" if chosen.anchor == "context" else "observation"]
-        elif isinstance(chosen, TRCAParameters):
+        parameters = models[rule](**settings)
+        if isinstance(parameters, GiGPOParameters):
+            needs = ["context" if parameters.anchor == "context" else "observation"]
+        elif isinstance(parameters, TRCAParameters):
             needs = ["context", "judgments"]
-            needs += ["won"] if chosen.budget_schedule == "group_success" else []
+            needs += ["won"] if parameters.budget_schedule == "group_success" else []
         else:
-            needs = ["milestone" if chosen.milestones == "environment" else "judgments"]
+            needs = ["milestone" if parameters.milestones == "environment" else "judgments"]
         if "judgments" in needs and library is None:
             raise ValueError(
                 f"credit rule {rule!r} reads judgments: name their library, such as alfworld"
             )
-        categories = RubricLibrary.load(library).categories if library else np.empty(0, np.int8)
-        bound = bind_credit(rule, chosen.model_dump())
+        categories = RubricLibrary.load(library).categories if library else _NO_CATEGORIES
+        bound = bind_credit(rule, parameters.model_dump())
         return cls(bound, categories, ("step", "reward", *needs))
 
     def __call__(
@@ -142,14 +147,15 @@ class Credit:
             rollouts: B ids of the rollouts, unique within their group.
             annotations: B annotations: `annotate`, a list of them, or `None` for a padding row.
             mask: (B, R), true on response tokens of the policy. A row with a list has one run of
-                such tokens for each of its steps, or no such token.
+                such tokens for each of its steps; a row that is cut off has fewer.
 
         Returns:
             float64 (B, R), 0 outside the mask and on padding rows.
 
         Raises:
-            ValueError: If lengths differ, an annotation lacks a key, a rollout lacks a step or has
-                two different annotations of a step, or the runs of a row differ from its steps.
+            ValueError: If lengths differ, an annotation lacks a key or has a wrong value, a rollout
+                lacks a step or has two different annotations of a step, or a row has more runs than
+                steps.
         """
         mask = np.array(mask, dtype=bool)
         if not len(groups) == len(rollouts) == len(annotations) == len(mask):
@@ -158,51 +164,68 @@ class Credit:
                 f" {len(annotations)} annotations and {len(mask)} rows: give one for each row"
             )
         rows = [steps_of(each, f"row {number}") for number, each in enumerate(annotations)]
-        for number, steps_of_row in enumerate(rows):
-            for annotation in steps_of_row:
-                self._check(annotation, f"row {number}")
-        played, places = rollouts_of(groups, rollouts, rows)
+        categories = self.categories if "judgments" in self.needs else _NO_CATEGORIES
+        for number, annotations_of_row in enumerate(rows):
+            for annotation in annotations_of_row:
+                check(annotation, self.needs, len(categories), f"row {number}")
+        batch, places = rollouts_of(groups, rollouts, rows, judged="judgments" in self.needs)
         advantages = np.zeros(mask.shape)
-        if not played:
+        if not batch:
             return advantages
-        categories = self.categories
-        if "judgments" not in self.needs:  # a rule that reads none takes any
-            categories = np.zeros(len(played[0].steps[0].judgments), np.int8)
-        credited = self.rule(StepBatch.from_rollouts(played, categories))
+        of_steps = self.rule(StepBatch.from_rollouts(batch, categories))
         for row, (steps, of_row) in enumerate(zip(places, mask, strict=True)):
             if not steps or not of_row.any():
                 continue
             if isinstance(annotations[row], Mapping):
-                advantages[row, of_row] = credited[steps[0]]
+                advantages[row, of_row] = of_steps[steps[0]]
                 continue
             runs = np.cumsum(np.diff(of_row, prepend=False) & of_row) - 1
-            if runs[-1] + 1 != len(steps):
+            if runs[-1] >= len(steps):
                 raise ValueError(
                     f"row {row} has {len(steps)} annotated steps and {runs[-1] + 1}"
                     " runs of response tokens: give one annotation for each response"
                 )
-            advantages[row, of_row] = credited[steps][runs[of_row]]
+            advantages[row, of_row] = of_steps[steps][runs[of_row]]
         return advantages
 
-    def _check(self, annotation: Mapping[str, Any], where: str) -> None:
-        for name in self.needs:
-            if annotation.get(name) is None:
-                raise ValueError(
-                    f"the annotation of {where} lacks {name!r}, which credit rule"
-                    f" {self.rule.name!r} reads: write it with trca.interop.credit.annotate"
-                )
-        count = len(annotation.get("judgments") or ())
-        if count != len(self.categories) and "judgments" in self.needs:
-            raise ValueError(
-                f"the annotation of {where} has {count} judgments, and the library has"
-                f" {len(self.categories)} operators: name the library that made the judgments"
-            )
+
+def check(annotation: Mapping[str, Any], needs: Sequence[str], operators: int, where: str) -> None:
+    """Checks the values of an annotation that credit rules read.
+
+    Args:
+        annotation: The annotation.
+        needs: Keys that the annotation must have.
+        operators: Operators of the rubric library.
+        where: Place of the annotation, for errors.
+
+    Raises:
+        ValueError: If a key is missing or a value is wrong.
+    """
+    if missing := [name for name in needs if annotation.get(name) is None]:
+        raise ValueError(
+            f"{where}: the annotation lacks {', '.join(missing)}: write annotations with"
+            " trca.interop.credit.annotate"
+        )
+    step, reward = annotation["step"], annotation["reward"]
+    if not isinstance(step, int) or step < 0:
+        raise ValueError(f"{where}: step {step!r} is not a whole number from 0")
+    if not isinstance(reward, int | float) or not math.isfinite(reward):
+        raise ValueError(f"{where}: reward {reward!r} is not a finite number")
+    judgments = annotation.get("judgments") or ()
+    if operators and len(judgments) != operators:
+        raise ValueError(
+            f"{where}: {len(judgments)} judgments, and the library has {operators} operators: name"
+            " the library that made the judgments"
+        )
+    if operators and not set(judgments) <= {0, 1}:
+        raise ValueError(f"{where}: the judgments {judgments!r:.60} are not all 0 or 1")
 
 
 def rollouts_of(
     groups: Sequence[Hashable],
     rollouts: Sequence[Hashable],
     rows: Sequence[Sequence[Mapping[str, Any]]],
+    judged: bool = True,
 ) -> tuple[list[Rollout], list[list[int]]]:
     """The rollouts in a batch, without tokens.
 
@@ -210,6 +233,7 @@ def rollouts_of(
         groups: B ids of the rollout groups.
         rollouts: B ids of the rollouts, unique within their group.
         rows: B lists of annotations.
+        judged: Whether the steps get the judgments of their annotations.
 
     Returns:
         The rollouts in order of first appearance, and for each row the numbers of its steps in the
@@ -219,41 +243,41 @@ def rollouts_of(
         ValueError: If the steps of a rollout are not 0, 1, 2 and so on, or two annotations of a
             step differ.
     """
-    found: dict[tuple[Hashable, Hashable], dict[int, Mapping[str, Any]]] = {}
-    for group, rollout, of_row in zip(groups, rollouts, rows, strict=True):
+    by_rollout: dict[tuple[Hashable, Hashable], dict[int, Mapping[str, Any]]] = {}
+    for group, rollout_id, of_row in zip(groups, rollouts, rows, strict=True):
         for annotation in of_row:
-            step, steps = int(annotation["step"]), found.setdefault((group, rollout), {})
+            step, steps = annotation["step"], by_rollout.setdefault((group, rollout_id), {})
             if steps.setdefault(step, annotation) != annotation:
                 raise ValueError(
-                    f"rollout {rollout!r} of group {group!r} has two different annotations of step"
-                    f" {step}: give each rollout an id of its own"
+                    f"rollout {rollout_id!r} of group {group!r} has two different annotations of"
+                    f" step {step}: give each rollout an id of its own"
                 )
     numbers: dict[Hashable, int] = {}
     sizes = Counter[Hashable]()
-    starts, played, total = {}, list[Rollout](), 0
-    for (group, rollout), steps in found.items():
+    starts, batch, total = {}, list[Rollout](), 0
+    for (group, rollout_id), steps in by_rollout.items():
         if sorted(steps) != list(range(len(steps))):
             raise ValueError(
-                f"rollout {rollout!r} of group {group!r} has the steps"
+                f"rollout {rollout_id!r} of group {group!r} has the steps"
                 f" {', '.join(map(str, sorted(steps)))}: give every step from 0 in one batch"
             )
         ordered = [steps[number] for number in range(len(steps))]
         number = numbers.setdefault(group, len(numbers))
-        made = Rollout(str(group), "train", "", number, sizes[group], 0)
+        rollout = Rollout(str(group), "train", "", number, sizes[group], 0)
         sizes[group] += 1
-        made.steps = [_step(annotation) for annotation in ordered]
-        made.last_observation = str(ordered[-1].get("next_observation", ""))
-        made.won = bool(ordered[-1].get("won", False))
-        made.truncated = bool(ordered[-1].get("truncated", False))
-        made.score = sum(step.reward for step in made.steps)
-        starts[group, rollout] = total
+        rollout.steps = [_step(annotation, judged) for annotation in ordered]
+        rollout.last_observation = str(ordered[-1].get("next_observation", ""))
+        rollout.won = bool(ordered[-1].get("won", False))
+        rollout.truncated = bool(ordered[-1].get("truncated", False))
+        rollout.score = sum(step.reward for step in rollout.steps)
+        starts[group, rollout_id] = total
         total += len(ordered)
-        played.append(made)
+        batch.append(rollout)
     places = [
-        [starts[group, rollout] + int(annotation["step"]) for annotation in of_row]
-        for group, rollout, of_row in zip(groups, rollouts, rows, strict=True)
+        [starts[group, rollout_id] + annotation["step"] for annotation in of_row]
+        for group, rollout_id, of_row in zip(groups, rollouts, rows, strict=True)
     ]
-    return played, places
+    return batch, places
 
 
 def steps_of(annotation: Any, where: str) -> list[Mapping[str, Any]]:
@@ -279,7 +303,7 @@ def steps_of(annotation: Any, where: str) -> list[Mapping[str, Any]]:
     return list(steps)
 
 
-def _step(annotation: Mapping[str, Any]) -> Step:
+def _step(annotation: Mapping[str, Any], judged: bool) -> Step:
     milestone = annotation.get("milestone")
     return Step(
         _NO_IDS,
@@ -292,7 +316,7 @@ def _step(annotation: Mapping[str, Any]) -> Step:
         context=str(annotation.get("context", "")),
         next_context=str(annotation.get("next_context", "")),
         reward=float(annotation["reward"]),
-        judgments=np.array(annotation.get("judgments") or (), dtype=np.uint8),
+        judgments=np.array((judged and annotation.get("judgments")) or (), dtype=np.uint8),
         parsed=bool(annotation.get("parsed", True)),
         accepted=bool(annotation.get("accepted", True)),
         milestone=None if milestone is None else bool(milestone),

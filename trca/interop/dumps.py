@@ -1,18 +1,20 @@
-"""Reads rollouts that verl, verl-agent and SkyRL dump as JSON lines.
+"""Rollouts of verl, verl-agent and SkyRL as JSON lines, for ``trca import-dump``.
 
-Each line needs ``uid``, ``traj_uid`` and ``trca``, an annotation of `trca.interop.credit.annotate`
-or a list of them. docs/interop.md explains how to dump them; the dumps have none by default.
+Each line has ``uid``, ``traj_uid`` and ``trca``, an annotation of `trca.interop.credit.annotate` or
+a list of them. The dumps that these trainers write themselves lack these keys; docs/interop.md
+explains how to write them.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from trca.interop.credit import COLUMN, rollouts_of, steps_of
-from trca.interop.splits import read_rows
+from trca.interop.credit import COLUMN, check, rollouts_of, steps_of
+from trca.interop.splits import numbered_rows
 from trca.records import Rollout
 
 _KEYS: Final = ("uid", "traj_uid", COLUMN)
@@ -20,11 +22,11 @@ _READ: Final = ("step", "reward", "context", "observation")
 _SOURCES: Final = {
     "input_prompt": (
         "SkyRL's evaluation",
-        "train with trca.interop.skyrl.crediting and trainer.dump_data_batch=true",
+        "train with trca.interop.skyrl.with_credit and trainer.dump_data_batch=true",
     ),
     "input": (
         "verl",
-        "return trca.interop.dumps.dumped(data) as reward_extra_info of the reward manager",
+        "dump with the argument dump of trca.interop.verl.register",
     ),
 }
 """Key of a line -> the writer of the dump, and how to dump the missing keys."""
@@ -48,7 +50,7 @@ def dump_files(dump: Path) -> dict[int, Path]:
             raise ValueError(f"{files[step]} and {path} are both of step {step}: name one file")
         files[step] = path
     if not files:
-        raise ValueError(f"{dump} has no .jsonl file: set trainer.rollout_data_dir to a folder")
+        raise ValueError(f"{dump} has no .jsonl file: docs/interop.md tells how trainers dump")
     return dict(sorted(files.items()))
 
 
@@ -63,29 +65,50 @@ def read_dump(path: Path, operators: Sequence[str] = ()) -> tuple[list[Rollout],
         The rollouts without tokens, and the prompt of each of their steps; blank if not dumped.
 
     Raises:
-        ValueError: If a line lacks a key that credit rules read. The message names the keys and how
-            to dump them.
+        ValueError: If the file has no steps, or a line lacks a key that credit rules read or has a
+            wrong value. The message names the line, and how to dump missing keys.
     """
-    lines = read_rows(path)
-    places = [f"{path}, line {number}" for number in range(1, len(lines) + 1)]
-    rows = [_annotations(*line, len(operators)) for line in zip(lines, places, strict=True)]
-    uids, rollouts = ([str(line[key]) for line in lines] for key in _KEYS[:2])
-    played, steps = rollouts_of(uids, rollouts, rows)
+    numbered = numbered_rows(path)
+    rows = [
+        _annotations(line, f"{path}, line {number}", len(operators)) for number, line in numbered
+    ]
+    if not any(rows):
+        raise ValueError(f"{path} has no steps: is this the file of a dump?")
+    lines = [line for _, line in numbered]
+    groups, ids = ([str(line[key]) for line in lines] for key in _KEYS[:2])
+    rollouts, steps = rollouts_of(groups, ids, rows, judged=bool(operators))
     prompts = {
-        step: str(n.get("input", "")) for n, of in zip(lines, steps, strict=True) for step in of
+        step: str(line.get("input", ""))
+        for line, of_line in zip(lines, steps, strict=True)
+        for step in of_line
     }
-    for rollout in played:
+    for rollout in rollouts:
         rollout.operators = tuple(operators)
-    return played, [prompts[step] for step in sorted(prompts)]
+    return rollouts, [prompts[step] for step in sorted(prompts)]
 
 
-def dumped(data: Any) -> dict[str, list[Any]]:
-    """The columns of a batch of verl that a dump needs, for ``reward_extra_info``.
+def write_dump(
+    path: Path,
+    groups: Iterable[Hashable],
+    rollouts: Iterable[Hashable],
+    annotations: Iterable[Any],
+) -> None:
+    """Writes the rows of a batch as a file that `read_dump` reads.
 
     Args:
-        data: A ``DataProto`` with a row per step.
+        path: The file, with the number of the training step in its name.
+        groups: B ids of the rollout groups.
+        rollouts: B ids of the rollouts.
+        annotations: B annotations; a row with `None` is left out.
     """
-    return {key: list(data.non_tensor_batch[key]) for key in _KEYS}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = zip(groups, rollouts, annotations, strict=True)
+    lines = [
+        json.dumps(dict(zip(_KEYS, (str(row[0]), str(row[1]), row[2]), strict=True))) + "\n"
+        for row in rows
+        if row[2] is not None
+    ]
+    path.write_text("".join(lines), encoding="utf-8")
 
 
 def _annotations(line: Mapping[str, Any], where: str, operators: int) -> list[Mapping[str, Any]]:
@@ -102,14 +125,5 @@ def _annotations(line: Mapping[str, Any], where: str, operators: int) -> list[Ma
     steps = steps_of(line[COLUMN], where)
     output = {"response": str(line["output"])} if "output" in line and len(steps) == 1 else {}
     for annotation in steps:
-        if lacks := [key for key in _READ if annotation.get(key) is None]:
-            raise ValueError(
-                f"{where}: the annotation lacks {', '.join(lacks)}: write annotations with"
-                " trca.interop.credit.annotate"
-            )
-        if (count := len(annotation.get("judgments") or ())) != operators:
-            raise ValueError(
-                f"{where}: {count} judgments, and the library has {operators} operators: name the"
-                " config of the environment"
-            )
+        check(annotation, _READ, operators, where)
     return [{**output, **annotation} for annotation in steps]

@@ -1,9 +1,9 @@
 """TRCA, GiGPO and BEACON as advantage estimators of SkyRL.
 
 SkyRL 0.3.0 passes no annotations to an estimator, and with ``step_wise_trajectories`` only the last
-step of a rollout. The trainer of `crediting` therefore computes the advantages::
+step of a rollout. The trainer of `with_credit` therefore computes the advantages::
 
-    Trainer = crediting(RayPPOTrainer, register("alfworld"))
+    Trainer = with_credit(RayPPOTrainer, register("alfworld"))
 
 ``get_metrics`` of the environment returns ``{"trca": [...]}``, the annotations of all steps; see
 docs/interop.md.
@@ -11,7 +11,6 @@ docs/interop.md.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from importlib import import_module
@@ -21,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from trca.interop.credit import COLUMN, Credit
+from trca.interop.dumps import write_dump
 from trca.interop.verl import bind_all
 
 _REGISTRY: Final = "skyrl.backends.skyrl_train.utils.ppo_utils"
@@ -36,7 +36,7 @@ def register(library: str | None = None, **settings: Mapping[str, Any]) -> dict[
         settings: Settings of each rule, by name: ``trca={"lambda_": 0.5}``.
 
     Returns:
-        The registered rules by name, for `crediting`.
+        The registered rules by name, for `with_credit`.
 
     Raises:
         ImportError: Without SkyRL.
@@ -50,7 +50,7 @@ def register(library: str | None = None, **settings: Mapping[str, Any]) -> dict[
 
 
 def estimator(token_level_rewards: Any, response_mask: Any, **_: Any) -> tuple[Any, Any]:
-    """Holds the place of a rule: the trainer of `crediting` computes the advantages.
+    """Returns zeros, which the trainer of `with_credit` replaces by the advantages of a rule.
 
     Args:
         token_level_rewards: (B, R) tensor.
@@ -63,14 +63,18 @@ def estimator(token_level_rewards: Any, response_mask: Any, **_: Any) -> tuple[A
     if not _CREDITING.get():
         raise ValueError(
             "SkyRL passes no annotations to its estimators: train with"
-            " trca.interop.skyrl.crediting(RayPPOTrainer, register(...))"
+            " trca.interop.skyrl.with_credit(RayPPOTrainer, register(...))"
         )
     zeros = token_level_rewards.new_zeros(response_mask.shape)
     return zeros, zeros.clone()
 
 
-def crediting(trainer: type, rules: Mapping[str, Credit]) -> type:
-    """A subclass of a trainer of SkyRL that rules transitions.
+def with_credit(trainer: type, rules: Mapping[str, Credit]) -> type:
+    """A subclass of a trainer of SkyRL that computes advantages with credit rules.
+
+    Rows of a rollout without annotations have no advantage: SkyRL asks an environment for metrics
+    only at the end of an episode, and stops a rollout that reaches ``max_input_length`` before. The
+    metric ``trca/unannotated_rollouts`` counts these rollouts.
 
     Args:
         trainer: ``RayPPOTrainer``, or a subclass.
@@ -93,24 +97,29 @@ def crediting(trainer: type, rules: Mapping[str, Credit]) -> type:
                 return super().compute_advantages_and_returns(data)
             mask = data["loss_mask"].cpu().numpy() > 0  # response_mask has observations, too
             annotations = list(data.metadata.pop(COLUMN))
-            annotations += [None] * (len(mask) - len(annotations))  # SkyRL has filled the batch
             uids = list(data.metadata["uids"])
             rollouts = _rollouts(data.metadata.get("is_last_step"), len(mask))
+            rows = zip(rollouts, annotations, strict=False)
+            without = {rollout for rollout, annotation in rows if annotation is None}
+            annotations += [None] * (len(mask) - len(annotations))  # SkyRL has filled the batch
             values = credit(uids, rollouts, annotations, mask)
-            self._rows = list(zip(uids, rollouts, annotations, strict=True))
-            entered = _CREDITING.set(True)
+            self._rows = uids, rollouts, annotations
+            token = _CREDITING.set(True)
             try:
                 data = super().compute_advantages_and_returns(data)
             finally:
-                _CREDITING.reset(entered)
+                _CREDITING.reset(token)
             data["advantages"] = data["returns"].new_tensor(values)
             data["returns"] = data["advantages"].clone()
-            real = np.array([annotation is not None for annotation in annotations])
-            taken = values[mask & real[:, None]]
+            annotated = np.array([annotation is not None for annotation in annotations])
+            of_tokens = values[mask & annotated[:, None]]
             means = {
-                "avg_raw_advantages": float(taken.mean()) if len(taken) else 0.0,
-                "avg_raw_advantages_abs": float(np.abs(taken).mean()) if len(taken) else 0.0,
+                "avg_raw_advantages": float(of_tokens.mean()) if len(of_tokens) else 0.0,
+                "avg_raw_advantages_abs": float(np.abs(of_tokens).mean())
+                if len(of_tokens)
+                else 0.0,
             }
+            self.all_metrics["trca/unannotated_rollouts"] = len(without)
             for name, value in means.items():
                 data.metadata["metrics"][name.replace("raw_", "")] = value
                 self.all_metrics[f"loss/{name}"] = value
@@ -120,13 +129,10 @@ def crediting(trainer: type, rules: Mapping[str, Credit]) -> type:
             """Dumps the batch, and lines for `trca.interop.dumps` beside it."""
             super().dump_data(data, file_name)
             folder = Path(self.cfg.trainer.export_path) / "dumped_data"
-            rows = [row for row in getattr(self, "_rows", ()) if row[2] is not None]
-            names = ("uid", "traj_uid", COLUMN)
-            lines = [json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows]
-            (folder / f"{file_name}.jsonl").write_text("".join(lines), encoding="utf-8")
+            write_dump(folder / f"{file_name}.jsonl", *getattr(self, "_rows", ((), (), ())))
 
         def _refuse(self) -> None:
-            """Refuses settings that part the annotations from their rows."""
+            """Refuses settings that reorder rows without their annotations."""
             sampling = self.cfg.trainer.algorithm.dynamic_sampling.type
             if sampling is not None:
                 raise ValueError(
@@ -140,20 +146,20 @@ def crediting(trainer: type, rules: Mapping[str, Credit]) -> type:
 
 
 def _annotations(generator_output: Mapping[str, Any]) -> list[Any]:
-    """The annotations of each row: of a step, or of all steps of a rollout."""
+    """The annotations of each row: of a step, or of all steps of a rollout, or `None`."""
     metrics = generator_output.get("env_metrics") or []
     lasts: Sequence[bool] | None = generator_output.get("is_last_step")
     ends = [row for row in range(len(metrics)) if lasts is None or lasts[row]]
-    if not metrics or any(COLUMN not in metrics[row] for row in ends):
+    if not any(COLUMN in metrics[row] for row in ends):
         raise ValueError(
             f"env_metrics of the rollouts have no {COLUMN!r}: return a list of annotations of"
             f" trca.interop.credit.annotate as {COLUMN!r} in get_metrics of the environment"
         )
     if lasts is None:
-        return [list(each[COLUMN]) for each in metrics]
+        return [each.get(COLUMN) for each in metrics]
     annotations, start = list[Any](), 0
     for end in ends:
-        steps = metrics[end][COLUMN]
+        steps = metrics[end].get(COLUMN, [None] * (end + 1 - start))
         if len(steps) != end + 1 - start:
             raise ValueError(
                 f"the rollout in rows {start} to {end} has {len(steps)} annotations: annotate every"

@@ -11,7 +11,14 @@ _T = TypeVar("_T")
 
 
 def read_rows(path: str | Path) -> list[dict[str, Any]]:
-    """The objects in a JSON-lines file.
+    """The objects in a JSON-lines file; see `numbered_rows`."""
+    return [row for _, row in numbered_rows(path)]
+
+
+def numbered_rows(path: str | Path) -> list[tuple[int, dict[str, Any]]]:
+    """The objects in a JSON-lines file, each with the number of its line from 1.
+
+    Blank lines are left out.
 
     Raises:
         ValueError: If a line is not a JSON object. The message names the line.
@@ -26,7 +33,7 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
             raise ValueError(f"{path}, line {number}: {error}") from None
         if not isinstance(row, dict):
             raise ValueError(f"{path}, line {number}: {line[:80]!r} is not an object")
-        rows.append(row)
+        rows.append((number, row))
     return rows
 
 

@@ -2,7 +2,7 @@
 
 The columns ``uid``, ``traj_uid`` and ``trca`` of ``non_tensor_batch`` are the group, the rollout
 and the annotation of a row; see docs/interop.md. verl 0.9.1 passes its columns to no estimator but
-``gdpo``, so `take_over` also replaces ``compute_advantage`` of the trainer.
+``gdpo``, so `register` also replaces ``compute_advantage`` of the trainer.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trca.interop.credit import COLUMN, RULES, Credit
+from trca.interop.dumps import dump_files, write_dump
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -22,12 +24,15 @@ _REGISTRY = "verl.trainer.ppo.core_algos"
 _TRAINER = "verl.trainer.ppo.ray_trainer"
 
 
-def register(library: str | None = None, **settings: Mapping[str, Any]) -> dict[str, Credit]:
+def register(
+    library: str | None = None, *, dump: Path | str | None = None, **settings: Mapping[str, Any]
+) -> dict[str, Credit]:
     """Registers the rules with verl, in this process; call it in the process of the trainer.
 
     Args:
         library: Name or path of the rubric library that made the judgments; `None` registers only
             the rules that read none.
+        dump: Folder that receives the rows of each training step, for ``trca import-dump``.
         settings: Settings of each rule, by name: ``trca={"lambda_": 0.5}``.
 
     Returns:
@@ -41,7 +46,7 @@ def register(library: str | None = None, **settings: Mapping[str, Any]) -> dict[
     registry = import_module(_REGISTRY)
     for name, credit in rules.items():
         registry.register_adv_est(name)(estimator(credit))
-    take_over(import_module(_TRAINER), rules)
+    replace_compute_advantage(import_module(_TRAINER), rules, dump)
     return rules
 
 
@@ -84,28 +89,37 @@ def estimator(credit: Credit) -> Callable[..., tuple[Any, Any]]:
             raise ValueError(
                 f"the batch has no non_tensor_batch column {' and '.join(map(repr, missing))}: set"
                 " trainer.use_v1=False, write annotations of trca.interop.credit.annotate, and call"
-                " take_over on the trainer's module"
+                " replace_compute_advantage on the trainer's module"
             )
-        rollouts = columns.get("traj_uid", range(len(response_mask)))
         mask = response_mask.detach().cpu().numpy() > 0
-        values = credit(columns["uid"], rollouts, columns[COLUMN], mask)
+        values = credit(columns["uid"], _rollouts(columns), columns[COLUMN], mask)
         tensor = token_level_rewards.new_tensor(values)
         return tensor, tensor.clone()
 
     return advantages
 
 
-def take_over(trainer: ModuleType, rules: Mapping[str, Credit]) -> None:
+def _rollouts(columns: Mapping[str, Sequence[Any]]) -> Sequence[Any]:
+    """Ids of the rollouts; without the column every row is a rollout."""
+    return columns.get("traj_uid", range(len(columns["uid"])))
+
+
+def replace_compute_advantage(
+    trainer: ModuleType, rules: Mapping[str, Credit], dump: Path | str | None = None
+) -> None:
     """Replaces ``compute_advantage`` of a trainer's module for some estimators.
 
     Modules of verl that have imported the function by name get the new function, too. verl-agent
     has no registry and refuses unknown names, so one of its names stands for a rule:
-    ``take_over(ray_trainer, {"gigpo": Credit.bind("trca", "alfworld")})``.
+    ``replace_compute_advantage(ray_trainer, {"gigpo": Credit.bind("trca", "alfworld")})``.
 
     Args:
         trainer: The module, ``verl.trainer.ppo.ray_trainer``.
         rules: The rules by name of the estimator.
+        dump: Folder that receives the rows of each training step, for ``trca import-dump``. Files
+            that the folder has stay, and their numbers go on.
     """
+    folder = None if dump is None else Path(dump)
     original = trainer.compute_advantage
     estimators = {name: estimator(credit) for name, credit in rules.items()}
 
@@ -116,11 +130,17 @@ def take_over(trainer: ModuleType, rules: Mapping[str, Credit]) -> None:
             return original(data, adv_estimator, *rest, **settings)
         if "response_mask" not in data.batch.keys():  # noqa: SIM118, a TensorDict
             data.batch["response_mask"] = trainer.compute_response_mask(data)
+        columns = data.non_tensor_batch
         data.batch["advantages"], data.batch["returns"] = estimators[name](
             token_level_rewards=data.batch["token_level_rewards"],
             response_mask=data.batch["response_mask"],
-            non_tensor_batch=data.non_tensor_batch,
+            non_tensor_batch=columns,
         )
+        if folder:
+            step = 1 + max(dump_files(folder) if any(folder.glob("*.jsonl")) else [0])
+            write_dump(
+                folder / f"{step}.jsonl", columns["uid"], _rollouts(columns), columns[COLUMN]
+            )
         return data
 
     trainer.compute_advantage = compute_advantage  # type: ignore[attr-defined]

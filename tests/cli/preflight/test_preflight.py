@@ -88,7 +88,7 @@ def test_what_this_machine_lacks_is_no_problem_of_a_run_elsewhere():
 
 @pytest.mark.parametrize(
     ("dtype", "slowdown", "noted"),
-    [("bfloat16", 9.0, 1), ("bfloat16", 0.5, 0), ("float32", 9.0, 0)],
+    [("bfloat16", 9.0, 1), ("bfloat16", 1.6, 1), ("bfloat16", 1.4, 0), ("float32", 9.0, 0)],
 )
 def test_bfloat16_is_noted_on_a_processor_without_its_instructions(
     monkeypatch, dtype, slowdown, noted
@@ -97,8 +97,9 @@ def test_bfloat16_is_noted_on_a_processor_without_its_instructions(
     monkeypatch.setattr(models, "bfloat16_slowdown", lambda: slowdown)
     settings = {**read("quickstart"), "dtype": dtype}
     with Preflight.of(settings) as preflight:
-        notes = [note for note in preflight.notes() if "9 times slower" in note]
+        notes = [note for note in preflight.notes() if "set dtype: float32" in note]
     assert len(notes) == noted
+    assert all(f"{slowdown:.0f} times slower in bfloat16" in note for note in notes)
 
 
 def command(arguments, folder):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from trca.cli.show.console import console, refusing, use_one_thread
+
+_NAME: Final = "imported"
 
 
 def import_dump(
@@ -18,7 +20,7 @@ def import_dump(
     config: Annotated[
         str, typer.Option(help="Config of the environment and of the credit rule.")
     ] = "quickstart",
-    name: Annotated[str, typer.Option(help="Name of the run.")] = "imported",
+    name: Annotated[str, typer.Option(help="Name of the run.")] = _NAME,
     storage_path: Annotated[str, typer.Option(help="Folder that receives the run.")] = "outputs",
 ) -> None:
     """Import rollouts that verl, verl-agent or SkyRL dumped, for recredit, diagnose and view.
@@ -55,9 +57,7 @@ def import_dump(
         if rule.reads:
             raise ConfigError(f"{rule.name} reads {', '.join(rule.reads)}: name another config")
         iterations = {step: read_dump(path, judges.ids) for step, path in files.items()}
-        folder = RunFolder.create(storage_path, name)
-        folder.write_settings(chosen)
-        for step, (rollouts, prompts) in iterations.items():
+        for rollouts, _ in iterations.values():
             batch = StepBatch.from_rollouts(rollouts, judges.categories)
             rewards = batch.rubric_rewards(parameters.budgets)
             assign_advantages(rollouts, rule(batch))
@@ -67,6 +67,9 @@ def import_dump(
                     replace(each, foundational=next(r_f), breakthrough=next(r_b))
                     for each in rollout.steps
                 ]
+        folder = RunFolder.create(storage_path, name, numbered=name == _NAME)
+        folder.write_settings(chosen)
+        for step, (rollouts, prompts) in iterations.items():
             path = folder.path / "rollouts" / f"iteration_{step:06d}" / "train.jsonl"
             path.parent.mkdir(parents=True)
             write_rollouts(path, rollouts, partial(_next, iter(prompts)))

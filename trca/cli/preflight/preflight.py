@@ -36,7 +36,7 @@ _FEWEST_NEW_TOKENS: Final = 64
 _MOST_CUT: Final = 2
 """A first prompt longer than this times the limit loses too much when it is shortened."""
 _SLOW: Final = 1.5
-"""Times of float32 from which bfloat16 is worth a note."""
+"""Slowdown of bfloat16 against float32 that gives a note."""
 _NVIDIA: Final = Path("/proc/driver/nvidia/gpus")
 _AMD: Final = Path("/dev/kfd")
 
@@ -270,7 +270,7 @@ class Preflight:
         return load_tokenizer(self.model_folder) if self.model_folder else _Words()
 
     def _slow_dtype(self) -> str:
-        """A note on bfloat16 on a processor without its instructions; blank if there is no such."""
+        """A note on bfloat16 on a processor without its instructions; blank if not needed."""
         run, parameters = self.settings.run, self.settings.parameters
         elsewhere = not self.here or "RAY_ADDRESS" in os.environ or run.resources()[1] > 0
         if elsewhere or not self.model_folder:

@@ -18,10 +18,10 @@ from vllm.model_executor.model_loader.reload import (
 )
 from vllm.v1.sample.logits_processor import LogitsProcessor
 
-_add_adapters = PunicaWrapperCPU.add_lora_linear
+vllm_add_adapters = PunicaWrapperCPU.add_lora_linear
 
 
-def _add_adapter(
+def add_adapter(
     self: Any,
     y: Tensor,
     x: Tensor,
@@ -47,7 +47,9 @@ def _add_adapter(
         kwargs: Further arguments of vLLM's method.
     """
     if len(lora_a_stacked[0]) > 1 or self.token_lora_indices.any():
-        _add_adapters(self, y, x, lora_a_stacked, lora_b_stacked, scale, output_slices, **kwargs)
+        vllm_add_adapters(
+            self, y, x, lora_a_stacked, lora_b_stacked, scale, output_slices, **kwargs
+        )
         return
     first = 0
     for a, b, width in zip(lora_a_stacked, lora_b_stacked, output_slices, strict=True):
@@ -56,7 +58,7 @@ def _add_adapter(
         first += width
 
 
-PunicaWrapperCPU.add_lora_linear = _add_adapter
+PunicaWrapperCPU.add_lora_linear = add_adapter
 
 
 class WorkerExtension:
