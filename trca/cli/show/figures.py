@@ -308,6 +308,8 @@ def _plot_points(
         axis.plot(number, values.mean(), "o", color=color, markersize=6, zorder=3)
     width = max(8, 48 // max(1, len(labels)))
     words = [wrap_label(label.replace("_", " ") if key else label, width) for label in labels]
+    if any(len(line) > width + 2 for word in words for line in word.splitlines()):
+        words = ["\n" * (number % 2) + word for number, word in enumerate(words)]
     axis.set_xticks(range(len(curves)), words, fontsize=8.5 if len(words) < 6 else 7.5)
     axis.set_xlim(-0.5, len(curves) - 0.5)
     at = " to ".join(dict.fromkeys(f"{end:,.0f}" for end in _ends(curves)))
