@@ -114,7 +114,7 @@ class Starts:
         """Imitates and exports the start of a panel, unless the folder has the model.
 
         Raises:
-            SystemExit: If the weights differ from those of a stored start.
+            SystemExit: If the weights differ from the weights of a stored start.
         """
         start = start_folder(self._folder, panel)
         if not (start / "model.safetensors").exists():

@@ -163,11 +163,11 @@ class Credit:
                 f"the batch has {len(groups)} groups, {len(rollouts)} rollouts,"
                 f" {len(annotations)} annotations and {len(mask)} rows: give one for each row"
             )
-        rows = [steps_of(each, f"row {number}") for number, each in enumerate(annotations)]
         categories = self.categories if "judgments" in self.needs else _NO_CATEGORIES
-        for number, annotations_of_row in enumerate(rows):
-            for annotation in annotations_of_row:
-                check(annotation, self.needs, len(categories), f"row {number}")
+        rows = [
+            steps_of(annotation, self.needs, len(categories), f"row {number}")
+            for number, annotation in enumerate(annotations)
+        ]
         batch, places = rollouts_of(groups, rollouts, rows, judged="judgments" in self.needs)
         advantages = np.zeros(mask.shape)
         if not batch:
@@ -187,38 +187,6 @@ class Credit:
                 )
             advantages[row, of_row] = of_steps[steps][runs[of_row]]
         return advantages
-
-
-def check(annotation: Mapping[str, Any], needs: Sequence[str], operators: int, where: str) -> None:
-    """Checks the values of an annotation that credit rules read.
-
-    Args:
-        annotation: The annotation.
-        needs: Keys that the annotation must have.
-        operators: Operators of the rubric library.
-        where: Place of the annotation, for errors.
-
-    Raises:
-        ValueError: If a key is missing or a value is wrong.
-    """
-    if missing := [name for name in needs if annotation.get(name) is None]:
-        raise ValueError(
-            f"{where}: the annotation lacks {', '.join(missing)}: write annotations with"
-            " trca.interop.credit.annotate"
-        )
-    step, reward = annotation["step"], annotation["reward"]
-    if not isinstance(step, int) or step < 0:
-        raise ValueError(f"{where}: step {step!r} is not a whole number from 0")
-    if not isinstance(reward, int | float) or not math.isfinite(reward):
-        raise ValueError(f"{where}: reward {reward!r} is not a finite number")
-    judgments = annotation.get("judgments") or ()
-    if operators and len(judgments) != operators:
-        raise ValueError(
-            f"{where}: {len(judgments)} judgments, and the library has {operators} operators: name"
-            " the library that made the judgments"
-        )
-    if operators and not set(judgments) <= {0, 1}:
-        raise ValueError(f"{where}: the judgments {judgments!r:.60} are not all 0 or 1")
 
 
 def rollouts_of(
@@ -280,15 +248,19 @@ def rollouts_of(
     return batch, places
 
 
-def steps_of(annotation: Any, where: str) -> list[Mapping[str, Any]]:
-    """The annotated steps of a row.
+def steps_of(
+    annotation: Any, needs: Sequence[str], operators: int, where: str
+) -> list[Mapping[str, Any]]:
+    """The annotated steps of a row, with checked values.
 
     Args:
         annotation: `annotate`, a list of them, or `None` for a padding row.
+        needs: Keys that an annotation must have.
+        operators: Operators of the rubric library; 0 if nothing reads the judgments.
         where: Place of the row, for errors.
 
     Raises:
-        ValueError: For anything else.
+        ValueError: If the row has anything else, a key is missing or a value is wrong.
     """
     if annotation is None:
         return []
@@ -300,7 +272,30 @@ def steps_of(annotation: Any, where: str) -> list[Mapping[str, Any]]:
             f"{where} has {annotation!r:.60} as annotation: write annotations with"
             " trca.interop.credit.annotate"
         )
+    for step in steps:
+        _check(step, needs, operators, where)
     return list(steps)
+
+
+def _check(annotation: Mapping[str, Any], needs: Sequence[str], operators: int, where: str) -> None:
+    if missing := [name for name in needs if annotation.get(name) is None]:
+        raise ValueError(
+            f"{where}: the annotation lacks {', '.join(missing)}: write annotations with"
+            " trca.interop.credit.annotate"
+        )
+    step, reward = annotation["step"], annotation["reward"]
+    if not isinstance(step, int) or step < 0:
+        raise ValueError(f"{where}: step {step!r} is not a whole number from 0")
+    if not isinstance(reward, int | float) or not math.isfinite(reward):
+        raise ValueError(f"{where}: reward {reward!r} is not a finite number")
+    judgments = annotation.get("judgments") or ()
+    if operators and len(judgments) != operators:
+        raise ValueError(
+            f"{where}: {len(judgments)} judgments, and the library has {operators} operators: name"
+            " the library that made the judgments"
+        )
+    if operators and not set(judgments) <= {0, 1}:
+        raise ValueError(f"{where}: the judgments {judgments!r:.60} are not all 0 or 1")
 
 
 def _step(annotation: Mapping[str, Any], judged: bool) -> Step:

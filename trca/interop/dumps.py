@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from trca.interop.credit import COLUMN, check, rollouts_of, steps_of
+from trca.interop.credit import COLUMN, rollouts_of, steps_of
 from trca.interop.splits import numbered_rows
 from trca.records import Rollout
 
@@ -122,8 +122,6 @@ def _annotations(line: Mapping[str, Any], where: str, operators: int) -> list[Ma
             f"{where}: this dump of {writer} lacks {', '.join(missing)}, which credit rules read:"
             f" {mend}"
         )
-    steps = steps_of(line[COLUMN], where)
+    steps = steps_of(line[COLUMN], _READ, operators, where)
     output = {"response": str(line["output"])} if "output" in line and len(steps) == 1 else {}
-    for annotation in steps:
-        check(annotation, _READ, operators, where)
     return [{**output, **annotation} for annotation in steps]

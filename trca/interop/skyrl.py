@@ -113,11 +113,10 @@ def with_credit(trainer: type, rules: Mapping[str, Credit]) -> type:
             data["returns"] = data["advantages"].clone()
             annotated = np.array([annotation is not None for annotation in annotations])
             of_tokens = values[mask & annotated[:, None]]
+            of_tokens = of_tokens if len(of_tokens) else np.zeros(1)
             means = {
-                "avg_raw_advantages": float(of_tokens.mean()) if len(of_tokens) else 0.0,
-                "avg_raw_advantages_abs": float(np.abs(of_tokens).mean())
-                if len(of_tokens)
-                else 0.0,
+                "avg_raw_advantages": float(of_tokens.mean()),
+                "avg_raw_advantages_abs": float(np.abs(of_tokens).mean()),
             }
             self.all_metrics["trca/unannotated_rollouts"] = len(without)
             for name, value in means.items():
@@ -126,7 +125,7 @@ def with_credit(trainer: type, rules: Mapping[str, Credit]) -> type:
             return data
 
         def dump_data(self, data: Any, file_name: str) -> None:
-            """Dumps the batch, and lines for `trca.interop.dumps` beside it."""
+            """Dumps the batch, and writes a file for ``trca import-dump``."""
             super().dump_data(data, file_name)
             folder = Path(self.cfg.trainer.export_path) / "dumped_data"
             write_dump(folder / f"{file_name}.jsonl", *getattr(self, "_rows", ((), (), ())))

@@ -14,17 +14,16 @@ def test_success_rises(make_config, planner):
         HiPERConfig,
         model=str(planner),
         max_new_tokens=40,
-        tasks_per_iteration=8,
+        tasks_per_iteration=16,
         group_size=4,
-        minibatch_size=24,
+        minibatch_size=48,
         micro_batch_tokens=4096,
-        lr=1e-3,
+        lr=2e-3,
         critic_lr=5e-3,
         lr_warmup_updates=8,
-        adam_betas=(0.9, 0.95),
-        entropy_coeff=0.01,
+        entropy_coeff=0.0,  # a bonus of 0.01 makes the end of the curve depend on rounding
         change_penalty=0.01,  # with the default of 0.03 success ends lower
     ).build_algo()
-    success = [algorithm.train()["success_rate"] for _ in range(24)]
+    success = [algorithm.train()["success_rate"] for _ in range(16)]
     algorithm.stop()
-    assert np.mean(success[-8:]) > np.mean(success[:3]) + 0.1, np.round(success, 2)
+    assert np.mean(success[-8:]) > np.mean(success[:3]) + 0.15, np.round(success, 2)

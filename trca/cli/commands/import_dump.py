@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from trca.cli.show.console import console, refusing, use_one_thread
-
-_NAME: Final = "imported"
 
 
 def import_dump(
@@ -20,13 +18,15 @@ def import_dump(
     config: Annotated[
         str, typer.Option(help="Config of the environment and of the credit rule.")
     ] = "quickstart",
-    name: Annotated[str, typer.Option(help="Name of the run.")] = _NAME,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the run folder. [default: imported]")
+    ] = None,
     storage_path: Annotated[str, typer.Option(help="Folder that receives the run.")] = "outputs",
 ) -> None:
     """Import rollouts that verl, verl-agent or SkyRL dumped, for recredit, diagnose and view.
 
-    The run has one iteration per file. Its advantages are those of the config's credit rule.
-    docs/interop.md explains how the trainers dump what the rule reads.
+    The run has one iteration per file. The config's credit rule computes the advantages.
+    docs/interop.md explains how to dump from each trainer.
 
     - `trca import-dump rollout_data --config quickstart --name verl`
     - then `trca recredit outputs/verl --credit gigpo` and `trca view outputs/verl`
@@ -67,7 +67,7 @@ def import_dump(
                     replace(each, foundational=next(r_f), breakthrough=next(r_b))
                     for each in rollout.steps
                 ]
-        folder = RunFolder.create(storage_path, name, numbered=name == _NAME)
+        folder = RunFolder.create(storage_path, name or "imported", numbered=name is None)
         folder.write_settings(chosen)
         for step, (rollouts, prompts) in iterations.items():
             path = folder.path / "rollouts" / f"iteration_{step:06d}" / "train.jsonl"

@@ -325,7 +325,7 @@ def _looks(names: Iterable[str]) -> list[tuple[str, int]]:
     own = [None if color in own[:k] else color for k, color in enumerate(own)]
     others = [c for c in SERIES if c not in own]
     if any(own):
-        others.sort(key=list(METHODS.values()).count)  # those of no method first
+        others.sort(key=list(METHODS.values()).count)  # colours of no method first
     free = itertools.chain(others, itertools.cycle(SERIES))
     colors = [color or next(free) for color in own]
     return [(color, colors[:k].count(color)) for k, color in enumerate(colors)]
