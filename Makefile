@@ -12,6 +12,8 @@
 # make .venv   sets everything up, and no more
 
 export OMP_NUM_THREADS ?= 1
+# Without files of bytecode, each process of a test or of Ray compiles PyTorch and Transformers again: 14 s.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Files in their order, which has those of long tests first: the processes end at about the same time.
 PYTEST = .venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
