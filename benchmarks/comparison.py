@@ -99,10 +99,17 @@ _RATES: Final = (2e-4, 4e-4, 8e-4, 1e-4)
 """Most algorithms are best at the smallest of the first three rates; the fourth is smaller."""
 SCHEDULED: Final = "TRCA-scheduled"
 """TRCA with this project's extension: the budgets are multiplied by the group's failure rate."""
+STAGES: Final = "TRCA-stages"
+"""TRCA with this project's extension: returns end with the stage, and steps compare within it."""
+SHORTER: Final = 0.6
+"""A discount of step returns below the paper's 0.95."""
 TO_GO: Final = "ShapedReturnToGo"
 """Discounted rewards of outcome and rubric, compared over all steps of the group."""
 VARIANTS: Final[Mapping[str, tuple[str, str, Trial]]] = {
     SCHEDULED: ("TRCA", SCHEDULED, {}),
+    STAGES: ("TRCA", STAGES, {}),
+    "TRCA-0.6": ("TRCA", "TRCA", {"gamma": SHORTER}),
+    "BEACON-0.6": ("BEACON", "BEACON", {"gamma": SHORTER}),
     "TRCA-plan": ("TRCA", SCHEDULED, {"response_format": "plan"}),
     "GRPO-plan": ("GRPO", "GRPO", {"response_format": "plan"}),
     "GiGPO-plan": ("GiGPO", "GiGPO", {"response_format": "plan"}),
@@ -135,6 +142,15 @@ OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
         {"lr": 8e-4, **_budgets(0.1)},
         {"lr": 4e-4, **_budgets(0.5), "budget_schedule": "group_success"},
         {"lr": 2e-4, **_budgets(0.5), "budget_schedule": "group_success"},
+    ],
+    STAGES: [
+        {"step_group": "stage", "gamma": gamma, "lr": lr, **_budgets(scale)}
+        for gamma, lr, scale in (
+            (SHORTER, 4e-4, 0.5),
+            (SHORTER, 4e-4, 0.1),
+            (SHORTER / 2, 4e-4, 0.5),
+            (SHORTER, 2e-4, 0.5),
+        )
     ],
     # Success rises with the rate.
     "FilteredBC": [{"lr": lr} for lr in (2e-4, 4e-4, 8e-4, 1.6e-3)],

@@ -22,6 +22,7 @@ OURS = {
 CASES = [
     ("trca", {}),
     ("trca", {"lambda_": 0.3, "gamma": 0.9, "budget_schedule": "group_success"}),
+    ("trca", {"step_group": "stage", "gamma": 0.6}),
     ("gigpo", {}),
     ("gigpo", {"anchor": "observation", "baseline_over": "step_row", "normalizer": "one"}),
     ("gigpo", {"anchor": "similar"}),

@@ -118,7 +118,8 @@ class Credit:
         if isinstance(parameters, GiGPOParameters):
             needs = ["context" if parameters.anchor == "context" else "observation"]
         elif isinstance(parameters, TRCAParameters):
-            needs = ["context", "judgments"]
+            needs = ["judgments"]
+            needs += ["context"] if parameters.step_group == "context" else []
             needs += ["won"] if parameters.budget_schedule == "group_success" else []
         else:
             needs = ["milestone" if parameters.milestones == "environment" else "judgments"]

@@ -62,7 +62,16 @@ def slow_rubric_reward(batch, lambda_, budgets, ablation="none"):
     return np.array(rewards)
 
 
-def slow_trca(batch, gamma, lambda_, budgets, ablation="none", scale=1.0, schedule="constant"):
+def slow_trca(
+    batch,
+    gamma,
+    lambda_,
+    budgets,
+    ablation="none",
+    scale=1.0,
+    schedule="constant",
+    compare="context",
+):
     rubric = slow_rubric_reward(batch, lambda_, budgets, ablation)
     if schedule == "group_success":
         for row, group in enumerate(batch.group):
@@ -70,9 +79,27 @@ def slow_trca(batch, gamma, lambda_, budgets, ablation="none", scale=1.0, schedu
             won = {name for name in members if batch.won[batch.rollout == name].any()}
             rubric[row] *= 1 - len(won) / len(members)
     rewards = scale * batch.reward + rubric
-    returns = slow_returns(rewards, batch.rollout, gamma)
-    contexts = list(zip(batch.group.tolist(), batch.context.tolist(), strict=True))
-    return slow_episode(batch, ddof=0) + slow_normalize(returns, contexts, ddof=0)
+    compared, until = batch.context, batch.rollout
+    if compare == "stage":
+        compared = slow_stages(batch)
+        pairs = list(zip(batch.rollout.tolist(), compared, strict=True))
+        until = np.array([pairs.index(pair) for pair in pairs])
+    returns = slow_returns(rewards, until, gamma)
+    steps = list(zip(batch.group.tolist(), list(compared), strict=True))
+    return slow_episode(batch, ddof=0) + slow_normalize(returns, steps, ddof=0)
+
+
+def slow_stages(batch):
+    execution = np.flatnonzero(batch.categories == 2).tolist()
+    stages, fired, stage, rollout = [], set(), 0, None
+    for row, name in enumerate(batch.rollout.tolist()):
+        if name != rollout:
+            fired, stage, rollout = set(), 0, name
+        stages.append(stage)
+        new = {k for k in execution if batch.judgments[row, k]} - fired
+        stage += bool(new)
+        fired |= new
+    return stages
 
 
 def slow_gigpo(batch, gamma, omega, divide, step_row, anchor, similarity, penalty):

@@ -15,7 +15,7 @@ from tests.algorithms.credit.step_batches import (
     step_batch,
     take_rollouts,
 )
-from trca.algorithms.trca.credit import failed_share
+from trca.algorithms.trca.credit import failed_share, stages
 from trca.rubric.rewards import Budgets
 
 trca = rule("trca")
@@ -111,6 +111,31 @@ def test_where_all_succeed_a_shrunk_rubric_is_silent():
     np.testing.assert_array_equal(trca(batch, budget_schedule="group_success"), silent)
 
 
+def test_stages_compare_steps_after_equally_many_execution_operators():
+    """Rollout 0 takes, places and wins; rollout 1 takes late and never places."""
+    batch = step_batch(
+        lengths=[2, 2],
+        groups=[0, 0],
+        rewards=[0, 1, 0, 0],
+        contexts=[0, 1, 2, 3],  # a context each: without stages A^S is 0
+        judgments=[fired(4), fired(5), fired(0), fired(4)],
+    )
+    np.testing.assert_array_equal(stages(batch), [0, 1, 0, 0])
+    # With lambda 1 and budgets 2 an item weighs 1: r = 1, 2 | 1, 1 with the outcome of 1.
+    # Stage 0 ends with the first step of rollout 0 and the second of rollout 1: its returns are
+    # 1 | 1 + 1/2, 1, and their mean is 7/6. Stage 1 has one step.
+    settings = {"gamma": 0.5, "lambda_": 1.0, "budgets": dict.fromkeys(ALL, 2.0)}
+    parts = np.array([1, 1, -1, -1]) + [-1 / 6, 0, 1 / 3, -1 / 6] / np.std([1, 1.5, 1]) * [
+        1,
+        0,
+        1,
+        1,
+    ]
+    advantages = trca(batch, step_group="stage", epsilon=0.0, **settings)
+    np.testing.assert_allclose(advantages, parts)
+    np.testing.assert_allclose(trca(batch, epsilon=0.0, **settings), [1, 1, -1, -1])
+
+
 @given(
     batches(),
     unit,
@@ -119,8 +144,11 @@ def test_where_all_succeed_a_shrunk_rubric_is_silent():
     st.sampled_from(["none", "without_foundational", "without_breakthrough"]),
     st.floats(0, 10),
     st.sampled_from(["constant", "group_success"]),
+    st.sampled_from(["context", "stage"]),
 )
-def test_it_equals_the_slow_version(batch, gamma, lambda_, budgets, ablation, scale, schedule):
+def test_it_equals_the_slow_version(
+    batch, gamma, lambda_, budgets, ablation, scale, schedule, group
+):
     fast = trca(
         batch,
         gamma=gamma,
@@ -129,8 +157,9 @@ def test_it_equals_the_slow_version(batch, gamma, lambda_, budgets, ablation, sc
         ablation=ablation,
         outcome_scale=scale,
         budget_schedule=schedule,
+        step_group=group,
     )
-    slow = slow_trca(batch, gamma, lambda_, budgets, ablation, scale, schedule)
+    slow = slow_trca(batch, gamma, lambda_, budgets, ablation, scale, schedule, group)
     np.testing.assert_allclose(fast, slow, rtol=1e-6, atol=1e-6)
 
 

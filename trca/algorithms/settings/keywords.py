@@ -164,6 +164,7 @@ class TRCAKeywords(TrainingKeywords, total=False):
     ablation: Setting[Literal["none", "without_foundational", "without_breakthrough"]]
     outcome_scale: Setting[float]
     budget_schedule: Setting[Literal["constant", "group_success"]]
+    step_group: Setting[Literal["context", "stage"]]
 
 
 class ReinforcePlusPlusKeywords(TrainingKeywords, total=False):

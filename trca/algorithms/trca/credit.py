@@ -31,6 +31,12 @@ Late in training         ``budget_schedule: group_success`` sets b to the share 
                          known only after the rollouts, so r^F and r^B of infos, rollout files and
                          metrics have b = 1. The runs TRCA-scheduled and TRCA-plan of
                          ``docs/results.md`` use this schedule with the same settings.
+Stages                   ``step_group: stage``, an extension of this project. The stage of a step is
+                         the number of Execution operators that fired for the first time before the
+                         step. R ends with the stage, and A^S compares steps of the same stage: the
+                         rewards of later stages say little about a step. The paper compares steps
+                         of the same context, and R runs to the end of the rollout. The row
+                         TRCA-stages of ``docs/results.md`` has this setting and gamma 0.6.
 Truncated episode        An episode like any other: R(tau) = 0, and its return ends at the last step
                          (no bootstrap; the paper's objective has no value function).
 Success-free group       A^E = 0 follows from zero variance when the reward is the binary outcome; a
@@ -49,16 +55,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from trca.algorithms.beacon.credit import segments
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.types import Credit, Probability
 from trca.records import StepBatch
-from trca.rubric.rewards import DEFAULT_LAMBDA, trca_reward
+from trca.rubric.rewards import DEFAULT_LAMBDA, Budgets, trca_reward
 
 Ablation = Literal["none", "without_foundational", "without_breakthrough"]
 BudgetSchedule = Literal["constant", "group_success"]
+StepGroup = Literal["context", "stage"]
 
 
 class TRCAParameters(TextParameters):
@@ -83,6 +91,12 @@ class TRCAParameters(TextParameters):
     budget_schedule: BudgetSchedule = Field(
         "constant",
         description="Budgets stay, or shrink to the share of the group's rollouts that failed.",
+    )
+    step_group: StepGroup = Field(
+        "context",
+        description="Steps that A^S compares: of the same context (the paper), or of the same "
+        "stage, the number of Execution operators that fired before; returns then end with the "
+        "stage.",
     )
 
 
@@ -139,10 +153,31 @@ def trca_parts(
     if parameters.budget_schedule == "group_success":
         rubric = rubric * failed_share(batch)
     rewards = parameters.outcome_scale * batch.reward + rubric
-    returns = discounted_returns(rewards, batch.rollout, parameters.gamma)
-    contexts = joint_codes(batch.group, batch.context)
-    step = normalize(returns, contexts, ddof=ddof, epsilon=epsilon)
+    compared, until = batch.context, batch.rollout
+    if parameters.step_group == "stage":
+        compared = stages(batch)
+        until = joint_codes(batch.rollout, compared)
+    returns = discounted_returns(rewards, until, parameters.gamma)
+    steps = joint_codes(batch.group, compared)
+    step = normalize(returns, steps, ddof=ddof, epsilon=epsilon)
     return TRCAParts(returns, trajectory_advantage(batch, ddof=ddof, epsilon=epsilon), step)
+
+
+def stages(batch: StepBatch) -> NDArray[np.int64]:
+    """The number of Execution operators' first firings before each step, in its rollout.
+
+    A step with several first firings counts once.
+
+    Args:
+        batch: S steps.
+
+    Returns:
+        int64 (S,), from 0.
+    """
+    execution = Budgets(evidence=0.0, invalidity=0.0, execution=1.0)
+    ends = batch.rubric_rewards(execution).breakthrough > 0.0
+    number, _ = segments(ends, batch.rollout, gamma=1.0)
+    return number
 
 
 def failed_share(batch: StepBatch) -> NDArray[np.float64]:
