@@ -12,7 +12,7 @@
 # make .venv   sets everything up, and no more
 
 export OMP_NUM_THREADS ?= 1
-# Without files of bytecode, each process of a test or of Ray compiles PyTorch and Transformers again: 14 s.
+# Without stored bytecode, each process compiles PyTorch, Ray and Transformers again, which takes 14 s.
 unexport PYTHONDONTWRITEBYTECODE
 
 # Files in their order, which has those of long tests first: the processes end at about the same time.

@@ -100,16 +100,16 @@ _RATES: Final = (2e-4, 4e-4, 8e-4, 1e-4)
 SCHEDULED: Final = "TRCA-scheduled"
 """TRCA with this project's extension: the budgets are multiplied by the group's failure rate."""
 STAGES: Final = "TRCA-stages"
-"""TRCA with this project's extension: returns end with the stage, and steps compare within it."""
-SHORTER: Final = 0.6
+"""TRCA with this project's extension: returns end with the stage and are compared within it."""
+LOW_GAMMA: Final = 0.6
 """A discount of step returns below the paper's 0.95."""
 TO_GO: Final = "ShapedReturnToGo"
 """Discounted rewards of outcome and rubric, compared over all steps of the group."""
 VARIANTS: Final[Mapping[str, tuple[str, str, Trial]]] = {
     SCHEDULED: ("TRCA", SCHEDULED, {}),
     STAGES: ("TRCA", STAGES, {}),
-    "TRCA-0.6": ("TRCA", "TRCA", {"gamma": SHORTER}),
-    "BEACON-0.6": ("BEACON", "BEACON", {"gamma": SHORTER}),
+    "TRCA-0.6": ("TRCA", "TRCA", {"gamma": LOW_GAMMA}),
+    "BEACON-0.6": ("BEACON", "BEACON", {"gamma": LOW_GAMMA}),
     "TRCA-plan": ("TRCA", SCHEDULED, {"response_format": "plan"}),
     "GRPO-plan": ("GRPO", "GRPO", {"response_format": "plan"}),
     "GiGPO-plan": ("GiGPO", "GiGPO", {"response_format": "plan"}),
@@ -146,10 +146,10 @@ OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
     STAGES: [
         {"step_group": "stage", "gamma": gamma, "lr": lr, **_budgets(scale)}
         for gamma, lr, scale in (
-            (SHORTER, 4e-4, 0.5),
-            (SHORTER, 4e-4, 0.1),
-            (SHORTER / 2, 4e-4, 0.5),
-            (SHORTER, 2e-4, 0.5),
+            (LOW_GAMMA, 4e-4, 0.5),
+            (LOW_GAMMA, 4e-4, 0.1),
+            (0.3, 4e-4, 0.5),
+            (LOW_GAMMA, 2e-4, 0.5),
         )
     ],
     # Success rises with the rate.
@@ -179,7 +179,7 @@ def trials(row: str) -> Sequence[Trial]:
     return OWN_TRIALS.get(row, [{"lr": lr} for lr in _RATES])
 
 
-def _variant(row: str) -> tuple[str, str, Trial]:
+def variant(row: str) -> tuple[str, str, Trial]:
     """Returns the algorithm of a row, the row with its tuned settings, and additional settings."""
     return VARIANTS.get(row, (row, row, {}))
 
@@ -496,7 +496,7 @@ def tune(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
         (row, number): [
             Job(
                 config,
-                _variant(row)[0],
+                variant(row)[0],
                 tuple(trial.items()),
                 panel,
                 folder / "tuning",
@@ -539,7 +539,7 @@ def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     tuned: dict[str, Any] = next(stored, {})
     jobs = {}
     for name in arguments.algorithms:
-        algorithm, source, more = _variant(name)
+        algorithm, source, more = variant(name)
         if source not in tuned:
             raise SystemExit(
                 f"{source} has no tuned settings: run --tune {source} on further panels first"
@@ -633,7 +633,7 @@ def main() -> None:
         arguments.algorithms.insert(1, SCHEDULED)
     if arguments.tune:
         for row in arguments.algorithms:
-            if (source := _variant(row)[1]) != row:
+            if (source := variant(row)[1]) != row:
                 parser.error(f"{row} takes the settings of {source}: --tune {source}")
     folder = arguments.output.resolve() / arguments.config
     results = RESULTS / arguments.config if arguments.docs else folder

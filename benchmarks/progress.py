@@ -2,15 +2,18 @@
 
     python benchmarks/progress.py outputs/quickstart
 
-Credits the recorded training rollouts of an ALFWorld run again, by rows of `comparison.py` with
-their tuned settings. The progress of a step is the number of actions by which it shortens the
-oracle's plan, which reads the true state of the game. No rule and no training sees this plan. The
-table has, for each third of the run, the correlation of advantage and progress over the steps of
-an iteration (Pearson), and the share of the absolute advantages that have the right sign: positive
-with progress, negative without. Both are means over iterations.
+Credits the recorded training rollouts of an ALFWorld run again, by rows of `comparison.py` with the
+settings tuned on the quickstart. The progress of a step is the number of actions by which the step
+shortens the oracle's plan. The oracle reads the true state of the game. No rule and no training
+sees this plan, which is not always a shortest one.
 
-A search has no progress until the object is found, so the numbers are for comparisons only. Steps
-of states without a plan are left out.
+The table has, for each third of the run, the correlation of advantage and progress over the steps
+of an iteration (Pearson), and the share of the absolute advantages that have the right sign:
+positive with progress, negative without. Both are means over the iterations in which they are
+defined.
+
+A visit to a receptacle without the object has no progress, even if the search needs the visit. So
+the numbers are for comparisons only. Steps without a plan before or after the action are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from comparison import RESULTS, VARIANTS
+from comparison import RESULTS, VARIANTS, variant
 from numpy.typing import NDArray
 
 from trca.algorithms import ALGORITHMS
@@ -33,10 +36,10 @@ from trca.envs.alfworld.game import Game
 from trca.envs.alfworld.oracle import true_view
 from trca.envs.alfworld.planner import best_way
 from trca.envs.alfworld.simulator import Simulator
-from trca.records import Rollout, StepBatch, read_rollouts
-from trca.rubric import RubricLibrary
+from trca.records import Rollout, StepBatch
 from trca.runs.folder import RunFolder
-from trca.runs.rollout_files import recorded
+from trca.runs.rollout_files import agent_operators, judged, recorded
+from trca.tune_configs.settings import RunSettings
 
 ROWS: Final = (
     *("GRPO", "GiGPO", "TRCA", "ShapedReturnToGo", "BEACON"),
@@ -48,17 +51,24 @@ THIRDS: Final = ("first third", "second", "last")
 
 def rule_of(row: str) -> BoundRule:
     """Returns the credit rule of a row with its tuned settings."""
-    algorithm, source, more = VARIANTS.get(row, (row, row, {}))
+    algorithm, tuned_row, additional = variant(row)
     tuned = json.loads((RESULTS / "quickstart" / "tuned.json").read_text())
+    if tuned_row not in tuned:
+        raise SystemExit(f"{tuned_row} has no tuned settings: run comparison.py --tune first")
     settings: dict[str, Any] = {}
-    for key, value in {**tuned[source]["settings"], **more}.items():
+    for key, value in {**tuned[tuned_row]["settings"], **additional}.items():
         name, _, part = key.partition(".")
         if part:
             settings.setdefault(name, {})[part] = value
         else:
             settings[name] = value
     config = ALGORITHMS[algorithm].get_default_config().update_from_dict(settings)
-    return bind_credit(config.credit, config.parameters())
+    rule = bind_credit(config.credit, config.parameters())
+    if rule.reads:
+        raise SystemExit(
+            f"{row} reads {', '.join(rule.reads)}, which records lack: choose other rows"
+        )
+    return rule
 
 
 def plan_lengths(game: Game, rollout: Rollout) -> NDArray[np.float64]:
@@ -76,20 +86,24 @@ def plan_lengths(game: Game, rollout: Rollout) -> NDArray[np.float64]:
         if step.accepted:
             simulator.step(step.action)
         lengths.append(length())
+    if simulator.won != rollout.won:
+        raise ValueError(f"{rollout.task_id}: the replay ends differently from the record")
     return np.array(lengths)
 
 
 def agreement(
     advantages: NDArray[np.float64], progress: NDArray[np.float64]
 ) -> tuple[float, float]:
-    """Returns the correlation, and the share of the advantages with the right sign."""
+    """Returns correlation and share of advantages with the right sign; NaN if undefined."""
     planned = ~np.isnan(progress)
     advantages, progress = advantages[planned], progress[planned]
+    correlation = share = float("nan")
+    if len(advantages) and np.ptp(advantages) > 0 and np.ptp(progress) > 0:
+        correlation = float(np.corrcoef(advantages, progress)[0, 1])
     size = np.abs(advantages)
-    right = size[(advantages > 0) == (progress > 0)]
-    if not size.any():
-        return 0.0, 0.0
-    return float(np.corrcoef(advantages, progress)[0, 1]), float(right.sum() / size.sum())
+    if size.any():
+        share = float(size[(advantages > 0) == (progress > 0)].sum() / size.sum())
+    return correlation, share
 
 
 def table(results: Mapping[str, Sequence[tuple[float, float]]]) -> str:
@@ -97,9 +111,12 @@ def table(results: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     lines = []
     for row, of_iterations in results.items():
         thirds = np.array_split(np.array(of_iterations), 3)
-        means = [third.mean(axis=0) for third in thirds]
+        means = [np.nanmean(third, axis=0) for third in thirds]
         lines.append([row, *(f"{r:.2f}" for r, _ in means), *(f"{s:.0%}" for _, s in means)])
-    heads = [*(f"correlation, {third}" for third in THIRDS), *(f"right, {t}" for t in THIRDS)]
+    heads = [
+        *(f"correlation, {third}" for third in THIRDS),
+        *(f"right sign, {third}" for third in THIRDS),
+    ]
     return markdown_table(["", *heads], lines)
 
 
@@ -109,20 +126,33 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("run", help="run folder, or its name")
-    parser.add_argument("--rows", nargs="+", default=ROWS, help="rows of comparison.py")
+    parser.add_argument(
+        "--rows",
+        nargs="+",
+        choices=[*ALGORITHMS, *VARIANTS],
+        default=ROWS,
+        metavar="ROW",
+        help="rows of comparison.py",
+    )
     arguments = parser.parse_args()
     folder = RunFolder.open(arguments.run, "outputs")
-    source = game_source(folder.read_config()["env_config"]["games"])
-    categories = RubricLibrary.load("alfworld").categories
+    config = folder.read_config()
+    run = RunSettings.resolve(config, f"{folder.name}/config.yaml", need_data=False).run
+    operators = agent_operators(run.env, run.env_config)
+    if run.env != "trca/ALFWorld-v0" or len(operators) > 1:
+        raise SystemExit(f"{folder.path} plays {run.env}: give an ALFWorld run of one agent")
+    games = game_source(run.env_config.get("games", "small"))
     rules = {row: rule_of(row) for row in arguments.rows}
     results: dict[str, list[tuple[float, float]]] = {row: [] for row in rules}
-    for path in recorded(folder).values():
-        rollouts = [rollout for rollout in read_rollouts(path) if rollout.steps]
-        lengths = [plan_lengths(source.load(r.task_id), r) for r in rollouts]
-        progress = np.concatenate([-np.diff(each) for each in lengths])
-        batch = StepBatch.from_rollouts(rollouts, categories)
-        for row, rule in rules.items():
-            results[row].append(agreement(rule(batch), progress))
+    for _, agents in judged(recorded(folder), operators):
+        for agent, rollouts in agents.items():
+            lengths = [plan_lengths(games.load(r.task_id), r) for r in rollouts]
+            progress = np.concatenate([-np.diff(each) for each in lengths])
+            batch = StepBatch.from_rollouts(rollouts, operators[agent].categories)
+            for row, rule in rules.items():
+                results[row].append(agreement(rule(batch), progress))
+    if len(results[next(iter(results))]) < len(THIRDS):
+        raise SystemExit(f"{folder.path} has fewer than {len(THIRDS)} recorded iterations")
     print(table(results))
 
 

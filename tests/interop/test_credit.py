@@ -84,6 +84,14 @@ def test_padding_rows_have_no_advantage(played):
     assert not Credit.bind("trca", LIBRARY)(["pad"], ["pad"], [None], np.ones((1, 2))).any()
 
 
+def test_stages_need_no_context(played):
+    rollouts, rows = played
+    rows = [(g, r, {k: v for k, v in a.items() if "context" not in k}) for g, r, a in rows]
+    got = Credit.bind("trca", LIBRARY, step_group="stage")(*columns(rows), np.ones((len(rows), 1)))
+    wanted = ours("trca", {"step_group": "stage"}, rollouts)
+    np.testing.assert_allclose(got[:, 0], wanted, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("rule", "settings", "key"),
     [

@@ -70,7 +70,7 @@ def slow_trca(
     ablation="none",
     scale=1.0,
     schedule="constant",
-    compare="context",
+    step_group="context",
 ):
     rubric = slow_rubric_reward(batch, lambda_, budgets, ablation)
     if schedule == "group_success":
@@ -79,12 +79,12 @@ def slow_trca(
             won = {name for name in members if batch.won[batch.rollout == name].any()}
             rubric[row] *= 1 - len(won) / len(members)
     rewards = scale * batch.reward + rubric
-    compared, until = batch.context, batch.rollout
-    if compare == "stage":
+    compared, span = batch.context, batch.rollout
+    if step_group == "stage":
         compared = slow_stages(batch)
         pairs = list(zip(batch.rollout.tolist(), compared, strict=True))
-        until = np.array([pairs.index(pair) for pair in pairs])
-    returns = slow_returns(rewards, until, gamma)
+        span = np.array([pairs.index(pair) for pair in pairs])
+    returns = slow_returns(rewards, span, gamma)
     steps = list(zip(batch.group.tolist(), list(compared), strict=True))
     return slow_episode(batch, ddof=0) + slow_normalize(returns, steps, ddof=0)
 

@@ -111,29 +111,30 @@ def test_where_all_succeed_a_shrunk_rubric_is_silent():
     np.testing.assert_array_equal(trca(batch, budget_schedule="group_success"), silent)
 
 
-def test_stages_compare_steps_after_equally_many_execution_operators():
-    """Rollout 0 takes, places and wins; rollout 1 takes late and never places."""
+def test_stages_end_where_an_execution_operator_fires_for_the_first_time():
+    judgments = [fired(4, 5), fired(4), fired(0), fired(5), fired()]
+    batch = step_batch([4, 1], [0, 0], np.zeros(5), np.zeros(5), judgments)
+    np.testing.assert_array_equal(stages(batch), [0, 1, 1, 1, 0])
+    late = step_batch([4, 1], [0, 0], np.zeros(5), np.zeros(5), [*judgments[2:], *judgments[:2]])
+    np.testing.assert_array_equal(stages(late), [0, 0, 1, 1, 0])
+
+
+def test_stages_by_hand():
+    """The first takes, places and wins; the second sees, then takes, and never places."""
     batch = step_batch(
         lengths=[2, 2],
         groups=[0, 0],
         rewards=[0, 1, 0, 0],
-        contexts=[0, 1, 2, 3],  # a context each: without stages A^S is 0
+        contexts=[0, 1, 2, 3],  # a context each: with contexts A^S is 0
         judgments=[fired(4), fired(5), fired(0), fired(4)],
     )
-    np.testing.assert_array_equal(stages(batch), [0, 1, 0, 0])
-    # With lambda 1 and budgets 2 an item weighs 1: r = 1, 2 | 1, 1 with the outcome of 1.
-    # Stage 0 ends with the first step of rollout 0 and the second of rollout 1: its returns are
-    # 1 | 1 + 1/2, 1, and their mean is 7/6. Stage 1 has one step.
-    settings = {"gamma": 0.5, "lambda_": 1.0, "budgets": dict.fromkeys(ALL, 2.0)}
-    parts = np.array([1, 1, -1, -1]) + [-1 / 6, 0, 1 / 3, -1 / 6] / np.std([1, 1.5, 1]) * [
-        1,
-        0,
-        1,
-        1,
-    ]
-    advantages = trca(batch, step_group="stage", epsilon=0.0, **settings)
-    np.testing.assert_allclose(advantages, parts)
-    np.testing.assert_allclose(trca(batch, epsilon=0.0, **settings), [1, 1, -1, -1])
+    # With lambda 1 and budgets 2, an item weighs 1. Stage 0 has returns 1 | 1 + 1/2, 1 under gamma
+    # 1/2: deviations -1/6 | 1/3, -1/6 over the standard deviation 1/sqrt(18). Stage 1 has one step.
+    settings = {"gamma": 0.5, "lambda_": 1.0, "budgets": dict.fromkeys(ALL, 2.0), "epsilon": 0.0}
+    root = np.sqrt(0.5)
+    expected = [1 - root, 1, -1 + 2 * root, -1 - root]
+    np.testing.assert_allclose(trca(batch, step_group="stage", **settings), expected)
+    np.testing.assert_allclose(trca(batch, **settings), [1, 1, -1, -1])
 
 
 @given(
@@ -147,7 +148,7 @@ def test_stages_compare_steps_after_equally_many_execution_operators():
     st.sampled_from(["context", "stage"]),
 )
 def test_it_equals_the_slow_version(
-    batch, gamma, lambda_, budgets, ablation, scale, schedule, group
+    batch, gamma, lambda_, budgets, ablation, scale, schedule, step_group
 ):
     fast = trca(
         batch,
@@ -157,9 +158,9 @@ def test_it_equals_the_slow_version(
         ablation=ablation,
         outcome_scale=scale,
         budget_schedule=schedule,
-        step_group=group,
+        step_group=step_group,
     )
-    slow = slow_trca(batch, gamma, lambda_, budgets, ablation, scale, schedule, group)
+    slow = slow_trca(batch, gamma, lambda_, budgets, ablation, scale, schedule, step_group)
     np.testing.assert_allclose(fast, slow, rtol=1e-6, atol=1e-6)
 
 

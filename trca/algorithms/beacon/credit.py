@@ -69,7 +69,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from trca.algorithms.credit.arithmetic import joint_codes, normalize, rollout_spans
+from trca.algorithms.credit.arithmetic import (
+    joint_codes,
+    normalize,
+    rollout_spans,
+    segment_numbers,
+)
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.credit.step_settings import Normalizer
 from trca.algorithms.grpo.credit import trajectory_advantage
@@ -198,14 +203,12 @@ def segments(
         int64 (S,) and float64 (S,).
     """
     starts, lengths = rollout_spans(rollout)
-    before: NDArray[np.int64] = np.cumsum(completes) - completes
-    number: NDArray[np.int64] = before - np.repeat(before[starts], lengths)
     row, last = np.arange(len(rollout)), np.repeat(starts + lengths - 1, lengths)
     marks = np.where(completes, row, len(row))
     ahead = np.minimum.accumulate(marks[::-1])[::-1]
     completed = ahead <= last
     rewards = np.where(completed, gamma ** np.where(completed, ahead - row, 0), 0.0)
-    return number, rewards
+    return segment_numbers(completes, rollout), rewards
 
 
 def _advantages(

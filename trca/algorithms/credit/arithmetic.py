@@ -24,7 +24,8 @@ def discounted_returns(
 
     Args:
         values: float64 (S,).
-        rollout: int64 (S,), the rollout of each row; its rows are contiguous and in time order.
+        rollout: int64 (S,), the rollout of each row, or a part of a rollout; its rows are
+            contiguous and in time order.
         gamma: The discount, in [0, 1].
 
     Returns:
@@ -75,6 +76,21 @@ def outcomes(
     """
     starts, lengths = rollout_spans(rollout)
     return np.add.reduceat(reward, starts), starts, lengths
+
+
+def segment_numbers(ends: NDArray[np.bool_], rollout: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number of segments of the rollout that end before each step.
+
+    Args:
+        ends: bool (S,), whether a segment ends with the step.
+        rollout: int64 (S,), contiguous.
+
+    Returns:
+        int64 (S,), from 0 in each rollout.
+    """
+    starts, lengths = rollout_spans(rollout)
+    before: NDArray[np.int64] = np.cumsum(ends) - ends
+    return before - np.repeat(before[starts], lengths)
 
 
 def next_values(

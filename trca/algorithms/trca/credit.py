@@ -31,12 +31,12 @@ Late in training         ``budget_schedule: group_success`` sets b to the share 
                          known only after the rollouts, so r^F and r^B of infos, rollout files and
                          metrics have b = 1. The runs TRCA-scheduled and TRCA-plan of
                          ``docs/results.md`` use this schedule with the same settings.
-Stages                   ``step_group: stage``, an extension of this project. The stage of a step is
-                         the number of Execution operators that fired for the first time before the
-                         step. R ends with the stage, and A^S compares steps of the same stage: the
-                         rewards of later stages say little about a step. The paper compares steps
-                         of the same context, and R runs to the end of the rollout. The row
-                         TRCA-stages of ``docs/results.md`` has this setting and gamma 0.6.
+Stages                   ``step_group: stage``, an extension of this project: BEACON's segments
+                         (``milestones: execution``) with TRCA's rewards. The stage of a step is the
+                         number of earlier steps of its rollout at which an Execution operator fires
+                         for the first time. R ends with the stage, so a step gets no credit for
+                         rewards of later stages. A^S compares steps of the same rollout group and
+                         stage. The row TRCA-stages of ``docs/results.md`` also has gamma 0.6.
 Truncated episode        An episode like any other: R(tau) = 0, and its return ends at the last step
                          (no bootstrap; the paper's objective has no value function).
 Success-free group       A^E = 0 follows from zero variance when the reward is the binary outcome; a
@@ -55,8 +55,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from trca.algorithms.beacon.credit import segments
-from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize, outcomes
+from trca.algorithms.credit.arithmetic import (
+    discounted_returns,
+    joint_codes,
+    normalize,
+    outcomes,
+    segment_numbers,
+)
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.grpo.credit import trajectory_advantage
 from trca.algorithms.settings.parameters import TextParameters
@@ -94,9 +99,9 @@ class TRCAParameters(TextParameters):
     )
     step_group: StepGroup = Field(
         "context",
-        description="Steps that A^S compares: of the same context (the paper), or of the same "
-        "stage, the number of Execution operators that fired before; returns then end with the "
-        "stage.",
+        description="Steps that A^S compares: steps of the same context (the paper) or of the same "
+        "stage. A stage ends at a step where an Execution operator fires for the first time in the "
+        "rollout. With stage, returns end with the stage.",
     )
 
 
@@ -153,20 +158,20 @@ def trca_parts(
     if parameters.budget_schedule == "group_success":
         rubric = rubric * failed_share(batch)
     rewards = parameters.outcome_scale * batch.reward + rubric
-    compared, until = batch.context, batch.rollout
+    compared, span = batch.context, batch.rollout
     if parameters.step_group == "stage":
         compared = stages(batch)
-        until = joint_codes(batch.rollout, compared)
-    returns = discounted_returns(rewards, until, parameters.gamma)
-    steps = joint_codes(batch.group, compared)
-    step = normalize(returns, steps, ddof=ddof, epsilon=epsilon)
+        span = joint_codes(batch.rollout, compared)
+    returns = discounted_returns(rewards, span, parameters.gamma)
+    groups = joint_codes(batch.group, compared)
+    step = normalize(returns, groups, ddof=ddof, epsilon=epsilon)
     return TRCAParts(returns, trajectory_advantage(batch, ddof=ddof, epsilon=epsilon), step)
 
 
 def stages(batch: StepBatch) -> NDArray[np.int64]:
-    """The number of Execution operators' first firings before each step, in its rollout.
+    """Number of earlier steps at which an Execution operator fires for the first time.
 
-    A step with several first firings counts once.
+    The count begins anew in each rollout.
 
     Args:
         batch: S steps.
@@ -176,8 +181,7 @@ def stages(batch: StepBatch) -> NDArray[np.int64]:
     """
     execution = Budgets(evidence=0.0, invalidity=0.0, execution=1.0)
     ends = batch.rubric_rewards(execution).breakthrough > 0.0
-    number, _ = segments(ends, batch.rollout, gamma=1.0)
-    return number
+    return segment_numbers(ends, batch.rollout)
 
 
 def failed_share(batch: StepBatch) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ const ROWS = [
   ["breakthrough", "r^B", "Breakthrough reward", "reward"],
   ["return", "R", "completion-aware return", "return"],
   ["episode", "A^E", "advantage of the rollout's outcome", "advantage"],
-  ["step", "A^S", "advantage of the step within its context", "advantage"],
+  ["step", "A^S", "advantage of the step within its context or stage", "advantage"],
   ["advantage", "A", "advantage that was learned from", "advantage"],
 ];  // key of a step, symbol, meaning, and what shares its scale
 const CLASSES = [0.9, 0.5, 0.2, 0.05, 0];
