@@ -148,6 +148,7 @@ def test_nothing_is_recorded_outside_of_tune_without_a_folder(make_config, clust
     algorithm.stop()
 
 
+@pytest.mark.slow
 def test_a_trial_on_another_file_system_is_stored_there(make_config, cluster, tmp_path):
     files = SubTreeFileSystem(str(tmp_path), LocalFileSystem())
     run_config = tune.RunConfig(
@@ -170,6 +171,7 @@ def test_a_trial_on_another_file_system_is_stored_there(make_config, cluster, tm
     assert (run.path / "curve.png").exists()
 
 
+@pytest.mark.slow
 def test_tune_s_own_checkpoint_is_continued_where_tune_loads_one(make_config, cluster, tmp_path):
     rule = tmp_path / "rules.py"
     rule.write_text(ENDS_ITS_PROCESS)

@@ -248,6 +248,7 @@ def test_an_exported_folder_opens_and_says_the_same(make_config, tmp_path):
     assert tokens_of(evaluate_panel(runner, runner.panel("valid")).rollouts) == tokens
 
 
+@pytest.mark.slow
 def test_tune_runs_a_grid_of_trials_from_a_plain_dictionary(make_config, model, tmp_path):
     space = {
         "env": "Rooms",

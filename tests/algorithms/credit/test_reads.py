@@ -70,7 +70,7 @@ def test_gold_is_read_only_where_the_config_says_so(own):
 
 
 @pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize("learners", [0, 2])
+@pytest.mark.parametrize("learners", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_algorithm_makes_what_a_rule_reads_and_says_whether_it_is_gold(
     make_config, own, learners
 ):

@@ -26,6 +26,7 @@ def without_advantages(rollouts: list[Rollout]) -> list[str]:
     return sorted(to_json(rollout) for rollout in rollouts)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_training_records_what_it_samples_and_nothing_of_its_evaluations(
     make_config: Callable[..., Any], tmp_path: Path
