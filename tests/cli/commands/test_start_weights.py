@@ -42,6 +42,7 @@ REFUSAL = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("changed")
 def test_a_run_is_not_resumed_from_another_start_model(adapter_run):
     path, _ = adapter_run

@@ -305,6 +305,7 @@ def test_what_is_wrong_is_said_before_anything_is_made(tmp_path, arguments, mess
     assert not storage.exists()
 
 
+@pytest.mark.slow
 def test_a_run_killed_before_it_said_that_it_was_finished_is_finished(runs, tmp_path):
     whole = RunFolder(runs[0] / "quickstart")
     killed = RunFolder(shutil.copytree(whole.path, tmp_path / "quickstart", symlinks=True))
