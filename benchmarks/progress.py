@@ -32,6 +32,7 @@ from trca.algorithms.credit import BoundRule, bind_credit
 from trca.common.markdown import markdown_table
 from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.data.sources import game_source
+from trca.envs.alfworld.env import ENV_ID
 from trca.envs.alfworld.game import Game
 from trca.envs.alfworld.oracle import true_view
 from trca.envs.alfworld.planner import best_way
@@ -39,6 +40,7 @@ from trca.envs.alfworld.simulator import Simulator
 from trca.records import Rollout, StepBatch
 from trca.runs.folder import RunFolder
 from trca.runs.rollout_files import agent_operators, judged, recorded
+from trca.tune_configs.files import assign
 from trca.tune_configs.settings import RunSettings
 
 ROWS: Final = (
@@ -49,19 +51,12 @@ ROWS: Final = (
 THIRDS: Final = ("first third", "second", "last")
 
 
-def rule_of(row: str) -> BoundRule:
+def rule_of(row: str, tuned: Mapping[str, Any]) -> BoundRule:
     """Returns the credit rule of a row with its tuned settings."""
     algorithm, tuned_row, additional = variant(row)
-    tuned = json.loads((RESULTS / "quickstart" / "tuned.json").read_text())
     if tuned_row not in tuned:
         raise SystemExit(f"{tuned_row} has no tuned settings: run comparison.py --tune first")
-    settings: dict[str, Any] = {}
-    for key, value in {**tuned[tuned_row]["settings"], **additional}.items():
-        name, _, part = key.partition(".")
-        if part:
-            settings.setdefault(name, {})[part] = value
-        else:
-            settings[name] = value
+    settings = assign({}, {**tuned[tuned_row]["settings"], **additional})
     config = ALGORITHMS[algorithm].get_default_config().update_from_dict(settings)
     rule = bind_credit(config.credit, config.parameters())
     if rule.reads:
@@ -110,7 +105,7 @@ def table(results: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     """Returns the table, one row per rule."""
     lines = []
     for row, of_iterations in results.items():
-        thirds = np.array_split(np.array(of_iterations), 3)
+        thirds = np.array_split(np.array(of_iterations), len(THIRDS))
         means = [np.nanmean(third, axis=0) for third in thirds]
         lines.append([row, *(f"{r:.2f}" for r, _ in means), *(f"{s:.0%}" for _, s in means)])
     heads = [
@@ -139,10 +134,11 @@ def main() -> None:
     config = folder.read_config()
     run = RunSettings.resolve(config, f"{folder.name}/config.yaml", need_data=False).run
     operators = agent_operators(run.env, run.env_config)
-    if run.env != "trca/ALFWorld-v0" or len(operators) > 1:
+    if run.env != ENV_ID or len(operators) > 1:
         raise SystemExit(f"{folder.path} plays {run.env}: give an ALFWorld run of one agent")
     games = game_source(run.env_config.get("games", "small"))
-    rules = {row: rule_of(row) for row in arguments.rows}
+    tuned = json.loads((RESULTS / "quickstart" / "tuned.json").read_text())
+    rules = {row: rule_of(row, tuned) for row in arguments.rows}
     results: dict[str, list[tuple[float, float]]] = {row: [] for row in rules}
     for _, agents in judged(recorded(folder), operators):
         for agent, rollouts in agents.items():

@@ -169,9 +169,9 @@ def trca_parts(
 
 
 def stages(batch: StepBatch) -> NDArray[np.int64]:
-    """Number of earlier steps at which an Execution operator fires for the first time.
+    """Stage of each step: earlier steps where an Execution operator fires for the first time.
 
-    The count begins anew in each rollout.
+    Each rollout begins with stage 0.
 
     Args:
         batch: S steps.
