@@ -1,12 +1,14 @@
 """SmolLM2-135M learns from rewards: TRCA, GRPO and GiGPO from one imitation start per panel.
 
     python benchmarks/smollm2.py --panels 71 72 --docs
+    python benchmarks/smollm2.py --panels 72 73 --set env_config.max_steps=10 --section short
 
 A panel is a generator seed, and the seed of the runs. For each panel ``trca train imitate`` makes a
 start, and each row trains from this start with ``embedded/smollm2``. Two further rows train the
 start with as many episodes and no rewards: *Imitation* imitates the demonstrator further, and
 *DAgger* imitates the demonstrator's labels of the policy's own states. ``trca evaluate`` measures
-the start itself on the same held-out tasks.
+the start itself on the same held-out tasks. ``--set`` changes the tasks of every row and of every
+evaluation, but not the imitation that makes the start.
 
 The benchmark needs ``trca data smollm2`` and vLLM. Every process has one thread, and
 ``--side-by-side`` runs work at the same time. A repeated command skips finished runs and resumes
@@ -32,6 +34,7 @@ from comparison import (
     Job,
     Rows,
     command_line,
+    digest,
     into_docs,
     origin,
     run_all,
@@ -92,23 +95,25 @@ class Starts:
     Args:
         path: JSON file with the starts measured so far, created with the first start.
         folder: Folder of the models.
+        changed: Assignments ``key=value`` for the held-out tasks.
     """
 
-    def __init__(self, path: Path, folder: Path) -> None:
-        self._path, self._folder = path, folder
+    def __init__(self, path: Path, folder: Path, changed: Sequence[str]) -> None:
+        self._path, self._folder, self._changed = path, folder, changed
         self._stored: dict[str, dict[str, Any]] = (
             json.loads(path.read_text("utf-8")) if path.exists() else {}
         )
 
     def __getitem__(self, panel: int) -> dict[str, Any]:
         """Returns ``sha256``, ``won`` and ``played``, and measures a start that is not stored."""
-        if str(panel) not in self._stored:
+        key = " ".join((str(panel), *self._changed))
+        if key not in self._stored:
             self.make(panel)
-            won = evaluate_start(self._folder, panel)
+            won = evaluate_start(self._folder, panel, self._changed)
             start = {"sha256": self._sha256(panel), "won": sum(won), "played": len(won)}
-            self._stored[str(panel)] = start
+            self._stored[key] = start
             write_text(self._path, json.dumps(self._stored, indent=1) + "\n")
-        return self._stored[str(panel)]
+        return self._stored[key]
 
     def make(self, panel: int) -> None:
         """Imitates and exports the start of a panel, unless the folder has the model.
@@ -127,8 +132,10 @@ class Starts:
                 "--auto-resume",
             )
             trca("export", str(run), "--to", str(start))
-        stored = self._stored.get(str(panel), {}).get("sha256")
-        if stored not in (None, self._sha256(panel)):
+        stored = {
+            each["sha256"] for key, each in self._stored.items() if key.split()[0] == str(panel)
+        }
+        if stored - {self._sha256(panel)}:
             raise SystemExit(
                 f"{start} has other weights than the start of the stored curves of panel {panel}:"
                 " train all rows of this panel on one machine"
@@ -139,11 +146,11 @@ class Starts:
         return hashlib.sha256(weights.read_bytes()).hexdigest()
 
 
-def evaluate_start(folder: Path, panel: int) -> list[bool]:
+def evaluate_start(folder: Path, panel: int, changed: Sequence[str]) -> list[bool]:
     """Returns for each held-out task whether the start of a panel wins."""
-    path = folder / f"start-panel{panel}-held-out"
+    path = folder / f"start-panel{panel}-held-out{digest(changed)[:8] if changed else ''}"
     if not list(path.glob("*.json")):
-        settings = (f"seed={panel}", PANEL.format(panel), "torch_threads=1")
+        settings = (f"seed={panel}", PANEL.format(panel), "torch_threads=1", *changed)
         trca(
             *("evaluate", str(start_folder(folder, panel)), "--config", CONFIG),
             *("--tasks", str(HELD_OUT), "--output", str(path)),
@@ -201,6 +208,12 @@ def main() -> None:
     parser.add_argument("--panels", type=int, nargs="+", required=True, help="generator seeds")
     rows = [*ALGORITHMS, *IMITATIONS]
     parser.add_argument("--rows", nargs="+", choices=rows, default=rows)
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of every row"
+    )
+    parser.add_argument(
+        "--section", default="smollm2", help="section of docs/results.md, and name of the image"
+    )
     parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time")
     parser.add_argument("--output", type=Path, default=ROOT / "outputs" / "smollm2")
     parser.add_argument(
@@ -213,13 +226,14 @@ def main() -> None:
     results = RESULTS / "smollm2" if arguments.docs else folder
     for each in (folder, results):
         each.mkdir(parents=True, exist_ok=True)
-    stored = Starts(results / "starts.json", folder)
+    stored = Starts(results / "starts.json", folder, arguments.set)
     curves = Curves(results / "runs.jsonl")
+    changed = tuple(arguments.set)
     jobs = {
         name: [
-            RunFromStart("imitate", "Imitation", (), panel, folder, IMITATIONS[name])
+            RunFromStart("imitate", "Imitation", (), panel, folder, (*IMITATIONS[name], *changed))
             if name in IMITATIONS
-            else RunFromStart(CONFIG, name, (), panel, folder)
+            else RunFromStart(CONFIG, name, (), panel, folder, changed)
             for panel in arguments.panels
         ]
         for name in arguments.rows
@@ -237,14 +251,14 @@ def main() -> None:
         f"{origin(every, curves)}\nStarts (panel, SHA-256 of the weights): {panels}.\n"
     )
     print(text)
-    write_text(folder / "smollm2.md", text)
+    write_text(folder / f"{arguments.section}.md", text)
     title = "SmolLM2-135M learns household tasks, on generated ALFWorld games"
     about = f"generator seed {', '.join(map(str, arguments.panels))}; held out: {HELD_OUT} tasks"
-    image = (ROOT / "docs" / "images" if arguments.docs else folder) / "smollm2.png"
+    image = (ROOT / "docs" / "images" if arguments.docs else folder) / f"{arguments.section}.png"
     draw_comparison(with_starts(starts, rewarded), image, title, about)
     if arguments.docs:
-        picture = f"\n![Success of {', '.join(rewarded)} over trajectories](images/smollm2.png)\n"
-        into_docs("smollm2", text + picture)
+        picture = f"\n![Success of {', '.join(rewarded)} over trajectories](images/{image.name})\n"
+        into_docs(arguments.section, text + picture)
 
 
 if __name__ == "__main__":

@@ -145,6 +145,15 @@ class StepBatch:
             )
         return self._rewards[budgets]
 
+    def milestones(self, *, evidence: bool = False) -> NDArray[np.bool_]:
+        """Returns for each step whether a milestone operator fires for the first time in a rollout.
+
+        Args:
+            evidence: Whether Evidence operators are milestones beside Execution operators.
+        """
+        budgets = Budgets(evidence=float(evidence), invalidity=0.0, execution=1.0)
+        return self.rubric_rewards(budgets).breakthrough > 0.0
+
 
 def _texts_after(rollout: Rollout) -> list[str]:
     """Returns the observation after each step."""

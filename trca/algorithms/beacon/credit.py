@@ -81,7 +81,6 @@ from trca.algorithms.grpo.credit import trajectory_advantage
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.types import Credit
 from trca.records import StepBatch
-from trca.rubric.rewards import Budgets
 
 Milestones = Literal["execution", "evidence_and_execution", "environment"]
 
@@ -144,8 +143,7 @@ def beacon(
     """
     if parameters.milestones != "environment":
         evidence = parameters.milestones == "evidence_and_execution"
-        budgets = Budgets(evidence=float(evidence), invalidity=0.0, execution=1.0)
-        completes = batch.rubric_rewards(budgets).breakthrough > 0.0
+        completes = batch.milestones(evidence=evidence)
     elif batch.milestone is not None:
         completes = batch.milestone
     elif not len(batch):

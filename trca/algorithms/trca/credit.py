@@ -67,7 +67,7 @@ from trca.algorithms.grpo.credit import trajectory_advantage
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.types import Credit, Probability
 from trca.records import StepBatch
-from trca.rubric.rewards import DEFAULT_LAMBDA, Budgets, trca_reward
+from trca.rubric.rewards import DEFAULT_LAMBDA, trca_reward
 
 Ablation = Literal["none", "without_foundational", "without_breakthrough"]
 BudgetSchedule = Literal["constant", "group_success"]
@@ -179,9 +179,7 @@ def stages(batch: StepBatch) -> NDArray[np.int64]:
     Returns:
         int64 (S,), from 0.
     """
-    execution = Budgets(evidence=0.0, invalidity=0.0, execution=1.0)
-    ends = batch.rubric_rewards(execution).breakthrough > 0.0
-    return segment_numbers(ends, batch.rollout)
+    return segment_numbers(batch.milestones(), batch.rollout)
 
 
 def failed_share(batch: StepBatch) -> NDArray[np.float64]:
