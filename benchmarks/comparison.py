@@ -45,7 +45,7 @@ from trca.tune_configs.files import read
 
 ROOT: Final = Path(__file__).parents[1]
 RESULTS: Final = ROOT / "benchmarks" / "results"
-"""Settings and curves for docs/results.md, one folder per config."""
+"""Settings and curves for the results pages, one folder per config."""
 PANELS: Final = {
     "quickstart": "env_config.games=small-{}",
     "webshop": "env_config.catalogue=small-{}",
@@ -587,14 +587,15 @@ def command_line() -> str:
 
 
 def into_docs(section: str, text: str) -> None:
-    """Writes text between the marks of a section of docs/results.md."""
-    page = ROOT / "docs" / "results.md"
+    """Writes text between the marks of a section of the pages docs/results*.md."""
     start, end = f"<!-- {section} -->\n", f"<!-- end of {section} -->"
-    before, opened, rest = page.read_text("utf-8").partition(start)
-    _, closed, after = rest.partition(end)
-    if not (opened and closed):
-        raise SystemExit(f"{page} has no section marked {start.strip()} ... {end}")
-    write_text(page, before + start + "\n" + text + "\n" + end + after)
+    for page in (ROOT / "docs").glob("results*.md"):
+        before, opened, rest = page.read_text("utf-8").partition(start)
+        _, closed, after = rest.partition(end)
+        if opened and closed:
+            write_text(page, before + start + "\n" + text + "\n" + end + after)
+            return
+    raise SystemExit(f"no page docs/results*.md has a section marked {start.strip()} ... {end}")
 
 
 def main() -> None:
@@ -617,13 +618,13 @@ def main() -> None:
         help="config whose tuned settings are used [default: the same config]",
     )
     parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time")
-    parser.add_argument("--section", default="comparison", help="in docs/results.md, for --docs")
+    parser.add_argument("--section", default="comparison", help="in docs/results*.md, for --docs")
     parser.add_argument("--set", action="append", default=[], help="key=value for every run")
     parser.add_argument("--output", type=Path, default=ROOT / "outputs" / "comparison")
     parser.add_argument(
         "--docs",
         action="store_true",
-        help="write the result to docs/results.md, settings and curves to benchmarks/results",
+        help="write the result to docs/results*.md, settings and curves to benchmarks/results",
     )
     arguments = parser.parse_args()
     arguments.set = tuple(arguments.set)

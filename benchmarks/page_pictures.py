@@ -1,4 +1,4 @@
-"""Draws the pictures of the sweeps in docs/results.md from the tables of that page.
+"""Draws the pictures of the sweeps in docs/results_sweeps.md from the tables of that page.
 
     python benchmarks/page_pictures.py
 
@@ -88,7 +88,7 @@ def draw(rows: Sequence[Row], setting: str, sweep: str, path: Path) -> None:
 
 def main() -> None:
     """Draws every sweep's picture."""
-    page = (ROOT / "docs" / "results.md").read_text("utf-8")
+    page = (ROOT / "docs" / "results_sweeps.md").read_text("utf-8")
     for sweep, (picture, setting) in SWEEPS.items():
         draw(rows_of(page, sweep), setting, sweep, ROOT / "docs" / "images" / f"{picture}.png")
 

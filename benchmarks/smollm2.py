@@ -212,12 +212,14 @@ def main() -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of every row"
     )
     parser.add_argument(
-        "--section", default="smollm2", help="section of docs/results.md, and name of the image"
+        "--section", default="smollm2", help="section of docs/results*.md, and name of the image"
     )
     parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time")
     parser.add_argument("--output", type=Path, default=ROOT / "outputs" / "smollm2")
     parser.add_argument(
-        "--docs", action="store_true", help="write docs/results.md and benchmarks/results/smollm2"
+        "--docs",
+        action="store_true",
+        help="write docs/results_smollm2.md and benchmarks/results/smollm2",
     )
     arguments = parser.parse_args()
     if not set(arguments.rows) & set(ALGORITHMS):

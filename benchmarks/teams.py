@@ -127,7 +127,7 @@ def main() -> None:
     parser.add_argument(
         "--docs",
         action="store_true",
-        help="write the result to docs/results.md, curves to benchmarks/results",
+        help="write the result to docs/results_environments.md, curves to benchmarks/results",
     )
     arguments = parser.parse_args()
     folder = arguments.output.resolve()
