@@ -351,7 +351,7 @@ def test_a_dry_run_of_the_papers_preset_needs_neither_games_nor_model(tmp_path, 
         ],
     )
     assert result.exit_code == 0, result.output
-    for part in ("6,400", "1,543,714,304", "AdamW state", "data missing", "trca data alfworld"):
+    for part in ("6,400", "1,543,714,304", "optimizer state", "data missing", "trca data alfworld"):
         assert part in result.output
     assert "GPUs and this machine has" in result.output
     assert result.output.index("rollouts in all") < result.output.index("lambda_: 0.8")

@@ -27,6 +27,7 @@ SHAPE = Shape(
     parameters=10**9,
     head=10**8,
     adapted=5 * 10**5,
+    matrices=8 * 10**8,
     layers=24,
     hidden=2048,
     feed_forward=8192,
@@ -45,23 +46,28 @@ def near(bytes_there):
     return pytest.approx(bytes_there, rel=0.1)
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize("lora", [0, 4])
-def test_what_a_learner_holds_is_what_the_plan_counts(lora):
-    settings = settings_of(model=SHRUNK, lora_rank=lora, kl_coeff=0.1, dtype="bfloat16")
+def test_what_a_learner_holds_is_what_the_plan_counts(lora, optimizer):
+    settings = settings_of(
+        model=SHRUNK, lora_rank=lora, kl_coeff=0.1, dtype="bfloat16", optimizer=optimizer
+    )
     config = settings.algorithm_config()
     own = TextLearner(config=config, module_spec=config.get_multi_rl_module_spec())
     own.build()
     module = own.module["default_policy"]
     for parameter in own.updaters["default_policy"].parameters:
         parameter.grad = torch.zeros_like(parameter)
-    optimizer = own.get_optimizer("default_policy")
-    optimizer.step()
+    optimizers = [made for _, made in own.get_optimizers_for_module("default_policy")]
+    for each in optimizers:
+        each.step()
     held = learner(settings, Shape.of(settings)).held
     trained = [p for p in module.parameters() if p.requires_grad]
     assert held["weights, trained"] == near(sum(p.nbytes for p in trained))
     assert held["gradients"] == near(sum(p.grad.nbytes for p in trained))
-    moments = (t for state in optimizer.state.values() for t in state.values())
-    assert held["AdamW state"] == near(sum(t.nbytes for t in moments))
+    states = [state for each in optimizers for state in each.state.values()]
+    moments = [tensor for state in states for tensor in state.values()]
+    assert held["optimizer state"] == near(sum(tensor.nbytes for tensor in moments))
     frozen = sum(p.nbytes for p in module.parameters() if not p.requires_grad)
     assert held["weights, frozen" if lora else "reference, frozen"] == near(frozen)
 
@@ -127,7 +133,7 @@ def test_what_a_critic_holds_is_what_the_plan_counts(settings):
         there += parameter.nbytes + parameter.grad.nbytes
         there += moments["exp_avg"].nbytes + moments["exp_avg_sq"].nbytes
     needs = learner(settings, Shape.of(settings))
-    assert needs.held["critic, with gradients and AdamW state"] == there
+    assert needs.held["critic, with gradients and optimizer state"] == there
     place = torch.arange(4)
     with saved_for_backward(module) as alive:
         module.values(input_ids=torch.zeros((4, 128), dtype=torch.int64), row=place, position=place)
@@ -152,7 +158,7 @@ def test_every_policy_of_a_team_is_counted_and_a_shared_base_once(lora, policies
     trained = sum(t.nbytes for k, t in tensors.items() if t.requires_grad and k not in critics)
     held = learner(settings, Shape.of(settings)).held
     assert held["weights, trained"] == near(trained)
-    assert held["critic, with gradients and AdamW state"] == 4 * sum(
+    assert held["critic, with gradients and optimizer state"] == 4 * sum(
         tensors[place].nbytes for place in critics
     )
     frozen = sum(t.nbytes for t in tensors.values() if not t.requires_grad)
@@ -193,10 +199,15 @@ def test_activations_are_those_that_are_alive_after_a_forward_pass():
     assert sum(alive.values()) == near(estimate)
 
 
+def test_the_state_of_an_optimizer_of_a_user_s_own_is_not_counted():
+    own = settings_of(optimizer="examples/own_optimizer/momentum.py:momentum")
+    assert learner(own, SHAPE).held["optimizer state"] == 0
+
+
 def test_sharded_learners_hold_their_share():
     alone = learner(settings_of(num_learners=4), SHAPE).held
     shared = learner(settings_of(num_learners=4, sharding="fsdp"), SHAPE).held
-    for part in ("weights, trained", "gradients", "AdamW state", "reference, frozen"):
+    for part in ("weights, trained", "gradients", "optimizer state", "reference, frozen"):
         assert shared[part] == alone[part] / 4
 
 
