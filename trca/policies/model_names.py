@@ -81,9 +81,9 @@ def local_model(
     env_config: Mapping[str, Any],
     response_format: str,
 ) -> str:
-    """The folder of a model that is on this machine; blank for any other. Builds no tiny policy.
+    """Returns the folder of a model on this machine; blank if the model is not here.
 
-    Takes the arguments of `resolve_model`.
+    Builds no tiny policy. Takes the arguments of `resolve_model`.
     """
     from trca.policies.tiny import tiny_folder
 

@@ -34,7 +34,7 @@ from trca.common.extras import missing_extra
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, assign, read
 from trca.tune_configs.run_parameters import Count
-from trca.tune_configs.settings import RunSettings, config_class, switch
+from trca.tune_configs.settings import RunSettings, parameters_class, switch
 
 METRICS: Final = ("success_rate", "score", "evaluation/success_rate", "evaluation/score")
 """Metrics for searches and schedulers; more is better."""
@@ -339,7 +339,7 @@ class SweepSettings(_Part):
         base = assign(base, self.set)
         if "algorithm" in point:
             base = switch(base, point["algorithm"])
-            had = config_class(point["algorithm"]).parameters_class.model_fields
+            had = parameters_class(point["algorithm"]).model_fields
             kept = {k: v for k, v in self.set.items() if k.split(".")[0] in had}
             base = assign(base, kept)
         chosen = {**self.panels[0], **point, "seed": seed}

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from trca.cli.run import checkpoints
-from trca.cli.run.checkpoints import is_model_name, policy
+from trca.cli.run.card import card
+from trca.cli.run.checkpoints import find_checkpoint, is_model_name, policy
 from trca.runs.folder import RunFolder
-from trca.tune_configs.files import read
+from trca.runs.selection import Selection
+from trca.tune_configs.files import ConfigError, read
+from trca.tune_configs.settings import RunSettings
 
 
 def test_two_evaluations_at_once_leave_a_whole_model(
@@ -48,3 +51,32 @@ def test_each_name_that_a_run_takes_as_model_is_a_model_to_evaluate(tmp_path, mo
     names = ("tiny", "smollm2", "shrunk:Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-1.5B-Instruct")
     assert all(is_model_name(name) for name in (*names, "model.gguf", "folder"))
     assert not any(is_model_name(name) for name in ("quickstart", "outputs/x", "nothing.gguf"))
+
+
+def test_a_folder_may_have_an_at_sign_in_its_name(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "ann@lab", "run")
+    run.write_config(read("quickstart"))
+    for name, which in (("run", "last"), ("run@best", "best"), ("run@last", "last")):
+        found, chosen = find_checkpoint(str(tmp_path / "ann@lab" / name))
+        assert (found.path, chosen) == (run.path, which)
+    with pytest.raises(ConfigError, match="best"):
+        find_checkpoint(str(tmp_path / "ann@lab" / "run@bset"))
+
+
+@pytest.mark.parametrize(
+    ("response_format", "words"),
+    [
+        ("action", ("`paper`: the prompt of the paper", "<think>...</think><action>")),
+        ("search_r1_growing", ("the prompt of the response format", "<search>...</search>")),
+        ("r1_answer", ("the prompt of the response format", "<think>...</think><answer>")),
+    ],
+)
+def test_the_card_names_prompt_and_tags(response_format, words, tmp_path):
+    run = RunFolder.create(tmp_path, "run")
+    run.write_config(read("quickstart"))
+    settings = RunSettings.resolve(
+        {"env": "trca/SearchQA-v0", "model": "tiny", "response_format": response_format},
+        need_data=False,
+    )
+    text = card(run, Selection(which="last", iteration=3), settings, tmp_path / "policy")
+    assert all(word in text for word in words)

@@ -72,6 +72,7 @@ from typing import Any
 
 import numpy as np
 
+from trca.algorithms.credit.arithmetic import joint_codes
 from trca.records import Rollout, StepBatch, advantages_of, episodes
 from trca.rubric import Budgets
 
@@ -114,16 +115,11 @@ def credit_metrics(
     wins: dict[int, bool] = {}
     for rollout in rollouts:
         wins[rollout.group] = wins.get(rollout.group, False) or rollout.won
-    _, code, size = np.unique(
-        np.stack([batch.group, batch.context], axis=1),
-        axis=0,
-        return_inverse=True,
-        return_counts=True,
-    )
+    contexts = joint_codes(batch.group, batch.context)
     metrics: dict[str, Any] = {
         "frac_success_free_groups": _mean([not won for won in wins.values()]),
         "frac_zero_advantage": _mean(advantages_of(rollouts) == 0.0),
-        "context_group_size": _mean(size[code]),
+        "context_group_size": _mean(np.bincount(contexts)[contexts]),
     }
     if operator_ids:
         rewards = batch.rubric_rewards(budgets)

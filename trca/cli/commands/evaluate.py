@@ -327,7 +327,7 @@ def _agent(name: str | None) -> Agent | None:
 
 
 def _chats(name: str | None) -> bool:
-    """Whether a name means a model, of no run, whose tokenizer has a chat template.
+    """Whether the name is a model (not a run) with a chat template.
 
     Raises:
         ValueError: For a folder without tokenizer.

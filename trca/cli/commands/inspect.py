@@ -31,7 +31,7 @@ def inspect(
         bool,
         typer.Option("--prompts", help="Show prompts instead of observations."),
     ] = False,
-    storage_path: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path(
+    storage_path: Annotated[str, typer.Option(help="Folder or URI that holds the runs.")] = (
         "outputs"
     ),
 ) -> None:

@@ -108,13 +108,14 @@ def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any])
     A registered rule has the defaults of its algorithm. Settings that both algorithms have keep the
     values of the run.
     """
-    from trca.algorithms import ALGORITHMS
+    from trca.algorithms import parameter_models
     from trca.common.registry import own_file
     from trca.tune_configs.files import assign
-    from trca.tune_configs.settings import RunSettings, config_class, switch
+    from trca.tune_configs.settings import RunSettings, switch
 
     if credit and not own_file(credit):
-        owners = [a for a in ALGORITHMS if config_class(a).parameters_class().credit == credit]
+        models = parameter_models().items()
+        owners = [algorithm for algorithm, model in models if model.own_rule() == credit]
         if owners:
             config = switch({k: v for k, v in config.items() if k != "credit"}, owners[0])
     if credit:

@@ -33,8 +33,8 @@ def serve_retriever(
 ) -> None:
     """Serve a retriever at `POST /retrieve`, in the shapes of Search-R1 and of verl-agent.
 
-    `GET /health` answers 200 once the index is loaded. Nobody is asked for a password: listen at
-    other addresses than this machine's own only where everybody may search.
+    `GET /health` answers 200 once the index is loaded. The server has no password: open it to
+    other machines only if everybody there may search.
 
     - `trca serve-retriever bm25 --index wiki`
     - `trca serve-retriever dense --index wiki --model intfloat/e5-base-v2 --device cuda`

@@ -214,7 +214,9 @@ def _run(folder: RunFolder) -> None:
         _note(folder, trials, "interrupted")
         console.print(f"stopped; {len(over)} of {total} trials are done. Resume: {again}")
         raise typer.Exit(130)
-    if len(over) < total:
+    if sweep.search:
+        total = len(trials)  # a search leaves out points that a run refuses
+    if len(over) < total or not over:
         message = f"{total - len(over)} of {total} trials failed"
         _note(folder, trials, "failed", message)
         fail(f"{message}. Try again: {again}")

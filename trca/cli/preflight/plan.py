@@ -58,7 +58,7 @@ class GPUs:
 
     @classmethod
     def asked(cls, settings: RunSettings) -> GPUs:
-        """The number that the run asks for, of the size of this machine's GPU, else of 80 GB."""
+        """The GPUs that the run requests, each of the size of this machine's GPU, else 80 GB."""
         import torch
 
         size = _COMMON_GB

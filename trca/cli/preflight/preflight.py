@@ -46,8 +46,8 @@ class Preflight:
 
     Attributes:
         settings: The settings of the run.
-        here: Whether the run starts on this machine now. Without, what this machine lacks is a
-            note (`lacks`) and no problem: a dry run, or a run for a cluster.
+        here: Whether the run starts on this machine now. If not (a dry run, or a run for a
+            cluster), parts that this machine lacks are notes (`lacks`), not problems.
         environments: The environments of the run.
     """
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from trca.envs.responses import RESPONSE_FORMATS
 from trca.runs.refusals import quoted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.runs.folder import RunFolder
     from trca.runs.selection import Selection
     from trca.tune_configs.settings import RunSettings
 
+_SEARCH_OR_ANSWER: Final = (
+    "`<think>...</think>` and then `<search>...</search>` or `<answer>...</answer>`"
+)
 _TAGS: Final = {
     "action": "`<think>...</think><action>...</action>`",
     "action_only": "`<action>...</action>`",
     "plan": "`<switch>KEEP or SWITCH</switch><subgoal>...</subgoal><action>...</action>`",
-    "search_r1": "`<think>...</think>` and then `<search>...</search>` or `<answer>...</answer>`",
+    "search_r1": _SEARCH_OR_ANSWER,
+    "search_r1_growing": _SEARCH_OR_ANSWER,
+    "r1_answer": "`<think>...</think><answer>...</answer>`",
 }
 _PROMPTS: Final = {
     "paper": "`paper`: the prompt of the paper, through the chat template of the tokenizer",
@@ -53,7 +60,7 @@ A policy for `{settings.run.env}`, trained with {settings.run.algorithm} by trca
 |---|---|
 | checkpoint | {selection.words()} |
 | environment | `{settings.run.env}` with {environment or "its defaults"} |
-| prompt template | {_PROMPTS.get(parameters.template, f"`{parameters.template}`")} |
+| prompt template | {_prompt(parameters)} |
 | response format | `{parameters.response_format}`: {_TAGS.get(parameters.response_format, "")} |
 | history | the last {parameters.history_length} steps, {memory} the line of memory |
 | limits | {parameters.max_prompt_tokens} prompt tokens, {parameters.max_new_tokens} new tokens |
@@ -71,6 +78,14 @@ Every setting of the run:
 {(run.path / "config.yaml").read_text("utf-8").rstrip()}
 ```
 """
+
+
+def _prompt(parameters: TextParameters) -> str:
+    """The template in words, or the response format that has a prompt of its own."""
+    name = parameters.response_format
+    if RESPONSE_FORMATS.get(name).prompt is not None:
+        return f"the prompt of the response format `{name}`"
+    return _PROMPTS.get(parameters.template, f"`{parameters.template}`")
 
 
 def _caution(run: RunFolder, selection: Selection) -> str:

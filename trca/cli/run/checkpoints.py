@@ -80,7 +80,7 @@ def find_checkpoint(name: str) -> tuple[RunFolder, Which]:
         ConfigError: For an unknown run, or an unknown word after the ``@``.
     """
     run, at, which = name.rpartition("@")
-    if not at:
+    if not at or "/" in which:  # a folder may have an @ in its name
         run, which = name, "last"
     if which not in ("best", "last"):
         raise ConfigError(f"{name!r}: {nearest(which, ('best', 'last'))}")

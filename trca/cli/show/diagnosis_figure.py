@@ -14,10 +14,10 @@ from trca.runs.curve import EXECUTION, FOUNDATION, HELD_OUT, INK, TRAIN, figure_
 if TYPE_CHECKING:
     from trca.analysis.diagnosis import Diagnosis
 
-CLASSSERIES: Final = (EXECUTION, TRAIN, FOUNDATION, "#c3cad1")
+CLASS_COLORS: Final = (EXECUTION, TRAIN, FOUNDATION, "#c3cad1")
 """Colours of Execution, Evidence, Validity and Other."""
 
-CATEGORYSERIES: Final = {"execution": EXECUTION, "evidence": TRAIN, "invalidity": HELD_OUT}
+CATEGORY_COLORS: Final = {"execution": EXECUTION, "evidence": TRAIN, "invalidity": HELD_OUT}
 
 
 def draw_diagnosis(
@@ -43,7 +43,7 @@ def plot_diagnosis(
     height, shades = 0.8 / len(parts), (1.0,) if len(parts) == 1 else (0.45, 1.0)
     places = [height * (k - (len(parts) - 1) / 2) for k in range(len(parts))]
     rows = ("failed rollouts", "groups without\na success", "actions of\nfailed rollouts")
-    classes = dict(zip(CLASSSERIES, ("Execution", "Evidence", "Validity", "Other"), strict=True))
+    classes = dict(zip(CLASS_COLORS, ("Execution", "Evidence", "Validity", "Other"), strict=True))
     for (words, each), shade, place in zip(parts.items(), shades, places, strict=True):
         for row, share in enumerate((each.failure_rate, each.success_free_groups)):
             left.barh(row + place, share, 0.9 * height, color=tinted(INK, shade))
@@ -61,7 +61,7 @@ def plot_diagnosis(
                 left.text(middle, 2 + place, f"{share:.0%}", **style)
             start += share
         values = [each.fired.get(name, 0.0) for name in categories]
-        tints = [tinted(CATEGORYSERIES[categories[name]], shade) for name in categories]
+        tints = [tinted(CATEGORY_COLORS[categories[name]], shade) for name in categories]
         at = np.arange(len(values)) + place
         right.barh(at, values, 0.9 * height, color=tints)
     left.set_yticks(range(3), rows)
@@ -97,7 +97,7 @@ def _label_operators(
             float(np.mean(rows)),
             category.capitalize(),
             transform=axis.get_yaxis_transform(),
-            color=CATEGORYSERIES[category],
+            color=CATEGORY_COLORS[category],
             rotation=-90,
             va="center",
         )

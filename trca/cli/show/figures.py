@@ -317,9 +317,9 @@ def _plot_points(
 
 
 def _looks(names: Iterable[str]) -> list[tuple[str, int]]:
-    """A colour for each name, and how many names before have the same; methods keep their own.
+    """Returns for each name its colour, and the number of earlier names with the same colour.
 
-    Where a method stands under several names, such as one for each lambda, the first keeps it.
+    A method keeps its colour of `METHODS`. Of several names of one method only the first has it.
     """
     own = [METHODS.get(name.partition(" ")[0].partition("-")[0]) for name in names]
     own = [None if color in own[:k] else color for k, color in enumerate(own)]

@@ -44,16 +44,6 @@ class Trial:
         return _number(self.run.path)
 
     @property
-    def repeat(self) -> str:
-        """The panel and the seed in words."""
-        return "  ".join(filter(None, (self.panel, f"seed={self.seed}")))
-
-    @property
-    def label(self) -> str:
-        """The point, the panel and the seed in words."""
-        return f"{joined(self.words)}  {self.repeat}"
-
-    @property
     def stopped(self) -> dict[str, Any] | None:
         """Iteration, trajectories, metric and value of an early stop; `None` without one."""
         stopped: dict[str, Any] | None = self.run.read_json(STOPPED)

@@ -27,7 +27,6 @@ import os
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -152,7 +151,10 @@ class VLLMEngine(Engine):
         self._expected = {} if spec.lora_rank else named_tensors(model)
         self._lora = (spec.lora_rank, spec.lora_alpha)
         self._adapter: Any = None
-        self._folder = Path(tempfile.mkdtemp(prefix="trca-", dir=_shared_memory()))
+        self._scratch = tempfile.TemporaryDirectory(
+            prefix="trca-", dir=_shared_memory(), ignore_cleanup_errors=True
+        )
+        self._folder = Path(self._scratch.name)
         self._ends = sorted(end_ids(model, self._tokenizer))
         if spec.lora_rank:
             rank = next(r for r in _LORA_RANKS if r >= spec.lora_rank)
@@ -250,10 +252,7 @@ class VLLMEngine(Engine):
     def close(self) -> None:
         """Stops vLLM."""
         self._server.close()
-        with suppress(OSError):
-            for path in [*self._folder.rglob("*")][::-1]:
-                path.rmdir() if path.is_dir() else path.unlink()
-            self._folder.rmdir()
+        self._scratch.cleanup()
 
     def _wake(self) -> None:
         if self._asleep:
