@@ -19,7 +19,14 @@ BELOW = {
     "envs": {"rubric", "common"},
     "policies": {"envs", "rubric", "common"},
     "records": {"envs", "rubric", "common"},
-    "runs": {"records", "tune_configs.files", "envs", "rubric", "common"},
+    "runs": {
+        "records",
+        "tune_configs.files",
+        "tune_configs.run_parameters",
+        "envs",
+        "rubric",
+        "common",
+    },
 }
 """Package -> the packages that it may import. `tune_configs.files` reads presets."""
 BELOW["algorithms"] = {"policies", *BELOW["runs"], "runs", *BELOW["tune_configs.run_parameters"]}

@@ -23,6 +23,11 @@ def words(error: BaseException) -> str:
     return " ".join([_message(error), *notes(error)])
 
 
+def first_line(error: BaseException) -> str:
+    """Returns the first line of an error's message; the name of its type if there is none."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 def notes(error: BaseException) -> list[str]:
     """The notes of an error in brackets, each on one line; see `BaseException.add_note`."""
     cause = getattr(error, "cause", None)

@@ -17,13 +17,6 @@ def missing_training() -> str:
     return f"training needs {', '.join(missing)}: pip install 'trca[train]'"
 
 
-def missing_recorder() -> str:
-    """Returns how to install the recorder of RLlib's offline API; blank if installed."""
-    if find_spec("msgpack_numpy"):
-        return ""
-    return "recording episodes needs msgpack-numpy: pip install 'trca[offline]'"
-
-
 def missing_extra(package: str, user: str, extra: str) -> str:
     """Returns how to install a package, in one line; blank if the package is installed.
 

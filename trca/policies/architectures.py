@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from trca.common.errors import first_line
+
 TESTED: Final[dict[str, str]] = {
     "llama": "Llama 2 and 3",
     "qwen2": "Qwen2, Qwen2.5",
@@ -56,7 +58,9 @@ def check_model(name: str, prompt_tokens: int, new_tokens: int) -> None:
     try:
         config = AutoConfig.from_pretrained(name)
     except (OSError, ValueError, KeyError) as error:
-        raise ValueError(f"model {name!r} has no readable config.json: {_line(error)}") from None
+        raise ValueError(
+            f"model {name!r} has no readable config.json: {first_line(error)}"
+        ) from None
     if reason := refusal(config):
         raise ValueError(f"model {name!r} ({config.model_type}) cannot be trained here: {reason}")
     positions = context_length(config)
@@ -69,7 +73,7 @@ def check_model(name: str, prompt_tokens: int, new_tokens: int) -> None:
         tokenizer = load_tokenizer(name)
         token_bytes(tokenizer)
     except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError) as error:
-        raise ValueError(f"model {name!r} has no usable tokenizer: {_line(error)}") from None
+        raise ValueError(f"model {name!r} has no usable tokenizer: {first_line(error)}") from None
     if len(tokenizer) > config.vocab_size:
         raise ValueError(
             f"model {name!r} has embeddings of {config.vocab_size} tokens and its tokenizer"
@@ -132,8 +136,3 @@ def context_length(config: Any) -> int | None:
         )
         positions = min(n for n in (positions, original) if n is not None)
     return positions if positions is None else int(positions)
-
-
-def _line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -26,7 +26,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Any, Final
 
 import torch
@@ -37,11 +36,6 @@ from trca.common.names import unknown
 ADAPTER: Final = "default"
 """Name of the adapter of a model that has one."""
 _FACTORS: Final = ("lora_A", "lora_B")
-
-
-def missing_peft() -> str:
-    """Returns how to install peft for LoRA; blank if peft is installed."""
-    return "" if find_spec("peft") else "LoRA needs peft: pip install 'trca[lora]'"
 
 
 def add_lora(

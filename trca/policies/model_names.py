@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from trca.common.errors import first_line
 from trca.policies.smollm2 import SMOLLM2, smollm2_folder
 
 TINY: Final = "tiny"
@@ -128,16 +129,12 @@ def missing_model(name: str, ask_hub: bool = True) -> str:
             part.from_pretrained(folder, local_files_only=True)
         except Exception as local:
             if not ask_hub or Path(folder).exists():
-                return f"model is {name!r}: {_first_line(local)}"
+                return f"model is {name!r}: {first_line(local)[:300]}"
             try:
                 part.from_pretrained(folder)
             except Exception as error:
                 return (
                     f"model is {name!r}: no such folder, and the Hugging Face hub gives none:"
-                    f" {_first_line(error)}"
+                    f" {first_line(error)[:300]}"
                 )
     return ""
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]

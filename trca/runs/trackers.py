@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from filelock import FileLock
@@ -33,6 +33,7 @@ from trca.runs.rollout_samples import COLUMNS, as_markdown
 
 if TYPE_CHECKING:
     from trca.runs.folder import RunFolder
+    from trca.tune_configs.run_parameters import Settings
 
 _PARAM: Final = 500
 """Longest value of a setting, in characters, that every MLflow server accepts."""
@@ -40,21 +41,6 @@ _PARAMS: Final = 100
 """Largest number of settings per request that every MLflow server accepts."""
 _REFUSED: Final = re.compile(r"[^\w\-./: ]")
 """Characters that MLflow refuses in names."""
-
-
-class Settings(Protocol):
-    """The settings of a run; `trca.tune_configs.settings.RunSettings` is one."""
-
-    @property
-    def run(self) -> Any:
-        """The settings of tracking."""
-
-    @property
-    def parameters(self) -> Any:
-        """The hyperparameters."""
-
-    def flat(self) -> dict[str, Any]:
-        """Returns all settings by name."""
 
 
 @dataclass(frozen=True)

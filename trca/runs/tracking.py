@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trca.common.short_line import short_line
 from trca.runs.rollout_samples import sample
-from trca.runs.trackers import TRACKERS, Settings, TrackedRun, Tracker
+from trca.runs.trackers import TRACKERS, TrackedRun, Tracker
 
 if TYPE_CHECKING:
     from trca.records import Rollout
     from trca.runs.folder import RunFolder
+    from trca.tune_configs.run_parameters import Settings
 
 logger = logging.getLogger(__name__)
 

@@ -84,18 +84,6 @@ class RunSettings(Settings):
             parameters = parameters.model_copy(update={"evaluation_split": split})
         return cls(run, parameters)
 
-    @classmethod
-    def of(cls, config: TextAlgorithmConfig) -> RunSettings:
-        """The settings of an RLlib config; the inverse of `algorithm_config`.
-
-        An environment class becomes ``module:Class``. An argument of the environment that YAML
-        cannot express becomes text.
-        """
-        from trca.algorithms.base.config_settings import settings_of
-
-        settings = settings_of(config)
-        return cls(settings.run, settings.parameters)
-
     def algorithm_config(self) -> TextAlgorithmConfig:
         """The RLlib config of the settings."""
         return config_class(self.run.algorithm)().update_from_dict(self.rllib())

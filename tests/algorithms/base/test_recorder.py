@@ -8,6 +8,7 @@ from ray import tune
 
 from tests import toy
 from trca.algorithms import ALGORITHMS, TRCA, TRCAConfig
+from trca.algorithms.base.config_settings import settings_of
 from trca.algorithms.base.recorder import flatten
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import ConfigError, read, shipped
@@ -34,7 +35,7 @@ PRESETS = [name for name in shipped() if not name.startswith("sweeps/")]
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_settings_of_a_config_are_those_that_made_it(preset):
     settings = RunSettings.resolve(read(preset), preset, need_data=False)
-    again = RunSettings.of(settings.algorithm_config())
+    again = settings_of(settings.algorithm_config())
     assert again.flat() == settings.flat()
 
 
@@ -49,7 +50,7 @@ def test_each_setting_keeps_its_name_in_a_dictionary(algorithm):
 
 def test_a_class_and_objects_become_text():
     config = TRCAConfig().environment(toy.Rooms, env_config={"where": object, "sizes": (1, 2)})
-    settings = RunSettings.of(config)
+    settings = settings_of(config)
     assert settings.run.env == "tests.toy:Rooms"
     assert settings.run.env_config == {"where": str(object), "sizes": [1, 2]}
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -19,7 +20,6 @@ from trca.algorithms.learner.optimizers.muon import hidden_matrices
 from trca.algorithms.learner.optimizers.saved import OtherOptimizerError
 from trca.envs.text_space import AnyText
 from trca.policies.llm_module import LLMModule
-from trca.policies.lora import missing_peft
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -103,7 +103,7 @@ def test_muon_trains_the_hidden_matrices_and_adamw_the_rest(make_config):
     assert len(hidden) == 2 * 7
 
 
-@pytest.mark.skipif(bool(missing_peft()), reason="peft is not installed")
+@pytest.mark.skipif(find_spec("peft") is None, reason="peft is not installed")
 def test_muon_trains_the_whole_of_a_lora_adapter(make_config):
     learner = build(make_config, optimizer="muon", lora_rank=4, lr=1e-2)
     assert optimizers_of(learner).keys() == {"muon"}

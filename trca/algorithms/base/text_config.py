@@ -38,7 +38,7 @@ from trca.algorithms.settings.parameters import check, family
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.algorithms.settings.setting_names import IGNORED, unknown_setting
-from trca.common.extras import missing_recorder
+from trca.common.extras import missing_extra
 from trca.envs.text_space import AnyText
 from trca.policies.engines import engine_class
 from trca.tune_configs.files import OWN_KEYS, read
@@ -205,7 +205,6 @@ class TextAlgorithmConfig(PolicyConfig):
             ValueError: Names the wrong setting and the allowed values.
         """
         from trca.algorithms.credit import bind_credit
-        from trca.policies.lora import missing_peft
 
         check(self.parameters_class, self.parameters())
         check(RecordingParameters, {k: getattr(self, k) for k in RecordingParameters.model_fields})
@@ -232,9 +231,10 @@ class TextAlgorithmConfig(PolicyConfig):
         if self.max_staleness:  # RLlib drops a push to a runner that holds an older push
             pushes = max(self.max_requests_in_flight_per_env_runner, self.max_staleness + 1)
             self.max_requests_in_flight_per_env_runner = pushes
-        if self.lora_rank and (lack := missing_peft()):
+        if self.lora_rank and (lack := missing_extra("peft", "LoRA", "lora")):
             raise ValueError(f"lora_rank is {self.lora_rank}: {lack}")
-        if self.output and (lack := missing_recorder()):
+        recording = ("msgpack_numpy", "recording episodes", "offline")
+        if self.output and (lack := missing_extra(*recording)):
             raise ValueError(f"output is {self.output}: {lack}")
         engine = engine_class(self.engine)
         if lack := engine.missing():

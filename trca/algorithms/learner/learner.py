@@ -40,7 +40,7 @@ from torch import Tensor
 from trca.algorithms.learner.losses import LossInputs
 from trca.algorithms.learner.policy_updater import PolicyUpdater
 from trca.algorithms.learner.reduction import Reduction
-from trca.algorithms.learner.rows import Rows
+from trca.algorithms.learner.rows import Rows, scored_rows
 from trca.algorithms.learner.saving import SavingLearner
 from trca.policies.canary import Sent
 from trca.policies.lora import share_bases
@@ -138,7 +138,7 @@ class TextLearner(SavingLearner):
             module_id: The policy; None for the only policy.
         """
         updater = self._updater(module_id)
-        logprobs = updater.passes.score_response(prompt_ids, ids)
+        logprobs = updater.passes.score(scored_rows([prompt_ids], [ids]))
         return Sent(self._weights_seq_no, updater.module.sent, updater.module.dtype, logprobs)
 
     def score_rows(

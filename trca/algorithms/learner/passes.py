@@ -13,7 +13,7 @@ from torch import Tensor
 from trca.algorithms.learner.last_mlp import last_mlp_at
 from trca.algorithms.learner.reduction import Reduction
 from trca.algorithms.learner.rows import Rows, segments
-from trca.algorithms.learner.tensors import TokenBatch, no_tokens, one_response, token_batch
+from trca.algorithms.learner.tensors import TokenBatch, no_tokens, token_batch
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.policies.llm_module import LLMModule
 
@@ -99,23 +99,6 @@ class ForwardPasses:
                 if each.rows is not None:
                     counted = segments(rows.response_lengths, each.places)[each.batch.counted]
                     scores[counted] = out["logprobs"].cpu().numpy()
-        return scores
-
-    def score_response(
-        self, prompt_ids: NDArray[np.int32], ids: NDArray[np.int32]
-    ) -> NDArray[np.float32]:
-        """Log-probabilities of one response, without a gradient.
-
-        Args:
-            prompt_ids: int32 (P,).
-            ids: int32 (R,), the response.
-
-        Returns:
-            float32 (R,).
-        """
-        with torch.no_grad():
-            out = self.run(one_response(prompt_ids, ids, self._reduction.device))
-        scores: NDArray[np.float32] = out["logprobs"].cpu().numpy()
         return scores
 
     def _counted(self, rows: Rows) -> NDArray[np.bool_]:

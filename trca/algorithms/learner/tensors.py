@@ -77,23 +77,3 @@ def no_tokens(device: Any) -> TokenBatch:
     place = torch.zeros(1, dtype=torch.int64, device=device)
     ids = torch.zeros((1, padded(1)), dtype=torch.int64, device=device)
     return TokenBatch(ids, place, place, place, np.ones(0, dtype=np.bool_))
-
-
-def one_response(prompt_ids: NDArray[np.int32], ids: NDArray[np.int32], device: Any) -> TokenBatch:
-    """The tensors of one response whose tokens all count.
-
-    Args:
-        prompt_ids: int32 (P,), the prompt.
-        ids: int32 (R,), the response.
-        device: The device of the tensors.
-    """
-    tokens = np.concatenate([prompt_ids, ids]).astype(np.int64)
-    row = np.zeros((1, padded(len(tokens))), dtype=np.int64)
-    row[0, : len(tokens)] = tokens
-    return TokenBatch(
-        input_ids=torch.from_numpy(row).to(device),
-        row=torch.zeros(len(ids), dtype=torch.int64, device=device),
-        position=torch.arange(len(prompt_ids) - 1, len(tokens) - 1, device=device),
-        targets=torch.from_numpy(tokens[len(prompt_ids) :]).to(device),
-        counted=np.ones(len(ids), dtype=bool),
-    )

@@ -19,7 +19,7 @@ import typer
 from rich.markup import escape
 
 from trca.cli.show.console import console, print_folded, refusing, use_one_thread
-from trca.common.errors import words
+from trca.common.errors import first_line, words
 
 if TYPE_CHECKING:
     from ray.job_submission import JobSubmissionClient
@@ -233,7 +233,7 @@ def _submit(folder: Path, name: str, address: str | None) -> None:
                 if seconds > _PATIENCE_S:
                     raise RuntimeError(
                         f"no agent of the Ray cluster took the job in {seconds:.0f} s. The agent's"
-                        f" log is {_AGENT_LOG} on the head node: {_first_line(error)}"
+                        f" log is {_AGENT_LOG} on the head node: {first_line(error)}"
                     ) from None
             time.sleep(_PAUSE_S)
     at = f" --address {address}" if address else ""
@@ -300,10 +300,6 @@ def _answers(address: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), "")
 
 
 jobs = typer.Typer(no_args_is_help=True, help="The jobs of a Ray cluster: list, follow, stop.")

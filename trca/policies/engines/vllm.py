@@ -28,7 +28,6 @@ import tempfile
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -36,6 +35,7 @@ import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from trca.common.extras import missing_extra
 from trca.policies.architectures import RECURRENT
 from trca.policies.engines.engine import Completion, Engine, EngineSpec, Request, SamplingParams
 from trca.policies.engines.memory import EngineLoad, EngineMemory
@@ -97,7 +97,7 @@ class VLLMEngine(Engine):
     @classmethod
     def missing(cls) -> str:
         """How to install vLLM; blank if vLLM is installed."""
-        return "" if find_spec("vllm") else "engine 'vllm' needs vLLM: pip install 'trca[vllm]'"
+        return missing_extra("vllm", "engine 'vllm'", "vllm")
 
     @classmethod
     def check_model(cls, model: str, device: str) -> None:
