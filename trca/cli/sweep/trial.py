@@ -25,6 +25,7 @@ from trca.cli.sweep.table import measure
 from trca.common.errors import words
 from trca.runs.folder import RunFolder
 from trca.runs.names import STOPPED
+from trca.tune_configs.files import ConfigError
 from trca.tune_configs.sweeps import SweepSettings
 
 if TYPE_CHECKING:
@@ -131,8 +132,15 @@ class SweepTrial(Trainable):
         trackers = [name for name in settings.run.tracking if name != "tensorboard"]
         config = settings.algorithm_config().reporting(tracking=trackers)  # Tune writes its events
         algorithm = ALGORITHMS[settings.run.algorithm]
+        recorded = self._run.read_config() if self._run.has("config.yaml") else {}
         self._algorithm = algorithm(config=config, storage=self._storage)
         self._rows = self._algorithm.recorder.rows
+        if self._rows and self._rows[-1]["iteration"] > self._algorithm.iteration:
+            self._run.write_settings(recorded)
+            raise ConfigError(
+                f"{self._run.path} holds a trial with other settings: move this folder away to run"
+                " the trial again"
+            )
 
     def _fail(self, error: Exception) -> None:
         from trca.cli.show.console import tracing_to

@@ -60,7 +60,7 @@ class SavedOptimizer:
         raise OtherOptimizerError(
             f"{place} has the state of optimizer {saved.setting!r} ({theirs}), and the config has"
             f" optimizer {self.setting!r} ({ours}): set optimizer: {saved.setting}, or start a new"
-            " run from the weights alone, with model: FOLDER after trca export CHECKPOINT FOLDER"
+            " run from the weights alone, with model: FOLDER after trca export RUN --to FOLDER"
         )
 
 
