@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from tests.interop.foreign import LIBRARY, play
 from trca.algorithms.trca.credit import trca as trca_rule
 from trca.cli import app
-from trca.interop.dumps import dump_files, read_dump
+from trca.interop.dumps import dump_files, read_dump, write_dump
 from trca.records import StepBatch, read_rollouts
 from trca.rubric import RubricLibrary
 from trca.tune_configs.files import read
@@ -159,3 +159,10 @@ def test_a_name_that_exists_is_refused(played, config, tmp_path):
     done = trca(*command, "--name=mine")
     assert done.exit_code == 2
     assert "mine" in done.output
+
+
+def test_rows_with_whole_trajectories_of_one_length_are_written(tmp_path):
+    steps = np.array([[{"step": 0}, {"step": 1}], [{"step": 0}, {"step": 1}]], dtype=object)
+    write_dump(tmp_path / "1.jsonl", ["g", "g"], ["a", "b"], steps)
+    lines = [json.loads(line) for line in (tmp_path / "1.jsonl").read_text().splitlines()]
+    assert [line["trca"] for line in lines] == [[{"step": 0}, {"step": 1}]] * 2

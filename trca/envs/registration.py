@@ -307,15 +307,21 @@ def _remade(maker: _Creator, kwargs: Mapping[str, Any]) -> _Env:
 def _made(env: EnvClass, kwargs: Mapping[str, Any]) -> _Env:
     """An environment as a `TextEnv`, without annotation."""
     maker = env_class(env)
+    registered = isinstance(env, str) and env in registry
     if _is_text_env(maker):
-        return cast("_Env", maker(**kwargs))
-    plain = {k: v for k, v in kwargs.items() if k in inspect.signature(PlainEnv).parameters}
-    rest = {k: v for k, v in kwargs.items() if k not in plain}
-    if isinstance(env, str) and env in registry:
-        wrapped = gymnasium.make(env, disable_env_checker=True, **rest)
-    else:
-        wrapped = maker(**rest)
-    return wrapped if isinstance(wrapped.unwrapped, TextEnv) else PlainEnv(wrapped, **plain)
+        theirs = registered and env not in ENVIRONMENTS
+        return cast("_Env", maker(**{**(registry[env].kwargs if theirs else {}), **kwargs}))
+    own = set() if registered else inspect.signature(maker).parameters.keys()
+    outer = inspect.signature(PlainEnv).parameters.keys() - own
+    plain = {k: v for k, v in kwargs.items() if k in outer}
+    rest = {k: v for k, v in kwargs.items() if k not in outer}
+    build = partial(gymnasium.make, env, disable_env_checker=True) if registered else maker
+    wrapped = build(**rest)
+    if not isinstance(wrapped.unwrapped, TextEnv):
+        return PlainEnv(wrapped, **plain)
+    for name in plain:
+        raise ValueError(f"{env!r} makes a text environment without {name!r}: add the argument")
+    return wrapped
 
 
 def _check_arguments(env: EnvClass, kwargs: Mapping[str, Any]) -> None:
@@ -327,11 +333,12 @@ def _check_arguments(env: EnvClass, kwargs: Mapping[str, Any]) -> None:
     maker = env_class(env)
     if not _is_text_env(maker):
         return
-    parameters = inspect.signature(maker).parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+    parameters = inspect.signature(maker).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
-    for name in kwargs.keys() - {parameter.name for parameter in parameters}:
-        raise ValueError(no_argument(env, name))
+    for name in kwargs:
+        if name not in parameters:
+            raise ValueError(no_argument(env, name))
 
 
 def no_argument(env: EnvClass, name: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from trca.common.files import write_text
 from trca.interop.credit import COLUMN, rollouts_of, steps_of
 from trca.interop.splits import numbered_rows
 from trca.records import Rollout
@@ -104,11 +105,12 @@ def write_dump(
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = zip(groups, rollouts, annotations, strict=True)
     lines = [
-        json.dumps(dict(zip(_KEYS, (str(row[0]), str(row[1]), row[2]), strict=True))) + "\n"
+        json.dumps(dict(zip(_KEYS, (str(row[0]), str(row[1]), row[2]), strict=True)), default=list)
+        + "\n"
         for row in rows
         if row[2] is not None
     ]
-    path.write_text("".join(lines), encoding="utf-8")
+    write_text(path, "".join(lines))
 
 
 def _annotations(line: Mapping[str, Any], where: str, operators: int) -> list[Mapping[str, Any]]:

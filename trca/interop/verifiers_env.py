@@ -133,10 +133,12 @@ class VerifiersEnv(TextEnv):
         """Ends the episode and stops the endpoint."""
         loop, self._loop = self._loop, None
         if loop is not None:
-            asyncio.run_coroutine_threadsafe(self._end(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
-            loop.close()
+            try:
+                asyncio.run_coroutine_threadsafe(self._end(), loop).result()
+            finally:
+                loop.call_soon_threadsafe(loop.stop)
+                self._thread.join()
+                loop.close()
 
     def _player(self, agent: Any) -> Any:
         """The configuration of the agent, with defaults for missing settings."""

@@ -92,3 +92,13 @@ def test_unknown_retrievers_are_told_the_known_ones():
     with pytest.raises(ValueError, match=r"'path'.*the bm25 retriever takes index"):
         open_retriever("bm25", index="x", path="x")
     assert RETRIEVERS[0] == "bm25"
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: data[:20] + b"?" * 99])
+def test_a_broken_compressed_corpus_is_named(tmp_path, suffix, pack, damage):
+    lines = [json.dumps({"id": str(k), "contents": f"title {k}\ntext"}) for k in range(500)]
+    path = tmp_path / f"corpus.jsonl{suffix}"
+    path.write_bytes(damage(pack("\n".join(lines).encode())))
+    with pytest.raises(CorpusError, match=f"corpus.jsonl{suffix}:.*broken or truncated"):
+        list(read_corpus(path))

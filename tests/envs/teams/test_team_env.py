@@ -300,3 +300,11 @@ def test_a_transcript_names_its_speakers() -> None:
     text = env.render()
     assert "planner> go to fridge 1" in text
     assert "executor> look\nYou are" in text
+
+
+def test_the_demonstrators_subgoal_is_the_environments() -> None:
+    env = make("alfworld", team="alfworld_planner").unwrapped
+    env.reset(seed=0)
+    subgoal = env.demonstrator_subgoal()
+    assert subgoal == env.inner.unwrapped.demonstrator_subgoal()
+    assert " " in subgoal  # not the first word of the action

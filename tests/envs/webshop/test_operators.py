@@ -101,3 +101,17 @@ def test_a_wanted_option_counts_once(shop):
     choice = shop.unwrapped.oracle_action()
     assert "option_chosen" in fired(shop, choice)
     assert fired(shop, choice) == {"ineffective"}
+
+
+def test_a_refused_purchase_is_judged_as_no_action():
+    env = RubricAnnotation(WebShopEnv(), library="webshop")
+    _, info = env.reset(seed=0)
+    while (action := env.unwrapped.oracle_action()) != "click[buy now]":
+        _, _, _, _, info = env.step(action)
+    _, _, _, _, info = env.step("click[buy now] now")
+    assert not info["accepted"]
+    assert info["facts"].verb == ""
+    assert "qualified_purchase" not in info["rubric"]["fired"]
+    _, _, terminated, _, info = env.step("click[buy now]")
+    assert terminated
+    assert "qualified_purchase" in info["rubric"]["fired"]

@@ -66,10 +66,11 @@ _LONGEST = 200
 
 
 def read_action(text: str) -> Action:
-    """Parses an action. A text that is no ALFWorld action gets a blank verb.
+    """Parses an action, without blanks around it. A text that is no action gets a blank verb.
 
     The thing after ``examine``, an object or a receptacle, is returned as ``object``.
     """
+    text = text.strip()
     return _read_action(text) if len(text) <= _LONGEST else Action()
 
 

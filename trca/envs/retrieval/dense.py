@@ -21,6 +21,7 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
+from trca.common.cache import digest
 from trca.common.progress import Report, silent
 from trca.envs.retrieval.encoder import Encoder, Encoding
 from trca.envs.retrieval.passages import Passage, StoredPassages, store_passages
@@ -133,10 +134,11 @@ def index_dense(
 def _vectors(folder: Path, encoder: Encoder, report: Report) -> Iterable[Path]:
     """Encodes the remaining passages; yields the file of each block of vectors, in order."""
     stored = StoredPassages(folder / "passages", verify=False)
-    (folder / ".vectors").mkdir(exist_ok=True)
+    vectors = folder / ".vectors" / digest(asdict(encoder.encoding))  # a resumed index has one
+    vectors.mkdir(parents=True, exist_ok=True)
     for start in range(0, len(stored), _BLOCK):
         report("encoding passages", start, len(stored))
-        path = folder / ".vectors" / f"{start:012}.npy"
+        path = vectors / f"{start:012}.npy"
         if not path.exists():
             texts = [passage.contents for passage in stored[start : start + _BLOCK]]
             unfinished = path.with_suffix(".part.npy")

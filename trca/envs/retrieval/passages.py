@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,10 @@ class CorpusError(Exception):
             problem: The problem.
         """
         super().__init__(f"{path}:{line}: {problem}")
+        self._parts = path, line, problem
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +143,20 @@ def read_corpus(path: Path) -> Iterator[Passage]:
         The passages, in order.
 
     Raises:
-        CorpusError: If a line is malformed.
+        CorpusError: If a line is malformed, or a compressed file is broken or truncated.
     """
-    with _opened(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise CorpusError(path, number, f"this is not JSON ({error})") from None
-            yield _passage(row, path, number)
+    number = 0
+    try:
+        with _opened(path) as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    row = json.loads(line)
+                except ValueError as error:
+                    raise CorpusError(path, number, f"this is not JSON ({error})") from None
+                yield _passage(row, path, number)
+    except (gzip.BadGzipFile, EOFError, lzma.LZMAError, zlib.error) as error:
+        problem = f"the file is broken or truncated ({error}): fetch it again"
+        raise CorpusError(path, number + 1, problem) from None
 
 
 def _passage(row: Any, path: Path, number: int) -> Passage:

@@ -33,6 +33,10 @@ class StoredDataError(Exception):
             problem: The problem and the fix.
         """
         super().__init__(f"{folder}: {problem}")
+        self._parts = folder, problem
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._parts
 
 
 class Writer:

@@ -149,6 +149,10 @@ class TeamEnv(TextEnv):
         """The action of the environment's demonstrator, in the form that the role may send."""
         return self._put(self._text_env.demonstrator_action())
 
+    def demonstrator_subgoal(self) -> str:
+        """The subgoal of the environment's demonstrator."""
+        return self._text_env.demonstrator_subgoal()
+
     def random_action(self, rng: np.random.Generator) -> str:
         """A random action of the environment, in the form that the role may send."""
         return self._put(self._text_env.random_action(rng))
@@ -190,7 +194,8 @@ class TeamEnv(TextEnv):
         role = self.team.roles[agent]
         text = role.message(action)
         transition = self._open[agent] = OpenTransition(self._context, bool(action.strip()))
-        won, score, reward, terminated, truncated = False, 0.0, 0.0, False, False
+        won, reward, terminated, truncated = False, 0.0, False, False
+        score = float(self._view[1].get("score", 0.0))
         measures: dict[str, Any] = {}
         if text is not None:
             transition.message = self._say(agent, text)

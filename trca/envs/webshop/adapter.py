@@ -71,10 +71,12 @@ class WebShopAdapter(Adapter):
         """
         beliefs = self.beliefs
         read = read_action(action)
+        changed = observation != self._observation
+        if not (changed or action.rstrip().endswith("]")):
+            read = Action()  # the environment refuses a text after the last ]
         target = self._target(read)
         option = self._option(read)
         available = self._available(read)
-        changed = observation != self._observation
         accepted = read.verb != "" and (changed or (available and read.verb == "click"))
         known_match = beliefs.best_match
         words_before, opened_before = beliefs.words_seen, len(beliefs.opened)

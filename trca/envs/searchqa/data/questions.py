@@ -14,6 +14,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -46,6 +47,10 @@ class QuestionFileError(ValueError):
             row: Line of the file, or row of a Parquet file, from 1.
         """
         super().__init__(f"{path}: {problem}" if row is None else f"{path}:{row}: {problem}")
+        self._parts = path, problem, row
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._parts
 
 
 class QuestionsMissingError(QuestionFileError, FileNotFoundError):
@@ -155,7 +160,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Any]]:
                 except ValueError as error:
                     raise QuestionFileError(path, f"this is not JSON ({error})", number) from None
                 yield number, row
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         problem = f"the file is broken or truncated ({error}): fetch it again"
         raise QuestionFileError(path, problem, number + 1) from None
 

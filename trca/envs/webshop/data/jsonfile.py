@@ -33,7 +33,10 @@ class DataFileError(ValueError):
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path}: {problem}")
-        self.path = path
+        self.path, self._problem = path, problem
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self._problem)
 
 
 def values(path: Path, progress: Progress | None = None) -> Iterator[tuple[str, Any]]:
