@@ -307,15 +307,16 @@ def _remade(maker: _Creator, kwargs: Mapping[str, Any]) -> _Env:
 def _made(env: EnvClass, kwargs: Mapping[str, Any]) -> _Env:
     """An environment as a `TextEnv`, without annotation."""
     maker = env_class(env)
-    registered = isinstance(env, str) and env in registry
+    registered = env if isinstance(env, str) and env in registry else ""
     if _is_text_env(maker):
-        theirs = registered and env not in ENVIRONMENTS
-        return cast("_Env", maker(**{**(registry[env].kwargs if theirs else {}), **kwargs}))
+        theirs = registered and registered not in ENVIRONMENTS
+        defaults = registry[registered].kwargs if theirs else {}
+        return cast("_Env", maker(**{**defaults, **kwargs}))
     own = set() if registered else inspect.signature(maker).parameters.keys()
     outer = inspect.signature(PlainEnv).parameters.keys() - own
     plain = {k: v for k, v in kwargs.items() if k in outer}
     rest = {k: v for k, v in kwargs.items() if k not in outer}
-    build = partial(gymnasium.make, env, disable_env_checker=True) if registered else maker
+    build = partial(gymnasium.make, registered, disable_env_checker=True) if registered else maker
     wrapped = build(**rest)
     if not isinstance(wrapped.unwrapped, TextEnv):
         return PlainEnv(wrapped, **plain)
