@@ -97,11 +97,15 @@ def test_without_plans_the_same_is_demonstrated_and_no_subgoal_is_asked_for():
 def test_each_role_of_a_team_has_a_separate_history_and_subgoal():
     env = make(Stairs, team=Team.parse("roles: {one: {acts: [all]}, other: {acts: [all]}}"))
     examples = demonstrate([env], 0.0, 3, 0, 9, lambda *report: None, (), PLAN_FORMAT)
-    assert [switch for switch, _, _ in plans_of(examples)] == [True, True, False]
+    assert plans_of(examples) == [
+        (True, "floor 0", "climb"),
+        (True, "floor 0", "climb"),
+        (True, "floor 1", "climb"),
+    ]
     assert [e.prompt.split("\nYou are")[0] for e in examples] == [
         "climb",
         "climb",
-        "climb\nYour subgoal: climb\n>climb",
+        "climb\nYour subgoal: floor 0\n>climb",
     ]
 
 
