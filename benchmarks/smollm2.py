@@ -224,13 +224,12 @@ def main() -> None:
     arguments = parser.parse_args()
     if not set(arguments.rows) & set(ALGORITHMS):
         parser.error(f"--rows needs one of {', '.join(ALGORITHMS)}, for tables and figure")
-    folder = arguments.output.resolve()
+    folder, changed = arguments.output.resolve(), tuple(arguments.set)
     results = RESULTS / "smollm2" if arguments.docs else folder
     for each in (folder, results):
         each.mkdir(parents=True, exist_ok=True)
-    stored = Starts(results / "starts.json", folder, arguments.set)
+    stored = Starts(results / "starts.json", folder, changed)
     curves = Curves(results / "runs.jsonl")
-    changed = tuple(arguments.set)
     jobs = {
         name: [
             RunFromStart("imitate", "Imitation", (), panel, folder, (*IMITATIONS[name], *changed))

@@ -30,7 +30,6 @@ BELOW = {
 }
 """Package -> the packages that it may import. `tune_configs.files` reads presets."""
 BELOW["algorithms"] = {"policies", *BELOW["runs"], "runs", *BELOW["tune_configs.run_parameters"]}
-BELOW["algorithms"] |= {"tune_configs.run_parameters"}
 BELOW["interop"] = {"algorithms", "records", "envs", "rubric", "common"}
 BELOW["tune_configs"] = {"algorithms", *BELOW["algorithms"]}
 BELOW["analysis"] = {"tune_configs", *BELOW["tune_configs"]}

@@ -5,13 +5,30 @@ from __future__ import annotations
 import errno
 import os
 import re
-from typing import Final
+from typing import Any, Final
 
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 _LONGEST: Final = 600
 
 _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
+
+
+class DataError(Exception):
+    """An error of data that reads the same in another process."""
+
+    def __init__(self, message: str, *arguments: Any) -> None:
+        """Takes the message.
+
+        Args:
+            message: The message.
+            arguments: The arguments of the subclass, which make the error again.
+        """
+        super().__init__(message)
+        self._arguments = arguments
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._arguments
 
 
 def words(error: BaseException) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 import os
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 
 def append_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -37,3 +40,42 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         with suppress(json.JSONDecodeError):
             rows.append(json.loads(line))
     return rows
+
+
+def numbered_rows(
+    path: Path, refusal: Callable[[int, str], Exception]
+) -> Iterator[tuple[int, Any]]:
+    """Reads a file with one JSON value per line, which may be compressed as ``.gz`` or ``.xz``.
+
+    Args:
+        path: The file.
+        refusal: Makes the error for a line, from its number and the problem.
+
+    Yields:
+        The number of each line, from 1, and its value.
+
+    Raises:
+        FileNotFoundError: If the file does not exist.
+        Exception: The refusal, if a line is not JSON, or the file is broken or truncated.
+    """
+    number = 0
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(decompressed(file, path.suffix), 1):
+                try:
+                    row = json.loads(line)
+                except ValueError as error:
+                    raise refusal(number, f"this is not JSON ({error})") from None
+                yield number, row
+    except FileNotFoundError:
+        raise
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        problem = f"the file is broken or truncated ({error}): fetch it again"
+        raise refusal(number + 1, problem) from None
+
+
+def decompressed(file: BinaryIO, suffix: str) -> Iterable[bytes]:
+    """Returns the lines of an open file, decompressed by its suffix ``.gz`` or ``.xz``."""
+    if suffix == ".gz":
+        return cast("Iterable[bytes]", gzip.GzipFile(fileobj=file))
+    return lzma.LZMAFile(file) if suffix == ".xz" else file

@@ -134,7 +134,7 @@ def index_dense(
 def _vectors(folder: Path, encoder: Encoder, report: Report) -> Iterable[Path]:
     """Encodes the remaining passages; yields the file of each block of vectors, in order."""
     stored = StoredPassages(folder / "passages", verify=False)
-    vectors = folder / ".vectors" / digest(asdict(encoder.encoding))  # of this encoder alone
+    vectors = folder / ".vectors" / digest(asdict(encoder.encoding))
     vectors.mkdir(parents=True, exist_ok=True)
     for start in range(0, len(stored), _BLOCK):
         report("encoding passages", start, len(stored))

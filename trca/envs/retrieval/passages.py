@@ -6,18 +6,17 @@ of FlashRAG and Search-R1: ``'"Ada Lovelace"\nShe wrote the first program.'``.
 
 from __future__ import annotations
 
-import gzip
-import json
-import lzma
-import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, Final, cast, overload
+from typing import Any, Final, overload
 
 import numpy as np
 
+from trca.common.errors import DataError
+from trca.common.json_lines import numbered_rows
 from trca.envs.retrieval.storage import read_arrays, writing
 from trca.envs.retrieval.vocabulary import encoded
 
@@ -25,7 +24,7 @@ _KIND: Final = "store of passages"
 _VERSION: Final = 1
 
 
-class CorpusError(Exception):
+class CorpusError(DataError):
     """A line of a corpus file is malformed."""
 
     def __init__(self, path: Path, line: int, problem: str) -> None:
@@ -36,11 +35,7 @@ class CorpusError(Exception):
             line: The line, from 1.
             problem: The problem.
         """
-        super().__init__(f"{path}:{line}: {problem}")
-        self._parts = path, line, problem
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._parts
+        super().__init__(f"{path}:{line}: {problem}", path, line, problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +140,8 @@ def read_corpus(path: Path) -> Iterator[Passage]:
     Raises:
         CorpusError: If a line is malformed, or a compressed file is broken or truncated.
     """
-    number = 0
-    try:
-        with _opened(path) as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    row = json.loads(line)
-                except ValueError as error:
-                    raise CorpusError(path, number, f"this is not JSON ({error})") from None
-                yield _passage(row, path, number)
-    except (gzip.BadGzipFile, EOFError, lzma.LZMAError, zlib.error) as error:
-        problem = f"the file is broken or truncated ({error}): fetch it again"
-        raise CorpusError(path, number + 1, problem) from None
+    for number, row in numbered_rows(path, partial(CorpusError, path)):
+        yield _passage(row, path, number)
 
 
 def _passage(row: Any, path: Path, number: int) -> Passage:
@@ -164,12 +149,6 @@ def _passage(row: Any, path: Path, number: int) -> Passage:
         keys = ", ".join(row) if isinstance(row, dict) else type(row).__name__
         raise CorpusError(path, number, f'expected {{"id": ..., "contents": "..."}}, found {keys}')
     return Passage(str(row["id"]), row["contents"])
-
-
-def _opened(path: Path) -> IO[bytes]:
-    if path.suffix == ".gz":
-        return cast("IO[bytes]", gzip.open(path))
-    return lzma.open(path) if path.suffix == ".xz" else path.open("rb")
 
 
 def _piece(characters: memoryview, ends: memoryview, place: int) -> str:

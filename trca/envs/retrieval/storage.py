@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import DTypeLike, NDArray
 
+from trca.common.errors import DataError
 from trca.common.files import sha256
 
 _CONTENTS: Final = "contents.json"
@@ -22,7 +23,7 @@ _READ_AT_ONCE: Final = 256 * 2**20
 """Larger files are checked by size only, because reading takes every process seconds."""
 
 
-class StoredDataError(Exception):
+class StoredDataError(DataError):
     """A folder of stored data is incomplete, changed, or of another kind or version."""
 
     def __init__(self, folder: Path, problem: str) -> None:
@@ -32,11 +33,7 @@ class StoredDataError(Exception):
             folder: The folder.
             problem: The problem and the fix.
         """
-        super().__init__(f"{folder}: {problem}")
-        self._parts = folder, problem
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._parts
+        super().__init__(f"{folder}: {problem}", folder, problem)
 
 
 class Writer:

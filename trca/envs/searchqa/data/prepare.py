@@ -9,9 +9,7 @@ For example::
 
 from __future__ import annotations
 
-import gzip
 import json
-import lzma
 import os
 import shutil
 from collections import Counter
@@ -19,10 +17,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Final
 
 from filelock import FileLock
 
+from trca.common.json_lines import decompressed
 from trca.common.progress import Report, silent
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.retrieval.passages import StoredPassages, read_corpus
@@ -165,19 +164,13 @@ def _estimate(corpus: Path) -> tuple[int, int]:
     """Estimated number of lines of a corpus, and of bytes without compression."""
     size = corpus.stat().st_size
     with corpus.open("rb") as raw:
-        lines = list(islice(_uncompressed(corpus, raw), _SAMPLE))
+        lines = list(islice(decompressed(raw, corpus.suffix), _SAMPLE))
         text = sum(map(len, lines))
         if len(lines) < _SAMPLE:
             return len(lines), text
         read = raw.tell() if corpus.suffix in (".gz", ".xz") else text
     scale = size / min(read, size)
     return int(len(lines) * scale), int(text * scale)
-
-
-def _uncompressed(corpus: Path, raw: BinaryIO) -> Iterable[bytes]:
-    if corpus.suffix == ".gz":
-        return cast("Iterable[bytes]", gzip.GzipFile(fileobj=raw))
-    return lzma.LZMAFile(raw) if corpus.suffix == ".xz" else raw
 
 
 def _size(folder: Path) -> int:

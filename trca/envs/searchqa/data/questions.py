@@ -11,14 +11,14 @@ The name of the file and the fields of its rows determine one of three formats:
 
 from __future__ import annotations
 
-import gzip
 import json
-import lzma
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import Any, Final
+
+from trca.common.errors import DataError
+from trca.common.json_lines import numbered_rows
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".parquet")
 """Endings of the names of question files."""
@@ -35,7 +35,7 @@ _TAG: Final = "searchR1_"
 """Prefix of verl before the names of datasets."""
 
 
-class QuestionFileError(ValueError):
+class QuestionFileError(DataError, ValueError):
     """A question file is missing or malformed."""
 
     def __init__(self, path: Path, problem: str, row: int | None = None) -> None:
@@ -46,11 +46,8 @@ class QuestionFileError(ValueError):
             problem: The problem and the fix.
             row: Line of the file, or row of a Parquet file, from 1.
         """
-        super().__init__(f"{path}: {problem}" if row is None else f"{path}:{row}: {problem}")
-        self._parts = path, problem, row
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._parts
+        place = path if row is None else f"{path}:{row}"
+        super().__init__(f"{place}: {problem}", path, problem, row)
 
 
 class QuestionsMissingError(QuestionFileError, FileNotFoundError):
@@ -151,24 +148,7 @@ def _dataset_and_split(path: Path) -> tuple[str, str]:
 def _lines(path: Path) -> Iterator[tuple[int, Any]]:
     if not path.name.endswith(SUFFIXES):
         raise QuestionFileError(path, f"unknown kind of file: choose {', '.join(SUFFIXES)}")
-    number = 0
-    try:
-        with _opened(path) as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    row = json.loads(line)
-                except ValueError as error:
-                    raise QuestionFileError(path, f"this is not JSON ({error})", number) from None
-                yield number, row
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        problem = f"the file is broken or truncated ({error}): fetch it again"
-        raise QuestionFileError(path, problem, number + 1) from None
-
-
-def _opened(path: Path) -> IO[bytes]:
-    if path.suffix == ".gz":
-        return cast("IO[bytes]", gzip.open(path))
-    return lzma.open(path) if path.suffix == ".xz" else path.open("rb")
+    yield from numbered_rows(path, lambda number, problem: QuestionFileError(path, problem, number))
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, Any]]:

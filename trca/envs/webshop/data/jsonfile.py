@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from trca.common.errors import DataError
+
 _CHUNK: Final = 1 << 20
 _LONGEST_VALUE: Final = 64 << 20
 _decode = json.JSONDecoder().raw_decode
@@ -24,7 +26,7 @@ Progress = Callable[[int], object]
 """Receives the number of bytes read so far. In a compressed file, compressed bytes count."""
 
 
-class DataFileError(ValueError):
+class DataFileError(DataError, ValueError):
     """A data file is unusable. The message names the file, the place and the fix.
 
     Attributes:
@@ -32,11 +34,8 @@ class DataFileError(ValueError):
     """
 
     def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"{path}: {problem}")
-        self.path, self._problem = path, problem
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.path, self._problem)
+        super().__init__(f"{path}: {problem}", path, problem)
+        self.path = path
 
 
 def values(path: Path, progress: Progress | None = None) -> Iterator[tuple[str, Any]]:
