@@ -4,19 +4,21 @@
 #     benchmarks/gpu.sh FOLDER [PART...]              # FOLDER gets a log per part
 #     DEVICE=cpu benchmarks/gpu.sh FOLDER [PART...]   # the same calls on a CPU, with small sizes
 #
-# suites    the tests of the learner and of vLLM
+# suites    the tests that need a GPU, and the tests of vLLM where it is installed
 # update    an update at the shape of Qwen2.5-1.5B: tokens/s, MFU, memory, seconds of a push
 # latency   seconds of a completion for 64 concurrent rollouts with vLLM
 # sleep     training in which vLLM frees the memory of the GPU while the learner works
 # smollm2   TRCA trains SmolLM2 for as many iterations as fit; a second call resumes the run
+# rows      TRCA, GRPO and GiGPO train SmolLM2 side by side, from one new start per panel of PANELS
+#           (default: 83 84); needs trca data smollm2, and a second call resumes the runs
 #
-# START     the folder of an imitation start of SmolLM2 (docs/models.md), for the last three parts
+# START     the folder of an imitation start of SmolLM2 (docs/models.md), for latency, sleep, smollm2
 # GAMES     small (default), or official after `trca data alfworld`
 # PYTHON    an interpreter with trca, vLLM and pytest (default: python)
 # MINUTES   limit of a part (default: 9); an interrupt at the limit leaves a checkpoint
 set -uo pipefail
 
-folder=$(realpath -m "${1:?usage: benchmarks/gpu.sh FOLDER [suites|update|latency|sleep|smollm2]...}")
+folder=$(realpath -m "${1:?usage: benchmarks/gpu.sh FOLDER [suites|update|latency|sleep|smollm2|rows]...}")
 shift
 cd "$(dirname "$0")/.." || exit 2
 device=${DEVICE:-cuda}
@@ -53,7 +55,7 @@ train() {
 part() {
     case $1 in
     suites)
-        limited "$python" -m pytest -q -x -m "not slow" tests/vllm tests/algorithms/learner
+        limited "$python" -m pytest -q tests/algorithms/test_gpu.py tests/vllm
         ;;
     update)
         limited "$python" benchmarks/learner.py --device "$device"
@@ -69,14 +71,20 @@ part() {
         train smollm2 --set iterations=1000 --set evaluation_interval=20 \
             --set tasks_per_iteration=$tasks
         ;;
+    rows)
+        # shellcheck disable=SC2086
+        limited "$python" benchmarks/smollm2.py --panels ${PANELS:-83 84} --rows TRCA GRPO GiGPO \
+            --device "$device" --side-by-side 6 --set 'env_config.task_types=[Pick]' \
+            --set env_config.max_steps=8 --section rows --output "$folder/rows"
+        ;;
     *)
-        echo "unknown part $1: suites, update, latency, sleep, smollm2"
+        echo "unknown part $1: suites, update, latency, sleep, smollm2, rows"
         return 2
         ;;
     esac
 }
 
-[ $# -eq 0 ] && set -- suites update latency sleep smollm2
+[ $# -eq 0 ] && set -- suites update latency sleep smollm2 rows
 failed=0
 for name in "$@"; do
     if [[ $name =~ ^(latency|sleep|smollm2)$ && ! -e ${START:-}/config.json ]]; then

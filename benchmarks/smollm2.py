@@ -2,6 +2,7 @@
 
     python benchmarks/smollm2.py --panels 71 72 --docs
     python benchmarks/smollm2.py --panels 72 73 --set env_config.max_steps=10 --section short
+    python benchmarks/smollm2.py --panels 81 82 --device cuda --side-by-side 10 --section gpu
 
 A panel is a generator seed, and the seed of the runs. For each panel ``trca train imitate`` makes a
 start, and each row trains from this start with ``embedded/smollm2``. Two further rows train the
@@ -11,19 +12,21 @@ the start itself on the same held-out tasks. ``--set`` changes the tasks of ever
 evaluation, but not the imitation that makes the start.
 
 The benchmark needs ``trca data smollm2`` and vLLM. Every process has one thread, and
-``--side-by-side`` runs work at the same time. A repeated command skips finished runs and resumes
-interrupted runs. With ``--docs`` the curves go to ``benchmarks/results/smollm2``.
+``--side-by-side`` runs work at the same time. With ``--device cuda`` all runs share one GPU, and
+the engine is ``transformers``, which leaves room for the other runs. A repeated command skips
+finished runs and resumes interrupted runs. With ``--docs`` the curves go to
+``benchmarks/results/smollm2``.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +47,7 @@ from comparison import (
 from trca.cli.show.figures import draw_comparison
 from trca.common.files import write_text
 from trca.common.markdown import markdown_table
+from trca.policies.weight_files import weights_hash
 
 CONFIG: Final = "embedded/smollm2"
 PANEL: Final = "env_config.games=small-{}"
@@ -60,6 +64,11 @@ IMITATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "DAgger": ("demonstrations=on_policy", "engine=vllm", *_SAME_EPISODES),
 }
 """Rows without rewards, and their settings."""
+DEVICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "cpu": (),
+    "cuda": ("num_gpus_per_learner=1", "num_gpus_per_env_runner=1", "engine=transformers"),
+}
+"""Settings of every process on a device. Learner and engine are in one process."""
 
 
 class RunFromStart(Job):
@@ -90,28 +99,28 @@ def start_folder(folder: Path, panel: int) -> Path:
 
 
 class Starts:
-    """The starts of the panels: SHA-256 of the weights, and success on the held-out tasks.
+    """The starts of the panels: hash of the weights, and success on the held-out tasks.
 
     Args:
         path: JSON file with the starts measured so far, created with the first start.
         folder: Folder of the models.
         changed: Assignments ``key=value`` for the held-out tasks.
+        device: A key of `DEVICES`.
     """
 
-    def __init__(self, path: Path, folder: Path, changed: Sequence[str]) -> None:
+    def __init__(self, path: Path, folder: Path, changed: Sequence[str], device: str) -> None:
         self._path, self._folder, self._changed = path, folder, changed
+        self._device = DEVICES[device]
         self._stored: dict[str, dict[str, Any]] = (
             json.loads(path.read_text("utf-8")) if path.exists() else {}
         )
 
     def __getitem__(self, panel: int) -> dict[str, Any]:
-        """Returns ``sha256``, ``won`` and ``played``, and measures a start that is not stored."""
+        """Returns ``weights``, ``won`` and ``played``, and measures a start that is not stored."""
         key = " ".join((str(panel), *self._changed))
         if key not in self._stored:
             self.make(panel)
-            won = evaluate_start(self._folder, panel, self._changed)
-            start = {"sha256": self._sha256(panel), "won": sum(won), "played": len(won)}
-            self._stored[key] = start
+            self._stored[key] = evaluate_start(self._folder, panel, self._changed)
             write_text(self._path, json.dumps(self._stored, indent=1) + "\n")
         return self._stored[key]
 
@@ -124,7 +133,7 @@ class Starts:
         start = start_folder(self._folder, panel)
         if not (start / "model.safetensors").exists():
             run = self._folder / f"imitation-panel{panel}"
-            settings = (f"seed={panel}", PANEL.format(panel), "torch_threads=1")
+            settings = (f"seed={panel}", PANEL.format(panel), "torch_threads=1", *self._device)
             trca(
                 *("train", "imitate", "--name", run.name, "--storage-path", str(self._folder)),
                 *(part for each in settings for part in ("--set", each)),
@@ -133,21 +142,17 @@ class Starts:
             )
             trca("export", str(run), "--to", str(start))
         stored = {
-            each["sha256"] for key, each in self._stored.items() if key.split()[0] == str(panel)
+            each["weights"] for key, each in self._stored.items() if key.split()[0] == str(panel)
         }
-        if stored - {self._sha256(panel)}:
+        if stored - {weights_hash(str(start))}:
             raise SystemExit(
                 f"{start} has other weights than the start of the stored curves of panel {panel}:"
                 " train all rows of this panel on one machine"
             )
 
-    def _sha256(self, panel: int) -> str:
-        weights = start_folder(self._folder, panel) / "model.safetensors"
-        return hashlib.sha256(weights.read_bytes()).hexdigest()
 
-
-def evaluate_start(folder: Path, panel: int, changed: Sequence[str]) -> list[bool]:
-    """Returns for each held-out task whether the start of a panel wins."""
+def evaluate_start(folder: Path, panel: int, changed: Sequence[str]) -> dict[str, Any]:
+    """Returns the hash of a start's weights, and its won and played held-out tasks."""
     path = folder / f"start-panel{panel}-held-out{digest(changed)[:8] if changed else ''}"
     if not list(path.glob("*.json")):
         settings = (f"seed={panel}", PANEL.format(panel), "torch_threads=1", *changed)
@@ -156,8 +161,10 @@ def evaluate_start(folder: Path, panel: int, changed: Sequence[str]) -> list[boo
             *("--tasks", str(HELD_OUT), "--output", str(path)),
             *(part for each in settings for part in ("--set", each)),
         )
-    (report,) = path.glob("*.json")
-    return [bool(each["won"]) for each in json.loads(report.read_text("utf-8"))["outcomes"]]
+    (file,) = path.glob("*.json")
+    report = json.loads(file.read_text("utf-8"))
+    won = [bool(each["won"]) for each in report["outcomes"]]
+    return {"weights": report["weights"], "won": sum(won), "played": len(won)}
 
 
 def trca(*words: str) -> None:
@@ -221,14 +228,15 @@ def main() -> None:
         action="store_true",
         help="write docs/results_smollm2.md and benchmarks/results/smollm2",
     )
+    parser.add_argument("--device", choices=DEVICES, default="cpu", help="device of all runs")
     arguments = parser.parse_args()
     if not set(arguments.rows) & set(ALGORITHMS):
         parser.error(f"--rows needs one of {', '.join(ALGORITHMS)}, for tables and figure")
-    folder, changed = arguments.output.resolve(), tuple(arguments.set)
+    folder, changed = arguments.output.resolve(), (*arguments.set, *DEVICES[arguments.device])
     results = RESULTS / "smollm2" if arguments.docs else folder
     for each in (folder, results):
         each.mkdir(parents=True, exist_ok=True)
-    stored = Starts(results / "starts.json", folder, changed)
+    stored = Starts(results / "starts.json", folder, changed, arguments.device)
     curves = Curves(results / "runs.jsonl")
     jobs = {
         name: [
@@ -240,16 +248,16 @@ def main() -> None:
         for name in arguments.rows
     }
     every = [job for of_panel in zip(*jobs.values(), strict=True) for job in of_panel]
-    for panel in {job.panel for job in every if job not in curves}:
-        stored.make(panel)
+    with ThreadPoolExecutor(arguments.side_by_side) as pool:
+        list(pool.map(stored.make, sorted({job.panel for job in every if job not in curves})))
     run_all(every, arguments.side_by_side, curves)
     starts = {panel: stored[panel] for panel in arguments.panels}
     runs = {name: [curves.rows(job) for job in each] for name, each in jobs.items()}
     rewarded = {name: each for name, each in runs.items() if name in ALGORITHMS}
-    panels = ", ".join(f"{panel} ({each['sha256'][:12]})" for panel, each in starts.items())
+    panels = ", ".join(f"{panel} ({each['weights'][:12]})" for panel, each in starts.items())
     text = (
         f"{command_line()}{held_out_table(starts, runs)}\n{table(rewarded)}\n"
-        f"{origin(every, curves)}\nStarts (panel, SHA-256 of the weights): {panels}.\n"
+        f"{origin(every, curves)}\nStarts (panel, hash of the weights): {panels}.\n"
     )
     print(text)
     write_text(folder / f"{arguments.section}.md", text)

@@ -50,11 +50,20 @@ class RunParameters(RecordingParameters, ResourceParameters):
     )
 
     def resources(self) -> tuple[float, float]:
-        """CPUs and GPUs that env runners and learners request from Ray."""
+        """CPUs that env runners and learners request from Ray, and all GPUs of the run.
+
+        The driver's engine and learner share one GPU.
+        """
         runners, learners = self.num_env_runners, self.num_learners
+        of_driver = max(
+            0 if runners else self.num_gpus_per_env_runner,
+            0 if learners else self.num_gpus_per_learner,
+        )
         return (
             runners * self.num_cpus_per_env_runner + learners * self.num_cpus_per_learner,
-            runners * self.num_gpus_per_env_runner + learners * self.num_gpus_per_learner,
+            runners * self.num_gpus_per_env_runner
+            + learners * self.num_gpus_per_learner
+            + of_driver,
         )
 
 

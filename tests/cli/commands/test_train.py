@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from trca.cli import app
@@ -356,6 +357,17 @@ def test_a_dry_run_of_the_papers_preset_needs_neither_games_nor_model(tmp_path, 
     assert "GPUs and this machine has" in result.output
     assert result.output.index("rollouts in all") < result.output.index("lambda_: 0.8")
     assert not storage.exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+@pytest.mark.parametrize("part", ["learner", "env_runner"])
+def test_a_gpu_for_the_driver_that_the_machine_lacks_is_refused_before_the_start(part, tmp_path):
+    command = ["train", "quickstart", "--set", f"num_gpus_per_{part}=1", "--set"]
+    command += [f"num_{part}s=0", f"--storage-path={tmp_path / 'runs'}"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2
+    assert "the run asks for 1 GPU and this machine has 0" in " ".join(result.output.split())
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(

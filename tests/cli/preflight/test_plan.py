@@ -266,6 +266,16 @@ def test_runners_start_first_and_learners_fill_up_the_gpus():
     assert any("2 learners" in wrong for wrong in problems(halves, SHAPE, GPUs(4, 80)))
 
 
+def test_engine_and_learner_of_the_driver_share_a_gpu():
+    local = settings_of(num_gpus_per_env_runner=1, num_gpus_per_learner=1)
+    assert place(local, 1) == [["engine", "learner"]]
+    assert local.run.resources()[1] == GPUs.asked(local).count == 1
+    alone = settings_of(num_env_runners=2, num_gpus_per_env_runner=1, num_gpus_per_learner=0.5)
+    assert place(alone, 3) == [["engine"], ["engine"], ["learner"]]
+    assert place(alone, 2) is None
+    assert alone.run.resources()[1] == 2.5
+
+
 def test_a_mend_that_is_named_makes_the_run_fit():
     large = replace(SHAPE, parameters=7 * 10**9)
     settings = settings_of(

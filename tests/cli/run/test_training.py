@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from rich.console import Console
 
-from trca.cli.run.training import stopping_politely
+from trca.cli.run.training import make_auth_token, stopping_politely
 from trca.cli.show.progress import Progress
 
 
@@ -24,6 +24,33 @@ def test_the_first_interrupt_is_a_wish_and_the_second_is_not():
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A home folder without a token of Ray."""
+    for name in os.environ:
+        if name.startswith("RAY_AUTH_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_of_several_first_starts_at_once_one_alone_writes_the_token(home, monkeypatch):
+    token = home / ".ray" / "auth_token"
+    make_auth_token()
+    written = token.read_text()
+    assert len(written) == 64
+    monkeypatch.setattr(Path, "exists", lambda path: False)  # it looked before the other wrote
+    make_auth_token()
+    assert token.read_text() == written
+    assert list(token.parent.iterdir()) == [token]
+
+
+def test_a_token_of_the_environment_stays_the_only_token(home, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
+    make_auth_token()
+    assert not list(home.iterdir())
 
 
 @pytest.mark.slow

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import logging
 import math
+import os
+import secrets
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -118,6 +121,24 @@ def _algorithm(
             ray.shutdown()
 
 
+def make_auth_token() -> None:
+    """Writes Ray's token into the home folder, unless it is there or the environment sets it.
+
+    Ray's first start writes the token, too. But several first starts at once overwrite each other's
+    token, and then refuse their own processes (Ray 2.60). If the folder cannot be written, Ray says
+    so.
+    """
+    path = Path.home() / ".ray" / "auth_token"
+    if path.exists() or any(name.startswith("RAY_AUTH_") for name in os.environ):
+        return
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile("w", dir=path.parent) as draft:
+            draft.write(secrets.token_hex(32))
+            draft.flush()
+            os.link(draft.name, path)  # never replaces a file
+
+
 def init_ray(cpus: float, say: Callable[[str], object]) -> Any:
     """Starts Ray with at least these CPUs, or joins the cluster that ``RAY_ADDRESS`` names.
 
@@ -136,14 +157,14 @@ def init_ray(cpus: float, say: Callable[[str], object]) -> Any:
         RuntimeError: When Ray does not start in ten minutes.
         Exception: An error of Ray, for any other reason.
     """
-    import os
-
     import psutil
     import ray
 
     # The driver waits for its workers; under Ray's default nice 15 any other program slows them.
     os.environ.setdefault("RAY_worker_niceness", "0")
     joining = bool(os.environ.get("RAY_ADDRESS"))
+    if not joining:
+        make_auth_token()
     us = psutil.Process()
     before = {child.pid for child in us.children(recursive=True)}
     since = time.monotonic()
@@ -193,8 +214,6 @@ def start_ray(folder: Path, run: RunParameters, say: Callable[[str], object]) ->
     Raises:
         ConfigError: When it asks for more GPUs than this machine has.
     """
-    import os
-
     import ray
 
     cpus, gpus = run.resources()
