@@ -306,7 +306,8 @@ def test_where_gpus_are_too_few_a_mend_asks_for_fewer_processes(gigabytes, also)
         assert also in mend
         changed = settings.flat() | dict(each.split("=") for each in mend.split())
         assert not problems(RunSettings.resolve(changed), large, gpus), mend
-    whole = settings_of(num_gpus_per_env_runner=1.0, num_gpus_per_learner=1.0)
+    shares = {"num_gpus_per_env_runner": 1.0, "num_gpus_per_learner": 1.0}
+    whole = settings_of(num_env_runners=1, num_learners=1, **shares)
     assert mends(whole, large, gpus) == [f"more GPUs: --gpus 2x{gigabytes}"]
 
 
