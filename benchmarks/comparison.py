@@ -233,7 +233,7 @@ class Job:
 
     def command(self) -> list[str]:
         """Returns the command that starts or resumes the run."""
-        trca = [sys.executable, "-m", "trca.cli", "train"]
+        trca = [sys.executable, "-m", "trca", "train"]
         if (self.run / "config.yaml").exists():
             return [*trca, "--resume", str(self.run)]
         return [

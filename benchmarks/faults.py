@@ -386,7 +386,7 @@ def trca(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs ``trca train`` in a separate process."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     return subprocess.run(
-        [sys.executable, "-m", "trca.cli", "train", *arguments, f"--storage-path={folder}"],
+        [sys.executable, "-m", "trca", "train", *arguments, f"--storage-path={folder}"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -45,10 +45,10 @@ train() {
     local name=$1
     shift
     if [ -e "$folder/$name/config.yaml" ]; then
-        limited "$python" -m trca.cli train --resume "$folder/$name"
+        limited "$python" -m trca train --resume "$folder/$name"
         return
     fi
-    limited "$python" -m trca.cli train embedded/smollm2 --model "$START" --name "$name" \
+    limited "$python" -m trca train embedded/smollm2 --model "$START" --name "$name" \
         --storage-path "$folder" "${workers[@]}" --set env_config.games="$games" "$@"
 }
 

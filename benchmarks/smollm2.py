@@ -174,7 +174,7 @@ def trca(*words: str) -> None:
         SystemExit: If the command fails.
     """
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    command = [sys.executable, "-m", "trca.cli", *words]
+    command = [sys.executable, "-m", "trca", *words]
     if subprocess.run(command, cwd=ROOT, env={**os.environ, **threads}).returncode:
         raise SystemExit(f"failed: trca {' '.join(words)}")
 

@@ -70,7 +70,7 @@ def play_swapped(trained: Job) -> float:
     mapping = ", ".join(f"{a}: {b}" for a, b in zip(roles, reversed(roles), strict=True))
     folder = trained.run / "swapped"
     if not list(folder.glob("*.json")):
-        command = [sys.executable, "-m", "trca.cli", "evaluate", f"{trained.run}@last"]
+        command = [sys.executable, "-m", "trca", "evaluate", f"{trained.run}@last"]
         command += ["--set", f"role_policies={{{mapping}}}", "--output", str(folder)]
         command += ["--tasks", str(COMMON["evaluation_tasks"])]
         command += ["--seeds", str(COMMON["evaluation_rollouts"])]

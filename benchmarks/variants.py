@@ -57,7 +57,7 @@ def train(name: str, iterations: int, seed: int, settings: dict[str, Any], folde
     start = time.monotonic()
     with (folder / f"{run.name}.log").open("ab") as log:
         done = subprocess.run(
-            [sys.executable, "-m", "trca.cli", "train", *arguments],
+            [sys.executable, "-m", "trca", "train", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

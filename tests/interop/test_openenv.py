@@ -306,7 +306,7 @@ def test_grpo_trains_on_a_server(tmp_path, monkeypatch):
     with serving(make_app(door)) as url:
         settings["env_config"] = {"url": url, "max_steps": 12}
         (tmp_path / "remote.yaml").write_text(yaml.safe_dump(settings))
-        command = [sys.executable, "-m", "trca.cli", "train", str(tmp_path / "remote.yaml")]
+        command = [sys.executable, "-m", "trca", "train", str(tmp_path / "remote.yaml")]
         command += ["--storage-path", str(tmp_path), "--name", "remote"]
         trained = subprocess.run(command, capture_output=True, text=True)
     assert trained.returncode == 0, trained.stdout + trained.stderr

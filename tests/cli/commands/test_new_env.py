@@ -77,7 +77,7 @@ def test_it_trains_at_once(tmp_path, monkeypatch):
         "env_config.max_steps": 2,
     }
     changes = [f"--set={key}={value}" for key, value in small.items()]
-    command = [sys.executable, "-m", "trca.cli", "train", "train.yaml", *changes]
+    command = [sys.executable, "-m", "trca", "train", "train.yaml", *changes]
     done = subprocess.run(
         [*command, f"--storage-path={tmp_path}"], capture_output=True, text=True, check=False
     )

@@ -14,7 +14,7 @@ from trca.envs.retrieval.passages import Passage
 
 
 def start(*arguments):
-    command = [sys.executable, "-m", "trca.cli", "serve-retriever", *map(str, arguments)]
+    command = [sys.executable, "-m", "trca", "serve-retriever", *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

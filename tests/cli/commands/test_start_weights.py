@@ -1,6 +1,5 @@
 """``trca train --resume``, ``evaluate`` and ``export`` after the start model has changed."""
 
-import json
 import shutil
 import subprocess
 
@@ -65,16 +64,3 @@ def test_an_adapter_is_not_merged_into_another_start_model(adapter_run, tmp_path
     done = CliRunner().invoke(app, [command, str(path), *options])
     assert done.exit_code == 2
     assert all(part in done.output for part in REFUSAL)
-
-
-def test_the_adapter_of_an_older_checkpoint_is_merged_with_a_warning(adapter_run, tmp_path):
-    path, _ = adapter_run
-    older = shutil.copytree(path, tmp_path / "older", symlinks=True)
-    metadata = older / "checkpoints/best/learner_group/learner/metadata.json"
-    entries = json.loads(metadata.read_text())
-    del entries["start_weights"]
-    metadata.write_text(json.dumps(entries))
-    done = CliRunner().invoke(app, ["export", str(older), "--to", str(tmp_path / "policy")])
-    assert done.exit_code == 0, done.output
-    assert "does not name the weights that its run started from" in done.output
-    assert (tmp_path / "policy/model.safetensors").is_file()

@@ -184,7 +184,7 @@ TOKEN = "0123456789abcdef" * 4
 def trca(*arguments, token=TOKEN):
     """The command in a new process: a process reads Ray's token once."""
     return subprocess.run(
-        [sys.executable, "-m", "trca.cli", *arguments],
+        [sys.executable, "-m", "trca", *arguments],
         env={**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token},
         capture_output=True,
         text=True,

@@ -40,7 +40,7 @@ NOISE = ("seconds", "time", "timing", "tokens_per_second", "throughput", "restor
 
 
 def trca(folder, *arguments):
-    return [sys.executable, "-m", "trca.cli", *arguments, f"--storage-path={folder}"]
+    return [sys.executable, "-m", "trca", *arguments, f"--storage-path={folder}"]
 
 
 def environment(**more):

@@ -23,7 +23,7 @@ CLUSTER = Cluster(
     nodes=2, cpus=16, gpus=2, memory=64, image="me/trca:1", accelerator="A100-80GB", hours=24
 )
 ONE = Cluster(nodes=1, cpus=2, gpus=0, memory=8, image="i", accelerator="", hours=1)
-COMMAND = ["python", "-m", "trca.cli", "train", "config.yaml", "--name", "a run"]
+COMMAND = ["python", "-m", "trca", "train", "config.yaml", "--name", "a run"]
 
 
 @given(NAMES)

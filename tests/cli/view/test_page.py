@@ -54,7 +54,7 @@ def page(browser):
 @contextmanager
 def serving(*arguments):
     """`trca view` as a process; gives its address, and ends it by Ctrl-C."""
-    command = [sys.executable, "-m", "trca.cli", "view", *map(str, arguments), "--port=0"]
+    command = [sys.executable, "-m", "trca", "view", *map(str, arguments), "--port=0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield server.stdout.readline().strip()

@@ -85,7 +85,7 @@ def training(model):
 
 def serve(index, port):
     """`trca serve-retriever` as a process; returns when the server is ready."""
-    command = [sys.executable, "-m", "trca.cli", "serve-retriever", "bm25", "--index", str(index)]
+    command = [sys.executable, "-m", "trca", "serve-retriever", "bm25", "--index", str(index)]
     server = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True)
     assert server.stdout.readline().startswith("ready")
     return server

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from ray.rllib.core import COMPONENT_LEARNER_GROUP
 
 from trca.algorithms.learner.group import TextLearnerGroup
-from trca.algorithms.learner.start_weights import read_start_weights, unknown_start
-
-logger = logging.getLogger(__name__)
+from trca.algorithms.learner.start_weights import read_start_weights
 
 
 def refuse_other_start(
@@ -36,5 +33,3 @@ def refuse_other_start(
         for module, start in of_learner.items():
             if module in saved:
                 start.refuse_other(saved[module], module, checkpoint, fix)
-            elif start.frozen:
-                logger.warning(unknown_start(checkpoint))

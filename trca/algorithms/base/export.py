@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,9 +19,7 @@ from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.learner.checkpoint import read_weights
 from trca.algorithms.learner.learner import TextLearner
 from trca.algorithms.learner.saving import SHARDS
-from trca.algorithms.learner.start_weights import StartWeights, read_start_weights, unknown_start
-
-logger = logging.getLogger(__name__)
+from trca.algorithms.learner.start_weights import StartWeights, read_start_weights
 
 
 def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
@@ -49,8 +46,6 @@ def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
     modules = _modules(source)
     for name, module in modules.items():
         if has_lora(module.model):
-            if not isinstance(source, TextAlgorithm) and name not in read_start_weights(source):
-                logger.warning(unknown_start(source))
             merge_lora(module.model)
         target = folder if len(modules) == 1 else folder / name
         module.model.save_pretrained(target)

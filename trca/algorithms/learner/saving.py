@@ -84,12 +84,7 @@ class SavingLearner(TorchLearner):
         """RLlib's state, the number of updates that the warm-up reads, and the optimizer."""
         state: dict[str, Any] = super().get_state(*args, **kwargs)
         updates = {module_id: updater.updates for module_id, updater in self.updaters.items()}
-        several = len(updates) > 1
-        return {
-            **state,
-            "updates": updates if several else updates[self._only_module()],
-            **as_entry(self._optimizer),
-        }
+        return {**state, "updates": updates, **as_entry(self._optimizer)}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restores a state, an older state too.
@@ -102,16 +97,13 @@ class SavingLearner(TorchLearner):
             OtherOptimizerError: When the state is that of another optimizer.
         """
         if COMPONENT_OPTIMIZER in state:
-            self._optimizer.refuse_other(read_entry(state, self.updaters), "the state")
+            self._optimizer.refuse_other(read_entry(state), "the state")
         present, self._weights_seq_no = self._weights_seq_no, -1
         super().set_state(state)
         self._weights_seq_no = max(0, self._weights_seq_no)
         if present > 0:
             self._weights_seq_no = max(present, self._weights_seq_no) + 1
-        updates = state.get("updates", {})
-        if not isinstance(updates, dict):
-            updates = {self._only_module(): updates}
-        for module_id, number in updates.items():
+        for module_id, number in state.get("updates", {}).items():
             self.updaters[module_id].updates = number
 
     def snapshot(self) -> tuple[bool, dict[str, Any]]:
@@ -192,7 +184,7 @@ class SavingLearner(TorchLearner):
             now, then = self._started_from[module_id], "set model: FOLDER in the config"
             now.refuse_other(saved[module_id], module_id, path, then)
         if not component:
-            self._optimizer.refuse_other(read_entry(entries, self.updaters), path)
+            self._optimizer.refuse_other(read_entry(entries), path)
 
     def restore_from_node(self, path: str, node: str, **kwargs: Any) -> None:
         """Restores a checkpoint that lies on another node."""

@@ -99,10 +99,9 @@ def as_metadata(start_weights: Mapping[str, StartWeights]) -> dict[str, Any]:
 def from_metadata(metadata: Mapping[str, Any]) -> dict[str, StartWeights]:
     """The start weights in the metadata of a learner's checkpoint, by policy.
 
-    Args:
-        metadata: The metadata; an older version wrote no start weights.
+    A model without a known weight file has none.
     """
-    saved = {policy: StartWeights(**each) for policy, each in metadata.get(_KEY, {}).items()}
+    saved = {policy: StartWeights(**each) for policy, each in metadata[_KEY].items()}
     return {policy: each for policy, each in saved.items() if each.sha256}
 
 
@@ -116,7 +115,7 @@ def read_start_weights(
         filesystem: Arrow's file system that holds the path.
 
     Returns:
-        Empty for a checkpoint of an older version and for a model without a known weight file.
+        Empty for a folder that is no checkpoint and for models without a known weight file.
     """
     place = str(checkpoint)
     if filesystem is None:
@@ -132,11 +131,3 @@ def read_start_weights(
             return from_metadata(json.loads(file.read()))
     except FileNotFoundError:
         return {}
-
-
-def unknown_start(checkpoint: object) -> str:
-    """The warning for a checkpoint that does not name its start weights."""
-    return (
-        f"{checkpoint} does not name the weights that its run started from (an older version wrote"
-        " the checkpoint): a change of the start model since then goes unnoticed"
-    )

@@ -94,7 +94,6 @@ def train(
     """
     use_one_thread()
     from trca.cli.preflight.preflight import Preflight
-    from trca.cli.run.checkpoints import warn_of_unknown_start
     from trca.runs.folder import RunFolder, run_name
     from trca.tune_configs.files import ConfigError, absolute, assign, assignments, read
     from trca.tune_configs.settings import in_environment, switch
@@ -134,8 +133,6 @@ def train(
             preflight.check()
             for note in preflight.notes():
                 console.print(f"[yellow]note:[/] {escape(note)}")
-        if resume is not None and run.has_checkpoint():
-            warn_of_unknown_start(run, "last")
         if resume is None:
             run = RunFolder.create(storage_path, name or run_name(config), numbered=name is None)
         with run.locked():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from filelock import FileLock
 
-from trca.cli.show.console import console, noise_to, tracing_to
+from trca.cli.show.console import noise_to, tracing_to
 from trca.common.names import nearest
 from trca.policies.model_names import is_gguf, is_packaged
 from trca.runs.folder import DEFAULT_ROOT, RunFolder, Which, run_name
@@ -102,17 +102,6 @@ def export_checkpoint(run: RunFolder, which: Which, to: Path) -> None:
         from trca.algorithms import export
 
         export(run.checkpoint(which), to)
-    if run.read_config().get("lora_rank"):
-        warn_of_unknown_start(run, which)
-
-
-def warn_of_unknown_start(run: RunFolder, which: Which) -> None:
-    """Prints a warning for a checkpoint that does not name the start weights of its run."""
-    from trca.algorithms.learner.start_weights import read_start_weights, unknown_start
-
-    checkpoint = run.checkpoint(which)
-    if not read_start_weights(checkpoint):
-        console.print(f"warning: {unknown_start(checkpoint)}", markup=False, style="yellow")
 
 
 def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:

@@ -119,7 +119,7 @@ def pack(
     needed = requirements(requires("trca") or (), _extras(settings, sweep))
     (folder / "requirements.txt").write_text("\n".join(needed) + "\n", "utf-8")
     command = [
-        *("python", "-m", "trca.cli", "sweep" if sweep else "train", "config.yaml"),
+        *("python", "-m", "trca", "sweep" if sweep else "train", "config.yaml"),
         *("--name", name, "--storage-path", storage, "--auto-resume"),
     ]
     _write(folder / "run.sh", environment=environment(), command=map(shlex.quote, command))

@@ -13,12 +13,11 @@ The classes decide, not the setting: a file of a user may move.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from ray.rllib.core.learner.learner import DEFAULT_OPTIMIZER
-from torch.optim import AdamW, Optimizer
+from torch.optim import Optimizer
 
 _KEY: Final = "optimizer_classes"
 
@@ -69,14 +68,6 @@ def as_entry(optimizer: SavedOptimizer) -> dict[str, Any]:
     return {_KEY: asdict(optimizer)}
 
 
-def read_entry(entries: Mapping[str, Any], module_ids: Iterable[str]) -> SavedOptimizer:
-    """The optimizer that the metadata or the state of a learner names.
-
-    Args:
-        entries: Metadata or state. Older versions wrote no entry, and had only AdamW.
-        module_ids: The policies' ids.
-    """
-    if _KEY in entries:
-        return SavedOptimizer(**entries[_KEY])
-    names = [f"{module_id}_{DEFAULT_OPTIMIZER}" for module_id in module_ids]
-    return SavedOptimizer("adamw", dict.fromkeys(names, AdamW.__qualname__))
+def read_entry(entries: Mapping[str, Any]) -> SavedOptimizer:
+    """The optimizer that the metadata or the state of a learner names."""
+    return SavedOptimizer(**entries[_KEY])

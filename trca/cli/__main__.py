@@ -1,5 +1,0 @@
-"""``python -m trca.cli`` is ``trca``."""
-
-from trca.cli import app
-
-app(prog_name="trca")
