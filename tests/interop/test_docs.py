@@ -1,4 +1,4 @@
-"""The code blocks of docs/interop.md run completely, each with its library."""
+"""The code blocks of the pages on other libraries run completely, each with its library."""
 
 import json
 import shlex
@@ -15,7 +15,8 @@ import typing_extensions
 from tests.test_docs import blocks
 
 HERE = Path(__file__).parent
-BLOCKS = [block for block in blocks("docs/interop.md") if block.library]
+PAGES = ("docs/interop.md", "docs/interop_credit.md")
+BLOCKS = [block for page in PAGES for block in blocks(page) if block.library]
 
 
 @pytest.fixture
