@@ -126,7 +126,7 @@ def assert_close(gradient, expected):
     assert gradient.keys() == expected.keys()
     scale = max(float(e.abs().max()) for e in expected.values())
     for name, values in expected.items():
-        assert float((gradient[name] - values).abs().max()) < 2e-5 * scale, name
+        assert float((gradient[name] - values).abs().max()) <= 2e-5 * scale, name
 
 
 @pytest.mark.parametrize(
@@ -304,6 +304,27 @@ def test_minibatches_without_a_counted_token_are_left_out_of_the_metrics(make_le
     metrics = metrics_of(learner, rollouts)
     assert np.isnan([metrics["ratio_mean"], metrics["mismatch_kl"], metrics["entropy"]]).all()
     assert metrics["skipped_updates"] == 0
+
+
+@pytest.mark.parametrize(("row", "counts"), [(None, False), (0, False), (7, True)])
+def test_the_entropy_bonus_counts_only_if_an_action_has_an_advantage(
+    make_learner, tmp_path, row, counts
+):
+    rows = rows_that_begin_alike()
+    rows.action[: rows.response_lengths[0]] = False
+    rows.advantages[:] = 0
+    if row is not None:
+        rows.advantages[row] = 1e-20
+
+    def learn(batch, **settings):
+        ((gradient,), _) = update(make_learner(**STILL | {"kl_coeff": 0.0} | settings), batch)
+        return gradient
+
+    alone = learn(rows)
+    assert any(each.abs().max() > 1e-6 for each in alone.values()) == counts
+    shards = rows.shards(2)
+    for gradient in together(lambda rank: learn(shards[rank], num_learners=2), 2, tmp_path):
+        assert_close(gradient, alone)
 
 
 def metrics_of(learner, rollouts):

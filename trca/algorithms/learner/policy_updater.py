@@ -78,6 +78,7 @@ class PolicyUpdater:
         self._settings = LossSettings(
             **{name: getattr(config, name) for name in LossSettings.model_fields}
         )
+        self._of_minibatch = self._settings
         spec = OptimizerSpec(
             self._parameter_groups(), module, tuple(config.adam_betas), config.weight_decay
         )
@@ -128,7 +129,7 @@ class PolicyUpdater:
             inputs: The tensors that are known before the pass.
             out: ``logprobs`` and ``entropy`` of the counted tokens, (K,) each, with gradient.
         """
-        terms = objective(inputs, out["logprobs"], out["entropy"], self._settings)
+        terms = objective(inputs, out["logprobs"], out["entropy"], self._of_minibatch)
         self._sums.add_terms(terms)
         return terms.loss
 
@@ -161,7 +162,9 @@ class PolicyUpdater:
         """
         for optimizer in self.optimizers.values():
             optimizer.zero_grad(set_to_none=True)
-        self._sums = MinibatchSums()
+        self._sums, self._of_minibatch = MinibatchSums(), self._settings
+        if not self._has_advantage(rows):
+            self._of_minibatch = self._settings.model_copy(update={"entropy_coeff": 0.0})
         self._add_gradients(rows, factor, drifts)
         metrics, counted = self._sums.metrics(self._reduction)
         if counted:
@@ -181,6 +184,17 @@ class PolicyUpdater:
         if not counted:
             return None
         return {**metrics, "grad_norm": norm, "skipped_updates": float(not finite)}
+
+    def _has_advantage(self, rows: Rows) -> bool:
+        """Whether an action of the mini-batch has an advantage, on any learner.
+
+        Without one the entropy bonus would be alone, and Adam turns even its small gradient into
+        steps of full size: the policy forgets how to speak.
+        """
+        has = np.any(rows.advantages[rows.holding(rows.action)])
+        if rows.token_advantages is not None:
+            has = has or np.any(rows.token_advantages[rows.action])
+        return bool(self._reduction.numbers([float(has)], largest=True)[0])
 
     def _add_gradients(
         self, rows: Rows, factor: float, drifts: list[NDArray[np.float64]] | None

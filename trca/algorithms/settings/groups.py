@@ -51,7 +51,10 @@ class LossSettings(BaseModel):
     )
     kl_kind: KLKind = Field("k3", description="Estimator of the KL.")
     entropy_coeff: float = Field(
-        0.001, ge=0.0, description="Weight eta of the entropy bonus, action tokens."
+        0.001,
+        ge=0.0,
+        description="Weight eta of the entropy bonus, action tokens; 0 for a mini-batch in which no"
+        " action has an advantage.",
     )
 
 
