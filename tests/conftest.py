@@ -9,10 +9,11 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import settings
 
-from trca.cli.run.training import make_auth_token
-
 os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.pop("COLUMNS", None)  # rich reads it only once; tests set a width
+
+from trca.cli.run.training import make_auth_token
+
 # A background job of a shell and its children ignore Ctrl-C; some tests send Ctrl-C to children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

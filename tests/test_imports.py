@@ -122,7 +122,6 @@ DOORS = {
     "trca.algorithms.catalog",
     "trca.cli",
     "trca.cli.app",
-    "trca.cli.__main__",
 }
 """Modules that re-export names for users: lazy names, the list of algorithms, the commands."""
 

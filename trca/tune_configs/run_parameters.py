@@ -50,21 +50,23 @@ class RunParameters(RecordingParameters, ResourceParameters):
     )
 
     def resources(self) -> tuple[float, float]:
-        """CPUs that env runners and learners request from Ray, and all GPUs of the run.
+        """CPUs and GPUs that env runners and learners request from Ray, at least the driver's GPUs.
 
-        The driver's engine and learner share one GPU.
+        The driver requests nothing: it computes on the first GPUs, beside the first processes.
         """
         runners, learners = self.num_env_runners, self.num_learners
-        of_driver = max(
-            0 if runners else self.num_gpus_per_env_runner,
-            0 if learners else self.num_gpus_per_learner,
-        )
+        gpus = runners * self.num_gpus_per_env_runner + learners * self.num_gpus_per_learner
         return (
             runners * self.num_cpus_per_env_runner + learners * self.num_cpus_per_learner,
-            runners * self.num_gpus_per_env_runner
-            + learners * self.num_gpus_per_learner
-            + of_driver,
+            max(gpus, *self.driver_gpus().values()),
         )
+
+    def driver_gpus(self) -> dict[str, float]:
+        """GPUs of the ``engine`` and of the ``learner`` in the driver; they share GPUs."""
+        return {
+            "engine": 0 if self.num_env_runners else self.num_gpus_per_env_runner,
+            "learner": 0 if self.num_learners else self.num_gpus_per_learner,
+        }
 
 
 @dataclass(frozen=True)

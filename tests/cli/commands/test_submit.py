@@ -77,7 +77,7 @@ def test_a_sweep_is_one_job_with_the_machines_of_its_trials(here):
     assert "#SBATCH --cpus-per-task=8" in script  # 4 trials of 3 CPUs and a driver, on 2 nodes
     assert "#SBATCH --gpus-per-node=2" in script
     assert (
-        "trca.cli sweep config.yaml --name mine --storage-path runs --auto-resume"
+        "-m trca sweep config.yaml --name mine --storage-path runs --auto-resume"
         in (job / "run.sh").read_text()
     )
     assert "optuna" in (job / "requirements.txt").read_text()

@@ -266,14 +266,17 @@ def test_runners_start_first_and_learners_fill_up_the_gpus():
     assert any("2 learners" in wrong for wrong in problems(halves, SHAPE, GPUs(4, 80)))
 
 
-def test_engine_and_learner_of_the_driver_share_a_gpu():
+def test_the_driver_computes_on_the_first_gpus():
     local = settings_of(num_gpus_per_env_runner=1, num_gpus_per_learner=1)
     assert place(local, 1) == [["engine", "learner"]]
     assert local.run.resources()[1] == GPUs.asked(local).count == 1
-    alone = settings_of(num_env_runners=2, num_gpus_per_env_runner=1, num_gpus_per_learner=0.5)
-    assert place(alone, 3) == [["engine"], ["engine"], ["learner"]]
-    assert place(alone, 2) is None
-    assert alone.run.resources()[1] == 2.5
+    split = settings_of(num_gpus_per_env_runner=2, num_gpus_per_learner=0.5)
+    assert place(split, 2) == [["engine", "learner"], ["engine"]]
+    assert place(split, 1) is None
+    assert split.run.resources()[1] == 2
+    beside = settings_of(num_env_runners=2, num_gpus_per_env_runner=1, num_gpus_per_learner=0.5)
+    assert place(beside, 2) == [["engine", "learner"], ["engine"]]
+    assert beside.run.resources()[1] == 2
 
 
 def test_a_mend_that_is_named_makes_the_run_fit():

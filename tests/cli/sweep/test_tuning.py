@@ -9,11 +9,12 @@ from ray.train._internal.storage import StorageContext
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
+from ray.tune.search.variant_generator import generate_variants
 
 from trca.cli.sweep.progress import label
 from trca.cli.sweep.sweeping import directory_name, param_space
 from trca.cli.sweep.table import as_rich, summarise, write_table
-from trca.cli.sweep.trial import ERROR, ITERATIONS, METRIC, RECORDED
+from trca.cli.sweep.trial import ERROR, ITERATIONS, METRIC, RECORDED, SweepTrial
 from trca.cli.sweep.trials import begin, read_trials
 from trca.cli.sweep.tuning import PanelASHA, PointSearch, Result, SweepScheduler, stopping
 from trca.runs.folder import RunFolder
@@ -241,9 +242,26 @@ def test_a_sweep_that_is_asked_to_stop_ends_trials_after_their_iteration(tmp_pat
     assert not (tmp_path / "trials" / directory_name(each)).exists()
 
 
-def test_trials_start_in_the_order_of_points_panels_and_seeds(tmp_path):
-    from ray.tune.search.variant_generator import generate_variants
+@pytest.mark.parametrize(
+    ("gpus", "bundles"),
+    [
+        ({}, [{"CPU": 1}]),
+        ({"num_gpus_per_env_runner": 0.5}, [{"CPU": 1, "GPU": 0.5}]),
+        ({"num_gpus_per_env_runner": 0.5, "num_gpus_per_learner": 1}, [{"CPU": 1, "GPU": 1}]),
+        (
+            {"num_gpus_per_env_runner": 0.5, "num_gpus_per_learner": 1, "num_learners": 1},
+            [{"CPU": 1, "GPU": 0.5}, {"CPU": 1, "GPU": 1}],
+        ),
+    ],
+)
+def test_a_trial_requests_the_gpus_of_its_driver(gpus, bundles):
+    here = {"num_env_runners": 0, "num_learners": 0}
+    sweep = settings(ASHA, set={"iterations": 9, **here, **gpus})
+    config = next(spec for _, spec in generate_variants(param_space(sweep, "mine")))
+    assert SweepTrial.default_resource_request(config).bundles == bundles
 
+
+def test_trials_start_in_the_order_of_points_panels_and_seeds(tmp_path):
     games = [{"env_config.games": f"small-{k}"} for k in (7, 8)]
     sweep = settings(ASHA, seeds=[0, 1], panels=games)
     configs = [spec for _, spec in generate_variants(param_space(sweep, "mine"))]

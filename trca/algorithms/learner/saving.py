@@ -87,7 +87,7 @@ class SavingLearner(TorchLearner):
         return {**state, "updates": updates, **as_entry(self._optimizer)}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restores a state, an older state too.
+        """Restores a state, also the state of an earlier iteration.
 
         RLlib ignores weights whose sequence number is not above the present number, here and on
         the env runners. So a learner with a higher number takes the next number for the restored

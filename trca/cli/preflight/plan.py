@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ class GPUs:
 def place(settings: RunSettings, gpus: int) -> list[list[str]] | None:
     """Which processes meet on each GPU: runners start first, and Ray fills the fullest GPU.
 
-    The driver's engine and learner share one GPU.
+    Ray does not place the driver, which computes on the first GPUs.
 
     Args:
         settings: Settings.
@@ -82,22 +83,21 @@ def place(settings: RunSettings, gpus: int) -> list[list[str]] | None:
     run = settings.run
     free = [1.0] * gpus
     placed: list[list[str]] = [[] for _ in free]
-    engine_share, learner_share = run.num_gpus_per_env_runner, run.num_gpus_per_learner
-    of_driver = {
-        "engine": 0 if run.num_env_runners else engine_share,
-        "learner": 0 if run.num_learners else learner_share,
-    }
-    asked = [(["engine"], engine_share)] * run.num_env_runners
-    asked += [(["learner"], learner_share)] * run.num_learners
-    asked.append(([name for name, share in of_driver.items() if share], max(of_driver.values())))
-    for names, share in asked:
+    asked = [("engine", run.num_gpus_per_env_runner)] * run.num_env_runners
+    asked += [("learner", run.num_gpus_per_learner)] * run.num_learners
+    for name, share in asked:
         for part in [1.0] * int(share) if share >= 1 else [share] * (share > 0):
             fitting = [k for k in range(gpus) if free[k] >= part - 1e-9]
             if not fitting:
                 return None
             best = min(fitting, key=lambda k: (free[k], k))
             free[best] -= part
-            placed[best].extend(names)
+            placed[best].append(name)
+    for name, share in run.driver_gpus().items():
+        if share > gpus:
+            return None
+        for k in range(math.ceil(share)):
+            placed[k].append(name)
     return placed
 
 

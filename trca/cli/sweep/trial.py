@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ray import get_runtime_context
 from ray.air.constants import TRAINING_ITERATION
-from ray.tune import Trainable
+from ray.tune import PlacementGroupFactory, Trainable
 from ray.tune.result import DONE
 
 from trca.cli.sweep.table import measure
@@ -29,8 +29,6 @@ from trca.tune_configs.files import ConfigError
 from trca.tune_configs.sweeps import SweepSettings
 
 if TYPE_CHECKING:
-    from ray.tune import PlacementGroupFactory
-
     from trca.algorithms.base.text_algorithm import TextAlgorithm
     from trca.tune_configs.settings import RunSettings
 
@@ -75,7 +73,9 @@ class SweepTrial(Trainable):
         settings = _settings(config)
         algorithm: Any = ALGORITHMS[settings.run.algorithm]
         request: PlacementGroupFactory = algorithm.default_resource_request(settings.rllib())
-        return request
+        driver, *others = request.bundles
+        gpus = max(driver.get("GPU", 0), *settings.run.driver_gpus().values())
+        return PlacementGroupFactory([{**driver, "GPU": gpus}, *others], strategy=request.strategy)
 
     def setup(self, config: dict[str, Any]) -> None:
         """Builds the algorithm, unless the trial has ended before."""
