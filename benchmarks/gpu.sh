@@ -29,11 +29,13 @@ export PYTHONPATH=$PWD PYTHONUNBUFFERED=1 TOKENIZERS_PARALLELISM=false
 mkdir -p "$folder"
 
 workers=()
+few=(--set iterations=1 --set tasks_per_iteration=1 --set evaluation_tasks=2)
 tasks=2
 if [ "$device" = cuda ]; then
     workers=(--set num_learners=1 --set num_gpus_per_learner=0.5)
     workers+=(--set num_env_runners=1 --set num_gpus_per_env_runner=0.5)
     workers+=(--set engine_config.gpu_memory_utilization=0.4)
+    few=()
     tasks=16
 fi
 
@@ -75,7 +77,7 @@ part() {
         # shellcheck disable=SC2086
         limited "$python" benchmarks/smollm2.py --panels ${PANELS:-83 84} --rows TRCA GRPO GiGPO \
             --device "$device" --side-by-side 6 --set 'env_config.task_types=[Pick]' \
-            --set env_config.max_steps=8 --section rows --output "$folder/rows"
+            --set env_config.max_steps=8 "${few[@]}" --section rows --output "$folder/rows"
         ;;
     *)
         echo "unknown part $1: suites, update, latency, sleep, smollm2, rows"

@@ -99,9 +99,9 @@ def as_metadata(start_weights: Mapping[str, StartWeights]) -> dict[str, Any]:
 def from_metadata(metadata: Mapping[str, Any]) -> dict[str, StartWeights]:
     """The start weights in the metadata of a learner's checkpoint, by policy.
 
-    A model without a known weight file has none.
+    A model without a known weight file has none, and so has a checkpoint of another package.
     """
-    saved = {policy: StartWeights(**each) for policy, each in metadata[_KEY].items()}
+    saved = {policy: StartWeights(**each) for policy, each in metadata.get(_KEY, {}).items()}
     return {policy: each for policy, each in saved.items() if each.sha256}
 
 
