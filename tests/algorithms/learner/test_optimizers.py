@@ -240,6 +240,9 @@ def test_the_state_of_another_optimizer_is_refused(make_config):
     other = build(make_config, optimizer="muon")
     with pytest.raises(OtherOptimizerError, match=r"state of optimizer 'adamw' \(AdamW\)"):
         other.set_state(learner.get_state())
+    foreign = {name: part for name, part in learner.get_state().items() if "classes" not in name}
+    with pytest.raises(OtherOptimizerError, match="the state names no optimizer"):
+        other.set_state(foreign)
 
 
 def test_an_optimizer_whose_file_moved_goes_on(make_config, own_file, tmp_path):

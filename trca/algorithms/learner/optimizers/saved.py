@@ -68,6 +68,16 @@ def as_entry(optimizer: SavedOptimizer) -> dict[str, Any]:
     return {_KEY: asdict(optimizer)}
 
 
-def read_entry(entries: Mapping[str, Any]) -> SavedOptimizer:
-    """The optimizer that the metadata or the state of a learner names."""
+def read_entry(entries: Mapping[str, Any], place: str) -> SavedOptimizer:
+    """The optimizer that the metadata or the state of a learner names.
+
+    Args:
+        entries: Metadata or state.
+        place: The checkpoint or the state, for the message.
+
+    Raises:
+        OtherOptimizerError: When no optimizer is named.
+    """
+    if _KEY not in entries:
+        raise OtherOptimizerError(f"{place} names no optimizer: no learner of trca wrote it")
     return SavedOptimizer(**entries[_KEY])
