@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 import torch
 from ray.rllib.core import DEFAULT_MODULE_ID
-from ray.rllib.core.learner.training_data import TrainingData
 
+from tests.algorithms.learner.test_learner import build, state, update
 from tests.algorithms.learner.test_text_learner import rows_that_begin_alike
 from tests.architectures import save_model
 from trca.algorithms import local_runner
-from trca.envs.text_space import AnyText
 from trca.policies.engines.engine import EngineSpec, Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 
@@ -29,10 +28,6 @@ ACTORS = {
     "num_gpus_per_env_runner": 0.5,
 }
 """Learner and env runner in processes of their own, on one GPU."""
-
-
-def weights_of(learner):
-    return learner.module[DEFAULT_MODULE_ID].get_state()
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen3", "gpt2"])
@@ -62,26 +57,18 @@ def test_a_completion_on_the_gpu_is_that_of_the_cpu(kind, tmp_path):
 def test_an_update_on_the_gpu_is_that_of_the_cpu(make_config, settings):
     if "lora_rank" in settings:
         pytest.importorskip("peft")
-    spaces = {DEFAULT_MODULE_ID: (AnyText(), AnyText())}
+    settings = {"micro_batch_tokens": 64, "minibatch_size": 8, **settings}
     rows, weights, moved = rows_that_begin_alike(), [], 0.0
     for gpus in (0, 1):
-        config = make_config(
-            kl_coeff=0.0,
-            recompute_logprobs=True,
-            micro_batch_tokens=64,
-            minibatch_size=8,
-            num_gpus_per_learner=gpus,
-            **settings,
-        )
-        learner = config.build_learner(spaces=spaces)
+        learner = build(make_config, num_gpus_per_learner=gpus, **settings)
         model = learner.module[DEFAULT_MODULE_ID].model
         assert model.device.type == ("cuda" if gpus else "cpu")
-        before = weights_of(learner)
+        before = state(learner)
         # AdamW's first step has the sign of each gradient, and a sign may differ near zero.
         for group in learner.get_optimizer(DEFAULT_MODULE_ID).param_groups:
             group["eps"] = 1e-2
-        learner.update(training_data=TrainingData(batch=rows), shuffle_key=(5,))
-        weights.append(weights_of(learner))
+        update(learner, rows)
+        weights.append(state(learner))
         moved = max(float(np.abs(weights[-1][n] - before[n]).max()) for n in before)
     assert moved > 1e-6
     for name in weights[0]:

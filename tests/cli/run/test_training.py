@@ -41,7 +41,7 @@ def test_of_several_first_starts_at_once_one_alone_writes_the_token(home, monkey
     make_auth_token()
     written = token.read_text()
     assert len(written) == 64
-    monkeypatch.setattr(Path, "exists", lambda path: False)  # it looked before the other wrote
+    monkeypatch.setattr(Path, "exists", lambda path: False)  # both starts looked before one wrote
     make_auth_token()
     assert token.read_text() == written
     assert list(token.parent.iterdir()) == [token]

@@ -163,7 +163,7 @@ class PolicyUpdater:
         for optimizer in self.optimizers.values():
             optimizer.zero_grad(set_to_none=True)
         self._sums, self._of_minibatch = MinibatchSums(), self._settings
-        if not self._has_advantage(rows):
+        if self._settings.entropy_coeff and not self._has_advantage(rows):
             self._of_minibatch = self._settings.model_copy(update={"entropy_coeff": 0.0})
         self._add_gradients(rows, factor, drifts)
         metrics, counted = self._sums.metrics(self._reduction)

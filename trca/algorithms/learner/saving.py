@@ -39,7 +39,7 @@ from trca.algorithms.learner.checkpoint import (
     split_state,
     training_tensors,
 )
-from trca.algorithms.learner.optimizers.saved import SavedOptimizer, as_entry, read_entry
+from trca.algorithms.learner.optimizers.saved import SavedOptimizer, as_entry
 from trca.algorithms.learner.policy_updater import PolicyUpdater
 from trca.algorithms.learner.start_weights import StartWeights, as_metadata, from_metadata
 from trca.algorithms.settings.policy_config import PolicyConfig
@@ -97,7 +97,7 @@ class SavingLearner(TorchLearner):
             OtherOptimizerError: When the state is that of another optimizer.
         """
         if COMPONENT_OPTIMIZER in state:
-            self._optimizer.refuse_other(read_entry(state, "the state"), "the state")
+            self._optimizer.refuse_other(state, "the state")
         present, self._weights_seq_no = self._weights_seq_no, -1
         super().set_state(state)
         self._weights_seq_no = max(0, self._weights_seq_no)
@@ -184,7 +184,7 @@ class SavingLearner(TorchLearner):
             now, then = self._started_from[module_id], "set model: FOLDER in the config"
             now.refuse_other(saved[module_id], module_id, path, then)
         if not component:
-            self._optimizer.refuse_other(read_entry(entries, path), path)
+            self._optimizer.refuse_other(entries, path)
 
     def restore_from_node(self, path: str, node: str, **kwargs: Any) -> None:
         """Restores a checkpoint that lies on another node."""

@@ -125,8 +125,8 @@ def make_auth_token() -> None:
     """Writes Ray's token into the home folder, unless it is there or the environment sets it.
 
     Ray's first start writes the token, too. But several first starts at once overwrite each other's
-    token, and then refuse their own processes (Ray 2.60). If the folder cannot be written, Ray says
-    so.
+    token, and then refuse their own processes (Ray 2.60). Ray itself reports a folder that cannot
+    be written.
     """
     path = Path.home() / ".ray" / "auth_token"
     if path.exists() or any(name.startswith("RAY_AUTH_") for name in os.environ):

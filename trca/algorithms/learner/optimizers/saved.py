@@ -43,16 +43,19 @@ class SavedOptimizer:
         """Names the optimizers of a learner."""
         return cls(setting, {name: type(each).__qualname__ for name, each in optimizers.items()})
 
-    def refuse_other(self, saved: SavedOptimizer, place: str) -> None:
-        """Compares the configured optimizer with the optimizer of a checkpoint.
+    def refuse_other(self, entries: Mapping[str, Any], place: str) -> None:
+        """Compares the configured optimizer with the optimizer of a checkpoint or a state.
 
         Args:
-            saved: The optimizer of the checkpoint.
-            place: The checkpoint, for the message.
+            entries: Metadata of the checkpoint, or the state.
+            place: The checkpoint or the state, for the message.
 
         Raises:
-            OtherOptimizerError: When the classes differ.
+            OtherOptimizerError: When the classes differ, or no optimizer is named.
         """
+        if _KEY not in entries:
+            raise OtherOptimizerError(f"{place} names no optimizer: no learner of trca wrote it")
+        saved = SavedOptimizer(**entries[_KEY])
         if self.classes == saved.classes:
             return
         ours, theirs = (", ".join(each.classes.values()) for each in (self, saved))
@@ -66,18 +69,3 @@ class SavedOptimizer:
 def as_entry(optimizer: SavedOptimizer) -> dict[str, Any]:
     """The optimizer, as an entry of a checkpoint's metadata or state."""
     return {_KEY: asdict(optimizer)}
-
-
-def read_entry(entries: Mapping[str, Any], place: str) -> SavedOptimizer:
-    """The optimizer that the metadata or the state of a learner names.
-
-    Args:
-        entries: Metadata or state.
-        place: The checkpoint or the state, for the message.
-
-    Raises:
-        OtherOptimizerError: When no optimizer is named.
-    """
-    if _KEY not in entries:
-        raise OtherOptimizerError(f"{place} names no optimizer: no learner of trca wrote it")
-    return SavedOptimizer(**entries[_KEY])
