@@ -100,6 +100,10 @@ def test_muon_trains_the_hidden_matrices_and_adamw_the_rest(make_config):
     assert names_in(learner, "adamw") == names - hidden
     assert "model.model.embed_tokens.weight" in names - hidden
     assert len(hidden) == 2 * 7
+    before = state(learner)
+    learned(learner, 1)
+    after = state(learner)
+    assert all(not np.array_equal(before[name], after[name]) for name in before)
 
 
 @pytest.mark.skipif(find_spec("peft") is None, reason="peft is not installed")
