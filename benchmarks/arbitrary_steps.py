@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import gymnasium
 import numpy as np
+import yaml
 from measuring import resident_mib
 
 import trca.envs  # noqa: F401 (registers the environments)
@@ -121,7 +122,7 @@ def act_arbitrarily(env: gymnasium.Env[str, str], steps: int, seed: int = 0) -> 
     result = Result(env.spec.id if env.spec else type(env.unwrapped).__name__)
     result.memory.append(resident_mib())
     started = time.monotonic()
-    over, admissible = True, []
+    over, admissible, action = True, [], "none yet"
     for step in range(steps):
         if step and step % max(1, steps // 10) == 0:
             result.memory.append(resident_mib())
@@ -158,7 +159,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE")
     options = parser.parse_args()
-    settings = dict(setting.split("=", 1) for setting in options.set)
+    settings = {
+        key: yaml.safe_load(value)
+        for key, _, value in (each.partition("=") for each in options.set)
+    }
     failed = False
     print("environment        steps      episodes  accepted  won     exceptions  steps/s  MiB")
     for name in options.env:

@@ -105,12 +105,14 @@ class Starts:
         path: JSON file with the starts measured so far, created with the first start.
         folder: Folder of the models.
         changed: Assignments ``key=value`` for the held-out tasks.
-        device: A key of `DEVICES`.
+        device: Assignments ``key=value`` for imitation and evaluation.
     """
 
-    def __init__(self, path: Path, folder: Path, changed: Sequence[str], device: str) -> None:
-        self._path, self._folder, self._changed = path, folder, changed
-        self._device = DEVICES[device]
+    def __init__(
+        self, path: Path, folder: Path, changed: Sequence[str], device: Sequence[str]
+    ) -> None:
+        self._path, self._folder = path, folder
+        self._changed, self._device = (*changed, *device), device
         self._stored: dict[str, dict[str, Any]] = (
             json.loads(path.read_text("utf-8")) if path.exists() else {}
         )
@@ -232,11 +234,12 @@ def main() -> None:
     arguments = parser.parse_args()
     if not set(arguments.rows) & set(ALGORITHMS):
         parser.error(f"--rows needs one of {', '.join(ALGORITHMS)}, for tables and figure")
-    folder, changed = arguments.output.resolve(), (*arguments.set, *DEVICES[arguments.device])
+    folder, device = arguments.output.resolve(), DEVICES[arguments.device]
+    changed = (*arguments.set, *device)
     results = RESULTS / "smollm2" if arguments.docs else folder
     for each in (folder, results):
         each.mkdir(parents=True, exist_ok=True)
-    stored = Starts(results / "starts.json", folder, changed, arguments.device)
+    stored = Starts(results / "starts.json", folder, arguments.set, device)
     curves = Curves(results / "runs.jsonl")
     jobs = {
         name: [

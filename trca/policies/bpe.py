@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.pre_tokenizers import ByteLevel, PreTokenizer
 from transformers import PreTrainedTokenizerFast
 
 from trca.envs.responses import ACTION_FORMAT
@@ -56,12 +56,7 @@ def train_tokenizer(
     for word in frequent:
         vocabulary.setdefault(_byte_level(word), len(vocabulary))
     backend = Tokenizer(models.BPE(vocab=vocabulary, merges=learned, ignore_merges=True))
-    backend.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(split), "isolated"),
-            ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    backend.pre_tokenizer = words_then_bytes(split)
     backend.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=backend,
@@ -71,6 +66,16 @@ def train_tokenizer(
     )
     tokenizer.add_tokens(list(tags))
     return tokenizer
+
+
+def words_then_bytes(pattern: str) -> PreTokenizer:
+    """Returns the splitting of text before BPE: words by a pattern, then bytes."""
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(pattern), "isolated"),
+            ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
 
 
 def leading_phrases(actions: Iterable[str]) -> tuple[str, ...]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from tokenizers import Regex, pre_tokenizers
+from tokenizers import pre_tokenizers
 from tokenizers.pre_tokenizers import PreTokenizer
 
 from trca.common.cache import build_once, cache_folder
 from trca.common.extras import missing_extra
 from trca.common.files import sha256
 from trca.policies.architectures import TESTED, refusal
+from trca.policies.bpe import words_then_bytes
 from trca.policies.models import quiet
 from trca.policies.shrunk import QWEN_SPLIT
 
@@ -103,16 +104,6 @@ def _content(fields: Any, key: str) -> str:
     return str(fields[key].contents()) if key in fields else ""
 
 
-def _split(pattern: str) -> PreTokenizer:
-    """Words by a pattern, then bytes."""
-    return pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(pattern), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-
-
 PRE_TOKENIZERS: Final[dict[str, PreTokenizer]] = {
     "gpt-2": pre_tokenizers.ByteLevel(add_prefix_space=False),
     "smollm": pre_tokenizers.Sequence(
@@ -121,7 +112,7 @@ PRE_TOKENIZERS: Final[dict[str, PreTokenizer]] = {
             pre_tokenizers.ByteLevel(add_prefix_space=False),
         ]
     ),
-    "qwen2": _split(QWEN_SPLIT),
-    "llama-bpe": _split(_LLAMA_SPLIT),
+    "qwen2": words_then_bytes(QWEN_SPLIT),
+    "llama-bpe": words_then_bytes(_LLAMA_SPLIT),
 }
 """Splitting of text before BPE, by the value of ``tokenizer.ggml.pre``."""

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, trainers
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from trca.common.cache import build_once, cache_folder, digest
+from trca.policies.bpe import words_then_bytes
 from trca.policies.models import quiet
 from trca.policies.prompts import PAPER_TEXT
 
@@ -111,12 +112,7 @@ def shrunk_model(name: str) -> Path:
 def _qwen_tokenizer() -> PreTrainedTokenizerFast:
     """Trains a byte-level BPE with Qwen's split pattern and chat tokens on the prompt."""
     backend = Tokenizer(models.BPE())
-    backend.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(QWEN_SPLIT), "isolated"),
-            ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    backend.pre_tokenizer = words_then_bytes(QWEN_SPLIT)
     backend.decoder = decoders.ByteLevel()
     specials = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
     backend.train_from_iterator(

@@ -129,6 +129,16 @@ def test_a_malformed_question_is_named_and_nothing_is_written(datasets, tmp_path
     assert not (tmp_path / "questions").exists()
 
 
+@pytest.mark.parametrize("name", ["../nq", "a/b", ".nq", ".."])
+def test_a_dataset_that_names_another_folder_is_refused(tmp_path, name):
+    row = {"question": "who?", "golden_answers": ["I"], "data_source": name}
+    source = write(tmp_path / "new" / "rows.jsonl", [row])
+    result = trca("--questions", source, "--to", tmp_path / "new" / "questions")
+    assert result.exit_code == 2
+    assert f"dataset '{name}' is no name for a file" in result.output
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["rows.jsonl"]
+
+
 @pytest.mark.parametrize("arguments", [["--corpus"], ["--questions"], ["--corpus", "--questions"]])
 def test_what_is_missing_is_said(arguments, corpus, datasets, tmp_path):
     given = {"--corpus": corpus, "--questions": datasets}

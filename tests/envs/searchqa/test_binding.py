@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trca.envs.searchqa.binding import ANSWER_FORMATS, SearchQABinding, bind, formats_of
+from trca.envs.searchqa.binding import AnswerFormat, SearchQABinding, bind, formats_of
 from trca.envs.searchqa.data.generate import generated
 from trca.envs.searchqa.proper_names import names_in
 
@@ -108,7 +109,7 @@ def test_every_generated_question_is_about_its_first_gold_passage():
 @given(st.text())
 def test_any_text_is_a_question(task):
     binding = bind(task)
-    assert binding.answer_format in ANSWER_FORMATS
+    assert binding.answer_format in get_args(AnswerFormat)
     assert set(binding.bridge) <= set(binding.relation)
 
 

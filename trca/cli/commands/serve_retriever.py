@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trca.cli.show.console import console, errors, fail, refusing, use_one_thread
+from trca.common.extras import missing_extra
 
 if TYPE_CHECKING:
     from trca.envs.retrieval.retriever import Retriever
@@ -39,8 +39,9 @@ def serve_retriever(
     - `trca serve-retriever bm25 --index wiki`
     - `trca serve-retriever dense --index wiki --model intfloat/e5-base-v2 --device cuda`
     """
-    if not (find_spec("fastapi") and find_spec("uvicorn")):
-        fail("serving needs FastAPI and uvicorn: pip install 'trca[serve]'", code=2)
+    for package in ("fastapi", "uvicorn"):
+        if lack := missing_extra(package, "serving", "serve"):
+            fail(lack, code=2)
     use_one_thread()
     import uvicorn
 

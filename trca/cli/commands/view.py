@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trca.cli.show.console import console, errors, fail, refusing, use_one_thread
+from trca.common.extras import missing_extra
 
 if TYPE_CHECKING:
     from trca.cli.view.runs import RecordedRun
@@ -81,8 +81,9 @@ def _export(runs: list[RecordedRun], path: Path, kind: str, iteration: int | Non
 
 
 def _serve(runs: list[RecordedRun], port: int) -> None:
-    if not (find_spec("fastapi") and find_spec("uvicorn")):
-        fail("serving needs FastAPI and uvicorn: pip install 'trca[serve]'", code=2)
+    for package in ("fastapi", "uvicorn"):
+        if lack := missing_extra(package, "serving", "serve"):
+            fail(lack, code=2)
     from threading import Thread
 
     import uvicorn

@@ -12,13 +12,12 @@ import re
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from trca.envs.searchqa.proper_names import FILLER, names_asked
 from trca.envs.searchqa.relations import is_relation, stems_of, words_of
 
 AnswerFormat = Literal["name", "date", "number", "choice", "yes or no"]
-ANSWER_FORMATS: Final = get_args(AnswerFormat)
 
 _BEFORE_CHOICE: Final = re.compile(
     r"[,:?]\s+(?!Jr|Sr)|\b(?:between|is|was|came|out of)\s+(?=[A-Z])"

@@ -56,7 +56,6 @@ DATASETS: Final = {
 """Name -> dataset, in the order of the paper's table."""
 IN_DOMAIN: Final = tuple(name for name, dataset in DATASETS.items() if dataset.in_domain)
 """Names of the datasets in the training mix."""
-OUT_OF_DOMAIN: Final = tuple(name for name in DATASETS if name not in IN_DOMAIN)
 
 
 def known_datasets(names: str | Iterable[str]) -> tuple[str, ...]:

@@ -26,7 +26,12 @@ from trca.common.progress import Report, silent
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.retrieval.passages import StoredPassages, read_corpus
 from trca.envs.searchqa.data.datasets import DATASETS, read_datasets
-from trca.envs.searchqa.data.questions import Question, read_questions, write_questions
+from trca.envs.searchqa.data.questions import (
+    Question,
+    QuestionFileError,
+    read_questions,
+    write_questions,
+)
 
 _SAMPLE: Final = 2_000
 """Number of lines for estimating the size of a corpus."""
@@ -152,11 +157,14 @@ def prepare_questions(sources: Iterable[Path], folder: Path) -> dict[str, Counte
     for path in sources:
         path = path.expanduser()
         for question in read_datasets(path) if path.is_dir() else read_questions(path):
-            by_dataset.setdefault(question.dataset, []).append(question)
+            name = question.dataset
+            if Path(name).name != name or name.startswith("."):
+                raise QuestionFileError(path, f"dataset {name[:80]!r} is no name for a file")
+            by_dataset.setdefault(name, []).append(question)
     folder.mkdir(parents=True, exist_ok=True)
     names = [*(name for name in DATASETS if name in by_dataset), *by_dataset]
     for name in dict.fromkeys(names):
-        write_questions(folder / f"{name}.jsonl", iter(by_dataset[name]))
+        write_questions(folder / f"{name}.jsonl", by_dataset[name])
     return {name: Counter(q.split for q in by_dataset[name]) for name in dict.fromkeys(names)}
 
 

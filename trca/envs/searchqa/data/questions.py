@@ -12,12 +12,13 @@ The name of the file and the fields of its rows determine one of three formats:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from trca.common.errors import DataError
+from trca.common.files import writing
 from trca.common.json_lines import numbered_rows
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".parquet")
@@ -120,20 +121,11 @@ def read_questions(path: Path, dataset: str = "") -> Iterator[Question]:
         yield question
 
 
-def write_questions(path: Path, questions: Iterator[Question]) -> int:
-    """Writes questions as this project's JSONL. The file appears when complete.
-
-    Returns:
-        The number of questions.
-    """
-    count = 0
-    part = path.with_name(f".{path.name}.part")
-    with part.open("w", encoding="utf-8") as file:
+def write_questions(path: Path, questions: Iterable[Question]) -> None:
+    """Writes questions as this project's JSONL, atomically."""
+    with writing(path) as file:
         for question in questions:
             file.write(json.dumps(question.row(), ensure_ascii=False) + "\n")
-            count += 1
-    part.replace(path)
-    return count
 
 
 def _dataset_and_split(path: Path) -> tuple[str, str]:
