@@ -23,6 +23,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -286,6 +287,11 @@ class Curves:
         """Returns the hash of the training panel of a run."""
         return str(self._runs[job.key]["panel_hash"])
 
+    def commits(self, jobs: Sequence[Job]) -> list[str]:
+        """Returns the commits of some runs; older curves have none."""
+        every = (self._runs[job.key].get("commit") for job in jobs)
+        return sorted({commit for commit in every if commit})
+
     def add(self, job: Job) -> None:
         """Stores the metrics of a finished run for tables and figures."""
         rows = [
@@ -305,6 +311,7 @@ class Curves:
             "algorithm": job.algorithm,
             "settings": job.settings,
             "panel_hash": json.loads((job.run / "panels.json").read_text())["train"]["hash"],
+            "commit": json.loads((job.run / "versions.json").read_text()).get("commit"),
             "iterations": {key: [row.get(key) for row in rows] for key in KEPT},
             "evaluations": {str(number): kept for number, kept in evaluations.items() if kept},
         }
@@ -479,13 +486,14 @@ def drawn(runs: Mapping[str, Sequence[Rows]]) -> dict[str, Sequence[Rows]]:
 
 
 def origin(jobs: Sequence[Job], curves: Curves) -> str:
-    """Describes the training panels by seed and hash, and the hours of all runs."""
+    """Describes the training panels by seed and hash, the hours and the commits of all runs."""
     hashes = {job.panel: curves.panel_hash(job) for job in jobs}
     hours = sum(float(np.nansum(column(curves.rows(job), "seconds"))) for job in jobs) / 3600
     panels = ", ".join(f"{panel} ({digest})" for panel, digest in hashes.items())
+    commits = ", ".join(commit[:7] for commit in curves.commits(jobs))
     return (
         f"Panels (generator seed, hash of the training panel): {panels}. {len(jobs)} runs,"
-        f" {hours:.1f} hours.\n"
+        f" {hours:.1f} hours{f', of the commits {commits}' if commits else ''}.\n"
     )
 
 
@@ -535,8 +543,8 @@ def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     """Runs each algorithm with its tuned settings on the panels; writes table and figure."""
     config, curves = arguments.config, Curves(results / "runs.jsonl")
     places = [root / arguments.tuned_on / "tuned.json" for root in (results.parent, RESULTS)]
-    stored = (json.loads(path.read_text()) for path in places if path.exists())
-    tuned: dict[str, Any] = next(stored, {})
+    stored = [json.loads(path.read_text()) for path in places if path.exists()]
+    tuned: dict[str, Any] = dict(ChainMap(*stored))
     jobs = {}
     for name in arguments.algorithms:
         algorithm, source, more = variant(name)

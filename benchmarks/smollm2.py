@@ -253,8 +253,8 @@ def main() -> None:
     every = [job for of_panel in zip(*jobs.values(), strict=True) for job in of_panel]
     with ThreadPoolExecutor(arguments.side_by_side) as pool:
         list(pool.map(stored.make, sorted({job.panel for job in every if job not in curves})))
+    starts = {panel: stored[panel] for panel in arguments.panels}  # before a run is stored
     run_all(every, arguments.side_by_side, curves)
-    starts = {panel: stored[panel] for panel in arguments.panels}
     runs = {name: [curves.rows(job) for job in each] for name, each in jobs.items()}
     rewarded = {name: each for name, each in runs.items() if name in ALGORITHMS}
     panels = ", ".join(f"{panel} ({each['weights'][:12]})" for panel, each in starts.items())

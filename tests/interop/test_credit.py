@@ -1,5 +1,6 @@
 """Credit of another trainer's batch equals our credit of the same rollouts."""
 
+import json
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from trca.algorithms.beacon.credit import BEACONParameters, beacon
 from trca.algorithms.gigpo.credit import GiGPOParameters, gigpo
 from trca.algorithms.trca.credit import TRCAParameters, trca
 from trca.interop.credit import Credit
+from trca.interop.dumps import write_dump
 from trca.records import StepBatch
 from trca.rubric import RubricLibrary
 
@@ -150,6 +152,24 @@ def test_two_rollouts_with_one_id_are_refused(played):
     rows = [(group, rollout, annotation), (group, rollout, annotation | {"reward": 7.0})]
     with pytest.raises(ValueError, match=r"two different annotations of step 0: give each rollout"):
         Credit.bind("gigpo")(*columns(rows), np.ones((2, 1)))
+
+
+def test_annotations_may_hold_numpy_values(played, tmp_path):
+    _, rows = played
+    mask = np.ones((len(rows), 1))
+    of_numpy = [
+        (g, r, {k: v if isinstance(v, str) else np.array(v)[()] for k, v in a.items()})
+        for g, r, a in rows
+    ]
+    assert isinstance(of_numpy[0][2]["won"], np.bool_)
+    for rule in OURS:
+        credit = Credit.bind(rule, LIBRARY)
+        np.testing.assert_array_equal(
+            credit(*columns(of_numpy), mask), credit(*columns(rows), mask)
+        )
+    write_dump(tmp_path / "1.jsonl", *columns(of_numpy))
+    read = [json.loads(line)["trca"] for line in (tmp_path / "1.jsonl").read_text().splitlines()]
+    assert read == [annotation for _, _, annotation in rows]
 
 
 @pytest.mark.parametrize("wrong", ["text", 3, [["step", 0]]])

@@ -106,9 +106,9 @@ def test_a_line_without_ids_or_annotations_names_them(played, tmp_path):
     write(tmp_path / "1.jsonl", [{"input_prompt": "", "output_response": "", "score": 1.0}])
     with pytest.raises(ValueError, match=r"SkyRL's evaluation lacks uid.*dump_data_batch=true"):
         read_dump(tmp_path / "1.jsonl")
-    short = {k: v for k, v in line["trca"].items() if k not in ("context", "reward")}
+    short = {k: v for k, v in line["trca"].items() if k not in ("won", "reward")}
     write(tmp_path / "1.jsonl", [line | {"trca": short}])
-    with pytest.raises(ValueError, match="line 1: the annotation lacks reward, context: write"):
+    with pytest.raises(ValueError, match="line 1: the annotation lacks reward, won: write"):
         read_dump(tmp_path / "1.jsonl")
     write(tmp_path / "1.jsonl", [line | {"trca": json.dumps(line["trca"])}])
     with pytest.raises(ValueError, match=r"line 1 has .* as annotation"):
@@ -137,14 +137,39 @@ def test_files_without_steps_and_wrong_values_are_refused(played, config, tmp_pa
         done = trca("import-dump", tmp_path / "dump", f"--storage-path={tmp_path}")
         assert done.exit_code == 2
         assert "has no steps" in done.output
-    wrong = {"step": [0], "reward": float("nan"), "judgments": [2] + [0] * 14}
-    for key, value in wrong.items():
+    wrong = [
+        ("step", [0]),
+        ("step", True),
+        ("reward", float("nan")),
+        ("reward", 10**400),
+        ("reward", "1"),
+        ("won", "false"),
+        ("parsed", 0),
+        ("context", 7),
+        ("judgments", [2] + [0] * 14),
+        ("judgments", [[0]] + [0] * 14),
+        ("judgments", 5),
+    ]
+    for key, value in wrong:
         text = json.dumps(line | {"trca": line["trca"] | {key: value}})
         (tmp_path / "dump" / "1.jsonl").write_text(f"\n{text}\n")
         done = trca("import-dump", tmp_path / "dump", f"--config={config}", "--name=new")
         assert done.exit_code == 2, done.output
         assert f"line 2: {'the ' * (key == 'judgments')}{key}" in done.output
     assert not (tmp_path / "imported").exists()
+
+
+def test_lines_that_are_no_json_or_no_text_are_named(played, config, tmp_path):
+    line = line_of_verl(played[1][0])
+    half = json.dumps(line | {"trca": line["trca"] | {"observation": "x\ud800"}})
+    for text, problem in ((half, "which is no character"), ("[" * 99_999, "recursion")):
+        (tmp_path / "1.jsonl").write_text(f"{json.dumps(line)}\n{text}\n")
+        done = trca("import-dump", tmp_path / "1.jsonl", f"--config={config}", "--name=new")
+        assert done.exit_code == 2, done.output
+        assert "line 2: " in done.output
+        assert problem in done.output
+    done = trca("import-dump", tmp_path / "missing", f"--config={config}")
+    assert "missing: there is no such file or folder" in done.output
 
 
 def test_a_name_that_exists_is_refused(played, config, tmp_path):

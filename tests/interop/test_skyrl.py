@@ -127,14 +127,21 @@ def test_a_rollout_that_skyrl_stopped_has_no_advantage(played):
     np.testing.assert_array_equal(got[end + 1 : -1, :1], wanted)
     assert not got[: end + 1].any()
     assert trainer.all_metrics["trca/unannotated_rollouts"] == 1
+    without = output | {"env_metrics": [{}] * len(uids)}
+    data = trainer.convert_to_training_input(without, uids)
+    assert not trainer.compute_advantages_and_returns(data)["advantages"].any()
+    assert trainer.all_metrics["trca/unannotated_rollouts"] == sum(output["is_last_step"])
 
 
-def test_other_estimators_stay(played):
+def test_other_estimators_stay(played, tmp_path):
     trainer = trained(Plain, config("grpo", True))
     data = trainer.convert_to_training_input(*steps_output(played[1]))
     assert "trca" not in data.metadata
     with pytest.raises(ValueError, match=r"with_credit\(RayPPOTrainer, register\(...\)\)"):
         trainer.compute_advantages_and_returns(data)
+    trainer.cfg.trainer.export_path = tmp_path
+    trainer.dump_data(data, "step_1")
+    assert not list(tmp_path.glob("dumped_data/*.jsonl"))
 
 
 def test_missing_annotations_and_settings_that_move_rows_are_refused(played):

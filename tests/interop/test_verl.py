@@ -83,7 +83,8 @@ def test_a_name_of_verl_agent_stands_for_a_rule(played, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "verl.borrower", borrower)
     trainer.compute_response_mask = lambda data: torch.ones(len(rows), 2)
     rules = {"gigpo": Credit.bind("trca", LIBRARY)}
-    (tmp_path / "3.jsonl").write_text("{}")
+    for name in ("trca_3", "3", "03", "trca_old"):  # verl writes numbers, too
+        (tmp_path / f"{name}.jsonl").write_text("{}")
     replace_compute_advantage(trainer, rules, dump=tmp_path)
     assert borrower.compute_advantage is trainer.compute_advantage
     assert trainer.compute_advantage(None, "grpo", gamma=0.5) == ("grpo", 0.5)
@@ -94,12 +95,12 @@ def test_a_name_of_verl_agent_stands_for_a_rule(played, monkeypatch, tmp_path):
     got = credited.batch["advantages"].numpy()
     wanted = ours("trca", {}, rollouts)
     np.testing.assert_allclose(got[:, 1], wanted, rtol=0, atol=1e-12)
-    read, _ = read_dump(tmp_path / "4.jsonl", RubricLibrary.load(LIBRARY).ids)
+    read, _ = read_dump(tmp_path / "trca_4.jsonl", RubricLibrary.load(LIBRARY).ids)
     assert [len(rollout.steps) for rollout in read] == [len(rollout.steps) for rollout in rollouts]
     del non_tensors["traj_uid"]
     data.non_tensor_batch["trca"] = np.array([[{**row[2], "step": 0}] for row in rows])[:, 0]
     trainer.compute_advantage(data, adv_estimator="gigpo")
-    assert len(read_dump(tmp_path / "5.jsonl", read[0].operators)[0]) == len(rows)
+    assert len(read_dump(tmp_path / "trca_5.jsonl", read[0].operators)[0]) == len(rows)
 
 
 def test_the_trainer_of_verl_credits_transitions(played, monkeypatch, tmp_path):

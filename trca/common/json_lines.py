@@ -64,7 +64,7 @@ def numbered_rows(
             for number, line in enumerate(decompressed(file, path.suffix), 1):
                 try:
                     row = json.loads(line)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     raise refusal(number, f"this is not JSON ({error})") from None
                 yield number, row
     except FileNotFoundError:

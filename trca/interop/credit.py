@@ -13,7 +13,7 @@ and the advantages equal the advantages of the same rollouts in our own trainer.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +35,13 @@ RULES: Final = ("trca", "gigpo", "beacon")
 COLUMN: Final = "trca"
 """Name of the annotations in a batch, in ``info`` and in a dump."""
 
+_TYPES: Final[Mapping[str, type]] = {
+    **dict.fromkeys(
+        ("observation", "action", "response", "next_observation", "context", "next_context"), str
+    ),
+    **dict.fromkeys(("parsed", "accepted", "truncated", "won", "milestone"), bool),
+}
+"""Types of the further keys of an annotation."""
 _NO_CATEGORIES: Final = np.empty(0, np.int8)
 _NO_IDS: Final = np.empty(0, np.int32)
 _NO_MASK: Final = np.empty(0, np.bool_)
@@ -235,7 +242,7 @@ def rollouts_of(
         rollout = Rollout(str(group), "train", "", number, sizes[group], 0)
         sizes[group] += 1
         rollout.steps = [_step(annotation, judged) for annotation in ordered]
-        rollout.last_observation = str(ordered[-1].get("next_observation", ""))
+        rollout.last_observation = ordered[-1].get("next_observation") or ""
         rollout.won = bool(ordered[-1].get("won", False))
         rollout.truncated = bool(ordered[-1].get("truncated", False))
         rollout.score = sum(step.reward for step in rollout.steps)
@@ -251,11 +258,12 @@ def rollouts_of(
 
 def steps_of(
     annotation: Any, needs: Sequence[str], operators: int, where: str
-) -> list[Mapping[str, Any]]:
-    """The annotated steps of a row, with checked values.
+) -> list[dict[str, Any]]:
+    """The annotated steps of a row, with checked values of Python's types.
 
     Args:
-        annotation: `annotate`, a list of them, or `None` for a padding row.
+        annotation: `annotate`, a list of them, or `None` for a padding row. NumPy numbers and
+            arrays count as numbers and lists.
         needs: Keys that an annotation must have.
         operators: Operators of the rubric library; 0 if nothing reads the judgments.
         where: Place of the row, for errors.
@@ -273,9 +281,14 @@ def steps_of(
             f"{where} has {annotation!r:.60} as annotation: write annotations with"
             " trca.interop.credit.annotate"
         )
-    for step in steps:
+    checked = [{key: _plain(value) for key, value in step.items()} for step in steps]
+    for step in checked:
         _check(step, needs, operators, where)
-    return list(steps)
+    return checked
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def _check(annotation: Mapping[str, Any], needs: Sequence[str], operators: int, where: str) -> None:
@@ -285,35 +298,40 @@ def _check(annotation: Mapping[str, Any], needs: Sequence[str], operators: int, 
             " trca.interop.credit.annotate"
         )
     step, reward = annotation["step"], annotation["reward"]
-    if not isinstance(step, int) or step < 0:
-        raise ValueError(f"{where}: step {step!r} is not a whole number from 0")
-    if not isinstance(reward, int | float) or not math.isfinite(reward):
-        raise ValueError(f"{where}: reward {reward!r} is not a finite number")
+    if type(step) is not int or step < 0:
+        raise ValueError(f"{where}: step {step!r:.60} is not a whole number from 0")
+    if type(reward) not in (int, float) or not abs(reward) <= sys.float_info.max:
+        raise ValueError(f"{where}: reward {reward!r:.60} is not a finite number")
+    for name, kind in _TYPES.items():
+        value = annotation.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise ValueError(f"{where}: {name} {value!r:.60} is not a {kind.__name__}")
     judgments = annotation.get("judgments") or ()
+    if operators and not isinstance(judgments, list | tuple):
+        raise ValueError(f"{where}: the judgments {judgments!r:.60} are not a list")
     if operators and len(judgments) != operators:
         raise ValueError(
             f"{where}: {len(judgments)} judgments, and the library has {operators} operators: name"
             " the library that made the judgments"
         )
-    if operators and not set(judgments) <= {0, 1}:
+    if operators and not all(judgment in (0, 1) for judgment in judgments):
         raise ValueError(f"{where}: the judgments {judgments!r:.60} are not all 0 or 1")
 
 
 def _step(annotation: Mapping[str, Any], judged: bool) -> Step:
-    milestone = annotation.get("milestone")
     return Step(
         _NO_IDS,
         _NO_IDS,
         _NO_MASK,
         _NO_LOGPROBS,
-        observation=str(annotation.get("observation", "")),
-        response=str(annotation.get("response", "")),
-        action=str(annotation.get("action", "")),
-        context=str(annotation.get("context", "")),
-        next_context=str(annotation.get("next_context", "")),
+        observation=annotation.get("observation") or "",
+        response=annotation.get("response") or "",
+        action=annotation.get("action") or "",
+        context=annotation.get("context") or "",
+        next_context=annotation.get("next_context") or "",
         reward=float(annotation["reward"]),
         judgments=np.array((judged and annotation.get("judgments")) or (), dtype=np.uint8),
-        parsed=bool(annotation.get("parsed", True)),
-        accepted=bool(annotation.get("accepted", True)),
-        milestone=None if milestone is None else bool(milestone),
+        parsed=annotation.get("parsed") is not False,
+        accepted=annotation.get("accepted") is not False,
+        milestone=annotation.get("milestone"),
     )

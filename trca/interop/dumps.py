@@ -1,8 +1,8 @@
 """Rollouts of verl, verl-agent and SkyRL as JSON lines, for ``trca import-dump``.
 
 Each line has ``uid``, ``traj_uid`` and ``trca``, an annotation of `trca.interop.credit.annotate` or
-a list of them. The dumps that these trainers write themselves lack these keys; docs/interop.md
-explains how to write them.
+a list of them. The dumps that these trainers write themselves lack these keys;
+docs/interop_credit.md explains how to write them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,13 @@ from trca.interop.credit import COLUMN, rollouts_of, steps_of
 from trca.interop.splits import numbered_rows
 from trca.records import Rollout
 
+_PREFIX: Final = "trca_"
+"""Beginning of the names of `next_file`."""
 _KEYS: Final = ("uid", "traj_uid", COLUMN)
-_READ: Final = ("step", "reward", "context", "observation")
+_READ: Final = (
+    *("step", "reward", "observation", "context", "next_context"),
+    *("parsed", "accepted", "truncated", "won"),
+)
 _SOURCES: Final = {
     "input_prompt": (
         "SkyRL's evaluation",
@@ -37,12 +42,18 @@ def dump_files(dump: Path) -> dict[int, Path]:
     """The files of a dump by training step.
 
     Args:
-        dump: A file, or the folder of the files. The first number in a name is the step.
+        dump: A file, or the folder of the files. The first number in a name is the step. Files
+            ``trca_*.jsonl`` leave out all others, such as verl's own dumps.
 
     Raises:
+        FileNotFoundError: If there is no such file or folder.
         ValueError: Without a file, and for two files of a step.
     """
-    paths = sorted(dump.glob("*.jsonl")) if dump.is_dir() else [dump]
+    if not dump.exists():
+        raise FileNotFoundError(f"{dump}: there is no such file or folder")
+    paths = [dump]
+    if dump.is_dir():
+        paths = sorted(dump.glob(f"{_PREFIX}*.jsonl")) or sorted(dump.glob("*.jsonl"))
     files: dict[int, Path] = {}
     for path in paths:
         number = re.search(r"\d+", path.stem)
@@ -51,8 +62,17 @@ def dump_files(dump: Path) -> dict[int, Path]:
             raise ValueError(f"{files[step]} and {path} are both of step {step}: name one file")
         files[step] = path
     if not files:
-        raise ValueError(f"{dump} has no .jsonl file: docs/interop.md tells how trainers dump")
+        raise ValueError(
+            f"{dump} has no .jsonl file: docs/interop_credit.md tells how trainers dump"
+        )
     return dict(sorted(files.items()))
+
+
+def next_file(folder: Path) -> Path:
+    """The file of the next training step, ``trca_1.jsonl`` in an empty folder."""
+    names = (re.fullmatch(rf"{_PREFIX}(\d+)", path.stem) for path in folder.glob("*.jsonl"))
+    step = 1 + max((int(name[1]) for name in names if name), default=0)
+    return folder / f"{_PREFIX}{step}.jsonl"
 
 
 def read_dump(path: Path, operators: Sequence[str] = ()) -> tuple[list[Rollout], list[str]]:
@@ -105,12 +125,16 @@ def write_dump(
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = zip(groups, rollouts, annotations, strict=True)
     lines = [
-        json.dumps(dict(zip(_KEYS, (str(row[0]), str(row[1]), row[2]), strict=True)), default=list)
-        + "\n"
-        for row in rows
-        if row[2] is not None
+        dict(zip(_KEYS, (str(group), str(rollout), annotation), strict=True))
+        for group, rollout, annotation in rows
+        if annotation is not None
     ]
-    write_text(path, "".join(lines))
+    write_text(path, "".join(json.dumps(line, default=_listed) + "\n" for line in lines))
+
+
+def _listed(value: Any) -> Any:
+    """A NumPy number or array as a number or a list."""
+    return value.tolist()
 
 
 def _annotations(line: Mapping[str, Any], where: str, operators: int) -> list[Mapping[str, Any]]:
@@ -124,6 +148,11 @@ def _annotations(line: Mapping[str, Any], where: str, operators: int) -> list[Ma
             f"{where}: this dump of {writer} lacks {', '.join(missing)}, which credit rules read:"
             f" {mend}"
         )
+    try:
+        json.dumps(line, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise ValueError(f"{where}: a text has {half!r}, which is no character") from None
     steps = steps_of(line[COLUMN], _READ, operators, where)
     output = {"response": str(line["output"])} if "output" in line and len(steps) == 1 else {}
     return [{**output, **annotation} for annotation in steps]

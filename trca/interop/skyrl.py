@@ -6,7 +6,7 @@ step of a rollout. The trainer of `with_credit` therefore computes the advantage
     Trainer = with_credit(RayPPOTrainer, register("alfworld"))
 
 ``get_metrics`` of the environment returns ``{"trca": [...]}``, the annotations of all steps; see
-docs/interop.md.
+docs/interop_credit.md.
 """
 
 from __future__ import annotations
@@ -84,11 +84,14 @@ def with_credit(trainer: type, rules: Mapping[str, Credit]) -> type:
     class CreditingTrainer(trainer):  # type: ignore[misc]
         """The trainer with the rules as estimators."""
 
+        _annotated = False  # whether a batch had annotations
+
         def convert_to_training_input(self, generator_output: Any, uids: list[str]) -> Any:
             data = super().convert_to_training_input(generator_output, uids)
             if self.cfg.trainer.algorithm.advantage_estimator in rules:
                 self._refuse()
-                data.metadata[COLUMN] = _annotations(generator_output)
+                data.metadata[COLUMN] = _annotations(generator_output, self._annotated)
+                self._annotated = True
             return data
 
         def compute_advantages_and_returns(self, data: Any) -> Any:
@@ -128,7 +131,8 @@ def with_credit(trainer: type, rules: Mapping[str, Credit]) -> type:
             """Dumps the batch, and writes a file for ``trca import-dump``."""
             super().dump_data(data, file_name)
             folder = Path(self.cfg.trainer.export_path) / "dumped_data"
-            write_dump(folder / f"{file_name}.jsonl", *getattr(self, "_rows", ((), (), ())))
+            if hasattr(self, "_rows"):
+                write_dump(folder / f"{file_name}.jsonl", *self._rows)
 
         def _refuse(self) -> None:
             """Refuses settings that reorder rows without their annotations."""
@@ -144,15 +148,25 @@ def with_credit(trainer: type, rules: Mapping[str, Credit]) -> type:
     return CreditingTrainer
 
 
-def _annotations(generator_output: Mapping[str, Any]) -> list[Any]:
-    """The annotations of each row: of a step, or of all steps of a rollout, or `None`."""
+def _annotations(generator_output: Mapping[str, Any], annotated: bool) -> list[Any]:
+    """The annotations of each row: of a step, or of all steps of a rollout, or `None`.
+
+    Args:
+        generator_output: SkyRL's output of the generator.
+        annotated: Whether an earlier batch had annotations. Then a batch may have none: all of its
+            rollouts may be too long.
+
+    Raises:
+        ValueError: If the first batch has no annotations, or a rollout another number than steps.
+    """
     metrics = generator_output.get("env_metrics") or []
     lasts: Sequence[bool] | None = generator_output.get("is_last_step")
     ends = [row for row in range(len(metrics)) if lasts is None or lasts[row]]
-    if not any(COLUMN in metrics[row] for row in ends):
+    if not annotated and not any(COLUMN in metrics[row] for row in ends):
         raise ValueError(
             f"env_metrics of the rollouts have no {COLUMN!r}: return a list of annotations of"
-            f" trca.interop.credit.annotate as {COLUMN!r} in get_metrics of the environment"
+            f" trca.interop.credit.annotate as {COLUMN!r} in get_metrics of the environment, and"
+            " raise max_input_length if every rollout reached the limit"
         )
     if lasts is None:
         return [each.get(COLUMN) for each in metrics]

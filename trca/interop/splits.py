@@ -29,7 +29,7 @@ def numbered_rows(path: str | Path) -> list[tuple[int, dict[str, Any]]]:
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
         if not isinstance(row, dict):
             raise ValueError(f"{path}, line {number}: {line[:80]!r} is not an object")

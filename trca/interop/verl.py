@@ -1,8 +1,8 @@
 """TRCA, GiGPO and BEACON as advantage estimators of verl and verl-agent.
 
 The columns ``uid``, ``traj_uid`` and ``trca`` of ``non_tensor_batch`` are the group, the rollout
-and the annotation of a row; see docs/interop.md. verl 0.9.1 passes its columns to no estimator but
-``gdpo``, so `register` also replaces ``compute_advantage`` of the trainer.
+and the annotation of a row; see docs/interop_credit.md. verl 0.9.1 passes its columns to no
+estimator but ``gdpo``, so `register` also replaces ``compute_advantage`` of the trainer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trca.interop.credit import COLUMN, RULES, Credit
-from trca.interop.dumps import dump_files, write_dump
+from trca.interop.dumps import next_file, write_dump
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -116,8 +116,8 @@ def replace_compute_advantage(
     Args:
         trainer: The module, ``verl.trainer.ppo.ray_trainer``.
         rules: The rules by name of the estimator.
-        dump: Folder that receives the rows of each training step, for ``trca import-dump``. Files
-            that the folder has stay, and their numbers go on.
+        dump: Folder that receives the rows of each training step as ``trca_1.jsonl`` and so on,
+            for ``trca import-dump``. Files that the folder has stay, and their numbers go on.
     """
     folder = None if dump is None else Path(dump)
     original = trainer.compute_advantage
@@ -137,10 +137,7 @@ def replace_compute_advantage(
             non_tensor_batch=columns,
         )
         if folder:
-            step = 1 + max(dump_files(folder) if any(folder.glob("*.jsonl")) else [0])
-            write_dump(
-                folder / f"{step}.jsonl", columns["uid"], _rollouts(columns), columns[COLUMN]
-            )
+            write_dump(next_file(folder), columns["uid"], _rollouts(columns), columns[COLUMN])
         return data
 
     trainer.compute_advantage = compute_advantage  # type: ignore[attr-defined]

@@ -26,7 +26,7 @@ def import_dump(
     """Import rollouts that verl, verl-agent or SkyRL dumped, for recredit, diagnose and view.
 
     The run has one iteration per file. The config's credit rule computes the advantages.
-    docs/interop.md explains how to dump from each trainer.
+    docs/interop_credit.md explains how to dump from each trainer.
 
     - `trca import-dump rollout_data --config quickstart --name verl`
     - then `trca recredit outputs/verl --credit gigpo` and `trca view outputs/verl`
