@@ -1,5 +1,7 @@
 """Engines of batches: one batch per flush; a bad request fails without its batch."""
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,30 @@ def test_requests_before_a_flush_are_one_batch_per_sampling():
     engine.flush()
     assert engine.batches == [([(1,), (2,), (4,)], 1.0), ([(3,)], 0.5)]
     assert [future.result().ids.tolist() for future in futures] == [[1], [2], [3], [4]]
+
+
+class Small(BatchEngine):
+    """Has memory for two requests; notes the batches whose memory is still held."""
+
+    def __init__(self):
+        super().__init__()
+        self.caches, self.held = [], []
+
+    def generate(self, requests, sampling):
+        self.held.append(sum(cache() is not None for cache in self.caches))
+        cache = np.zeros(len(requests))
+        self.caches.append(weakref.ref(cache))
+        if len(requests) > 2:
+            raise MemoryError
+        return [Completion(r.prompt_ids, np.zeros(1, np.float32), "stop") for r in requests]
+
+
+def test_half_a_batch_runs_without_the_memory_of_the_batch():
+    engine = Small()
+    futures = submit(engine, *range(8))
+    engine.flush()
+    assert len([future.result() for future in futures]) == 8
+    assert engine.held == [0] * 7
 
 
 def test_a_bad_request_fails_without_its_batch():

@@ -33,7 +33,15 @@ def qwen_folder() -> str:
 def write(qwen_folder: str, tmp_path: Path) -> Callable[..., Path]:
     """Writes the small Qwen2 as a GGUF file; arguments change its metadata."""
 
-    def write_file(architecture: str = "qwen2", pre: str = "qwen2", model: str = "gpt2") -> Path:
+    def write_file(
+        architecture: str = "qwen2",
+        pre: str = "qwen2",
+        model: str = "gpt2",
+        scaling: gguf.RopeScalingType | None = None,
+        parts: int = 1,
+        without: str = "none",
+        factors: bool = False,
+    ) -> Path:
         qwen = load_model(qwen_folder)
         config = qwen.config
         path = tmp_path / "model.gguf"
@@ -46,6 +54,11 @@ def write(qwen_folder: str, tmp_path: Path) -> Callable[..., Path]:
         writer.add_head_count_kv(config.num_key_value_heads)
         writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
         writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+        if scaling:
+            writer.add_rope_scaling_type(scaling)
+        writer.add_uint16("split.count", parts)
+        if factors:
+            writer.add_tensor("rope_freqs.weight", np.ones(4, dtype=np.float32))
         tokenizer = json.loads(Path(qwen_folder, "tokenizer.json").read_text())
         special = {token["id"]: token["content"] for token in tokenizer["added_tokens"]}
         vocabulary = {number: word for word, number in tokenizer["model"]["vocab"].items()}
@@ -64,7 +77,8 @@ def write(qwen_folder: str, tmp_path: Path) -> Callable[..., Path]:
             if name == "lm_head.weight" and config.tie_word_embeddings:
                 continue
             stored = names.get_name(name, try_suffixes=(".weight", ".bias"))
-            writer.add_tensor(stored, tensor.float().numpy())
+            if not stored.startswith(without):
+                writer.add_tensor(stored, tensor.float().numpy())
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
@@ -77,7 +91,7 @@ def write(qwen_folder: str, tmp_path: Path) -> Callable[..., Path]:
 def test_the_folder_has_the_logits_and_token_ids_of_the_original(
     write: Callable[..., Path], qwen_folder: str
 ) -> None:
-    folder = resolve_model(str(write()), env_id="")
+    folder = resolve_model(str(write(scaling=gguf.RopeScalingType.NONE)), env_id="")
     original, converted = load_tokenizer(qwen_folder), load_tokenizer(folder)
     for text in TEXTS:
         assert converted(text)["input_ids"] == original(text)["input_ids"]
@@ -106,6 +120,10 @@ def test_a_file_is_converted_once(write: Callable[..., Path], tmp_path: Path) ->
         ({"model": "llama"}, "tokenizer 'llama'"),
         ({"architecture": "mamba"}, "mamba"),
         ({"architecture": "nonsense"}, "nonsense"),
+        ({"parts": 2}, "one part of several"),
+        ({"without": "blk.1."}, r"lacks 12 weights, such as model\.layers\.1\."),
+        ({"scaling": gguf.RopeScalingType.YARN}, "scales the model's positions"),
+        ({"factors": True}, "scales the model's positions"),
     ],
 )
 def test_an_untested_file_is_refused(

@@ -60,6 +60,14 @@ def test_memory_is_shown_only_when_asked_for(tokenizer: Any) -> None:
     assert "Holding a mug" in text(tokenizer, memory="Holding a mug.", prompter={"memory": True})
 
 
+def test_a_memory_that_does_not_fit_takes_no_word_of_the_observation(tokenizer: Any) -> None:
+    alone = text(tokenizer, history=[])
+    limit = len(tokenizer(alone)["input_ids"])
+    budget = {"memory": True, "max_prompt_tokens": limit}
+    assert text(tokenizer, history=[], memory="mug " * 99, prompter=budget) == alone
+    assert text(tokenizer, memory="mug " * 99, prompter=budget) == alone
+
+
 def test_a_chat_template_is_used(qwen_tokenizer: Any) -> None:
     prompt = text(qwen_tokenizer)
     system = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."

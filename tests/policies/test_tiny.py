@@ -282,6 +282,15 @@ def test_an_environment_without_a_demonstrator_is_refused() -> None:
         demonstrate([make(Mute)], 0.5, 1, 0, 0, lambda *_: None)
 
 
+def test_a_relative_folder_is_found_in_a_trial_of_tune(
+    room: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models" / "start").mkdir(parents=True)
+    monkeypatch.setenv("TUNE_ORIG_WORKING_DIR", str(tmp_path))
+    assert resolve_model("models/start", env_id=room) == str(tmp_path / "models" / "start")
+    assert resolve_model("Qwen/Qwen2.5-7B", env_id=room) == "Qwen/Qwen2.5-7B"
+
+
 def test_names_of_models(room: str, tmp_path: Path) -> None:
     assert resolve_model("Qwen/Qwen2.5-7B", env_id=room) == "Qwen/Qwen2.5-7B"
     assert resolve_model(str(tmp_path), env_id=room) == str(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import GenerationConfig
 
 from trca.policies.engines import ENGINES
 from trca.policies.engines.engine import Completion, EngineSpec, Request, SamplingParams
+from trca.policies.engines.stops import end_ids
 from trca.policies.lora import add_lora
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.spans import token_bytes
@@ -269,6 +272,15 @@ def test_an_engine_that_slept_says_the_same_and_takes_a_push(tied: Path) -> None
     engine.sleep()
     engine.load_weights(export_weights(moved(model, 1)), 1)
     assert distance(model, vocabulary, asked, generate(engine, asked, SAMPLING)) < 1e-4
+    engine.close()
+
+
+def test_the_end_tokens_are_those_of_the_other_engine(tied: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tied, tmp_path / "model")
+    GenerationConfig(eos_token_id=[3, 7]).save_pretrained(folder)
+    engine = open_vllm(folder)
+    assert set(engine._ends) == end_ids(load_model(str(folder)), load_tokenizer(str(folder)))
+    assert {3, 7} < set(engine._ends)
     engine.close()
 
 

@@ -38,7 +38,8 @@ def gguf_model(file: Path) -> Path:
 
     Raises:
         ImportError: If the package ``gguf`` is missing.
-        ValueError: If the file is not a GGUF file, or has another architecture or tokenizer.
+        ValueError: If the file is not a whole GGUF file, or has another architecture, another
+            tokenizer or scaled positions.
     """
     if message := missing_extra("gguf", "a GGUF file", "gguf"):
         raise ImportError(message)
@@ -59,7 +60,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    kind = _pre_tokenizer_kind(file)
+    kind = _checked(file)
     try:
         config = AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
     except (ValueError, KeyError) as error:
@@ -68,9 +69,12 @@ def convert_gguf(file: Path, folder: Path) -> None:
     if reason:
         raise ValueError(f"{file}: architecture {config.model_type} cannot be trained: {reason}")
     with quiet():
-        dequantized = AutoModelForCausalLM.from_pretrained(
-            file.parent, gguf_file=file.name, dtype=torch.float32
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            file.parent, gguf_file=file.name, dtype=torch.float32, output_loading_info=True
         )
+        dequantized, report = loaded  # weights that the file lacks would be random
+        if missing := sorted(report["missing_keys"]):
+            raise ValueError(f"{file} lacks {len(missing)} weights, such as {missing[0]}")
         del dequantized.config.quantization_config  # save_pretrained refuses a quantized model
         model = AutoModelForCausalLM.from_config(dequantized.config)
         model.load_state_dict(dequantized.state_dict())
@@ -82,14 +86,29 @@ def convert_gguf(file: Path, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def _pre_tokenizer_kind(file: Path) -> str:
-    """The key of `PRE_TOKENIZERS` that the file names."""
+def _checked(file: Path) -> str:
+    """The key of `PRE_TOKENIZERS` that the file names.
+
+    Raises:
+        ValueError: If the file is not a whole GGUF file, or has content that would be lost.
+    """
     from gguf import GGUFReader
 
     try:
-        fields = GGUFReader(file).fields
+        reader = GGUFReader(file)
     except (OSError, ValueError, IndexError, KeyError) as error:
         raise ValueError(f"{file} is not a readable GGUF file: {error}") from None
+    fields = reader.fields
+    if "split.count" in fields and fields["split.count"].contents() > 1:
+        raise ValueError(
+            f"{file} is one part of several: join the parts with llama-gguf-split --merge"
+        )
+    scalings = {_content(fields, key) for key in fields if key.endswith(".rope.scaling.type")}
+    if scalings - {"none"} or any(each.name.startswith("rope_") for each in reader.tensors):
+        raise ValueError(
+            f"{file} scales the model's positions (rope scaling), which Transformers does not read"
+            " from a GGUF file. Use the model's original folder in place of the GGUF file"
+        )
     model, kind = (_content(fields, f"tokenizer.ggml.{name}") for name in ("model", "pre"))
     if model != "gpt2" or kind not in PRE_TOKENIZERS:
         raise ValueError(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trca.common.errors import first_line
+from trca.common.files import find
 from trca.policies.smollm2 import SMOLLM2, smollm2_folder
 
 TINY: Final = "tiny"
@@ -48,7 +49,7 @@ def resolve_model(
         from trca.policies.shrunk import shrunk_model
 
         return str(shrunk_model(name.removeprefix(SHRUNK)))
-    path = Path(name).expanduser()
+    path = find(name)
     if path.is_dir():
         return str(path)
     if is_gguf(name):
@@ -66,7 +67,7 @@ def missing_folder(name: str) -> str:
     """One sentence for the path of a folder that does not exist; blank for any other name."""
     if name == SMOLLM2 and not smollm2_folder().is_dir():
         return f"model {SMOLLM2} is not on this machine: fetch it with trca data smollm2"
-    if Path(name).expanduser().is_dir() or is_gguf(name) or name.startswith(SHRUNK):
+    if find(name).is_dir() or is_gguf(name) or name.startswith(SHRUNK):
         return ""
     if not name.startswith(("/", ".", "~")) and name.count("/") <= 1:
         return ""
@@ -91,7 +92,7 @@ def local_model(
     if name == TINY:
         folder = tiny_folder(env_id, env_config, response_format)
         return str(folder) if folder.is_dir() else ""
-    local = name.startswith(SHRUNK) or is_gguf(name) or Path(name).expanduser().is_dir()
+    local = name.startswith(SHRUNK) or is_gguf(name) or find(name).is_dir()
     if local or (name == SMOLLM2 and smollm2_folder().is_dir()):
         return resolve_model(name, env_id=env_id)
     return ""
@@ -104,7 +105,7 @@ def is_packaged(name: str) -> bool:
 
 def is_gguf(name: str) -> bool:
     """Whether the name is the path of a GGUF file that exists."""
-    return name.endswith(GGUF) and Path(name).expanduser().is_file()
+    return name.endswith(GGUF) and find(name).is_file()
 
 
 def missing_model(name: str, ask_hub: bool = True) -> str:

@@ -78,17 +78,19 @@ def from_json(line: str) -> Rollout:
             f.name: record[f.name] for f in fields(Rollout) if f.name not in ("steps", *_OPTIONAL)
         }
         scalars["operators"] = tuple(scalars["operators"])
+        if not isinstance(scalars["task_id"], str):
+            raise TypeError(f"task_id {scalars['task_id']!r:.60} is no text")
         rollout = Rollout(**scalars, steps=[Step(**_fields_of_step(step)) for step in steps])
+        rollout.module_id = str(record.get("module_id", DEFAULT_MODULE))
+        rollout.turns = [int(turn) for turn in record.get("turns", ())]
+        if "final_prompt_ids" in record:
+            rollout.final_prompt_ids = np.array(record["final_prompt_ids"], dtype=np.int32)
+        if steps and all("advantage" in step for step in steps):
+            rollout.advantages = np.array([step["advantage"] for step in steps], dtype=np.float64)
     except KeyError as error:
         raise ValueError(f"the rollout lacks the field {error}") from None
     except (TypeError, OverflowError) as error:
         raise ValueError(f"a field of the rollout has the wrong type: {error}") from None
-    rollout.module_id = str(record.get("module_id", DEFAULT_MODULE))
-    rollout.turns = [int(turn) for turn in record.get("turns", ())]
-    if "final_prompt_ids" in record:
-        rollout.final_prompt_ids = np.array(record["final_prompt_ids"], dtype=np.int32)
-    if steps and all("advantage" in step for step in steps):
-        rollout.advantages = np.array([step["advantage"] for step in steps], dtype=np.float64)
     return rollout
 
 
@@ -100,13 +102,13 @@ def read_rollouts(path: Path) -> Iterator[Rollout]:
     Raises:
         ValueError: If a line is invalid. The message names the file and the line.
     """
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            if line.startswith('{"missing"'):
+            if line.startswith(b'{"missing"'):
                 continue
             try:
-                yield from_json(line.rstrip("\n"))
-            except ValueError as error:
+                yield from_json(line.decode().rstrip("\n"))
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"{path}, line {number}: {error}") from error
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from trca.algorithms import ImitationConfig
-from trca.records import to_json
+from trca.envs.responses import ResponseFormat, read_action
+from trca.records import Rollout, to_json
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -23,6 +24,8 @@ LEARNS = {
     "max_new_tokens": 16,
     "evaluation_temperature": 0.0,
 }
+SILENT = ResponseFormat(read_action, stop=(), write=lambda thought, action: thought)
+"""Writes responses without the action."""
 
 
 def run(config: Any, iterations: int) -> tuple[Any, list[dict[str, Any]], list[Any]]:
@@ -117,7 +120,43 @@ def test_recorded_demonstrations_need_a_file_of_successes(
 ) -> None:
     with pytest.raises(ValueError, match="belong together"):
         make_config(ImitationConfig, demonstrations="recorded").build_algo()
+    settings = {"demonstrations": "recorded", "recorded_rollouts": str(tmp_path / "none.jsonl")}
+    with pytest.raises(ValueError, match=r"recorded_rollouts is '.*none.jsonl': No such file"):
+        make_config(ImitationConfig, **settings).build_algo()
+    of_team = replace(Rollout("1", "train", "", 0, 0, 0), agent_id="planner", won=True)
+    for text, problem in (
+        (b"\x1f\x8b\x00", "line 1: 'utf-8' codec"),
+        (to_json(of_team).encode(), "rollouts of a team: planner"),
+    ):
+        (tmp_path / "other.jsonl").write_bytes(text)
+        settings["recorded_rollouts"] = str(tmp_path / "other.jsonl")
+        with pytest.raises(ValueError, match=rf"other\.jsonl.*{problem}"):
+            make_config(ImitationConfig, **settings).build_algo()
     (tmp_path / "empty.jsonl").write_text("")
     settings = {"demonstrations": "recorded", "recorded_rollouts": str(tmp_path / "empty.jsonl")}
     with pytest.raises(ValueError, match="no successful rollout"):
         make_config(ImitationConfig, **settings).build_algo()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("policy_loss", "clipped"), ("recompute_logprobs", True), ("replay_size", 8)],
+)
+def test_settings_that_need_a_sampler_are_refused(
+    make_config: Callable[..., Any], name: str, value: Any
+) -> None:
+    with pytest.raises(ValueError, match=f"{name} is {value}, and needs responses that the policy"):
+        make_config(ImitationConfig, **{name: value}).build_algo()
+
+
+@pytest.mark.parametrize("source", ["demonstrator", "on_policy"])
+def test_a_format_that_cannot_read_a_demonstration_is_named(
+    make_config: Callable[..., Any], source: str
+) -> None:
+    settings = {**LEARNS, "demonstrations": source, "response_format": f"{__name__}:SILENT"}
+    algorithm = make_config(ImitationConfig, **settings, max_failed_iterations=1).build_algo()
+    try:
+        with pytest.raises(RuntimeError, match="reads no action 'go' in the demonstrated response"):
+            algorithm.train()
+    finally:
+        algorithm.stop()

@@ -11,6 +11,7 @@ import gymnasium
 from trca.algorithms.imitation.teachers import DemonstratorTeacher, RecordedTeacher
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
 from trca.algorithms.rollouts.teacher import Teacher
+from trca.common.files import find
 from trca.envs.demonstrations import Demonstrations
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.records import read_rollouts
@@ -27,7 +28,7 @@ def make_teacher(config: Any) -> Teacher:
         ValueError: If the file is not a file of rollouts, or has no successful rollout.
     """
     if config.demonstrations == "recorded":
-        path = Path(config.recorded_rollouts)
+        path = find(config.recorded_rollouts)
         return _recorded(path, path.stat().st_mtime_ns)
     acts = config.demonstrations == "demonstrator"
     return DemonstratorTeacher(RESPONSE_FORMATS.get(config.response_format), acts)

@@ -33,7 +33,8 @@ class ImitationConfig(TextAlgorithmConfig):
 
         Raises:
             ValueError: If one of ``demonstrations: recorded`` and ``recorded_rollouts`` is set
-                without the other, or the file has no successful rollout.
+                without the other, the file has no successful rollout, or a setting needs the
+                probabilities of a sampler, which demonstrations lack.
         """
         super().validate()
         if (self.demonstrations == "recorded") != bool(self.recorded_rollouts):
@@ -41,7 +42,24 @@ class ImitationConfig(TextAlgorithmConfig):
                 "demonstrations: recorded and recorded_rollouts: FILE belong together: set both or"
                 " neither"
             )
-        make_teacher(self)
+        if self.demonstrations == "recorded" and self.roles:
+            raise ValueError("recorded rollouts are of single agents: leave env_config.team out")
+        needs = {
+            "policy_loss": self.policy_loss != "log_likelihood",
+            "recompute_logprobs": self.recompute_logprobs,
+            "replay_size": self.replay_size > 0,
+        }
+        for name in (name for name, sampled in needs.items() if sampled):
+            raise ValueError(
+                f"{name} is {getattr(self, name)}, and needs responses that the policy sampled:"
+                f" leave {name} out"
+            )
+        try:
+            make_teacher(self)
+        except OSError as error:
+            raise ValueError(
+                f"recorded_rollouts is {self.recorded_rollouts!r}: {error.strerror or error}"
+            ) from None
 
     if TYPE_CHECKING:
 

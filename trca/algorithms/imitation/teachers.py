@@ -10,6 +10,7 @@ from trca.algorithms.rollouts.batch import GroupRequest
 from trca.algorithms.rollouts.recording import View
 from trca.envs.demonstrations import DEMONSTRATION, Demonstration
 from trca.envs.responses import ResponseFormat
+from trca.envs.text_env import DEFAULT_AGENT
 from trca.records import Rollout
 
 
@@ -24,6 +25,11 @@ class DemonstratorTeacher:
 
     response_format: ResponseFormat
     acts: bool = True
+
+    def action(self, view: View) -> str:
+        """The demonstrator's action."""
+        demonstration: Demonstration = view.info[DEMONSTRATION]
+        return demonstration.action
 
     def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
         """See `trca.algorithms.rollouts.teacher.Teacher`; reads ``info["demonstration"]``."""
@@ -50,9 +56,14 @@ class RecordedTeacher:
             path: Their file, for errors.
 
         Raises:
-            ValueError: If no rollout is successful.
+            ValueError: If no rollout is successful, or a rollout is of a role of a team.
         """
         self._path = path
+        rollouts = list(rollouts)
+        if roles := sorted({rollout.agent_id for rollout in rollouts} - {DEFAULT_AGENT}):
+            raise ValueError(
+                f"{path} has rollouts of a team: {', '.join(roles)}. Name a file of single agents"
+            )
         self._steps = [
             (rollout.task_id, [(step.observation, step.response) for step in rollout.steps])
             for rollout in rollouts
@@ -63,6 +74,9 @@ class RecordedTeacher:
 
     def __len__(self) -> int:
         return len(self._steps)
+
+    def action(self, view: View) -> None:
+        """None: a recorded response may have no readable action."""
 
     def task_id(self, number: int) -> str:
         """The task of a recording."""

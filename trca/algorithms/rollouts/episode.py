@@ -31,7 +31,7 @@ from trca.envs.responses import ResponseFormat
 from trca.envs.teams.env import TeamEnv
 from trca.policies.engines.engine import Completion, Request
 from trca.policies.prompts import Conversation, Prompter
-from trca.policies.spans import read_response
+from trca.policies.spans import Response, read_response
 from trca.records import Rollout
 
 
@@ -170,6 +170,9 @@ class Episode:
 
         Returns:
             The response if the teacher acts; None if the policy acts.
+
+        Raises:
+            ValueError: If the teacher's action cannot be read in its response.
         """
         if self.request.demonstration is None:
             return None
@@ -177,22 +180,24 @@ class Episode:
         assert interface.teacher is not None
         subgoal = self._subgoals.get(view.rollout.agent_id, "")
         self._demonstration = interface.teacher.response(self.request, view, subgoal)
-        if not interface.teacher.acts:
-            return None
         encoded = interface.tokenizer(self._demonstration, add_special_tokens=False)["input_ids"]
         ids = np.array(encoded, dtype=np.int32)
+        action = interface.teacher.action(view)
+        if action is not None and self._response(ids).action != action.strip():
+            raise ValueError(
+                f"the response format reads no action {action[:60]!r} in the demonstrated response"
+                f" {self._demonstration[:200]!r}: set another response_format, or turn off native"
+                " thoughts (chat_template_kwargs.enable_thinking: false)"
+            )
+        if not interface.teacher.acts:
+            return None
         unsampled = np.full(len(ids), np.nan, dtype=np.float32)
         return Completion(ids, unsampled, "stop", view.rollout.policy_version)
 
     def read(self, completion: Completion) -> None:
         """Reads the response to the last prompt."""
-        view, interface = self.recorder.view, self.interface
-        response = read_response(
-            completion.ids,
-            interface.tokenizer,
-            interface.response_format,
-            interface.prompter.thought,
-        )
+        view = self.recorder.view
+        response = self._response(completion.ids)
         self._conversations[view.rollout.agent_id].add(completion.ids)
         self._turn = Turn(
             self.turns,
@@ -204,6 +209,12 @@ class Episode:
         )
         if response.plan is not None:
             self._subgoals[view.rollout.agent_id] = response.plan.subgoal
+
+    def _response(self, ids: NDArray[np.int32]) -> Response:
+        interface = self.interface
+        return read_response(
+            ids, interface.tokenizer, interface.response_format, interface.prompter.thought
+        )
 
     def record(self, transition: Transition) -> None:
         """Records the transition of the last response."""

@@ -19,6 +19,14 @@ class Teacher(Protocol):
         """
         ...
 
+    def action(self, view: View) -> str | None:
+        """The action that the response of a step must contain; None if any response is right.
+
+        Args:
+            view: The agent's view before the step.
+        """
+        ...
+
     def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
         """The response of a step.
 

@@ -253,12 +253,14 @@ class BatchEngine(Engine):
     def _answer(
         self, batch: list[tuple[Request, Future[Completion]]], sampling: SamplingParams
     ) -> None:
+        completions = None
         try:
             completions = self.generate([request for request, _ in batch], sampling)
         except Exception as error:
             if len(batch) == 1:
                 batch[0][1].set_exception(error)
                 return
+        if completions is None:  # after the handler: an exception keeps the memory of the batch
             middle = len(batch) // 2
             self._answer(batch[:middle], sampling)
             self._answer(batch[middle:], sampling)

@@ -27,13 +27,14 @@ import os
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 import numpy as np
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from trca.common.extras import missing_extra
 from trca.policies.architectures import RECURRENT
@@ -148,6 +149,8 @@ class VLLMEngine(Engine):
         config = AutoConfig.from_pretrained(spec.model)
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(config)
+        with suppress(OSError):  # without the file, the end tokens of the config count
+            model.generation_config = GenerationConfig.from_pretrained(spec.model)
         self._expected = {} if spec.lora_rank else named_tensors(model)
         self._lora = (spec.lora_rank, spec.lora_alpha)
         self._adapter: Any = None

@@ -175,13 +175,14 @@ class Prompter:
             admissible: The admissible actions.
             subgoal: The subgoal, blank if not shown.
         """
-        for dropped in range(len(past) + 1):
-            tokens = ids(subgoal, past[dropped:], memory, observation, admissible)
+        attempts = [(past[dropped:], memory) for dropped in range(len(past) + 1)]
+        for kept_past, line in (*attempts, ((), "")):
+            tokens = ids(subgoal, kept_past, line, observation, admissible)
             if tokens is not None:
                 return tokens
         words, actions = observation.split(" "), list(admissible)
         cuts: tuple[tuple[Sequence[str], Callable[[int], list[int] | None]], ...] = (
-            (words, lambda kept: ids(subgoal, (), "", _head(words, kept), actions)),
+            (words, lambda kept: ids(subgoal, (), "", " ".join([*words[:kept], _CUT]), actions)),
             (actions, lambda kept: ids(subgoal, (), "", _CUT, [*actions[:kept], _CUT])),
         )
         for parts, shortened in cuts:
@@ -262,7 +263,3 @@ class Prompter:
 def with_subgoal(instruction: str, subgoal: str) -> str:
     """Returns the instruction, and the agent's subgoal on a second line."""
     return f"{instruction}\nYour subgoal: {subgoal}" if subgoal else instruction
-
-
-def _head(words: Sequence[str], kept: int) -> str:
-    return " ".join([*words[:kept], _CUT]) if kept < len(words) else " ".join(words)
