@@ -424,7 +424,7 @@ def lead(first: Sequence[float], other: Sequence[float]) -> str:
 def table(runs: Mapping[str, Sequence[Rows]]) -> str:
     """Returns tables of the metrics, of the first algorithm's lead, and of success by task type.
 
-    A single panel has no table of the lead, because it has no interval.
+    One or two panels have no table of the lead, because their intervals say nothing.
     """
     measured = {name: [measure(rows) for rows in panels] for name, panels in runs.items()}
     in_parts = any(m[SCORE] != m["held out, end"] for each in measured.values() for m in each)
@@ -436,7 +436,7 @@ def table(runs: Mapping[str, Sequence[Rows]]) -> str:
     ]
     text = markdown_table(["", *names], lines)
     first, *others = measured
-    if others and len(runs[first]) > 1:
+    if others and len(runs[first]) > 2:
         text += (
             f"\n{first} minus each row, paired by panel, in points: ± half of the 95% t interval,"
             " and in brackets the 95% bootstrap interval over panels, which is too narrow for"

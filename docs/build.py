@@ -121,7 +121,11 @@ def _environments() -> str:
             "",
             *_arguments(env_class(env_id).__init__),
         ]
-    parts += ["## `env_config` of every environment", "", *_arguments(make, only=SHARED)]
+    parts += [
+        "## `env_config` of every environment",
+        "",
+        *_arguments(make, only=(*SHARED, "isolation")),
+    ]
     return "\n".join(parts)
 
 

@@ -61,7 +61,7 @@ def trca(
     - `trca train` trains a small policy on this machine, with no download, in minutes
     - `trca evaluate outputs/quickstart` plays the policy on tasks outside its training
     - `trca inspect outputs/quickstart` shows a rollout and why its operators fired
-    - `trca train quickstart --algorithm GRPO --name grpo` trains another algorithm on them
+    - `trca train quickstart --algorithm GRPO --set lr=2e-4 --name grpo` trains GRPO on them
 
     `trca COMMAND --help` shows examples of a command.
     """

@@ -39,6 +39,10 @@ def parse(text: str) -> Any:
     """
     try:
         return yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        mark, problem = error.problem_mark, str(error.problem)
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ValueError(f"{place}{problem[:200]}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ValueError(" ".join(str(error).split())[:300]) from None
 

@@ -148,6 +148,10 @@ class RunFolder:
         for path in (Path(name_or_path).expanduser(), root / name_or_path):
             if (path / "config.yaml").is_file():
                 return cls(path)
+        if (folder := Path(name_or_path).expanduser()).is_dir():
+            inner = sorted(file.parent for file in folder.glob("**/config.yaml"))
+            hint = f". A run in it: {inner[0]}" if inner else ""
+            raise ConfigError(f"{name_or_path} is no run: it has no config.yaml{hint}")
         runs = [p.parent.name for p in root.glob("*/config.yaml")] if root.is_dir() else []
         hint = nearest(Path(name_or_path).name, runs) if runs else f"there are no runs in {root}/"
         raise ConfigError(f"no run {str(name_or_path)!r}: {hint}")

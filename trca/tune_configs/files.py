@@ -42,6 +42,11 @@ def read(name_or_path: str | Path) -> dict[str, Any]:
     names = shipped()
     name = str(name_or_path)
     path = names.get(name) or names.get(name.removesuffix(".yaml")) or Path(name).expanduser()
+    if (path / "config.yaml").is_file():
+        raise ConfigError(
+            f"{name} is a run: --resume {name} continues it, and {name}/config.yaml starts a new"
+            " run with its settings"
+        )
     if not path.is_file():
         raise ConfigError(
             f"no config {name!r}: give the path of a YAML file, or a name. {nearest(name, names)}"

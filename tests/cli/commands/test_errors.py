@@ -69,6 +69,20 @@ def test_what_cannot_work_is_refused_before_anything_is_made(train, tmp_path, ar
     assert not (tmp_path / "outputs").exists()
 
 
+def test_a_sweep_and_a_run_are_no_configs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "outputs" / "mine").mkdir(parents=True)
+    (tmp_path / "outputs" / "mine" / "config.yaml").write_text("iterations: 1\n")
+    for arguments, message in (
+        (["train", "sweeps/lambda"], "sweeps/lambda is a sweep: start it with trca sweep"),
+        (["train", "outputs/mine"], "outputs/mine is a run: --resume outputs/mine continues it"),
+        (["inspect", "outputs"], "outputs is no run: it has no config.yaml. A run in it: outputs/"),
+    ):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 2, result.output
+        assert message in one_line(result.output)
+
+
 def test_a_folder_that_is_no_model_is_refused_by_name(train, tmp_path):
     (tmp_path / "empty").mkdir()
     result = train("--model=empty")

@@ -1,6 +1,7 @@
 """`trca inspect` shows a recorded rollout as `trca play` shows an episode."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -118,6 +119,23 @@ def test_a_rollout_is_shown_word_for_word_as_play_shows_it_with_its_reasons(run,
     assert shown.output == trca("play", environment, *options).output
     assert " && " not in shown.output
     assert "facts." in shown.output
+
+
+def test_the_advantage_of_a_training_step_is_shown(run):
+    path = run / "rollouts/iteration_000002/train.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for number, step in enumerate(lines[1]["steps"]):
+        step["advantage"] = number - 0.5
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    shown = trca("inspect", run, "--rollout", 1).output
+    assert [float(a) for a in re.findall(r"   A ([-+.\d]+)$", shown, re.MULTILINE)] == [
+        number - 0.5 for number in range(len(lines[1]["steps"]))
+    ]
+    for line in lines:
+        line["operators"] = []
+        line["steps"] = [{**step, "judgments": []} for step in line["steps"]]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "\n  A -0.500\n" in trca("inspect", run, "--rollout", 1).output
 
 
 def test_prompts_are_shown_in_place_of_observations(run, env):

@@ -65,8 +65,10 @@ def test_so_has_one_out_of_a_file(recredit, tmp_path):
 
 def test_what_cannot_be_credited_again_is_refused_with_the_mend(recorded_run):
     for options, message in (
-        ([], "name another rule or a parameter"),
+        ([], "name another rule, or a parameter of the run's rule"),
         (["--credit=turn_ppo"], "reads values, which a record does not contain"),
+        (["--credit=igpo"], "final_word_set_f1, which a record does not contain"),
+        (["--credit=gigpoo"], "error: --credit: "),
         (["--credit=gigpoo"], "did you mean 'gigpo'?"),
         (["--set=lambda=1"], "did you mean 'lambda_'?"),
         (["--set=lr=0.1"], "trca does not read lr: name a rule by --credit; --set takes"),

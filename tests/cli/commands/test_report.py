@@ -124,7 +124,7 @@ def test_a_setting_can_tell_rows_apart(run):
 
 def test_the_command_writes_tables_and_figures(household, tmp_path):
     out = tmp_path / "report"
-    result = trca(*household, "--out", out)
+    result = trca(*household, "--output", out)
     assert result.exit_code == 0, result.output
     assert "| GRPO † |" in result.output
     page = (out / "report.md").read_text()
@@ -157,7 +157,7 @@ def test_a_setting_of_numbers_is_drawn_by_type_of_task(run, tmp_path):
     words = [read_run(name, "", ["ablation"]) for name in names[:1]]
     assert over_setting(tables(words, False)[0], words) is None
     out = tmp_path / "report"
-    result = trca(*names, "--by", "lambda_", "--no-paper", "--out", out)
+    result = trca(*names, "--by", "lambda_", "--no-paper", "--output", out)
     assert result.exit_code == 0, result.output
     assert "(alfworld_tiny_lambda_.svg)" in (out / "report.md").read_text()
     assert (out / "alfworld_tiny_lambda_.png").stat().st_size > 10_000
@@ -167,7 +167,7 @@ def test_three_types_of_task_are_drawn_as_a_radar(run, tmp_path):
     kinds = [row(kind, share) for kind, share in (("Pick", 0.6), ("Heat", 0.2), ("Cool", 0.1))]
     name = run("radar", [*kinds, row("All", 0.3)])
     out = tmp_path / "report"
-    assert trca(name, "--out", out).exit_code == 0
+    assert trca(name, "--output", out).exit_code == 0
     assert "(alfworld_tiny_radar.svg)" in (out / "report.md").read_text()
     drawn = (out / "alfworld_tiny_radar.svg").read_text()
     assert all(f"<!-- {kind} -->" in drawn for kind in ("Pick", "Heat", "Cool", "TRCA"))
@@ -175,7 +175,7 @@ def test_three_types_of_task_are_drawn_as_a_radar(run, tmp_path):
 
 def test_a_run_that_has_not_ended_is_refused_with_the_mend(household, tmp_path):
     (tmp_path / "outputs" / "b" / "evaluation.json").unlink()
-    result = trca(*household, "--out", tmp_path / "report")
+    result = trca(*household, "--output", tmp_path / "report")
     assert result.exit_code == 2
     assert "resume the run to its end first" in " ".join(result.output.split())
     assert not (tmp_path / "report").exists()
@@ -208,7 +208,7 @@ def test_a_run_without_results_and_one_that_is_named_twice_are_refused(run, hous
         ([empty], "evaluation.json is no evaluation"),
         ([household[0], f"{household[0]}/"], "is named twice"),
     ):
-        result = trca(*runs, "--out", tmp_path / "report")
+        result = trca(*runs, "--output", tmp_path / "report")
         assert result.exit_code == 2, result.output
         assert words in " ".join(result.output.split())
 
@@ -216,7 +216,7 @@ def test_a_run_without_results_and_one_that_is_named_twice_are_refused(run, hous
 def test_files_beside_the_trials_of_a_sweep_are_left_out(household, tmp_path):
     (tmp_path / "outputs" / "tuner.pkl").touch()
     runs = sorted((tmp_path / "outputs").glob("*"))
-    result = trca(*runs, "--out", tmp_path / "report")
+    result = trca(*runs, "--output", tmp_path / "report")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "report" / "report.md").exists()
 

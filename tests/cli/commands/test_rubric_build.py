@@ -24,7 +24,7 @@ def completion(text):
 
 def build(url, to="rubric.yaml", *more):
     base = url.removesuffix("/retrieve") + "/v1"
-    arguments = [KEY_DOOR, f"--to={to}", f"--url={base}", "--model=some-model", *more]
+    arguments = [KEY_DOOR, f"--to={to}", f"--base-url={base}", "--model=some-model", *more]
     return CliRunner().invoke(app, ["rubric", "build", *arguments], env={"OPENAI_API_KEY": SECRET})
 
 

@@ -126,7 +126,7 @@ def test_each_command_takes_a_trial(trial, experiment, tmp_path):
     assert (tmp_path / "view.html").stat().st_size > 1000
     assert "transitions" in invoke("diagnose", trial)
     invoke("recredit", trial, "--set", "lambda_=0.1")
-    invoke("report", trial, other, "--by=lambda_", "--no-paper", f"--out={tmp_path}/report")
+    invoke("report", trial, other, "--by=lambda_", "--no-paper", f"--output={tmp_path}/report")
     assert "lambda_=0.2" in (tmp_path / "report" / "report.md").read_text()
     assert "3 tasks in both" in invoke("compare", trial, other)
     assert "2 tasks" in invoke("evaluate", f"{trial}@last", "--tasks=2")

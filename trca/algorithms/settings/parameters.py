@@ -78,7 +78,8 @@ class TextParameters(
 
     # Model and prompt
     model: str = Field(
-        "tiny", description="'tiny', a Hugging Face name, or a folder that from_pretrained opens."
+        "tiny",
+        description="'tiny', 'smollm2', a GGUF file, a Hugging Face name, or a folder of a model.",
     )
     engine: Annotated[str, AfterValidator(ENGINES.check)] = Field(
         "transformers",

@@ -31,7 +31,8 @@ def compare(
     - `trca compare outputs/grpo outputs/quickstart` compares the last evaluations of two runs
     - `trca compare outputs/grpo/evaluation_A.json outputs/quickstart/evaluation_B.json`
 
-    `trca train outputs/quickstart/config.yaml --algorithm GRPO --name grpo` makes the second run.
+    `trca train outputs/quickstart/config.yaml --algorithm GRPO --set lr=2e-4 --name grpo` makes
+    the second run.
     """
     from dataclasses import asdict
 

@@ -121,8 +121,8 @@ def evaluate(
 
     RUN is the run's last checkpoint. RUN@best has the highest success of the evaluations during
     training; its report leaves out the tasks of these evaluations, since success on them is likely
-    too high. No rollout of training or its evaluations is repeated. The report names the metric and
-    the panel that chose the checkpoint.
+    too high. The rollouts have other random seeds than the run's own evaluations. The report names
+    the metric and the panel that chose the checkpoint.
 
     - `trca evaluate outputs/quickstart` plays the last checkpoint on the run's held-out split
     - `trca evaluate outputs/quickstart@best --split valid_seen --seeds 3`

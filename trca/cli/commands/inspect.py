@@ -35,7 +35,10 @@ def inspect(
         "outputs"
     ),
 ) -> None:
-    """Show a recorded rollout in the format of `trca play`, and why its operators fired.
+    """Show a recorded rollout step by step: actions, credit, and why its operators fired.
+
+    r^F and r^B are the rubric rewards of a step, and A is its advantage, which held-out rollouts
+    do not have. `trca view` shows the parts of A too.
 
     - `trca inspect outputs/quickstart` lists the rollouts of the last iteration
     - `trca inspect outputs/quickstart --iteration 25 --rollout 3`
@@ -108,10 +111,13 @@ def _show(rollout: Rollout, settings: RunSettings, prompts: Sequence[str]) -> No
     for number, (step, observation) in enumerate(zip(rollout.steps, after, strict=True)):
         print_action(step.action, step.response)
         print_observation(observation)
+        advantage = None if rollout.advantages is None else float(rollout.advantages[number])
         if not rollout.operators:
+            if advantage is not None:
+                console.print(f"  A {advantage:+z.3f}", style="magenta")
             continue
         fired = [rollout.operators[place] for place in step.judgments.nonzero()[0]]
-        print_judgments(fired, step.foundational, step.breakthrough)
+        print_judgments(fired, step.foundational, step.breakthrough, advantage)
         if reasons is not None:
             print_reasons(reasons_of_steps[number], reasons.library)
     print_end(rollout.won, len(rollout.steps), sum(step.reward for step in rollout.steps))

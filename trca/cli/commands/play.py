@@ -54,7 +54,9 @@ def play(
     ] = None,
     games: Annotated[
         str | None,
-        typer.Option(help="alfworld: small, medium, large, official, or a folder or archive."),
+        typer.Option(
+            help="alfworld: small, medium, large, small-SEED, official, or a folder or archive."
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,

@@ -62,7 +62,10 @@ def recredit(
 
     with refusing(ConfigError, ValueError, OSError):
         if not (credit or set_):
-            raise ConfigError("name another rule or a parameter: --credit gigpo, --set lambda_=0.5")
+            raise ConfigError(
+                "name another rule, or a parameter of the run's rule: --credit gigpo, or --set"
+                " KEY=VALUE"
+            )
         folder = RunFolder.open(run, storage_path)
         config, source = folder.read_config(), f"{folder.name}/config.yaml"
         given = assignments(set_ or [])
@@ -118,9 +121,10 @@ def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any])
         owners = [algorithm for algorithm, model in models if model.own_rule() == credit]
         if owners:
             config = switch({k: v for k, v in config.items() if k != "credit"}, owners[0])
-    if credit:
-        given = {"credit": credit, **given}
-    return RunSettings.resolve(assign(config, given), "--set", need_data=False)
+    if credit:  # a rule that reads gold is refused below: a record has none
+        given = {"credit": credit, "gold_in_training": True, **given}
+    source = "--set" if given and not credit else "--credit"
+    return RunSettings.resolve(assign(config, given), source, need_data=False)
 
 
 def _print(change: Change, about: dict[str, Any], whose: str) -> None:
@@ -140,7 +144,8 @@ def _print(change: Change, about: dict[str, Any], whose: str) -> None:
     console.print(
         Text(
             f"{about['run']}{whose}: {change.steps:,} steps of {change.rollouts:,} rollouts in"
-            f" {change.groups:,} groups, iterations {_ranges(about['iterations'])}",
+            f" {change.groups:,} groups,"
+            f" iteration{'s' * (len(about['iterations']) > 1)} {_ranges(about['iterations'])}",
             style="bold",
         )
     )

@@ -19,7 +19,9 @@ FEW_TASKS: Final = 50
 
 def report(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Finished runs.")],
-    out: Annotated[Path, typer.Option(help="Folder for tables and figures.")] = Path("report"),
+    out: Annotated[Path, typer.Option("--output", help="Folder for tables and figures.")] = Path(
+        "report"
+    ),
     by: Annotated[
         list[str] | None,
         typer.Option(
@@ -41,7 +43,7 @@ def report(
     as Markdown, LaTeX and CSV, figures as PNG and SVG: learning curves, success at three budgets,
     by type of task as dots and as a radar, and over the numbers of a single `--by`.
 
-    - `trca report outputs/quickstart outputs/grpo --out report`
+    - `trca report outputs/quickstart outputs/grpo --output report`
     - `trca report outputs/lambda/trials/* --by lambda_ --no-paper`
     """
     use_one_thread()

@@ -135,7 +135,7 @@ def build(
         str, typer.Argument(help="An id, or path/to/file.py:Class; it declares an adapter_class.")
     ],
     to: Annotated[Path, typer.Option("--to", dir_okay=False, help="The YAML file to write.")],
-    url: Annotated[
+    base_url: Annotated[
         str, typer.Option(help="Base URL of an OpenAI-compatible endpoint, mostly ending in /v1.")
     ],
     model: Annotated[str, typer.Option(help="Name of the model there.")],
@@ -156,8 +156,8 @@ def build(
     reply that breaks a rule is sent back with all errors. The file keeps the model, the date and
     the prompt. The key is `OPENAI_API_KEY`.
 
-    - `trca rubric build my_env.py:MyEnv --to rubric.yaml --url https://host/v1 --model some-model`
-    - `trca rubric check rubric.yaml --env my_env.py:MyEnv` then measures it
+    - `trca rubric build my_env.py:MyEnv --to my.yaml --base-url https://host/v1 --model NAME`
+    - `trca rubric check my.yaml --env my_env.py:MyEnv` then measures it
     """
     from trca.common.chat_endpoint import ChatEndpoint, EndpointError
     from trca.envs.interface import interface
@@ -174,7 +174,7 @@ def build(
             raise ValueError(f"{to} exists: name a new file")
         if not to.absolute().parent.is_dir():
             raise ValueError(f"{to.absolute().parent} is no folder: make it first")
-        with ChatEndpoint(url, model, timeout=_PATIENCE_S) as endpoint:
+        with ChatEndpoint(base_url, model, timeout=_PATIENCE_S) as endpoint:
 
             def ask(prompt: str, schema: dict[str, object]) -> str:
                 form = {"name": "library", "strict": True, "schema": schema}
@@ -189,7 +189,7 @@ def build(
                 errors.print(f"reply {number} of {ATTEMPTS} is refused: {error}", markup=False)
 
             written = generate(shown, ask, tell=tell)
-        provenance = _provenance(written, url, model, temperature)
+        provenance = _provenance(written, base_url, model, temperature)
         write_text(to, as_yaml(written.library, provenance))
     console.print(f"[green]ok[/]: {escape(str(to))}, after {provenance.replies} replies of {model}")
     console.print(f"Measure it: trca rubric check {to} --env {environment}", markup=False)

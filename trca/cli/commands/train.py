@@ -36,7 +36,9 @@ def train(
     ] = None,
     games: Annotated[
         str | None,
-        typer.Option(help="ALFWorld: small, medium, large, official, or a folder or archive."),
+        typer.Option(
+            help="ALFWorld: small, medium, large, small-SEED, official, or a folder or archive."
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -74,7 +76,7 @@ def train(
 
     Change something; `--set` takes any setting that the dry run shows:
 
-    - `trca train quickstart --algorithm GRPO --name grpo`
+    - `trca train quickstart --algorithm GRPO --set lr=2e-4 --name grpo`
     - `trca train quickstart --set lr=2e-4 --set budgets.execution=1`
 
     Bring your own; the run keeps a copy of each file:
@@ -84,9 +86,12 @@ def train(
     - `trca train quickstart --env my_env.py:MyEnv` for an environment
     - `trca train my_config.yaml` for settings
 
-    Resume after a stop, a crash or a kill:
+    Ctrl-C stops after the iteration under way and saves a checkpoint; a second Ctrl-C stops at
+    once. Resume after a stop, a crash or a kill:
 
     - `trca train --resume outputs/quickstart`
+
+    A second run without `--name` becomes `outputs/quickstart-2`.
 
     Keep runs where other machines reach them:
 
@@ -118,6 +123,8 @@ def train(
             if name is not None and not dry_run:
                 RunFolder.check_name(storage_path, name)
             base = read(config)
+            if "base" in base:
+                raise ConfigError(f"{config} is a sweep: start it with trca sweep {config}")
             if "algorithm" in given:
                 base = switch(base, given["algorithm"])
             if env is not None:

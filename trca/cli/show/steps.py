@@ -35,10 +35,14 @@ def print_action(action: str, response: str = "") -> None:
     print_folded(f"response: {response!r}", indent=2, style="dim", hanging=2)
 
 
-def print_judgments(fired: Sequence[str], foundational: float, breakthrough: float) -> None:
-    """Prints the operators that fired on a step, and its rubric rewards."""
+def print_judgments(
+    fired: Sequence[str], foundational: float, breakthrough: float, advantage: float | None = None
+) -> None:
+    """Prints the operators that fired on a step, its rubric rewards, and its advantage A."""
     names = ", ".join(fired) or "no operator"
     rewards = f"r^F {foundational:+z.3f}   r^B {breakthrough:+z.3f}"
+    if advantage is not None:
+        rewards += f"   A {advantage:+z.3f}"
     if len(line := f"  {names}   {rewards}") <= console.width:
         console.print(line, markup=False, style="magenta")
         return
