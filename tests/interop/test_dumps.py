@@ -128,6 +128,8 @@ def test_files_are_found_by_step(tmp_path):
     write(tmp_path / "0011.jsonl", [])
     with pytest.raises(ValueError, match="are both of step 11"):
         dump_files(tmp_path)
+    write(tmp_path / "trca_12.jsonl", [])
+    assert list(dump_files(tmp_path)) == [12]
 
 
 def test_files_without_steps_and_wrong_values_are_refused(played, config, tmp_path):

@@ -172,11 +172,6 @@ class Team(_Record):
             raise TeamError(f"{self.source}: no role acts: give one of them acts: [all]")
 
 
-def team_names() -> tuple[str, ...]:
-    """The names of the packaged teams."""
-    return tuple(sorted(_shipped()))
-
-
 @cache
 def _shipped() -> dict[str, str]:
     folder = resources.files(__package__) / "data"
