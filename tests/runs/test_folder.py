@@ -99,6 +99,9 @@ def test_the_best_and_the_last_checkpoint_are_kept(run):
 def test_the_error_for_a_run_without_checkpoint_names_the_fix(run):
     with pytest.raises(ConfigError, match="no checkpoint yet"):
         run.checkpoint()
+    run.save_checkpoint(1, weights("1"), best=False)
+    with pytest.raises(ConfigError, match=r"best of an evaluation yet: use .*@last"):
+        run.checkpoint("best")
 
 
 def test_a_failed_checkpoint_leaves_the_last_checkpoint(run):

@@ -1,5 +1,9 @@
-import pytest
+from pathlib import Path
 
+import pytest
+from pyarrow.fs import copy_files
+
+from trca.runs import storage
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import ConfigError
 
@@ -73,6 +77,33 @@ def test_a_pull_removes_files_that_the_storage_does_not_have(tmp_path, uri, run)
     assert again.path == run.path
     assert not {"old", "curve.png"} & {path.name for path in again.path.iterdir()}
     assert again.checkpoint("last").name == "iteration_000002"
+
+
+def test_the_index_of_a_checkpoint_in_shards_travels_and_drafts_do_not(machine, run):
+    def shards(folder):
+        for name in (".metadata", "__0_0.distcp", ".model.part"):
+            (folder / name).write_text(name)
+
+    run.save_checkpoint(3, shards, best=True)
+    run.set_status("running", 3)
+    machine("second")
+    there = RunFolder.open(run.address).checkpoint()
+    assert sorted(path.name for path in there.iterdir()) == [".metadata", "__0_0.distcp"]
+
+
+def test_a_push_after_a_pull_copies_only_changes(machine, run, monkeypatch):
+    machine("second")
+    there = RunFolder.open(run.address)
+    copied = []
+
+    def noted(source, *arguments, **settings):
+        copied.append(Path(source).name)
+        copy_files(source, *arguments, **settings)
+
+    monkeypatch.setattr(storage, "copy_files", noted)
+    there.append_metrics({"iteration": 3})
+    there.set_status("running", 3)
+    assert sorted(copied) == ["metrics.jsonl", "status.json"]
 
 
 def test_the_storage_has_only_plain_files(tmp_path, run):

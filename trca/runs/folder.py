@@ -327,6 +327,11 @@ class RunFolder:
             ConfigError: If the run has no checkpoint.
         """
         link = self.path / "checkpoints" / which
+        if not link.exists() and self.has_checkpoint():
+            raise ConfigError(
+                f"no checkpoint of {self.address} is the best of an evaluation yet: use"
+                f" {self.address}@last"
+            )
         if not link.exists():
             raise ConfigError(
                 f"{self.path} has no checkpoint yet. Train it: trca train --resume"

@@ -37,6 +37,8 @@ _READ_OF_A_TRIAL: Final = (
     *("trial.json", "config.yaml", "status.json", "metrics.jsonl", "evaluation.json"),
     STOPPED,
 )
+_INDEX_OF_SHARDS: Final = ".metadata"
+"""PyTorch's index of a checkpoint in shards. All other names with a dot are drafts and locks."""
 _LINK: Final = ".link"
 """Suffix of the files that represent links: object stores have no links."""
 
@@ -111,6 +113,8 @@ class Storage:
             self._pushed = {k: v for k, v in self._pushed.items() if not k.startswith(f"{run}/")}
             with held(folder / "lock"):
                 _replace_all_but_the_lock(folder, draft)
+                _, files = _contents(folder)
+            self._pushed |= {f"{run}/{name}": about for name, about in files.items()}
         return folder
 
     def _copy(self, run: str, to: Path) -> None:
@@ -237,7 +241,8 @@ def _contents(folder: Path) -> tuple[dict[str, str], dict[str, tuple[int, int]]]
     files: dict[str, tuple[int, int]] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if any(part.startswith(".") for part in name.split("/")) or name == "lock":
+        parts = {part for part in name.split("/") if part.startswith(".")}
+        if parts - {_INDEX_OF_SHARDS} or name == "lock":
             continue
         if path.is_symlink():
             if not path.readlink().is_absolute():

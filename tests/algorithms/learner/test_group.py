@@ -12,6 +12,7 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 
 from tests.algorithms.learner.test_learner import rows
 from trca.algorithms import TurnPPOConfig, export
+from trca.algorithms.learner.group import LearnersLostError
 from trca.algorithms.learner.learner import TextLearner
 from trca.envs.text_space import AnyText
 from trca.policies.models import load_model
@@ -76,7 +77,7 @@ def test_a_killed_learner_costs_no_update(make_config, tmp_path, learners, shard
     others.config.max_learner_restarts = 1
     alive.touch()
     others._workers[0].__ray_terminate__.remote()
-    with pytest.raises(RuntimeError, match=r"a learner was lost: .*max_learner_restarts is 1"):
+    with pytest.raises(LearnersLostError, match=r"was lost: .*max_learner_restarts is 1"):
         learn(others, 3)
     others.shutdown()
 

@@ -100,6 +100,32 @@ def test_a_run_prints_one_line_an_iteration_and_ends_with_curve_table_and_advice
     assert all(len(line) <= 80 or "trca" in line or "tensorboard" in line for line in advice)
 
 
+def test_a_job_that_starts_again_with_other_settings_is_refused(runs):
+    command = ["train", "quickstart", *SMALL, "--name=quickstart", "--auto-resume"]
+
+    def refused(*more):
+        result = CliRunner().invoke(app, [*command, f"--storage-path={runs[0]}", *more])
+        assert result.exit_code == 2, result.output
+        return " ".join(result.output.split())
+
+    assert "quickstart exists with lr: 0.0004, not 0.001: name another run" in refused(
+        "--set=lr=1e-3"
+    )
+    assert "exists with algorithm: 'TRCA', not 'GRPO'" in refused("--algorithm=GRPO")
+    assert "has its 3 iterations" in refused()
+
+
+def test_a_run_whose_tasks_have_changed_is_not_continued(runs, tmp_path):
+    folder = shutil.copytree(runs[0] / "quickstart", tmp_path / "changed", symlinks=True)
+    panels = json.loads((folder / "panels.json").read_text())
+    panels["train"]["hash"] = "0" * 16
+    (folder / "panels.json").write_text(json.dumps(panels))
+    result = CliRunner().invoke(app, ["train", f"--resume={folder}", "--iterations=4"])
+    assert result.exit_code == 1, result.output
+    assert "the train tasks of" in " ".join(result.output.split())
+    assert json.loads((folder / "panels.json").read_text()) == panels
+
+
 def test_a_run_folder_holds_all_that_a_run_leaves(runs):
     folder, _ = runs
     path = folder / "quickstart"

@@ -101,6 +101,16 @@ def rayjob(text):
     return settings, spec, pods
 
 
+def test_files_of_two_folders_keep_their_places(job):
+    (job.folder / "files" / "2").mkdir()
+    (job.folder / "files" / "2" / "mine.py").write_text("other")
+    settings, _, pods = rayjob(job("rayjob.yaml"))
+    assert settings["data"]["2__mine.py"] == "other"
+    for pod in pods:
+        (volume,) = (each["configMap"] for each in pod["volumes"] if "configMap" in each)
+        assert {"key": "2__mine.py", "path": "files/2/mine.py"} in volume["items"]
+
+
 def test_kuberay_gets_the_files_unchanged_and_a_valid_job(job):
     settings, spec, pods = rayjob(job("rayjob.yaml"))
     assert settings["data"] == {

@@ -218,8 +218,9 @@ def test_a_trial_with_other_settings_is_refused_and_keeps_its_records(sweep, tmp
 def test_a_sweep_is_stored_at_a_uri(sweep, tmp_path, monkeypatch):
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "first"))
     shutil.copytree(shrunk_model("Qwen/Qwen2.5-1.5B-Instruct"), tmp_path / "model")
+    library = shutil.copy("trca/rubric/libraries/alfworld.yaml", tmp_path / "rubric.yaml")
     settings = {**SWEEP["set"], "model": str(tmp_path / "model"), "iterations": 4}
-    sweep(set=settings, grid={"lambda_": [0.2]})
+    sweep(set=settings | {"env_config.library": str(library)}, grid={"lambda_": [0.2]})
     uri = f"file://{tmp_path}/bucket"
     command = [sys.executable, "-m", "trca", "sweep", f"--storage-path={uri}"]
     bucket = tmp_path / "bucket" / "mine"

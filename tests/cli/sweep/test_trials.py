@@ -11,7 +11,9 @@ import time
 import pytest
 from typer.testing import CliRunner
 
+from trca.algorithms.learner.group import LearnersLostError
 from trca.cli import app
+from trca.cli.sweep.trial import SweepTrial
 from trca.common.json_lines import read_lines
 from trca.runs.folder import RunFolder
 
@@ -164,3 +166,20 @@ def test_a_killed_experiment_is_restored_by_tune_without_a_gap(trial, tmp_path):
     assert metrics(killed) == metrics(trial)
     (driver,) = read_lines(RunFolder(killed).failures)
     assert driver["action"].startswith("resumed after iteration")
+
+
+def test_a_trial_whose_learners_are_lost_is_left_to_tune(tmp_path):
+    class Losing:
+        error = None
+
+        def train(self):
+            raise self.error
+
+    trial = object.__new__(SweepTrial)
+    trial._algorithm, trial._error, trial._rows, trial._reported = Losing(), "", [], 0
+    trial._iterations, trial._run = 3, RunFolder.create(tmp_path, "trial")
+    Losing.error = LearnersLostError("a learner was lost with its node")
+    with pytest.raises(LearnersLostError):
+        trial.step()
+    Losing.error = ValueError("mine")
+    assert trial.step()["error_words"] == "mine"

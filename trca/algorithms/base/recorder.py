@@ -52,7 +52,7 @@ _LEFT_OUT: Final = frozenset(
     {"config", "timers", "perf", "fault_tolerance", "env_runner_group", "done", "pid", "timestamp"}
 )
 """Parts of RLlib's result that are not metrics of the run."""
-_ANY_MACHINE: Final = frozenset(
+ANY_MACHINE: Final = frozenset(
     {
         *("iterations", "num_env_runners", "num_cpus_per_env_runner", "num_gpus_per_env_runner"),
         *("num_cpus_per_learner", "num_gpus_per_learner", "restart_failed_env_runners"),
@@ -105,7 +105,7 @@ class RunRecorder(RLlibCallback):
         same = self._write_settings(run, named=bool(algorithm.config.run_folder))
         if same and run.has_checkpoint():
             algorithm.restore_from_path(str(run.checkpoint("last")))
-        self._write_provenance(algorithm, run)
+        self._write_provenance(algorithm, run, continues=same and run.has_checkpoint())
         self._begin(algorithm, rewind=same)
 
     def on_checkpoint_loaded(self, *, algorithm: Any, **kwargs: Any) -> None:
@@ -218,7 +218,7 @@ class RunRecorder(RLlibCallback):
         if not there:
             return True
         now = run.read_config()
-        changed = [k for k in now if k not in _ANY_MACHINE and now[k] != there.get(k, now[k])]
+        changed = [k for k in now if k not in ANY_MACHINE and now[k] != there.get(k, now[k])]
         if changed and named:
             run.write_settings(there)
             raise ConfigError(
@@ -227,13 +227,33 @@ class RunRecorder(RLlibCallback):
             )
         return not changed
 
-    def _write_provenance(self, algorithm: Any, run: RunFolder) -> None:
+    def _write_provenance(self, algorithm: Any, run: RunFolder, continues: bool) -> None:
+        """Writes versions and panels; a run that continues keeps its earlier versions.
 
+        Raises:
+            ConfigError: If the run continues, and its tasks have changed.
+        """
         config, settings = algorithm.config, self._settings
         held_out = algorithm.panel(settings.evaluation_split).head(config.evaluation_tasks)
         panels = {"train": algorithm.panel(config.train_split), "evaluation": held_out}
-        run.write_json("versions.json", versions())
-        run.write_json("panels.json", {k: panel_record(panel) for k, panel in panels.items()})
+        records = {name: panel_record(panel) for name, panel in panels.items()}
+        now = versions()
+        if continues:
+            before = run.read_json("panels.json") or {}
+            for name, record in before.items():
+                if record["hash"] != records[name]["hash"]:
+                    raise ConfigError(
+                        f"the {name} tasks of {run.path} have changed since the run started (hash"
+                        f" {record['hash']}, now {records[name]['hash']}): restore the data of the"
+                        " environment, or start a new run"
+                    )
+            earlier = run.read_json("versions.json") or {}
+            now["earlier"] = [
+                *earlier.pop("earlier", ()),
+                {**earlier, "until": algorithm.iteration},
+            ]
+        run.write_json("versions.json", now)
+        run.write_json("panels.json", records)
 
     def _evaluate(self, algorithm: Any, result: dict[str, Any]) -> float:
         """Evaluates into the result; returns the seconds."""

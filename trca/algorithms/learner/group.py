@@ -17,8 +17,11 @@ Saving and loading   An error is raised; RLlib drops it and leaves an empty chec
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -32,6 +35,7 @@ from ray.rllib.utils.checkpoints import Checkpointable
 from ray.tune.utils.file_transfer import sync_dir_between_nodes
 
 from trca.algorithms.learner.rows import scored_rows, segments
+from trca.algorithms.learner.saving import SHARDS
 from trca.algorithms.settings.policy_config import PolicyConfig
 
 logger = logging.getLogger(__name__)
@@ -39,6 +43,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _PATIENCE_S: Final = 10.0
 """Seconds that the other learners have to fail too, after the first failure."""
+
+
+class LearnersLostError(RuntimeError):
+    """Learners were lost for good; another start continues from the last checkpoint."""
 
 
 class _LostLearner(Exception):  # noqa: N818
@@ -285,7 +293,7 @@ class TextLearnerGroup(LearnerGroup):
             except _LostLearner as lost:
                 reason = str(lost).strip().splitlines()[0]
                 if self.rebuilt >= self.config.max_learner_restarts:
-                    raise RuntimeError(
+                    raise LearnersLostError(
                         f"a learner was lost: {reason} (max_learner_restarts is"
                         f" {self.config.max_learner_restarts}). Resume the run from its last"
                         " checkpoint"
@@ -310,7 +318,7 @@ class TextLearnerGroup(LearnerGroup):
             try:
                 self._on_all("resume", [{"snapshot": of_one} for of_one in given])
             except ObjectLostError as error:
-                raise RuntimeError(
+                raise LearnersLostError(
                     "a learner was lost with its node, which held the copy of the learners' state:"
                     " resume the run from its last checkpoint"
                 ) from error
@@ -359,13 +367,22 @@ class _Remote(Checkpointable):
         group, folder = self._group, str(path)
         if group.config.sharding != "none":
             group._on_all("save_shards", [{"path": folder}] * len(group))
+            shares = {path.name.split("_")[2] for path in Path(folder, SHARDS).glob("__*_*.distcp")}
+            if len(shares) < len(group):
+                raise RuntimeError(
+                    f"{folder} has the shares of {len(shares)} of {len(group)} learners: with"
+                    " sharding on several nodes, name a folder in --storage-path that all nodes see"
+                )
             return folder
         here, (there,) = _node(), group._on_all("apply", [{"func": _node}])
         if here == there:
             group._on_all("save_to_path", [{"path": folder, **kwargs}])
         else:
             (draft,) = group._on_all("save_to_path", [{}])
-            sync_dir_between_nodes(there, draft, here, folder)
+            try:
+                sync_dir_between_nodes(there, draft, here, folder)
+            finally:
+                group._on_all("apply", [{"func": partial(_remove, folder=draft)}])
         return folder
 
     def restore_from_path(self, path: Any, *, component: Any = None, **kwargs: Any) -> None:
@@ -384,6 +401,10 @@ class _Remote(Checkpointable):
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns nothing."""
         return (), {}
+
+
+def _remove(learner: Any, folder: str) -> None:
+    shutil.rmtree(folder)
 
 
 def _node(learner: Any = None) -> str:

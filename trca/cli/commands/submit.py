@@ -201,7 +201,8 @@ def _show(folder: Path, *written: str) -> None:
         console.rule(file_name, align="left")
         console.print((folder / file_name).read_text("utf-8").rstrip(), markup=False)
     others = ["trca/", "requirements.txt"]
-    others += sorted(path.name for path in (folder / "files").glob("*"))
+    own = (path for path in (folder / "files").rglob("*") if path.is_file())
+    others += sorted(path.relative_to(folder / "files").as_posix() for path in own)
     print_folded(f"In the same folder: {', '.join(others)}", indent=0)
 
 

@@ -185,7 +185,8 @@ def _run(folder: RunFolder) -> None:
 
     sweep = SweepSettings.model_validate(folder.read_config())
     trials = read_trials(sweep, folder)
-    sweep.trial(sweep.every_point()[0], sweep.seeds[0]).algorithm_config().resolved_model()
+    first = sweep.trial(sweep.every_point()[0], sweep.seeds[0])
+    first.algorithm_config().resolved_model()
     total = len(sweep.every_point()) * sweep.repeats
     left = total - sum(trial.state in OVER for trial in trials)
     todo = f"{total} trials" if left == total else f"{left} of {total} trials"
@@ -208,7 +209,7 @@ def _run(folder: RunFolder) -> None:
         console.print()
         write_table(rows, folder)
         console.print(as_rich(rows), soft_wrap=False)
-        drawn = ", sweep.png" if draw_sweep(trials, folder) else ""
+        drawn = ", sweep.png" if draw_sweep(trials, first, folder) else ""
         console.print(f"Written to {folder.address}: sweep.md, sweep.json{drawn}", markup=False)
     if interrupted:
         _note(folder, trials, "interrupted")
@@ -225,8 +226,10 @@ def _run(folder: RunFolder) -> None:
 
 
 def _note(folder: RunFolder, trials: list[Trial], state: str, message: str = "") -> None:
+    from trca.tune_configs.files import ConfigError
+
     states = Counter(trial.state for trial in trials)
-    with suppress(OSError):
+    with suppress(OSError, ConfigError):  # the storage must not hide the error itself
         folder.write_json(
             "status.json",
             {

@@ -100,8 +100,7 @@ def train(
     use_one_thread()
     from trca.cli.preflight.preflight import Preflight
     from trca.runs.folder import RunFolder, run_name
-    from trca.tune_configs.files import ConfigError, absolute, assign, assignments, read
-    from trca.tune_configs.settings import in_environment, switch
+    from trca.tune_configs.files import ConfigError, absolute, assignments
 
     options = {
         "algorithm": algorithm,
@@ -114,22 +113,18 @@ def train(
     given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     with refusing(ConfigError):
         given = absolute(given) | assignments(set_ or [])
-        if auto_resume and RunFolder.exists(name or run_name(config), storage_path):
-            resume, given = name or run_name(config), {}
+        new = name or run_name(config)
+        if auto_resume and RunFolder.exists(new, storage_path):
+            run = RunFolder.open(new, storage_path)
+            given = _longer(run, _new(config, given))
+            resume = new
         if resume is not None:
             run = RunFolder.open(resume, storage_path)
             base, source = _resumed(run, given), f"{run.name}/config.yaml"
         else:
             if name is not None and not dry_run:
                 RunFolder.check_name(storage_path, name)
-            base = read(config)
-            if "base" in base:
-                raise ConfigError(f"{config} is a sweep: start it with trca sweep {config}")
-            if "algorithm" in given:
-                base = switch(base, given["algorithm"])
-            if env is not None:
-                base = in_environment(base, given["env"])
-            base, source = assign(base, given), run_name(config)
+            base, source = _new(config, given), run_name(config)
         with Preflight.of(base, source, here=not dry_run) as preflight:
             settings = preflight.settings
             if resume is not None:
@@ -165,6 +160,48 @@ def _resumed(run: RunFolder, given: dict[str, Any]) -> dict[str, Any]:
     return {**run.read_config(), **given}
 
 
+def _new(config: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a new run.
+
+    Raises:
+        ConfigError: For a config that does not exist, and for a sweep.
+    """
+    from trca.tune_configs.files import ConfigError, assign, read
+    from trca.tune_configs.settings import in_environment, switch
+
+    base = read(config)
+    if "base" in base:
+        raise ConfigError(f"{config} is a sweep: start it with trca sweep {config}")
+    if "algorithm" in given:
+        base = switch(base, given["algorithm"])
+    if "env" in given:
+        base = in_environment(base, given["env"])
+    return assign(base, given)
+
+
+def _longer(run: RunFolder, asked: dict[str, Any]) -> dict[str, Any]:
+    """The iterations of a run that exists, if a job asks for more.
+
+    Raises:
+        ConfigError: If the job asks for other settings than the run has. Files of the user are not
+            compared: the run keeps its copies.
+    """
+    from trca.algorithms.base.recorder import ANY_MACHINE
+    from trca.tune_configs.files import ConfigError
+    from trca.tune_configs.settings import RunSettings
+
+    has = run.read_config()
+    now = RunSettings.resolve(asked, "config", need_data=False).flat()
+    copies = str(run.path / "files")
+    for key in asked:
+        if key not in ANY_MACHINE and now[key] != has[key] and copies not in str(has[key]):
+            raise ConfigError(
+                f"{run.address} exists with {key}: {has[key]!r}, not {now[key]!r}: name another run"
+            )
+    more = now["iterations"] > has["iterations"]
+    return {"iterations": now["iterations"]} if more else {}
+
+
 def _check_iterations(run: RunFolder, settings: RunSettings, given: dict[str, Any]) -> None:
     """Refuses to continue a run that has all its iterations.
 
@@ -189,6 +226,7 @@ def _prepare(settings: RunSettings, run: RunFolder) -> RunSettings:
 
     try:
         run.write_settings(settings.flat())
+        run.push()
     except OSError as error:
         raise ConfigError(f"cannot write to {run.path}: {words(error)}. Nothing is saved") from None
     if not run.own_files():

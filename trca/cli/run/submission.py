@@ -173,7 +173,10 @@ def render(file_name: str, name: str, cluster: Cluster, folder: Path, command: l
         command: The command that `pack` returns.
     """
     files = {"config.yaml": folder / "config.yaml"}
-    files |= {path.name: path for path in sorted((folder / "files").glob("*"))}
+    own = (path for path in sorted((folder / "files").rglob("*")) if path.is_file())
+    files |= {
+        path.relative_to(folder / "files").as_posix().replace("/", "__"): path for path in own
+    }
     started = [part if part != "config.yaml" else "/job/config.yaml" for part in command]
     _write(
         folder / file_name,

@@ -117,13 +117,17 @@ def as_rich(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def draw_sweep(trials: Sequence[Trial], folder: RunFolder) -> bool:
-    """Draws ``sweep.png`` from the finished trials; False without finished trials."""
+def draw_sweep(trials: Sequence[Trial], settings: RunSettings, folder: RunFolder) -> bool:
+    """Draws ``sweep.png`` from the finished trials; False without finished trials.
+
+    Args:
+        trials: The trials.
+        settings: The settings of a trial.
+        folder: The folder of the sweep.
+    """
     runs = curves(trials)
     if not runs:
         return False
-    finished = next(trial for trial in trials if trial.state == "finished")
-    settings = RunSettings.resolve(finished.run.read_config(), "trial")
     panel = panel_words(settings.run.env_config, settings.train_split, settings.evaluation_split)
     panels = list(dict.fromkeys(trial.panel for trial in trials))
     if len(panels) > 1:

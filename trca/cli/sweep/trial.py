@@ -110,8 +110,12 @@ class SweepTrial(Trainable):
     def step(self) -> dict[str, Any]:
         """Reports the next recorded iteration, or trains one."""
         if self._algorithm and self._reported == len(self._rows):
+            from trca.algorithms.learner.group import LearnersLostError
+
             try:
                 self._algorithm.train()
+            except LearnersLostError:
+                raise  # Tune starts the trial again, on the nodes that are left
             except Exception as error:
                 self._fail(error)
         if self._error:
