@@ -331,6 +331,16 @@ def test_one_adapter_follows_an_episode() -> None:
     assert CoinAdapter.made == before + 1
 
 
+def test_the_step_limit_of_a_plain_environment_replaces_its_own() -> None:
+    gymnasium.register("test/Short-v0", Plain, max_episode_steps=2)
+    for limit in (1, 2, 4):
+        env: Any = make("test/Short-v0", max_steps=limit)
+        env.reset(seed=0)
+        ended = [env.step("go")[3] for _ in range(limit)]
+        assert ended == [*[False] * (limit - 1), True]
+        assert env.unwrapped.max_steps == limit
+
+
 def test_a_plain_environment_has_its_observations_as_contexts() -> None:
     env: Any = make(Plain, split="test", max_steps=3)
     first, info = env.reset(options={"task": env.unwrapped.task_ids[0]})

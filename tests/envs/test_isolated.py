@@ -2,7 +2,9 @@
 
 import os
 import time
+from types import SimpleNamespace
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -132,6 +134,59 @@ def test_the_process_ends_with_its_environment(tmp_path):
     while process.poll() is None and time.monotonic() < end:
         time.sleep(0.05)
     assert process.poll() is not None
+
+
+class Halved(gymnasium.RewardWrapper):
+    def reward(self, reward):
+        return reward / 2
+
+
+def halved(**settings):
+    return Halved(Rooms(**settings))
+
+
+halved.adapter_class, halved.library = Rooms.adapter_class, Rooms.library
+
+
+def test_wrappers_of_the_environment_stay():
+    env = make(halved, isolation="process")
+    env.reset(options={"task": "train-1"})
+    assert env.step("take key")[1] == 0.5
+    env.close()
+
+
+def test_an_interrupted_call_ends_the_process_and_its_answer_is_not_taken(tmp_path, monkeypatch):
+    env = make(native(tmp_path))
+    env.reset(options={"task": "train-0"})
+    child = env.unwrapped._child
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    connection = SimpleNamespace(send=child._connection.send, recv=interrupted)
+    monkeypatch.setattr(child, "_connection", connection)
+    with pytest.raises(KeyboardInterrupt):
+        env.step("go")
+    assert not child.alive
+    observation, _ = env.reset(options={"task": "train-1"})
+    assert "room" in observation
+    assert env.step("take key")[4]["won"]
+    env.close()
+
+
+def test_the_process_of_a_team_that_is_stuck_is_killed(tmp_path):
+    (tmp_path / "team.yaml").write_text("roles:\n  one: {acts: [all], prompt: '{task}'}\n")
+    team = str(tmp_path / "team.yaml")
+    pool = EnvPool(lambda split: make(native(tmp_path), split=split, team=team), timeout_s=1.0)
+    env = pool.take("train")
+    pool.reset(env, 0, {"task": "train-0"})()
+    child = env.env.unwrapped.inner.unwrapped._child._process
+    [step] = pool.step([(env, "sing")])
+    with pytest.raises(StuckError):
+        step.result()
+    pool.give_back(env, broken=True)
+    assert child.poll() is not None
+    pool.close()
 
 
 def test_another_isolation_is_refused():

@@ -70,12 +70,22 @@ def test_the_same_transition_is_judged_the_same_whatever_came_before():
     assert not used.errors
 
 
-def test_an_operator_that_cannot_be_evaluated_is_inactive_and_counted():
+def test_an_operator_that_cannot_be_evaluated_is_inactive_counted_and_told(caplog):
     judge = Judge(library(), Facts, Task)
     odd = Facts(accepted=True, new=None, count=1)
     assert judge.judge(Task("cup"), odd).tolist() == [1, 0, 0, 0, 0] * 3
-    assert judge.errors["evidence_1"] == 1
+    warned = [r.getMessage() for r in caplog.records if "'evidence_1'" in r.getMessage()]
+    judge.judge(Task("pen"), odd)
+    assert len(warned) == 1
+    assert "counts as 0" in warned[0]
+    assert judge.errors["evidence_1"] == 2
     assert judge.errors["evidence_0"] == 0
+
+
+def test_a_list_in_the_facts_is_named_with_its_operator():
+    judge = Judge(library(), Facts, Task)
+    with pytest.raises(TypeError, match=r"operator 'evidence_\d' reads Facts: .*give tuples"):
+        judge.judge(Task("cup"), Facts(new=["cup"]))
 
 
 def test_judgments_cannot_be_changed_by_a_caller():

@@ -180,6 +180,9 @@ class _Child:
             raise RuntimeError(
                 f"the process of {self._name} {_ended(self._process)} in {_shown(request)}"
             ) from None
+        except BaseException:
+            self.kill()  # the answer would be taken for the answer of the next request
+            raise
         if error is not None:
             raise error
         return answer
@@ -242,14 +245,14 @@ def serve(descriptor: int) -> None:
         try:
             name, *arguments = request
             if env is None:
-                env = name().unwrapped
+                env = name()
             else:
                 answer = _ANSWERS[name](env, *arguments)
         except Exception as raised:
             if not isinstance(raised, MissingPartError):  # an answer, and no failure
                 traceback.print_exc()
             if env is not None:
-                add_place(raised, env)
+                add_place(raised, env.unwrapped)
             error = _sendable(raised)
         connection.send((error, answer))
 
@@ -265,7 +268,8 @@ def _sendable(error: Exception) -> Exception:
     return sendable
 
 
-def _about(env: TextEnv) -> dict[str, Any]:
+def _about(outer: gymnasium.Env[str, str]) -> dict[str, Any]:
+    env: Any = outer.unwrapped
     names = ("library", "default_split", "idle_actions", "generated", "waits")
     return {
         "attributes": {
@@ -279,7 +283,7 @@ def _about(env: TextEnv) -> dict[str, Any]:
     }
 
 
-def _state(env: TextEnv, info: dict[str, Any]) -> dict[str, Any]:
+def _state(info: dict[str, Any]) -> dict[str, Any]:
     return {
         "instruction": info["task"],
         "task_type": info["task_type"],
@@ -288,23 +292,24 @@ def _state(env: TextEnv, info: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _reset(env: TextEnv, seed: int | None, options: dict[str, Any]) -> Any:
+def _reset(env: gymnasium.Env[str, str], seed: int | None, options: dict[str, Any]) -> Any:
     observation, info = env.reset(seed=seed, options=options)
-    return observation, _state(env, info)
+    return observation, _state(info)
 
 
-def _step(env: TextEnv, action: str) -> Any:
+def _step(env: gymnasium.Env[str, str], action: str) -> Any:
     observation, reward, terminated, truncated, info = env.step(action)
     ended = (terminated, truncated, info["accepted"], info["won"], info["score"])
-    return (observation, reward, *ended, info.get("milestone")), _state(env, info)
+    return (observation, reward, *ended, info.get("milestone")), _state(info)
 
 
-def _random_action(env: TextEnv, rng: np.random.Generator) -> Any:
-    return env.random_action(rng), rng.bit_generator.state
+def _random_action(env: gymnasium.Env[str, str], rng: np.random.Generator) -> Any:
+    inner: Any = env.unwrapped
+    return inner.random_action(rng), rng.bit_generator.state
 
 
-def _method(env: TextEnv, name: str, *arguments: Any) -> Any:
-    return getattr(env, name)(*arguments)
+def _method(env: gymnasium.Env[str, str], name: str, *arguments: Any) -> Any:
+    return getattr(env.unwrapped, name)(*arguments)
 
 
 _ANSWERS: Final[dict[str, Callable[..., Any]]] = {

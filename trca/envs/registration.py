@@ -316,6 +316,8 @@ def _made(env: EnvClass, kwargs: Mapping[str, Any]) -> _Env:
     outer = inspect.signature(PlainEnv).parameters.keys() - own
     plain = {k: v for k, v in kwargs.items() if k in outer}
     rest = {k: v for k, v in kwargs.items() if k not in outer}
+    if registered and plain.get("max_steps") is not None:
+        rest["max_episode_steps"] = plain["max_steps"]
     build = partial(gymnasium.make, registered, disable_env_checker=True) if registered else maker
     wrapped = build(**rest)
     if not isinstance(wrapped.unwrapped, TextEnv):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 from trca.rubric.conditions import Clause, Condition, RubricError, Term, field_terms
 from trca.rubric.library import Operator, RubricLibrary, check_each
+
+logger = logging.getLogger(__name__)
 
 _REMEMBERED: Final = 4096
 """Largest number of cached judgments per operator."""
@@ -26,7 +29,7 @@ class Judge:
     Attributes:
         library: The library.
         errors: Number of failed CEL evaluations by operator id. A failed evaluation gives the
-            judgment 0.
+            judgment 0, and the first one of an operator a warning in the log.
     """
 
     def __init__(self, library: RubricLibrary, facts_type: type, binding_type: type) -> None:
@@ -66,7 +69,13 @@ class Judge:
             values = operator.facts(facts)
             if operator.binds:
                 values = values, operator.binding(binding)
-            answer = operator.cache.get(values)
+            try:
+                answer = operator.cache.get(values)
+            except TypeError as error:
+                raise TypeError(
+                    f"operator {operator.name!r} reads {type(facts).__name__}: {error}: give tuples"
+                    " in place of lists, and no other container"
+                ) from None
             if answer is None:
                 answer = self._evaluate(operator, values, binding, facts)
             answers.append(answer)
@@ -92,7 +101,12 @@ class Judge:
     def _evaluate(self, operator: _Operator, values: Any, binding: Any, facts: Any) -> bool:
         try:
             answer = operator.condition.evaluate(facts, binding)
-        except Exception:
+        except Exception as error:
+            if operator.name not in self.errors:
+                logger.warning(
+                    "operator %r of %s cannot be evaluated on these facts and counts as 0: %s",
+                    *(operator.name, self.library.source, error),
+                )
             self.errors[operator.name] += 1
             return False
         if len(operator.cache) >= _REMEMBERED:

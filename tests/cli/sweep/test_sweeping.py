@@ -20,7 +20,9 @@ from typer.testing import CliRunner
 
 from tests.cli.sweep.conftest import EASY, SWEEP
 from trca.cli import app
+from trca.cli.sweep.files import sweep_of
 from trca.cli.sweep.progress import stopping_politely
+from trca.cli.sweep.trials import begin
 from trca.common.json_lines import read_lines
 from trca.policies.shrunk import shrunk_model
 from trca.runs.folder import RunFolder
@@ -265,6 +267,19 @@ def test_a_job_that_starts_again_resumes_no_run(tmp_path):
     assert "is no sweep: resume a run by trca train --resume mine" in " ".join(
         result.output.split()
     )
+
+
+def test_a_job_that_starts_again_with_another_grid_is_refused(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(SWEEP))
+    settings = sweep_of(str(path), None)
+    begin(settings, RunFolder.create(tmp_path, "mine"))
+    path.write_text(yaml.safe_dump({**SWEEP, "seeds": [0, 1]}))
+    command = ["sweep", str(path), f"--storage-path={tmp_path}", "--auto-resume"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2, result.output
+    text = " ".join(result.output.split())
+    assert "mine exists with seeds: [0], not [0, 1]: name another sweep" in text
 
 
 def test_a_trial_that_no_node_can_hold_is_printed():

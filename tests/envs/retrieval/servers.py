@@ -3,7 +3,7 @@
 import re
 import socketserver
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import uvicorn
 
@@ -78,3 +78,28 @@ def http(body, status="200 OK", length=None):
     content = body.encode()
     head = f"HTTP/1.1 {status}\r\nContent-Length: {length or len(content)}\r\n"
     return f"{head}Connection: close\r\n\r\n".encode() + content
+
+
+@contextmanager
+def dripping():
+    """A server that sends a byte of its reply every 20 ms, for as long as anybody reads."""
+    stopping = threading.Event()
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.recv(1 << 20)
+            with suppress(OSError):
+                self.request.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n")
+                while not stopping.wait(0.02):
+                    self.request.sendall(b" ")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            stopping.set()
+            server.shutdown()
+            thread.join()

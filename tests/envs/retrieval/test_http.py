@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.envs.retrieval.servers import http, replying
+import trca.envs.retrieval.http as module
+from tests.envs.retrieval.servers import dripping, http, replying
 from trca.envs.retrieval.http import HttpRetriever
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError, open_retriever
@@ -13,6 +14,7 @@ from trca.envs.retrieval.wire import ReplyError, read_reply
 HIT = {"document": {"id": "7", "contents": '"T"\ntext'}, "score": 1.5}
 FOUND = Passage("7", '"T"\ntext', 1.5)
 GOOD = http(json.dumps({"result": [[HIT]]}))
+GZIP = http("no gzip").replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n", 1)
 BROKEN = http("oops", "500 Internal Server Error")
 
 
@@ -81,6 +83,9 @@ def test_what_is_no_reply_is_refused(reply):
         pytest.param(b"", id="closed"),
         pytest.param(http("slow down", "429 Too Many Requests"), id="busy"),
         pytest.param(http('{"result": []}'), id="wrong number"),
+        pytest.param(http("[" * 100_000), id="nested"),
+        pytest.param(http(json.dumps({"result": [[{**HIT, "score": 10**400}]]})), id="score"),
+        pytest.param(GZIP, id="gzip"),
     ],
 )
 def test_a_bad_reply_is_asked_for_again_and_never_an_empty_result(bad):
@@ -106,6 +111,22 @@ def test_a_server_that_is_too_slow_is_given_up():
         pytest.raises(RetrievalError, match=r"in 2 attempts: .*ReadTimeout"),
     ):
         client(url, timeout=0.05, attempts=2).search(["a"], 3)
+
+
+def test_a_server_that_drips_or_floods_is_given_up(monkeypatch):
+    body = b"x" * 3_000_000
+    flood = b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + body
+    monkeypatch.setattr(module, "_LONGEST_REPLY", 1 << 20)
+    with (
+        replying(flood) as (url, _),
+        pytest.raises(RetrievalError, match="the reply has over 1 MiB"),
+    ):
+        client(url, attempts=1).search(["a"], 3)
+    with (
+        dripping() as url,
+        pytest.raises(RetrievalError, match=r"the reply took over 0\.3 s"),
+    ):
+        client(url, timeout=0.3, attempts=1).search(["a"], 3)
 
 
 def test_a_dead_server_is_an_error(free_port):

@@ -38,6 +38,12 @@ def test_noise_grows_from_start_to_end():
     assert noise_share(1, 0, 0.5) == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("noise", [0.5, [0.1], (0.1, 0.2, 0.3), (0.5, 2.0)])
+def test_noise_is_two_probabilities(noise):
+    with pytest.raises(ValueError, match="give two probabilities from 0 to 1"):
+        open_retriever("simulated", url="http://x/v1", model="m", noise=noise)
+
+
 def test_a_model_invents_passages(engine):
     [first, second] = engine.search(["who wrote Emma", "red apple"], 2)
     assert 1 <= len(first) <= 2

@@ -181,4 +181,8 @@ def test_gold_recall_goes_by_ids_else_by_titles_else_is_unknown():
     assert gold_recall(asked(gold_ids=("8",), gold_titles=("Emma",)), passages) == 0.0
     assert gold_recall(asked(gold_titles=("Emma", "Ran")), passages) == 1.0
     assert gold_recall(asked(gold_titles=("Emma",)), []) == 0.0
+    without_ids = [Passage("", passage.contents) for passage in passages]
+    assert gold_recall(asked(gold_ids=("8",), gold_titles=("Emma",)), without_ids) == 1.0
+    assert gold_recall(asked(gold_ids=("8",)), without_ids) is None
+    assert gold_recall(asked(gold_ids=("8",)), []) == 0.0
     assert gold_recall(asked(), passages) is None

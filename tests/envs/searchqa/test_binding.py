@@ -1,6 +1,7 @@
 """The binder parses human and generated questions: names, relation, constraints, answer format."""
 
 import json
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from trca.envs.searchqa.binding import AnswerFormat, SearchQABinding, bind, formats_of
 from trca.envs.searchqa.data.generate import generated
-from trca.envs.searchqa.proper_names import names_in
+from trca.envs.searchqa.proper_names import _TOKEN, names_in
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "searchqa"
 
@@ -111,6 +112,17 @@ def test_any_text_is_a_question(task):
     binding = bind(task)
     assert binding.answer_format in get_args(AnswerFormat)
     assert set(binding.bridge) <= set(binding.relation)
+
+
+@given(st.text("aB1_.-' \n", max_size=12))
+def test_words_are_those_of_the_plain_pattern(text):
+    plain = re.compile(r"""[^\W_]+(?:[.'’&-]+[^\W_]+)*\.?(?=\W|$)|["“”,;:?!()]""")
+    assert _TOKEN.findall(text) == plain.findall(text)
+
+
+def test_a_long_word_is_read_in_good_time():
+    assert names_in("A" * 200_000 + "_b") == ()
+    assert names_in("A-" * 100_000 + "_b")
 
 
 def test_a_long_question_is_read_in_good_time():

@@ -7,6 +7,7 @@ from fastapi import FastAPI
 
 from tests.envs.retrieval.servers import http, replying, serving
 from trca.algorithms.rollouts.env_pool import EnvPool
+from trca.envs import make
 from trca.envs.retrieval.retriever import RetrievalError
 from trca.envs.retrieval.wire import reply_body
 from trca.envs.searchqa.data.corpora import open_search
@@ -123,3 +124,18 @@ def test_environments_that_search_over_a_network_step_while_others_do():
         assert sorted(served.requests) == [["Ada"], ["Ben"]]
         pool.close()
     assert not SearchQAEnv().waits
+
+
+def test_an_action_with_control_characters_is_not_prefetched():
+    served = Served()
+    with serving(served.app) as url:
+        retriever = {"name": "http", "urls": f"{url}/retrieve", "attempts": 1}
+        pool = EnvPool(lambda split: make("searchqa", split=split, retriever=retriever))
+        envs = [pool.take("train") for _ in range(2)]
+        for seed, env in enumerate(envs):
+            pool.reset(env, seed, {})()
+        actions = [(envs[0], "search[Ada\0\x1b]"), (envs[1], "search[Ada Balan]")]
+        for step in pool.step(actions):
+            step.result()
+        assert served.requests == [["Ada Balan"]]
+        pool.close()

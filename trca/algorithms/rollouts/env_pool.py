@@ -22,7 +22,7 @@ from trca.common.threads import Call, StuckError, Task, Threads, stuck, wait
 from trca.envs.annotate import NO_OPERATORS, Operators, RubricAnnotation
 from trca.envs.isolated import IsolatedEnv
 from trca.envs.teams.env import TeamEnv
-from trca.envs.text_env import DEFAULT_AGENT, TextEnv
+from trca.envs.text_env import DEFAULT_AGENT, TextEnv, as_action
 
 logger = logging.getLogger(__name__)
 
@@ -114,8 +114,11 @@ class EnvPool:
                 unless it is stuck. The child process of an `IsolatedEnv` is killed.
         """
         if broken:
-            if isinstance(env.env.unwrapped, IsolatedEnv):
-                env.env.unwrapped.kill()
+            played = env.env.unwrapped
+            if isinstance(played, TeamEnv):
+                played = played.inner.unwrapped
+            if isinstance(played, IsolatedEnv):
+                played.kill()
             elif not env.stuck:
                 self._close(env)
         else:
@@ -301,7 +304,7 @@ def _prefetches(
     for env, action in actions:
         if env.prefetches:
             unwrapped = env.env.unwrapped
-            by_class.setdefault(type(unwrapped), []).append((unwrapped, action))
+            by_class.setdefault(type(unwrapped), []).append((unwrapped, as_action(action)))
     return list(by_class.items())
 
 

@@ -84,7 +84,9 @@ def sweep(
     from trca.tune_configs.files import ConfigError
 
     with refusing(ConfigError, OSError):
+        asked = None
         if auto_resume and RunFolder.exists(name or run_name(config), storage_path):
+            asked = sweep_of(config, set_, need_data=False)
             resume, config, set_, name = name or run_name(config), _CONFIG, None, None
         if resume is not None:
             folder = RunFolder.open(resume, storage_path)
@@ -100,6 +102,8 @@ def sweep(
                 raise ConfigError(
                     f"{folder.path} is no sweep: resume a run by trca train --resume {resume}"
                 )
+            if asked is not None:
+                _refuse_other(folder, asked)
             with folder.locked():
                 _run(folder)
             return
@@ -111,6 +115,25 @@ def sweep(
         with folder.locked():
             begin(settings, folder)
             _run(folder)
+
+
+def _refuse_other(folder: RunFolder, asked: SweepSettings) -> None:
+    """Refuses a sweep that exists with other settings; copies of the user's files are not compared.
+
+    Raises:
+        ConfigError: Names the first setting that differs.
+    """
+    from trca.tune_configs.files import ConfigError
+    from trca.tune_configs.sweeps import SweepSettings
+
+    has = SweepSettings.model_validate(folder.read_config()).model_dump()
+    copies = str(folder.path / "files")
+    for key, value in asked.with_base().model_dump().items():
+        if value != has[key] and copies not in str(has[key]):
+            raise ConfigError(
+                f"{folder.address} exists with {key}: {has[key]!r:.200}, not {value!r:.200}: name"
+                " another sweep"
+            )
 
 
 def _check(sweep: SweepSettings, dry_run: bool) -> None:

@@ -7,6 +7,7 @@ once.
 
 from __future__ import annotations
 
+import json
 import random
 import ssl
 import threading
@@ -34,6 +35,9 @@ _BREAKING: Final = 5
 """Number of failures in a row that exclude a server."""
 
 _LONGEST_PAUSE: Final = 10.0
+
+_LONGEST_REPLY: Final = 64 << 20
+"""Largest number of bytes of a reply."""
 
 _PORTION: Final = 256
 """Largest number of queries in one request; servers have limits."""
@@ -96,6 +100,7 @@ class HttpRetriever:
         self._servers = [_Server(url) for url in addresses]
         self._shape: Shape = shape
         self._attempts, self._pause, self._cooldown = attempts, pause, cooldown
+        self._timeout = timeout
         self._client = httpx.Client(timeout=timeout, verify=_certificates())
         self._lock = threading.Lock()
         self._turn = 0
@@ -132,7 +137,7 @@ class HttpRetriever:
             try:
                 reply = self._post(url, body)
                 passages = read_reply(reply, len(queries), self._shape)
-            except (httpx.TransportError, _PassingError, ReplyError) as error:
+            except (httpx.HTTPError, _PassingError, ReplyError) as error:
                 problem = f"{url}: {type(error).__name__}: {short_line(error) or 'no reply'}"
                 self._note_failure(server)
             else:
@@ -141,16 +146,30 @@ class HttpRetriever:
         raise RetrievalError(f"no answer in {self._attempts} attempts: {problem}")
 
     def _post(self, url: str, body: dict[str, Any]) -> Any:
-        response = self._client.post(url, json=body)
-        status = f"HTTP {response.status_code}: {short_line(response.text)}"
+        response, data = self._received(url, body)
+        text = data.decode(errors="replace")
+        status = f"HTTP {response.status_code}: {short_line(text)}"
         if response.status_code >= 500 or response.status_code in (408, 425, 429):
             raise _PassingError(status)
         if response.status_code != 200:
             raise RetrievalError(f"{url} refuses the request: {status}")
         try:
-            return response.json()
-        except ValueError:
-            raise _PassingError(f"the reply is not JSON: {short_line(response.text)}") from None
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            raise _PassingError(f"the reply is not JSON: {short_line(text)}") from None
+
+    def _received(self, url: str, body: dict[str, Any]) -> tuple[httpx.Response, bytes]:
+        """The response and its content, within the limits of time and size."""
+        deadline = time.monotonic() + self._timeout
+        data = bytearray()
+        with self._client.stream("POST", url, json=body) as response:
+            for part in response.iter_bytes():
+                data += part
+                if len(data) > _LONGEST_REPLY:
+                    raise _PassingError(f"the reply has over {_LONGEST_REPLY >> 20} MiB")
+                if time.monotonic() > deadline:
+                    raise _PassingError(f"the reply took over {self._timeout:g} s")
+        return response, bytes(data)
 
     def _next_server(self) -> _Server | None:
         """The next server in turn; None if all servers are excluded.

@@ -87,9 +87,10 @@ class SimulatedRetriever:
 
         Raises:
             RetrievalError: If the client is not installed.
-            ValueError: If a probability is not between 0 and 1.
+            ValueError: If `noise` is not two probabilities.
         """
-        if not all(0 <= share <= 1 for share in noise):
+        shares = noise if isinstance(noise, list | tuple) else ()
+        if len(shares) != 2 or not all(0 <= share <= 1 for share in shares):
             raise ValueError(f"noise is {noise}: give two probabilities from 0 to 1")
         if advice := missing_client():
             raise RetrievalError(f"the simulated retriever needs an endpoint client: {advice}")

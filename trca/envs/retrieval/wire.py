@@ -79,5 +79,8 @@ def _passage(hit: Any) -> Passage:
     score = hit.get("score")
     if not isinstance(contents, str) or not isinstance(score, float | int | None):
         raise ReplyError(f"expected a document with contents, got {short_line(hit)}")
-    score = None if score is None else float(score)
+    try:
+        score = None if score is None else float(score)
+    except OverflowError:
+        raise ReplyError(f"a score is no finite number: {short_line(score)}") from None
     return Passage(str(document.get("id", "")), contents, score)

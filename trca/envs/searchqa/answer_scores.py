@@ -67,10 +67,10 @@ def _overlap(words: set[str], gold: set[str]) -> float:
 def gold_recall(question: Question, retrieved: Iterable[Passage]) -> float | None:
     """The share of a question's gold passages among the found passages; None without gold passages.
 
-    Passages are compared by id, or by title for a question without ids.
+    Passages are compared by id, or by title if the question or the passages have no ids.
     """
     passages = list(retrieved)
-    if question.gold_ids:
+    if question.gold_ids and (not passages or any(passage.id for passage in passages)):
         return _share({*question.gold_ids}, {passage.id for passage in passages})
     if question.gold_titles:
         return _share({*question.gold_titles}, {passage.title for passage in passages})

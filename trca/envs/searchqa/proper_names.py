@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_TOKEN: Final = re.compile(r"""[^\W_]+(?:[.'’&-]+[^\W_]+)*\.?(?=\W|$)|["“”,;:?!()]""")
+_TOKEN: Final = re.compile(r"""(?<![^\W_])[^\W_]++(?:[.'’&-]++[^\W_]++)*\.?(?=\W|$)|["“”,;:?!()]""")
+"""A word or a mark. Possessive and from the beginning of a word on: linear in any text."""
 _QUOTED: Final = re.compile(r'["“]([^"“”]+)["”]|(?<!\w)[\'‘]([^\'‘’]+)[\'’](?!\w)')
 _YEAR: Final = re.compile(r"(?:1\d|20)\d\d")
 _HONORIFICS: Final = frozenset(("dr", "mr", "mrs", "ms", "st", "jr", "sr", "vs", "no"))
