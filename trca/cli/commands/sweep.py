@@ -43,7 +43,7 @@ def sweep(
         bool,
         typer.Option(
             "--auto-resume",
-            help="Resume the sweep of this name and settings if there is one: for jobs that may restart.",
+            help="Resume the sweep of this name and settings, if there is one; for jobs.",
         ),
     ] = False,
     dry_run: Annotated[

@@ -60,7 +60,7 @@ def train(
         bool,
         typer.Option(
             "--auto-resume",
-            help="Resume the run of this name and settings if there is one: for jobs that may restart.",
+            help="Resume the run of this name and settings, if there is one; for jobs.",
         ),
     ] = False,
     dry_run: Annotated[
