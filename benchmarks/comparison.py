@@ -289,8 +289,7 @@ class Curves:
 
     def commits(self, jobs: Sequence[Job]) -> list[str]:
         """Returns the commits of some runs; older curves have none."""
-        every = (self._runs[job.key].get("commit") for job in jobs)
-        return sorted({commit for commit in every if commit})
+        return sorted({c for job in jobs for c in self._runs[job.key].get("commits", ())})
 
     def add(self, job: Job) -> None:
         """Stores the metrics of a finished run for tables and figures."""
@@ -311,13 +310,20 @@ class Curves:
             "algorithm": job.algorithm,
             "settings": job.settings,
             "panel_hash": json.loads((job.run / "panels.json").read_text())["train"]["hash"],
-            "commit": json.loads((job.run / "versions.json").read_text()).get("commit"),
+            "commits": _commits(job.run),
             "iterations": {key: [row.get(key) for row in rows] for key in KEPT},
             "evaluations": {str(number): kept for number, kept in evaluations.items() if kept},
         }
         with self._lock:
             append_lines(self._path, [run])
             self._runs[job.key] = run
+
+
+def _commits(run: Path) -> list[str]:
+    """Returns the commits of a run, which a resumed run may have several of."""
+    versions = json.loads((run / "versions.json").read_text())
+    every = (*versions.get("earlier", ()), versions)
+    return [each["commit"] for each in every if each.get("commit")]
 
 
 def run_all(jobs: Sequence[Job], side_by_side: int, curves: Curves) -> None:

@@ -84,7 +84,7 @@ def test_an_operator_that_cannot_be_evaluated_is_inactive_counted_and_told(caplo
 
 def test_a_list_in_the_facts_is_named_with_its_operator():
     judge = Judge(library(), Facts, Task)
-    with pytest.raises(TypeError, match=r"operator 'evidence_\d' reads Facts: .*give tuples"):
+    with pytest.raises(TypeError, match=r"operator 'evidence_\d' reads Facts: .*use tuples"):
         judge.judge(Task("cup"), Facts(new=["cup"]))
 
 

@@ -181,7 +181,7 @@ class _Child:
                 f"the process of {self._name} {_ended(self._process)} in {_shown(request)}"
             ) from None
         except BaseException:
-            self.kill()  # the answer would be taken for the answer of the next request
+            self.kill()  # after an interrupt the next request would get the answer of this one
             raise
         if error is not None:
             raise error

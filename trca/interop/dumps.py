@@ -13,6 +13,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from trca.common.files import write_text
 from trca.interop.credit import COLUMN, rollouts_of, steps_of
 from trca.interop.splits import numbered_rows
@@ -133,8 +135,8 @@ def write_dump(
 
 
 def _listed(value: Any) -> Any:
-    """A NumPy number or array as a number or a list."""
-    return value.tolist()
+    """A NumPy number or array as a number or a list, and another collection as a list."""
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else list(value)
 
 
 def _annotations(line: Mapping[str, Any], where: str, operators: int) -> list[Mapping[str, Any]]:

@@ -117,7 +117,7 @@ def replace_compute_advantage(
         trainer: The module, ``verl.trainer.ppo.ray_trainer``.
         rules: The rules by name of the estimator.
         dump: Folder that receives the rows of each training step as ``trca_1.jsonl`` and so on,
-            for ``trca import-dump``. Files that the folder has stay, and their numbers go on.
+            for ``trca import-dump``. The numbers go on in a folder that has such files.
     """
     folder = None if dump is None else Path(dump)
     original = trainer.compute_advantage

@@ -21,7 +21,7 @@ from trca.policies.bpe import words_then_bytes
 from trca.policies.models import quiet
 from trca.policies.shrunk import QWEN_SPLIT
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _LLAMA_SPLIT: Final = QWEN_SPLIT.replace(r"\p{N}|", r"\p{N}{1,3}|")
 
 

@@ -15,6 +15,7 @@ from trca.rubric.conditions import Clause, Condition, RubricError, Term, field_t
 from trca.rubric.library import Operator, RubricLibrary, check_each
 
 logger = logging.getLogger(__name__)
+_warned: Final = set[tuple[str, str]]()
 
 _REMEMBERED: Final = 4096
 """Largest number of cached judgments per operator."""
@@ -29,7 +30,7 @@ class Judge:
     Attributes:
         library: The library.
         errors: Number of failed CEL evaluations by operator id. A failed evaluation gives the
-            judgment 0, and the first one of an operator a warning in the log.
+            judgment 0; the first one of an operator in a process gives a warning.
     """
 
     def __init__(self, library: RubricLibrary, facts_type: type, binding_type: type) -> None:
@@ -50,9 +51,14 @@ class Judge:
             library.operators,
             lambda operator: _Operator(operator.id, _bound(library.source, operator, terms)),
         )
-        self.judge(binding_type(), facts_type())
-        for name in self.errors:
-            raise RubricError(f"{library.source}: operator {name!r}: CEL cannot evaluate it")
+        binding, facts = binding_type(), facts_type()
+        for operator in self._operators:
+            try:
+                operator.condition.evaluate(facts, binding)
+            except Exception:
+                raise RubricError(
+                    f"{library.source}: operator {operator.name!r}: CEL cannot evaluate it"
+                ) from None
 
     def judge(self, binding: Any, facts: Any) -> NDArray[np.uint8]:
         """The judgments O_{i,t,j} of one transition (Eq. app_rubric_judgment).
@@ -63,6 +69,9 @@ class Judge:
 
         Returns:
             uint8 (M,), read-only: one 0/1 per operator, in library order.
+
+        Raises:
+            TypeError: If a field of the facts or of the binding is not hashable.
         """
         answers = []
         for operator in self._operators:
@@ -73,8 +82,8 @@ class Judge:
                 answer = operator.cache.get(values)
             except TypeError as error:
                 raise TypeError(
-                    f"operator {operator.name!r} reads {type(facts).__name__}: {error}: give tuples"
-                    " in place of lists, and no other container"
+                    f"operator {operator.name!r} reads {type(facts).__name__}: {error}: use tuples"
+                    " in place of lists"
                 ) from None
             if answer is None:
                 answer = self._evaluate(operator, values, binding, facts)
@@ -102,17 +111,25 @@ class Judge:
         try:
             answer = operator.condition.evaluate(facts, binding)
         except Exception as error:
-            if operator.name not in self.errors:
-                logger.warning(
-                    "operator %r of %s cannot be evaluated on these facts and counts as 0: %s",
-                    *(operator.name, self.library.source, error),
-                )
+            _warn_once(self.library.source, operator.name, error)
             self.errors[operator.name] += 1
             return False
         if len(operator.cache) >= _REMEMBERED:
             operator.cache.clear()
         operator.cache[values] = answer
         return answer
+
+
+def _warn_once(library: str, operator: str, error: Exception) -> None:
+    """Warns of the first failed evaluation of an operator in this process."""
+    if (library, operator) not in _warned:
+        _warned.add((library, operator))
+        logger.warning(
+            "operator %r of %s cannot be evaluated on these facts, and counts as 0: %s",
+            operator,
+            library,
+            error,
+        )
 
 
 class _Operator:

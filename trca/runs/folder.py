@@ -24,7 +24,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -38,7 +38,7 @@ from trca.common.json_lines import append_lines, read_lines
 from trca.common.lock import HeldError, held, holder
 from trca.common.names import nearest
 from trca.runs.names import TRIALS
-from trca.runs.own_files import keep, restore
+from trca.runs.own_files import keep, originals, restore
 from trca.runs.refusals import check_letters, not_writable, quoted, taken
 from trca.tune_configs.files import ConfigError, parse
 
@@ -149,7 +149,7 @@ class RunFolder:
             if (path / "config.yaml").is_file():
                 return cls(path)
         if (folder := Path(name_or_path).expanduser()).is_dir():
-            inner = sorted(file.parent for file in folder.glob("**/config.yaml"))
+            inner = sorted(file.parent for file in folder.glob("*/config.yaml"))
             hint = f". A run in it: {inner[0]}" if inner else ""
             raise ConfigError(f"{name_or_path} is no run: it has no config.yaml{hint}")
         runs = [p.parent.name for p in root.glob("*/config.yaml")] if root.is_dir() else []
@@ -259,6 +259,20 @@ class RunFolder:
         """
         path = self.path / "config.yaml"
         return restore(parse(path.read_text("utf-8"), str(path)), self.path, self.own_files())
+
+    def differing(self, settings: Mapping[str, Any], left_out: Set[str] = frozenset()) -> str:
+        """How other settings differ from the run's, in words; blank if they do not.
+
+        Args:
+            settings: Flat settings with the paths of the user's files. A key that the run lacks
+                does not count.
+            left_out: Keys that are not compared.
+        """
+        has = originals(self.read_config(), self.path, self.own_files())
+        for key, value in parse(yaml.safe_dump(dict(settings))).items():
+            if key not in left_out and has.get(key, value) != value:
+                return f"{key}: {has[key]!r:.200}, not {value!r:.200}"
+        return ""
 
     def own_files(self) -> dict[str, dict[str, str]]:
         """Returns the copies of the user's files by name, with source and hash."""

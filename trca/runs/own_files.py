@@ -86,6 +86,25 @@ def restore(
     return absolute(settings, folder)
 
 
+def originals(
+    settings: Mapping[str, Any], folder: Path, copies: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
+    """Returns a run's settings with the paths of the user's files in place of the copies.
+
+    Args:
+        settings: A result of `restore`.
+        folder: The run's folder.
+        copies: The contents of ``files.json``.
+    """
+    sources = {(folder / name).resolve(): about["from"] for name, about in copies.items()}
+
+    def original(text: str) -> str:
+        path, name = path_parts(text)
+        return f"{sources[path]}{name}" if path in sources else text
+
+    return {key: map_texts(value, original) for key, value in settings.items()}
+
+
 def _is_kept(path: Path | None) -> TypeGuard[Path]:
     return path is not None and path.suffix in _KEPT and path.is_absolute() and path.is_file()
 

@@ -44,8 +44,8 @@ def read(name_or_path: str | Path) -> dict[str, Any]:
     path = names.get(name) or names.get(name.removesuffix(".yaml")) or Path(name).expanduser()
     if (path / "config.yaml").is_file():
         raise ConfigError(
-            f"{name} is a run: --resume {name} continues it, and {name}/config.yaml starts a new"
-            " run with its settings"
+            f"{name} is a run and no config: name {name}/config.yaml for its settings, or continue"
+            f" the run with trca train --resume {name}"
         )
     if not path.is_file():
         raise ConfigError(

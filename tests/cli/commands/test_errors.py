@@ -75,7 +75,10 @@ def test_a_sweep_and_a_run_are_no_configs(tmp_path, monkeypatch):
     (tmp_path / "outputs" / "mine" / "config.yaml").write_text("iterations: 1\n")
     for arguments, message in (
         (["train", "sweeps/lambda"], "sweeps/lambda is a sweep: start it with trca sweep"),
-        (["train", "outputs/mine"], "outputs/mine is a run: --resume outputs/mine continues it"),
+        (
+            ["train", "outputs/mine"],
+            "outputs/mine is a run and no config: name outputs/mine/config.yaml",
+        ),
         (["inspect", "outputs"], "outputs is no run: it has no config.yaml. A run in it: outputs/"),
     ):
         result = CliRunner().invoke(app, arguments)

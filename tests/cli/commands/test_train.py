@@ -17,6 +17,8 @@ from trca.common.json_lines import read_lines
 from trca.records import read_rollouts
 from trca.runs.folder import RunFolder
 from trca.runs.success_tables import wilson
+from trca.tune_configs.files import read
+from trca.tune_configs.settings import RunSettings
 
 SMALL = [
     "--model=shrunk:Qwen/Qwen2.5-1.5B-Instruct",
@@ -112,7 +114,25 @@ def test_a_job_that_starts_again_with_other_settings_is_refused(runs):
         "--set=lr=1e-3"
     )
     assert "exists with algorithm: 'TRCA', not 'GRPO'" in refused("--algorithm=GRPO")
+    more = "--set=env_config.max_steps=4"
+    assert "'max_steps': 3}, not {'games': 'small', 'max_steps': 4}" in refused(more)
     assert "has its 3 iterations" in refused()
+
+
+def test_a_job_is_compared_with_the_originals_of_copied_files(tmp_path):
+    library = shutil.copy("trca/rubric/libraries/alfworld.yaml", tmp_path / "mine.yaml")
+    settings = {**read("quickstart"), "env_config": {"library": str(library), "max_steps": 3}}
+    run = RunFolder.create(tmp_path, "quickstart")
+    run.write_settings(RunSettings.resolve(settings, "mine").flat())
+    job = ["train", "quickstart", "--auto-resume", f"--storage-path={tmp_path}"]
+    job += ["--dry-run", f"--set=env_config={{library: {library}, max_steps: 3}}"]
+    assert CliRunner().invoke(app, job).exit_code == 0
+    for changed in ("--set=lambda_=0.5", "--set=env_config.max_steps=4"):
+        result = CliRunner().invoke(app, [*job, changed])
+        assert result.exit_code == 2, result.output
+        assert "exists with" in result.output
+    (tmp_path / "quickstart" / "trials").mkdir()
+    assert "is a sweep: go on with" in CliRunner().invoke(app, job).output
 
 
 def test_a_run_whose_tasks_have_changed_is_not_continued(runs, tmp_path):

@@ -17,7 +17,9 @@ roles:
 
 
 def test_the_packaged_teams_load() -> None:
-    for name in ("alfworld_planner", "searchqa_searcher", "webshop_planner"):
+    names = {path.stem for path in Path("trca/envs/teams/data").glob("*.yaml")}
+    assert names == {"alfworld_planner", "searchqa_searcher", "webshop_planner"}
+    for name in names:
         team = Team.load(name)
         assert len(team.roles) == 2
         assert all("{task}" in role.prompt for role in team.roles.values())

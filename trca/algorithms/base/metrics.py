@@ -22,8 +22,8 @@ roles/<role>/<name>       in a team, the metrics above for a role's steps; witho
 policies/<id>/<name>      with several policies, the metrics of learning below for each policy;
                           without <id>, the mean over the policies
 gold_in_training          1 if the credit rule reads the right answers or passages, else 0
-context_group_size        mean, over steps, of the size of the step's context group (with
-                          step_group: stage, too)
+context_group_size        mean, over steps, of the size of the step's context group, even
+                          if step_group is stage
 missing_rollouts          rollouts lost for a technical reason (never counted as failures)
 left_out_rollouts         rollouts without advantages, left out of the update
 refilled_groups           replacements of groups without any advantage

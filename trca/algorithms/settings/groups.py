@@ -215,7 +215,6 @@ class HardwareSettings(BaseModel):
     lora_rank: int = Field(
         0,
         ge=0,
-        le=512,  # the largest rank of vLLM
         description="Train a LoRA adapter of this rank on every linear layer instead of all "
         "weights; 0 trains all weights.",
     )

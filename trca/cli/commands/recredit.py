@@ -121,9 +121,9 @@ def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any])
         owners = [algorithm for algorithm, model in models if model.own_rule() == credit]
         if owners:
             config = switch({k: v for k, v in config.items() if k != "credit"}, owners[0])
+    source = " and ".join(name for name, value in (("--credit", credit), ("--set", given)) if value)
     if credit:  # a rule that reads gold is refused below: a record has none
         given = {"credit": credit, "gold_in_training": True, **given}
-    source = "--set" if given and not credit else "--credit"
     return RunSettings.resolve(assign(config, given), source, need_data=False)
 
 

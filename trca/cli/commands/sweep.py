@@ -43,7 +43,7 @@ def sweep(
         bool,
         typer.Option(
             "--auto-resume",
-            help="Resume the sweep of this name and settings, if there is one; for jobs.",
+            help="Resume the sweep of this name if it exists: for jobs that restart.",
         ),
     ] = False,
     dry_run: Annotated[
@@ -118,22 +118,15 @@ def sweep(
 
 
 def _refuse_other(folder: RunFolder, asked: SweepSettings) -> None:
-    """Refuses a sweep that exists with other settings; copies of the user's files are not compared.
+    """Refuses a sweep that exists with other settings.
 
     Raises:
         ConfigError: Names the first setting that differs.
     """
     from trca.tune_configs.files import ConfigError
-    from trca.tune_configs.sweeps import SweepSettings
 
-    has = SweepSettings.model_validate(folder.read_config()).model_dump()
-    copies = str(folder.path / "files")
-    for key, value in asked.with_base().model_dump().items():
-        if value != has[key] and copies not in str(has[key]):
-            raise ConfigError(
-                f"{folder.address} exists with {key}: {has[key]!r:.200}, not {value!r:.200}: name"
-                " another sweep"
-            )
+    if words := folder.differing(asked.with_base().model_dump()):
+        raise ConfigError(f"{folder.address} exists with {words}: name another sweep")
 
 
 def _check(sweep: SweepSettings, dry_run: bool) -> None:

@@ -60,7 +60,7 @@ def train(
         bool,
         typer.Option(
             "--auto-resume",
-            help="Resume the run of this name and settings, if there is one; for jobs.",
+            help="Resume the run of this name if it exists: for jobs that restart.",
         ),
     ] = False,
     dry_run: Annotated[
@@ -113,13 +113,13 @@ def train(
     given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     with refusing(ConfigError):
         given = absolute(given) | assignments(set_ or [])
-        new = name or run_name(config)
-        if auto_resume and RunFolder.exists(new, storage_path):
-            run = RunFolder.open(new, storage_path)
-            given = _longer(run, _new(config, given))
-            resume = new
+        named = name or run_name(config)
         if resume is not None:
             run = RunFolder.open(resume, storage_path)
+        elif auto_resume and RunFolder.exists(named, storage_path):
+            resume, run = named, RunFolder.open(named, storage_path)
+            given = _longer(run, _new(config, given))
+        if resume is not None:
             base, source = _resumed(run, given), f"{run.name}/config.yaml"
         else:
             if name is not None and not dry_run:
@@ -183,21 +183,16 @@ def _longer(run: RunFolder, asked: dict[str, Any]) -> dict[str, Any]:
     """The iterations of a run that exists, if a job asks for more.
 
     Raises:
-        ConfigError: If the job asks for other settings than the run has. Files of the user are not
-            compared: the run keeps its copies.
+        ConfigError: For a sweep, and if the job asks for other settings than the run has.
     """
     from trca.algorithms.base.recorder import ANY_MACHINE
     from trca.tune_configs.files import ConfigError
     from trca.tune_configs.settings import RunSettings
 
-    has = run.read_config()
+    has = _resumed(run, {})
     now = RunSettings.resolve(asked, "config", need_data=False).flat()
-    copies = str(run.path / "files")
-    for key in asked:
-        if key not in ANY_MACHINE and now[key] != has[key] and copies not in str(has[key]):
-            raise ConfigError(
-                f"{run.address} exists with {key}: {has[key]!r}, not {now[key]!r}: name another run"
-            )
+    if words := run.differing(now, ANY_MACHINE):
+        raise ConfigError(f"{run.address} exists with {words}: name another run")
     more = now["iterations"] > has["iterations"]
     return {"iterations": now["iterations"]} if more else {}
 

@@ -65,9 +65,10 @@ def _overlap(words: set[str], gold: set[str]) -> float:
 
 
 def gold_recall(question: Question, retrieved: Iterable[Passage]) -> float | None:
-    """The share of a question's gold passages among the found passages; None without gold passages.
+    """The share of a question's gold passages among the found passages.
 
-    Passages are compared by id, or by title if the question or the passages have no ids.
+    Passages are compared by id, or by title if the question or the passages have no ids. None if
+    neither can be compared.
     """
     passages = list(retrieved)
     if question.gold_ids and (not passages or any(passage.id for passage in passages)):

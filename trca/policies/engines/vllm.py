@@ -89,10 +89,15 @@ class VLLMEngine(Engine):
         """Opens the model of a spec.
 
         Raises:
-            ValueError: If vLLM is not installed.
+            ValueError: If vLLM is not installed, or does not take adapters of this rank.
         """
         if lack := cls.missing():
             raise ValueError(lack)
+        if spec.lora_rank > _LORA_RANKS[-1]:
+            raise ValueError(
+                f"lora_rank is {spec.lora_rank}, and vLLM takes at most {_LORA_RANKS[-1]}: set"
+                " another rank or engine"
+            )
         return cls(spec)
 
     @classmethod
