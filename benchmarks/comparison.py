@@ -288,8 +288,9 @@ class Curves:
         return str(self._runs[job.key]["panel_hash"])
 
     def commits(self, jobs: Sequence[Job]) -> list[str]:
-        """Returns the commits of some runs; older curves have none."""
-        return sorted({c for job in jobs for c in self._runs[job.key].get("commits", ())})
+        """Returns the commits of some runs; ``unknown`` for older curves, which have none."""
+        every = (self._runs[job.key].get("commits") or ["unknown"] for job in jobs)
+        return sorted({commit for of_run in every for commit in of_run})
 
     def add(self, job: Job) -> None:
         """Stores the metrics of a finished run for tables and figures."""
@@ -499,7 +500,7 @@ def origin(jobs: Sequence[Job], curves: Curves) -> str:
     commits = ", ".join(commit[:7] for commit in curves.commits(jobs))
     return (
         f"Panels (generator seed, hash of the training panel): {panels}. {len(jobs)} runs,"
-        f" {hours:.1f} hours{f', of the commits {commits}' if commits else ''}.\n"
+        f" {hours:.1f} hours. Commits: {commits}.\n"
     )
 
 
