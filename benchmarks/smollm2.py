@@ -189,11 +189,20 @@ def held_out(rows: Rows) -> float:
 def with_starts(
     starts: Mapping[int, Mapping[str, Any]], runs: Mapping[str, Sequence[Rows]]
 ) -> dict[str, list[Rows]]:
-    """Returns the rows with the start's held-out success before the first trajectory."""
+    """Returns the rows with the start's held-out success before the first trajectory.
+
+    The training success of *Imitation* is left out: it is the demonstrator's.
+    """
     first = [
         {"trajectories": 0, "evaluation/success_rate": each["won"] / each["played"]}
         for each in starts.values()
     ]
+    runs = {
+        name: [[{**row, "success_rate": None} for row in rows] for rows in each]
+        if name == "Imitation"
+        else each
+        for name, each in runs.items()
+    }
     return {
         name: [[start, *rows] for start, rows in zip(first, each, strict=True)]
         for name, each in runs.items()
@@ -267,9 +276,9 @@ def main() -> None:
     title = "SmolLM2-135M learns household tasks, on generated ALFWorld games"
     about = f"generator seed {', '.join(map(str, arguments.panels))}; held out: {HELD_OUT} tasks"
     image = (ROOT / "docs" / "images" if arguments.docs else folder) / f"{arguments.section}.png"
-    draw_comparison(with_starts(starts, rewarded), image, title, about)
+    draw_comparison(with_starts(starts, runs), image, title, about)
     if arguments.docs:
-        picture = f"\n![Success of {', '.join(rewarded)} over trajectories](images/{image.name})\n"
+        picture = f"\n![Success of {', '.join(runs)} over trajectories](images/{image.name})\n"
         into_docs(arguments.section, text + picture)
 
 
