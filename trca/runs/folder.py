@@ -38,7 +38,7 @@ from trca.common.json_lines import append_lines, read_lines
 from trca.common.lock import HeldError, held, holder
 from trca.common.names import nearest
 from trca.runs.names import TRIALS
-from trca.runs.own_files import keep, originals, restore
+from trca.runs.own_files import by_content, keep, restore
 from trca.runs.refusals import check_letters, not_writable, quoted, taken
 from trca.tune_configs.files import ConfigError, parse
 
@@ -263,13 +263,14 @@ class RunFolder:
     def differing(self, settings: Mapping[str, Any], left_out: Set[str] = frozenset()) -> str:
         """How other settings differ from the run's, in words; blank if they do not.
 
+        Files of the user are compared by name and content.
+
         Args:
-            settings: Flat settings with the paths of the user's files. A key that the run lacks
-                does not count.
+            settings: Flat settings. A key that the run lacks does not count.
             left_out: Keys that are not compared.
         """
-        has = originals(self.read_config(), self.path, self.own_files())
-        for key, value in parse(yaml.safe_dump(dict(settings))).items():
+        has, other = by_content(self.read_config()), parse(yaml.safe_dump(by_content(settings)))
+        for key, value in other.items():
             if key not in left_out and has.get(key, value) != value:
                 return f"{key}: {has[key]!r:.200}, not {value!r:.200}"
         return ""

@@ -86,23 +86,17 @@ def restore(
     return absolute(settings, folder)
 
 
-def originals(
-    settings: Mapping[str, Any], folder: Path, copies: Mapping[str, Mapping[str, str]]
-) -> dict[str, Any]:
-    """Returns a run's settings with the paths of the user's files in place of the copies.
+def by_content(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings with name and hash of the user's files in place of their paths.
 
-    Args:
-        settings: A result of `restore`.
-        folder: The run's folder.
-        copies: The contents of ``files.json``.
+    A file and its copy in a run folder are then equal, on any machine.
     """
-    sources = {(folder / name).resolve(): about["from"] for name, about in copies.items()}
 
-    def original(text: str) -> str:
+    def named(text: str) -> str:
         path, name = path_parts(text)
-        return f"{sources[path]}{name}" if path in sources else text
+        return f"{path.name}{name} (SHA-256 {sha256(path)[:12]})" if _is_kept(path) else text
 
-    return {key: map_texts(value, original) for key, value in settings.items()}
+    return {key: map_texts(value, named) for key, value in settings.items()}
 
 
 def _is_kept(path: Path | None) -> TypeGuard[Path]:

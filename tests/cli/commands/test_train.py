@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -119,7 +120,7 @@ def test_a_job_that_starts_again_with_other_settings_is_refused(runs):
     assert "has its 3 iterations" in refused()
 
 
-def test_a_job_is_compared_with_the_originals_of_copied_files(tmp_path):
+def test_a_job_is_compared_with_the_contents_of_copied_files(tmp_path):
     library = shutil.copy("trca/rubric/libraries/alfworld.yaml", tmp_path / "mine.yaml")
     settings = {**read("quickstart"), "env_config": {"library": str(library), "max_steps": 3}}
     run = RunFolder.create(tmp_path, "quickstart")
@@ -131,6 +132,12 @@ def test_a_job_is_compared_with_the_originals_of_copied_files(tmp_path):
         result = CliRunner().invoke(app, [*job, changed])
         assert result.exit_code == 2, result.output
         assert "exists with" in result.output
+    (tmp_path / "elsewhere").mkdir()
+    moved = Path(shutil.move(library, tmp_path / "elsewhere" / "mine.yaml"))
+    job[-1] = f"--set=env_config={{library: {moved}, max_steps: 3}}"
+    assert CliRunner().invoke(app, job).exit_code == 0
+    moved.write_text(f"{moved.read_text()}# another\n")
+    assert "mine.yaml (SHA-256" in CliRunner().invoke(app, job).output
     (tmp_path / "quickstart" / "trials").mkdir()
     assert "is a sweep: go on with" in CliRunner().invoke(app, job).output
 
