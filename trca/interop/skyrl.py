@@ -153,8 +153,8 @@ def _annotations(generator_output: Mapping[str, Any], annotated: bool) -> list[A
 
     Args:
         generator_output: SkyRL's output of the generator.
-        annotated: Whether an earlier batch had annotations. Then a batch may have none: all of its
-            rollouts may be too long.
+        annotated: Whether an earlier batch had annotations. Then a batch without annotations is
+            valid: all of its rollouts may be too long.
 
     Raises:
         ValueError: If the first batch has no annotations, or a rollout another number than steps.

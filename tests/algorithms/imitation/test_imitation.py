@@ -42,6 +42,16 @@ def run(config: Any, iterations: int) -> tuple[Any, list[dict[str, Any]], list[A
         algorithm.stop()
 
 
+def refuses_to_train(config: Any, message: str) -> None:
+    """Fails unless the first iteration raises the error of its rollouts."""
+    algorithm = config.build_algo()
+    try:
+        with pytest.raises(RuntimeError, match=message):
+            algorithm.train()
+    finally:
+        algorithm.stop()
+
+
 def test_a_policy_learns_the_demonstrator(make_config: Callable[..., Any]) -> None:
     evaluation, results, rollouts = run(make_config(ImitationConfig, **LEARNS), 12)
     for rollout in rollouts[0]:
@@ -107,12 +117,10 @@ def test_a_recording_of_another_environment_is_a_missing_rollout(
     path = tmp_path / "rollouts.jsonl"
     path.write_text(f"{to_json(first)}\n")
     settings = {**LEARNS, "demonstrations": "recorded", "recorded_rollouts": str(path)}
-    algorithm = make_config(ImitationConfig, **settings, max_failed_iterations=1).build_algo()
-    try:
-        with pytest.raises(RuntimeError, match="environment shows another observation"):
-            algorithm.train()
-    finally:
-        algorithm.stop()
+    refuses_to_train(
+        make_config(ImitationConfig, **settings, max_failed_iterations=1),
+        "environment shows another observation",
+    )
 
 
 def test_recorded_demonstrations_need_a_file_of_successes(
@@ -154,9 +162,7 @@ def test_a_format_that_cannot_read_a_demonstration_is_named(
     make_config: Callable[..., Any], source: str
 ) -> None:
     settings = {**LEARNS, "demonstrations": source, "response_format": f"{__name__}:SILENT"}
-    algorithm = make_config(ImitationConfig, **settings, max_failed_iterations=1).build_algo()
-    try:
-        with pytest.raises(RuntimeError, match="reads no action 'go' in the demonstrated response"):
-            algorithm.train()
-    finally:
-        algorithm.stop()
+    refuses_to_train(
+        make_config(ImitationConfig, **settings, max_failed_iterations=1),
+        "reads no action 'go' in the demonstrated response",
+    )

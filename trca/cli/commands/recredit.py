@@ -122,7 +122,7 @@ def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any])
         if owners:
             config = switch({k: v for k, v in config.items() if k != "credit"}, owners[0])
     source = " and ".join(name for name, value in (("--credit", credit), ("--set", given)) if value)
-    if credit:  # a rule that reads gold is refused below: a record has none
+    if credit:  # a record has no gold: a rule that reads gold is refused below
         given = {"credit": credit, "gold_in_training": True, **given}
     return RunSettings.resolve(assign(config, given), source, need_data=False)
 

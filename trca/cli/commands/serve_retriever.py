@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trca.cli.show.console import console, errors, fail, refusing, use_one_thread
-from trca.common.extras import missing_extra
+from trca.cli.show.console import console, errors, fail, need_server, refusing, use_one_thread
 
 if TYPE_CHECKING:
     from trca.envs.retrieval.retriever import Retriever
@@ -39,9 +38,7 @@ def serve_retriever(
     - `trca serve-retriever bm25 --index wiki`
     - `trca serve-retriever dense --index wiki --model intfloat/e5-base-v2 --device cuda`
     """
-    for package in ("fastapi", "uvicorn"):
-        if lack := missing_extra(package, "serving", "serve"):
-            fail(lack, code=2)
+    need_server()
     use_one_thread()
     import uvicorn
 

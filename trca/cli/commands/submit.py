@@ -197,12 +197,12 @@ def _render(
 
 def _show(folder: Path, *written: str) -> None:
     """Prints the files of the job, and the name of the package."""
+    from trca.cli.run.submission import job_files
+
     for file_name in (*written, "run.sh", "config.yaml"):
         console.rule(file_name, align="left")
         console.print((folder / file_name).read_text("utf-8").rstrip(), markup=False)
-    others = ["trca/", "requirements.txt"]
-    own = (path for path in (folder / "files").rglob("*") if path.is_file())
-    others += sorted(path.relative_to(folder / "files").as_posix() for path in own)
+    others = ["trca/", "requirements.txt", *job_files(folder)]
     print_folded(f"In the same folder: {', '.join(others)}", indent=0)
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trca.cli.show.console import console, errors, fail, refusing, use_one_thread
-from trca.common.extras import missing_extra
+from trca.cli.show.console import console, errors, need_server, refusing, use_one_thread
 
 if TYPE_CHECKING:
     from trca.cli.view.runs import RecordedRun
@@ -81,9 +80,7 @@ def _export(runs: list[RecordedRun], path: Path, kind: str, iteration: int | Non
 
 
 def _serve(runs: list[RecordedRun], port: int) -> None:
-    for package in ("fastapi", "uvicorn"):
-        if lack := missing_extra(package, "serving", "serve"):
-            fail(lack, code=2)
+    need_server()
     from threading import Thread
 
     import uvicorn

@@ -173,10 +173,7 @@ def render(file_name: str, name: str, cluster: Cluster, folder: Path, command: l
         command: The command that `pack` returns.
     """
     files = {"config.yaml": folder / "config.yaml"}
-    own = (path for path in sorted((folder / "files").rglob("*")) if path.is_file())
-    files |= {
-        path.relative_to(folder / "files").as_posix().replace("/", "__"): path for path in own
-    }
+    files |= {name.replace("/", "__"): path for name, path in job_files(folder).items()}
     started = [part if part != "config.yaml" else "/job/config.yaml" for part in command]
     _write(
         folder / file_name,
@@ -190,6 +187,13 @@ def render(file_name: str, name: str, cluster: Cluster, folder: Path, command: l
         ray_version=version("ray"),
         shared_memory=max(1, int(cluster.memory * _OBJECT_STORE)),
     )
+
+
+def job_files(folder: Path) -> dict[str, Path]:
+    """The user's files in a job's folder, by their path below ``files``."""
+    inner = folder / "files"
+    paths = (path for path in sorted(inner.rglob("*")) if path.is_file())
+    return {path.relative_to(inner).as_posix(): path for path in paths}
 
 
 def dns_label(name: str) -> str:

@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 import typer
 from rich.console import Console
 
+from trca.common.extras import missing_extra
 from trca.common.process_log import log_crashes
 
 console = Console(highlight=False, soft_wrap=True)
@@ -74,6 +75,13 @@ def tracing_to(log: Path) -> Iterator[None]:
 def log_words(log: Path) -> str:
     """Names a log at the end of an error message; blank if the log does not exist or is empty."""
     return f" Log: {log}" if log.is_file() and log.stat().st_size else ""
+
+
+def need_server() -> None:
+    """Ends the command if the packages for serving are missing."""
+    for package in ("fastapi", "uvicorn"):
+        if lack := missing_extra(package, "serving", "serve"):
+            fail(lack, code=2)
 
 
 def use_one_thread() -> None:

@@ -97,7 +97,7 @@ class SearchQAEnv(TextEnv):
             split: A split of the questions.
             max_steps: The step limit.
             top_k: Number of passages that a search lists.
-            max_passage_chars: Characters of a passage's text in a list of results ; below 40 the
+            max_passage_chars: Characters of a passage's text in a list of results; below 40 the
                 facts do not recognize an opened passage as a listed one. None for
                 `GENERATED_PASSAGE_CHARS` in a generated world, else `PASSAGE_CHARS`.
             seed: Seed of a generated world.

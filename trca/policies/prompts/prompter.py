@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -175,8 +176,8 @@ class Prompter:
             admissible: The admissible actions.
             subgoal: The subgoal, blank if not shown.
         """
-        attempts = [(past[dropped:], memory) for dropped in range(len(past) + 1)]
-        for kept_past, line in (*attempts, ((), "")):
+        attempts = ((past[dropped:], memory) for dropped in range(len(past) + 1))
+        for kept_past, line in chain(attempts, [((), "")] if memory else ()):
             tokens = ids(subgoal, kept_past, line, observation, admissible)
             if tokens is not None:
                 return tokens
