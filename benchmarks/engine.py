@@ -1,6 +1,9 @@
 """Speed of the transformers engine and plain ``generate``, and samples in different batches.
 
-Run: ``OMP_NUM_THREADS=1 python benchmarks/engine.py [--rows 8 64] [--minutes 0.5]``
+    OMP_NUM_THREADS=1 python benchmarks/engine.py [--rows 8 64] [--minutes 0.5]
+    python benchmarks/engine.py --device cuda --model FOLDER --lora-rank 16 --prompts 99 300
+
+On a GPU it also measures the engine without CUDA graphs.
 """
 
 from __future__ import annotations
@@ -16,17 +19,42 @@ import torch
 from trca.policies.bpe import train_tokenizer
 from trca.policies.engines.engine import Completion, Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
+from trca.policies.lora import add_lora
+from trca.policies.models import load_model, load_tokenizer
 from trca.policies.tiny import TinySpec, new_model
 
 
 def main() -> None:
     """Prints one line per result."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, nargs="+", default=[8, 64])
     parser.add_argument("--minutes", type=float, default=0.5, help="time for the batches")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--model", help="default: a tiny model")
+    parser.add_argument("--lora-rank", type=int, default=0, help="rank of an adapter; 0: none")
+    parser.add_argument("--prompts", type=int, nargs=2, default=[40, 75], help="tokens, least most")
+    parser.add_argument("--new", type=int, default=10, help="new tokens of a response")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
+    if asked.model:
+        model, tokenizer = load_model(asked.model, "float32"), load_tokenizer(asked.model)
+    else:
+        model, tokenizer = tiny_model()
+    if asked.lora_rank:
+        add_lora(model, asked.lora_rank, 2.0 * asked.lora_rank)
+    model.to(asked.device)
+    print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {asked.threads} thread(s)")
+    for rows in asked.rows:
+        speed(model, tokenizer, rows, tuple(asked.prompts), asked.new)
+    if asked.device == "cpu":
+        compositions(model, tokenizer, asked.minutes * 60)
+
+
+def tiny_model() -> tuple[Any, Any]:
+    """Returns a tiny model with random weights, and its tokenizer."""
     tokenizer = train_tokenizer(["put a mug on shelf 1"] * 9, [], 60, 60)
     torch.manual_seed(0)
     model = new_model(tokenizer, TinySpec())
@@ -34,38 +62,44 @@ def main() -> None:
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.mul_(5)
-    print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {asked.threads} thread(s)")
-    for rows in asked.rows:
-        speed(model, tokenizer, rows)
-    compositions(model, tokenizer, asked.minutes * 60)
+    return model, tokenizer
 
 
-def speed(model: Any, tokenizer: Any, rows: int) -> None:
-    """Prints tokens/s for prompts of 40 to 75 tokens and 10 new tokens."""
-    asked = requests(tokenizer, rows, 40, 75)
-    engine = TransformersEngine(model, tokenizer)
+def speed(model: Any, tokenizer: Any, rows: int, prompts: tuple[int, int], new: int) -> None:
+    """Prints tokens/s for prompts of random lengths and responses of ``new`` tokens."""
+    asked = requests(tokenizer, rows, *prompts)
     width = max(len(r.prompt_ids) for r in asked)
-    ids = torch.zeros(rows, width, dtype=torch.long)
-    mask = torch.zeros(rows, width, dtype=torch.long)
+    ids = torch.zeros(rows, width, dtype=torch.long, device=model.device)
+    mask = torch.zeros_like(ids)
     for line, request in enumerate(asked):
-        ids[line, width - len(request.prompt_ids) :] = torch.from_numpy(request.prompt_ids)
-        mask[line, width - len(request.prompt_ids) :] = 1
-    ours = best(lambda: engine.generate(asked, SamplingParams(1.0, 10, stop=())))
-    plain = best(
+        prompt = torch.from_numpy(request.prompt_ids)
+        ids[line, width - len(prompt) :] = prompt
+        mask[line, width - len(prompt) :] = 1
+    engine = TransformersEngine(model, tokenizer)
+
+    def sample() -> None:
+        engine.generate(asked, SamplingParams(1.0, new, stop=()))
+
+    seconds = {"engine": best(sample)}
+    if model.device.type == "cuda":
+        engine._pass = engine._next_logits
+        seconds["engine without graphs"] = best(sample)
+    seconds["generate"] = best(
         lambda: model.generate(
-            ids,
+            input_ids=ids,
             attention_mask=mask,
             do_sample=True,
-            max_new_tokens=10,
-            min_new_tokens=10,
+            max_new_tokens=new,
+            min_new_tokens=new,
             output_scores=True,
             return_dict_in_generate=True,
         )
     )
-    print(
-        f"{rows} rows: engine {rows * 10 / ours:.0f} tokens/s ({ours * 1e3:.0f} ms),"
-        f" generate {rows * 10 / plain:.0f} tokens/s ({plain * 1e3:.0f} ms)"
-    )
+    texts = [
+        f"{name} {rows * new / each:.0f} tokens/s ({each * 1e3:.0f} ms)"
+        for name, each in seconds.items()
+    ]
+    print(f"{rows} rows: {', '.join(texts)}")
 
 
 def compositions(model: Any, tokenizer: Any, seconds: float) -> None:

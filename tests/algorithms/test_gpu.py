@@ -14,6 +14,7 @@ from tests.architectures import save_model
 from trca.algorithms import local_runner
 from trca.policies.engines.engine import EngineSpec, Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
+from trca.policies.weights import export_weights
 
 pytestmark = [
     pytest.mark.usefixtures("cluster"),
@@ -30,23 +31,62 @@ ACTORS = {
 """Learner and env runner in processes of their own, on one GPU."""
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen3", "gpt2"])
-def test_a_completion_on_the_gpu_is_that_of_the_cpu(kind, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "lora_rank"), [("llama", 0), ("llama", 4), ("qwen3", 0), ("gpt2", 0)]
+)
+def test_a_completion_on_the_gpu_is_that_of_the_cpu(kind, lora_rank, tmp_path):
+    if lora_rank:
+        pytest.importorskip("peft")
     folder = str(save_model(tmp_path / kind, kind))
     draw = np.random.default_rng(0)
     requests = [
         Request(draw.integers(0, 250, draw.integers(2, 100)).astype(np.int32), seed)
         for seed in range(20)
     ]
-    both = [
-        TransformersEngine.open(EngineSpec(folder, "float32", device)).generate(
-            requests, SamplingParams(1.0, 24)
-        )
+    engines = [
+        TransformersEngine.open(EngineSpec(folder, "float32", device, lora_rank=lora_rank))
         for device in ("cpu", "cuda")
     ]
-    for one, other in zip(*both, strict=True):
-        assert one.ids.tolist() == other.ids.tolist()
-        np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-4)
+    if lora_rank:
+        weights = export_weights(engines[0].model)
+        changed = {name: value + np.float32(0.01) for name, value in weights.items()}
+        for engine in engines:
+            engine.load_weights(changed, 1)
+    for some in (requests[:3], requests):
+        both = [engine.generate(some, SamplingParams(1.0, 50)) for engine in engines]
+        for one, other in zip(*both, strict=True):
+            assert one.ids.tolist() == other.ids.tolist()
+            np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-4)
+    assert engines[1]._pass._graphs
+
+
+def test_new_weights_reach_the_graphs_of_a_gpu(tmp_path):
+    folder = str(save_model(tmp_path / "llama", "llama"))
+    engines = [
+        TransformersEngine.open(EngineSpec(folder, "float32", device)) for device in ("cpu", "cuda")
+    ]
+    weights = {n: v * np.float32(1.3) for n, v in export_weights(engines[0].model).items()}
+    asked = [Request(np.arange(5, 40, dtype=np.int32), seed) for seed in range(8)]
+    before = engines[1].generate(asked, SamplingParams(1.0, 24))
+    for engine in engines:
+        engine.load_weights(weights, 1)
+    both = [engine.generate(asked, SamplingParams(1.0, 24)) for engine in engines]
+    assert [c.ids.tolist() for c in both[0]] == [c.ids.tolist() for c in both[1]]
+    assert [c.ids.tolist() for c in both[1]] != [c.ids.tolist() for c in before]
+
+
+def test_a_model_that_waits_for_the_gpu_runs_without_graphs(tmp_path, caplog):
+    folder = str(save_model(tmp_path / "llama", "llama"))
+    engine = TransformersEngine.open(EngineSpec(folder, "float32", "cuda"))
+    asked = [Request(np.arange(5, 40, dtype=np.int32), seed) for seed in range(8)]
+    expected = engine.generate(asked, SamplingParams(1.0, 24))
+    again = TransformersEngine.open(EngineSpec(folder, "float32", "cuda"))
+    again.model.lm_head.register_forward_hook(lambda _, __, logits: logits.sum().item() and None)
+    for _ in range(2):
+        actual = again.generate(asked, SamplingParams(1.0, 24))
+        assert [c.ids.tolist() for c in actual] == [c.ids.tolist() for c in expected]
+    assert "no CUDA graphs for this model" in caplog.text
+    assert torch.rand(8, device="cuda").std() > 0
 
 
 @pytest.mark.parametrize(

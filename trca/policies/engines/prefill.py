@@ -17,8 +17,10 @@ from transformers import DynamicCache
 
 from trca.policies.engines.row_cache import RowCache
 
-_GRID: Final = 8
-_TOKENS: Final = 4096
+_CPU: Final = 8, 4096
+"""Grid of the padded lengths, and most tokens of a pass: a CPU prefers few tokens."""
+_GPU: Final = 64, 16384
+"""The same for a GPU, which prefers few passes."""
 
 Prefix = tuple[int, ...]
 
@@ -35,13 +37,14 @@ def read_prefixes(model: Any, prefixes: Sequence[Prefix], cached: int, recurrent
     owners: dict[Prefix, list[int]] = defaultdict(list)
     for place, prefix in enumerate(prefixes):
         owners[prefix].append(place)
+    grid, most = _GPU if model.device.type == "cuda" else _CPU
     by_width: dict[int, list[Prefix]] = defaultdict(list)
     for prefix in owners:
-        width = len(prefix) if recurrent else -(-max(len(prefix), 1) // _GRID) * _GRID
+        width = len(prefix) if recurrent else -(-max(len(prefix), 1) // grid) * grid
         by_width[width].append(prefix)
     cache = RowCache(len(prefixes), cached)
     for width, some in by_width.items():
-        count = 1 if recurrent else max(_TOKENS // width, 1)
+        count = 1 if recurrent else max(most // width, 1)
         for first in range(0, len(some), count):
             lines = some[first : first + count]
             states = _read(model, lines, width, recurrent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -33,6 +34,26 @@ class RowCache(Cache):
                 self._own.append(kind(layer, self._rows, self.size))
                 self.layers.append(self._own[-1])
             self._own[number].write(layer, lines, places)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Keys and values of each layer in turn, each (rows, heads, size, d)."""
+        return [
+            each
+            for layer in self._own
+            if isinstance(layer, _RowLayer)
+            for each in (layer.keys, layer.values)
+        ]
+
+    def move(self, buffers: Sequence[Tensor]) -> None:
+        """Moves each of `tensors` to the beginning of a buffer of one dimension."""
+        moved = []
+        for tensor, buffer in zip(self.tensors, buffers, strict=True):
+            moved.append(buffer[: tensor.numel()].view(tensor.shape))
+            moved[-1].copy_(tensor)
+        layers = [layer for layer in self._own if isinstance(layer, _RowLayer)]
+        for layer, keys, values in zip(layers, moved[::2], moved[1::2], strict=True):
+            layer.keys, layer.values = keys, values
 
     def aim(self, positions: Tensor) -> None:
         """Sets the position of the next token of each row, int64 (rows,)."""

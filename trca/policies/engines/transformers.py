@@ -9,6 +9,9 @@ A request's completion does not depend on the rest of its batch, bit for bit on 
   tokens differ in the last bits). A pass therefore has rows of the same padded sizes, which are
   functions of the length of each prompt, and copies fill up a pass of single tokens. `prefill`
   pads prompts, and each row writes keys and values at the positions of its tokens.
+
+On a GPU, where rounding depends on the batch, all requests are one batch, and the pass of single
+tokens is a CUDA graph (`cuda_graphs`).
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import torch
 from torch import Tensor
 
 from trca.policies.architectures import RECURRENT, context_length
+from trca.policies.engines.cuda_graphs import GraphedPass, NextLogits
 from trca.policies.engines.engine import (
     BatchEngine,
     Completion,
@@ -54,7 +58,6 @@ class TransformersEngine(BatchEngine):
     """
 
     takes_adapters = True
-    gpu_pass_s = 0.04
 
     @classmethod
     def open(cls, spec: EngineSpec) -> Self:
@@ -68,7 +71,7 @@ class TransformersEngine(BatchEngine):
     def memory(cls, load: EngineLoad) -> EngineMemory:
         """See `Engine.memory`: one batch of at most ``max_batch_rows``. Adapters share the base."""
         most = int(load.options.get("max_batch_rows", _BATCH_ROWS))
-        rows = min(_round_up(load.rollouts, _ROWS), most)
+        rows = min(_padded(load.rollouts, load.gpu is not None), most)
         bases = 1 if load.adapter else load.policies
         weights = bases * load.weights + load.policies * load.adapter
         return EngineMemory(weights, rows * load.row, rows)
@@ -104,6 +107,10 @@ class TransformersEngine(BatchEngine):
         self._recurrent = RECURRENT in self._kinds
         slides = "sliding_attention" in self._kinds if kinds else True
         self._window = getattr(config, "sliding_window", None) if slides else None
+        self._on_gpu = model.device.type == "cuda"
+        self._pass: NextLogits = self._next_logits
+        if self._on_gpu and not self._recurrent:
+            self._pass = GraphedPass(self._next_logits, self._vocabulary)
 
     def generate(self, requests: Sequence[Request], sampling: SamplingParams) -> list[Completion]:
         """Completions in the order of the requests.
@@ -116,9 +123,10 @@ class TransformersEngine(BatchEngine):
             ValueError: If a prompt is empty or too long for the model.
         """
         groups: dict[int, list[int]] = defaultdict(list)
-        for number, request in enumerate(requests):
-            size = self._checked_length(request, sampling)
-            groups[_round_up(size + _CACHE_SLACK, _CACHE_GRID)].append(number)
+        sizes = [self._checked_length(request, sampling) for request in requests]
+        for number, size in enumerate(sizes):
+            longest = max(sizes) if self._on_gpu else size
+            groups[_round_up(longest + _CACHE_SLACK, _CACHE_GRID)].append(number)
         completions: dict[int, Completion] = {}
         training = self.model.training
         self.model.eval()
@@ -145,6 +153,7 @@ class TransformersEngine(BatchEngine):
     def close(self) -> None:
         """Frees the model."""
         self.model = None
+        self._pass = self._next_logits
 
     def _checked_length(self, request: Request, sampling: SamplingParams) -> int:
         size = len(request.prompt_ids)
@@ -171,7 +180,7 @@ class TransformersEngine(BatchEngine):
         """
         device = self.model.device
         rows = [_Row(request, sampling) for request in requests]
-        places = _filled(list(range(len(rows))))
+        places = self._filled(list(range(len(rows))))
         # The first pass of decoding reads the last token of a prompt.
         prefixes = [tuple(rows[r].prompt[:-1]) for r in places]
         cache = read_prefixes(self.model, prefixes, cached, self._recurrent)
@@ -183,7 +192,7 @@ class TransformersEngine(BatchEngine):
         for turn in range(sampling.max_new_tokens):
             if turn >= _CACHE_SLACK and (turn - _CACHE_SLACK) % _CACHE_GRID == 0:
                 cache.grow(_CACHE_GRID)
-            logits = self._next_logits(tokens, positions, cache)
+            logits = self._pass(tokens, positions, cache)
             chosen, logprobs = _sample(logits, uniform[:, turn], sampling.temperature)
             ids, scores = chosen.tolist(), logprobs.tolist()
             for place, row in list(live.items()):
@@ -194,13 +203,17 @@ class TransformersEngine(BatchEngine):
             if not live:
                 break
             tokens, positions = chosen[:, None], positions + 1
-            kept = _filled(list(live))
+            kept = self._filled(list(live))
             if len(kept) <= 0.75 * len(tokens):
                 keep = torch.tensor(kept, device=device)
                 tokens, positions, uniform = tokens[keep], positions[keep], uniform[keep]
                 cache.keep(keep)
                 live = dict(enumerate(live.values()))
         return [row.completion(self.version) for row in rows]
+
+    def _filled(self, places: list[int]) -> list[int]:
+        """The places, filled up with copies of the first place; see `_padded`."""
+        return places + [places[0]] * (_padded(len(places), self._on_gpu) - len(places))
 
     def _next_logits(self, tokens: Tensor, positions: Tensor, cache: RowCache) -> Tensor:
         """float32 logits (rows, vocabulary) after the next token of each row."""
@@ -271,9 +284,9 @@ def _sample(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor
     return chosen, logprobs.gather(-1, chosen[:, None])[:, 0]
 
 
-def _filled(places: list[int]) -> list[int]:
-    """The places, filled up to a multiple of eight with copies of the first place."""
-    return places + [places[0]] * (-len(places) % _ROWS)
+def _padded(rows: int, on_gpu: bool) -> int:
+    """Rows of a pass: a multiple of eight, and on a GPU a power of two, for few CUDA graphs."""
+    return max(_ROWS, 1 << (rows - 1).bit_length()) if on_gpu else _round_up(rows, _ROWS)
 
 
 def _round_up(size: int, grid: int) -> int:

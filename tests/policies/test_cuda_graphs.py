@@ -1,0 +1,97 @@
+"""The tensors around CUDA graphs; `tests/algorithms/test_gpu.py` has the graphs themselves."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.policies.test_transformers_engine import requests, same
+from trca.policies.engines.cuda_graphs import GraphedPass
+from trca.policies.engines.engine import SamplingParams
+from trca.policies.engines.transformers import TransformersEngine
+from trca.policies.weights import export_weights
+
+
+class Repeated(GraphedPass):
+    """Repeats a pass with the tensors of its first run, as a graph does."""
+
+    made = 0
+
+    def _make(self, tokens: Any, positions: Any, cache: Any) -> Any:
+        self.made += 1
+        of_the_first_run = copy.copy(cache)
+        of_the_first_run._own = [copy.copy(layer) for layer in cache._own]
+        of_the_first_run.layers = of_the_first_run._own
+        return super()._make(tokens, positions, of_the_first_run)
+
+    def _captured(self, run: Callable[[], None]) -> Callable[[], None]:
+        return run
+
+
+class Refused(GraphedPass):
+    def _captured(self, run: Callable[[], None]) -> Callable[[], None]:
+        run()
+        raise RuntimeError("operation not permitted when stream is capturing\nCUDA error ...")
+
+
+def graphed(model: Any, tokenizer: Any, kind: type[GraphedPass]) -> TransformersEngine:
+    engine = TransformersEngine(model, tokenizer)
+    engine._pass = kind(engine._next_logits, len(tokenizer))
+    return engine
+
+
+@pytest.mark.parametrize("name", ["tiny", "qwen"])
+def test_repeated_passes_give_the_same_completions(
+    name: str, tokenizer: Any, request: pytest.FixtureRequest
+) -> None:
+    """Rows end, caches grow, and later batches are larger or smaller than the first."""
+    model = request.getfixturevalue(name)
+    asked = requests(len(tokenizer), 40)
+    engine, plain = graphed(model, tokenizer, Repeated), TransformersEngine(model, tokenizer)
+    ended = SamplingParams(max_new_tokens=110, stop=("e",))
+    for number, some in enumerate((asked[:9], asked, asked[20:23], asked)):
+        for sampling in (ended, SamplingParams(max_new_tokens=110)):
+            both = [each.generate(some, sampling) for each in (engine, plain)]
+            assert all(same(one, other) for one, other in zip(*both, strict=True)), number
+    before = engine._pass.made  # type: ignore[attr-defined]
+    assert 5 < before < 60
+    engine.generate(asked, ended)
+    assert engine._pass.made == before  # type: ignore[attr-defined]
+
+
+def test_repeated_passes_use_new_weights(tiny: Any, tokenizer: Any) -> None:
+    engine = graphed(copy.deepcopy(tiny), tokenizer, Repeated)
+    asked, sampling = requests(len(tokenizer), 8), SamplingParams(max_new_tokens=16)
+    before = engine.generate(asked, sampling)
+    weights = {name: value * np.float32(1.2) for name, value in export_weights(tiny).items()}
+    engine.load_weights(weights, 1)
+    after = engine.generate(asked, sampling)
+    changed = copy.deepcopy(tiny)
+    with torch.no_grad():
+        for value in changed.parameters():
+            value.mul_(1.2)
+    expected = TransformersEngine(changed, tokenizer).generate(asked, sampling)
+    assert all(same(one, other) for one, other in zip(after, expected, strict=True))
+    assert not any(same(one, other) for one, other in zip(after, before, strict=True))
+
+
+def test_a_model_that_no_graph_holds_runs_without(
+    tiny: Any, tokenizer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine, asked = graphed(tiny, tokenizer, Refused), requests(len(tokenizer), 12)
+    for _ in range(2):
+        both = [
+            each.generate(asked, SamplingParams(max_new_tokens=40))
+            for each in (engine, TransformersEngine(tiny, tokenizer))
+        ]
+        assert all(same(one, other) for one, other in zip(*both, strict=True))
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "no CUDA graphs for this model, sampling is slower:"
+        " operation not permitted when stream is capturing"
+    )
