@@ -6,7 +6,7 @@ from benchmarks.page_pictures import rows_of
 from trca.analysis.diagnosis import Diagnosis
 from trca.cli.show.diagnosis_figure import plot_diagnosis
 from trca.cli.show.figure_labels import coinciding, label_names, spread
-from trca.cli.show.figures import draw_budgets, draw_setting
+from trca.cli.show.figures import draw_budgets, draw_setting, plot_comparison
 
 
 def run(success):
@@ -17,6 +17,19 @@ def test_bars_at_zero_carry_a_number(tmp_path):
     draw_budgets({"GRPO": [run(0.0)], "RLOO": [run(0.5)]}, tmp_path / "bars.png", "no success")
     drawn = (tmp_path / "bars.svg").read_text()
     assert drawn.count("<!-- 0% -->") == 3 + 1, "three bars of GRPO, and the tick of the axis"
+
+
+def test_a_run_without_training_success_is_named_at_its_held_out_line():
+    curves = {
+        "TRCA": [{**row, "evaluation/success_rate": 0.5} for row in run(0.4)],
+        "Imitation": [{**row, "evaluation/success_rate": 0.7} for row in run(None)],
+    }
+    figure = Figure()
+    plot_comparison(figure, {name: [rows] for name, rows in curves.items()}, "", "")
+    left, right = figure.axes
+    assert [text.get_text() for text in left.texts] == ["TRCA"]
+    (label,) = right.texts
+    assert (label.get_text(), round(label.get_position()[1], 6)) == ("Imitation", 0.7)
 
 
 def test_lines_over_a_setting_are_labelled_at_their_ends(tmp_path):

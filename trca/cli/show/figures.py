@@ -259,13 +259,23 @@ def plot_comparison(
         notes.append(f"the axis ends at {1.25 * highest:.0%}")
     left.set_ylabel("success")
     if any(len(x) > 1 for x, _ in training.values()):
-        means = {name: values.mean(axis=0) for name, (_, values) in training.items()}
-        ends = [mean[-1] if len(mean) else 0.0 for mean in means.values()]
-        colors = [color for color, _ in _looks(runs)]
-        label_lines(left, ends, numbers or named, colors, 8.5)
+        names = dict(zip(runs, numbers or named, strict=True))
+        colors = dict(zip(runs, (color for color, _ in _looks(runs)), strict=True))
+        untrained = [name for name, (x, _) in training.items() if not len(x)]
+        for axis, curves, labelled in (
+            (left, training, [name for name in runs if name not in untrained]),
+            (right, held_out, [name for name in untrained if len(held_out[name][0])]),
+        ):
+            ends = [float(curves[name][1][:, -1].mean()) for name in labelled]
+            shown = [names[name] for name in labelled], [colors[name] for name in labelled]
+            label_lines(axis, ends, *shown, 8.5)
         low, high = left.get_ylim()
-        heights = [mean / (high - low) for mean in means.values()]
-        notes += coinciding(dict(zip(numbers or labels, heights, strict=True)))
+        heights = {
+            label: training[name][1].mean(axis=0) / (high - low)
+            for name, label in zip(runs, numbers or labels, strict=True)
+            if name not in untrained
+        }
+        notes += coinciding(heights)
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
     lines = ["; ".join(filter(None, notes))]
     lines += [f"{number}: {label}" for number, label in zip(numbers or (), labels, strict=False)]
