@@ -1,4 +1,4 @@
-"""A pretrained language model: it answers, imitates, trains with TRCA on vLLM, and is exported."""
+"""A pretrained language model answers, chats, imitates, trains on vLLM, and is exported."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
+from tests.algorithms.rollouts.test_chat_rollouts import continues
 from tests.conftest import cluster
 from trca.algorithms import ImitationConfig, TRCAConfig, export
+from trca.algorithms.base.evaluation import evaluate_panel, local_runner
 from trca.policies.dtypes import DTYPES
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.smollm2 import smollm2_folder
@@ -77,6 +79,19 @@ def test_an_exported_model_has_the_trained_weights(imitated: Imitated, tmp_path:
     exported, again, before = (load_model(str(folder))(ids).logits for folder in folders)
     assert torch.equal(exported, again)
     assert (exported - before).abs().max() > 0.1
+
+
+def test_a_conversation_continues_the_sampled_ids() -> None:
+    config = TRCAConfig.from_preset("embedded/smollm2").update_from_dict(
+        {**SHORT, "model": str(smollm2_folder()), "engine": "transformers", "template": "chat"}
+        | {"history_length": 9, "max_prompt_tokens": 1000, "max_new_tokens": 12}
+        | {"env_config": {"games": "small", "max_steps": 3}}
+    )
+    runner = local_runner(config)
+    (rollout,) = evaluate_panel(runner, runner.panel("train").head(1), temperature=1.0).rollouts
+    runner.stop()
+    assert len(rollout.steps) == 3
+    assert continues(rollout, load_tokenizer(str(smollm2_folder())))
 
 
 @pytest.mark.parametrize(

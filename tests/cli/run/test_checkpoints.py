@@ -7,13 +7,24 @@ from typing import Any
 
 import pytest
 
+from trca.cli.preflight.panels import panel as split_of
 from trca.cli.run import checkpoints
 from trca.cli.run.card import card
-from trca.cli.run.checkpoints import find_checkpoint, is_model_name, policy
+from trca.cli.run.checkpoints import Policy, find_checkpoint, is_model_name, policy
+from trca.envs.canonical import canonical_panel, canonical_panels
 from trca.runs.folder import RunFolder
 from trca.runs.selection import Selection
 from trca.tune_configs.files import ConfigError, read
 from trca.tune_configs.settings import RunSettings
+
+
+@pytest.mark.parametrize("name", [n for n in canonical_panels() if n.startswith("embedded-alf")])
+def test_a_canonical_panel_has_all_types_of_task_though_a_run_has_one(name: str) -> None:
+    panel = canonical_panel(name)
+    trained = {**read("quickstart"), "env_config": {"games": "small-7", "task_types": ["Pick"]}}
+    settings = RunSettings.resolve(trained, "pick")
+    played = Policy("pick", "pick", settings, "tiny", Path()).on(panel, {}).settings
+    assert panel.draw(split_of(played, played.evaluation_split)).hash == panel.hash
 
 
 def test_two_evaluations_at_once_leave_a_whole_model(

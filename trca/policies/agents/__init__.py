@@ -21,7 +21,7 @@ from trca.envs.responses import PromptWriter
 COMMON: Final[Mapping[str, Any]] = {
     "template": "paper",
     "memory": False,
-    "max_prompt_tokens": 8192,
+    "max_prompt_tokens": 7680,  # with the response 8,192, the context of many small models
     "max_new_tokens": 512,
 }
 """Settings of all agents: the plain observation, and enough tokens for a long history."""
