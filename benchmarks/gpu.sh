@@ -28,15 +28,19 @@ minutes=${MINUTES:-9}
 export PYTHONPATH=$PWD PYTHONUNBUFFERED=1 TOKENIZERS_PARALLELISM=false
 mkdir -p "$folder"
 
-workers=()
+workers=(--set env_config.max_steps=2)
 few=(--set iterations=1 --set tasks_per_iteration=1 --set evaluation_tasks=2)
-tasks=2
+tasks=1
+steps=1
+iterations=2
 if [ "$device" = cuda ]; then
     workers=(--set num_learners=1 --set num_gpus_per_learner=0.5)
     workers+=(--set num_env_runners=1 --set num_gpus_per_env_runner=0.5)
     workers+=(--set engine_config.gpu_memory_utilization=0.4)
     few=()
     tasks=16
+    steps=16
+    iterations=1000
 fi
 
 limited() {
@@ -63,14 +67,15 @@ part() {
         limited "$python" benchmarks/learner.py --device "$device"
         ;;
     latency)
-        limited "$python" benchmarks/scaling.py latencies --engine vllm --model "$START"
+        limited "$python" benchmarks/scaling.py latencies --engine vllm --model "$START" \
+            --steps $steps
         ;;
     sleep)
         train sleep --set engine_config.sleep=true --set iterations=2 \
             --set tasks_per_iteration=1 --set evaluation_tasks=2 --set evaluation_interval=2
         ;;
     smollm2)
-        train smollm2 --set iterations=1000 --set evaluation_interval=20 \
+        train smollm2 --set iterations=$iterations --set evaluation_interval=20 \
             --set tasks_per_iteration=$tasks
         ;;
     rows)

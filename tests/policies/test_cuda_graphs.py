@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,11 @@ class Refused(GraphedPass):
         raise RuntimeError("operation not permitted when stream is capturing\nCUDA error ...")
 
 
-def graphed(model: Any, tokenizer: Any, kind: type[GraphedPass]) -> TransformersEngine:
+def graphed(
+    model: Any, tokenizer: Any, kind: type[GraphedPass] = Repeated, most_bytes: int = 1 << 30
+) -> TransformersEngine:
     engine = TransformersEngine(model, tokenizer)
-    engine._pass = kind(engine._next_logits, len(tokenizer))
+    engine._pass = kind(engine._next_logits, len(tokenizer), most_bytes)
     return engine
 
 
@@ -52,7 +55,7 @@ def test_repeated_passes_give_the_same_completions(
     """Rows end, caches grow, and later batches are larger or smaller than the first."""
     model = request.getfixturevalue(name)
     asked = requests(len(tokenizer), 40)
-    engine, plain = graphed(model, tokenizer, Repeated), TransformersEngine(model, tokenizer)
+    engine, plain = graphed(model, tokenizer), TransformersEngine(model, tokenizer)
     ended = SamplingParams(max_new_tokens=110, stop=("e",))
     for number, some in enumerate((asked[:9], asked, asked[20:23], asked)):
         for sampling in (ended, SamplingParams(max_new_tokens=110)):
@@ -65,7 +68,7 @@ def test_repeated_passes_give_the_same_completions(
 
 
 def test_repeated_passes_use_new_weights(tiny: Any, tokenizer: Any) -> None:
-    engine = graphed(copy.deepcopy(tiny), tokenizer, Repeated)
+    engine = graphed(copy.deepcopy(tiny), tokenizer)
     asked, sampling = requests(len(tokenizer), 8), SamplingParams(max_new_tokens=16)
     before = engine.generate(asked, sampling)
     weights = {name: value * np.float32(1.2) for name, value in export_weights(tiny).items()}
@@ -78,6 +81,33 @@ def test_repeated_passes_use_new_weights(tiny: Any, tokenizer: Any) -> None:
     expected = TransformersEngine(changed, tokenizer).generate(asked, sampling)
     assert all(same(one, other) for one, other in zip(after, expected, strict=True))
     assert not any(same(one, other) for one, other in zip(after, before, strict=True))
+
+
+def test_a_large_cache_has_no_graph(tiny: Any, tokenizer: Any) -> None:
+    """The first requests fit into the buffers, and the cache of the others grows beyond them."""
+    asked, sampling = requests(len(tokenizer), 24), SamplingParams(max_new_tokens=70)
+    plain = TransformersEngine(tiny, tokenizer)
+    cache = 2 * tiny.config.num_hidden_layers * tiny.config.num_key_value_heads
+    row = 4 * cache * tiny.config.hidden_size // tiny.config.num_attention_heads
+    engine = graphed(tiny, tokenizer, most_bytes=24 * row * 192)
+    for some in (asked[:8], asked, asked[:8]):
+        both = [each.generate(some, sampling) for each in (engine, plain)]
+        assert all(same(one, other) for one, other in zip(*both, strict=True))
+    sizes = {rows * size for rows, size in engine._pass._graphs}  # type: ignore[attr-defined]
+    assert 0 < max(sizes) <= 24 * 192
+    for most in (0, 8 * row):
+        assert graphed(tiny, tokenizer, most_bytes=most).generate(asked, sampling)
+
+
+def test_an_abandoned_batch_and_its_follower_do_not_mix(tiny: Any, tokenizer: Any) -> None:
+    asked, sampling = requests(len(tokenizer), 32), SamplingParams(max_new_tokens=40)
+    engine, plain = graphed(tiny, tokenizer), TransformersEngine(tiny, tokenizer)
+    halves = asked[:16], asked[16:]
+    expected = [plain.generate(half, sampling) for half in halves]
+    with ThreadPoolExecutor(2) as pool:
+        actual = list(pool.map(lambda half: engine.generate(half, sampling), halves))
+    for one, other in zip(expected, actual, strict=True):
+        assert all(same(mine, yours) for mine, yours in zip(one, other, strict=True))
 
 
 def test_a_model_that_no_graph_holds_runs_without(

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from trca.policies.engines.engine import Completion, Request, SamplingParams
+from trca.policies.engines.memory import EngineLoad
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.weights import export_weights
 
@@ -55,6 +57,27 @@ def test_a_completion_does_not_depend_on_its_batch(
         for each in (engine, few):
             together = each.generate([asked[k] for k in picked], sampling)
             assert all(same(alone[k], c) for k, c in zip(picked, together, strict=True))
+
+
+def test_the_padding_of_a_prompt_stays_within_the_positions_of_the_model(tokenizer: Any) -> None:
+    """GPT-2 looks its positions up in a table: a prefix of 97 tokens has a width of 104."""
+    config = GPT2Config(vocab_size=len(tokenizer), n_positions=100, n_embd=32, n_layer=1, n_head=2)
+    engine = TransformersEngine(GPT2LMHeadModel(config), tokenizer)
+    asked = Request(np.full(98, 5, dtype=np.int32), 0)
+    (completion,) = engine.generate([asked], SamplingParams(max_new_tokens=2))
+    assert len(completion.ids) > 0
+
+
+@pytest.mark.parametrize(
+    ("most", "rollouts", "padded"), [(512, 96, 128), (300, 512, 256), (5, 3, 8), (512, 600, 512)]
+)
+def test_rows_on_a_gpu_are_a_power_of_two_within_the_limit(
+    most: int, rollouts: int, padded: int
+) -> None:
+    load = EngineLoad(1, 10.0, 0.0, rollouts, 1.0, 80e9, {"max_batch_rows": most})
+    memory = TransformersEngine.memory(load)
+    assert memory.cache == padded
+    assert memory.rows == min(rollouts, most if most >= 8 else 8, padded)
 
 
 def test_the_seed_alone_tells_equal_prompts_apart(tiny: Any, tokenizer: Any) -> None:

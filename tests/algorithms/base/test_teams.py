@@ -463,6 +463,16 @@ def test_each_policy_is_exported_and_plays_again(
     runner.stop()
     for one, other in zip(sampled.rollouts, played.rollouts, strict=True):
         assert [s.response for s in one.steps] == [s.response for s in other.steps]
+    trained = make_team(role_policies="own", model=str(again)).build_algo()
+    try:
+        weights = weights_of(trained)
+        trained.train()
+    finally:
+        trained.stop()
+    for role in ROLES:
+        saved_weights = load_model(str(again / role)).state_dict()
+        for name, value in weights[role].items():
+            np.testing.assert_array_equal(value, saved_weights[name])
 
 
 @pytest.mark.slow

@@ -131,6 +131,8 @@ def test_settings_of_rllib_that_nothing_reads_are_refused_by_every_way_in():
         TRCAConfig().env_runners(rollout_fragment_length=10)
     with pytest.raises(ValueError, match="'evaluation_duration' has no effect here"):
         TRCAConfig().evaluation(evaluation_duration=20)
+    with pytest.raises(ValueError, match="'min_train_timesteps_per_iteration' has no effect here"):
+        TRCAConfig().reporting(min_train_timesteps_per_iteration=1)
     config = TRCAConfig().environment("trca/ALFWorld-v0")
     config.explore = False
     with pytest.raises(ValueError, match="'explore' has no effect here"):

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from ray.rllib.core import DEFAULT_MODULE_ID
 
+from tests.chats import THINKING, qwen3_tokenizer, save_chat_model
 from trca.algorithms import GRPOConfig, HiPERConfig
 from trca.algorithms.credit import READS, bind_credit
-from trca.envs.plans import read_plan
+from trca.algorithms.credit.reads import Sources
+from trca.envs.plans import read_plan, write_plan
 from trca.policies.models import load_tokenizer
-from trca.records import StepBatch
+from trca.records import Rollout, Step, StepBatch
 
 SPEAKING = {"max_new_tokens": 40, "tasks_per_iteration": 2, "group_size": 4}
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -99,3 +101,17 @@ def test_another_response_format_is_refused_in_one_sentence(make_config, model):
     config = make_config(HiPERConfig, response_format="action")
     with pytest.raises(ValueError, match="set response_format to plan"):
         config.build_algo()
+
+
+def test_a_plan_after_a_native_thought_that_quotes_a_tag_is_read(make_config, tmp_path):
+    tokenizer = qwen3_tokenizer(THINKING)
+    folder = str(save_chat_model(tmp_path / "model", tokenizer))
+    said = "<think>\nI could <action>x</action>\n</think>\n\n" + write_plan(True, "find mug", "go")
+    ids = np.array(tokenizer(said, add_special_tokens=False)["input_ids"], dtype=np.int32)
+    blank = np.zeros(len(ids))
+    step = Step(ids, ids, blank > 0, blank, "", said, "go", "", "", 0.0, blank, True, True)
+    rollout = Rollout("task", "train", "Pick", 0, 0, 0, steps=[step])
+    sources = Sources(make_config(HiPERConfig, model=folder), None, None, [rollout])
+    plans = READS.get("plans")(sources, None)
+    assert plans.switch.tolist() == [True]
+    assert set(plans.parts) == {0, 1, 2, 3}

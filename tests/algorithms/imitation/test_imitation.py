@@ -157,6 +157,18 @@ def test_settings_that_need_a_sampler_are_refused(
         make_config(ImitationConfig, **{name: value}).build_algo()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("demonstrator_randomness", 0.3), ("deliberate_actions", ["buy"]), ("task_curriculum", 1.0)],
+)
+def test_settings_without_effect_on_recordings_are_refused(
+    make_config: Callable[..., Any], name: str, value: Any
+) -> None:
+    settings = {"demonstrations": "recorded", "recorded_rollouts": "rollouts.jsonl", name: value}
+    with pytest.raises(ValueError, match=f"{name} has no effect on recorded rollouts"):
+        make_config(ImitationConfig, **settings).validate()
+
+
 @pytest.mark.parametrize("source", ["demonstrator", "on_policy"])
 def test_a_format_that_cannot_read_a_demonstration_is_named(
     make_config: Callable[..., Any], source: str

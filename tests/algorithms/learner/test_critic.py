@@ -228,6 +228,15 @@ def test_an_update_of_the_critic_alone_counts_and_one_of_nothing_does_not(build)
         assert learner.updaters[DEFAULT_MODULE_ID].updates == updates
 
 
+def test_a_skipped_update_of_the_critic_alone_is_counted(build):
+    _, rows = rows_with(at_first_tokens(lambda n: np.full(n, 1e30)))
+    idle = replace(rows, action=np.zeros_like(rows.action))
+    learner = build(**FAST | {"minibatch_size": 99})
+    metrics = learner.update(training_data=TrainingData(batch=idle), shuffle_key=(1,))
+    of_module = metrics[DEFAULT_MODULE_ID]
+    assert float(of_module["skipped_updates"]) == 1
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_gradients_of_policy_and_critic_are_clipped_apart(build, kind):
     """Both are above the limit, so that each has the limit as its norm afterwards."""

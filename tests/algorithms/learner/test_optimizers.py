@@ -191,6 +191,18 @@ def test_a_learner_that_is_built_again_goes_on_bit_for_bit(make_config, optimize
     assert_equal(state(again), state(learner))
 
 
+def test_a_restored_state_leaves_the_settings_of_the_config(make_config):
+    saved = build(make_config, weight_decay=0.0, adam_betas=(0.9, 0.999))
+    learned(saved, 1)
+    settings = {"weight_decay": 0.1, "adam_betas": (0.8, 0.9), "lr": 3e-4}
+    learner = build(make_config, **settings)
+    learner.set_state(saved.get_state())
+    (adamw,) = optimizers_of(learner).values()
+    (group,) = adamw.param_groups
+    assert (group["weight_decay"], group["betas"], group["lr"]) == (0.1, (0.8, 0.9), 3e-4)
+    assert max(each["exp_avg"].abs().max() for each in adamw.state.values()) > 0
+
+
 def test_an_unknown_optimizer_is_refused_with_the_nearest_name(make_config, own_file):
     with pytest.raises(ValueError, match="unknown optimizer 'moun': did you mean 'muon'"):
         make_config(optimizer="moun")

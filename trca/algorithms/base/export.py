@@ -68,8 +68,9 @@ def _modules(source: TextAlgorithm | str | Path) -> dict[str, Any]:
         _refuse_other_bases(first, source)
         weights = source.learner_group.get_weights()
         modules: dict[str, Any] = {}
+        specs: Any = source.config.get_multi_rl_module_spec(inference_only=True)
         for name in source.config.module_ids:
-            modules[name] = source.config.get_rl_module_spec(inference_only=True).build()
+            modules[name] = specs[name].build()
             modules[name].set_state(weights[name])
         return modules
     _refuse_other_bases(read_start_weights(source), source)

@@ -46,7 +46,8 @@ staleness                 mean number of updates between the weights that sample
 staleness_max             largest number of updates between sampling and training weights
 push_difference           largest difference of a log-probability between an engine and the
                           trainer, on a fixed prompt, after the push of weights
-kl, kl_format             KL to the reference, on action and on the other response tokens
+kl, kl_format             KL to the reference, on action and on the other response tokens; 0 where
+                          the coefficient is 0 and nothing is compared
 entropy                   mean entropy at action tokens, in nats
 grad_norm                 gradient norm before the clip
 skipped_updates           updates left out because loss or gradient was not finite

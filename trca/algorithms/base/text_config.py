@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
 from pydantic import BaseModel
 from ray.rllib.core.learner.learner_group import LearnerGroup
+from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.models.catalog import MODEL_DEFAULTS
 from ray.rllib.utils import force_list
@@ -171,9 +172,10 @@ class TextAlgorithmConfig(PolicyConfig):
                 outside of Tune is not recorded.
 
         Raises:
-            ValueError: For a value out of bounds.
+            ValueError: For a value out of bounds, or a setting without effect.
         """
         rest = self._take({**settings}, RecordingParameters)
+        self._refuse_ignored(rest)
         if "run_folder" in rest:
             self.run_folder = rest.pop("run_folder")
         super().reporting(**rest)
@@ -287,6 +289,14 @@ class TextAlgorithmConfig(PolicyConfig):
         from trca.policies.llm_module import LLMModule
 
         return RLModuleSpec(module_class=LLMModule)
+
+    def get_multi_rl_module_spec(self, **kwargs: Any) -> MultiRLModuleSpec:
+        """The specs of all policies, each with the policy's model."""
+        spec: MultiRLModuleSpec = super().get_multi_rl_module_spec(**kwargs)
+        for name, each in (spec.rl_module_specs or {}).items():
+            settings: Any = each.model_config
+            each.model_config = {**settings, "model": self.model_of(name)}
+        return spec
 
     def get_default_learner_class(self) -> type:
         """The learner of the clipped action-level objective, with or without a critic."""

@@ -41,6 +41,7 @@ class FilteredBCParameters(TextParameters):
     """Hyperparameters of filtered behaviour cloning."""
 
     algorithm = "FilteredBC"
+    compares_rollouts = False
 
     credit: Credit = "filtered_bc"
     policy_loss: PolicyLoss = own_default("policy_loss", "log_likelihood")

@@ -42,6 +42,10 @@ class ImitationConfig(TextAlgorithmConfig):
                 "demonstrations: recorded and recorded_rollouts: FILE belong together: set both or"
                 " neither"
             )
+        of_demonstrator = ("demonstrator_randomness", "deliberate_actions", "task_curriculum")
+        for name in of_demonstrator if self.demonstrations == "recorded" else ():
+            if getattr(self, name) != self.parameters_class.model_fields[name].default:
+                raise ValueError(f"{name} has no effect on recorded rollouts: leave {name} out")
         if self.demonstrations == "recorded" and self.roles:
             raise ValueError("recorded rollouts are of single agents: leave env_config.team out")
         needs = {

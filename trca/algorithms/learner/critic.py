@@ -15,7 +15,9 @@ Passes                   The critic has separate passes, also as a head on the p
                          states: rows without an action token teach the critic too.
 Optimizer                The weights of the critic are a second group with the learning rate
                          ``critic_lr``. The gradients of policy and critic are clipped separately,
-                         so that a large error of the critic does not slow the policy down.
+                         so that a large error of an own critic does not slow the policy down. With
+                         ``critic: trunk`` the critic's gradient also flows into the policy's
+                         weights, and the sum is clipped there.
 =======================  ===========================================================================
 """
 

@@ -31,7 +31,8 @@ KL                       Per token, k3, mean over the action's tokens of a row, 
                          weight; the paper leaves estimator and average open.
 KL on think and format   ``kl_coeff_format``, 0 in the paper: its loss reads only action tokens.
 Entropy                  Mean over the action's tokens of a row; in the table, not in the equation.
-Rows without an action   Only the KL on think and format tokens, by the paper's mask;
+Rows without an action   Only the KL on think and format tokens, by the paper's mask, and not even
+                         this with ``token_mean``, where such a row has the weight 0;
                          ``train_malformed`` trains all response tokens as the action.
 =======================  ===========================================================================
 """

@@ -107,12 +107,14 @@ class PolicyUpdater:
             self._replays = bool(reduce([float(replayed)], largest=True)[0])
         rows, mismatch = self._scored(rows)
         updates: list[dict[str, float]] = []
+        skipped = 0
         drifts: list[NDArray[np.float64]] = []
         for epoch in range(config.num_epochs):
             key = (*shuffle_key, epoch)
             for minibatch, factor in rows.minibatches(config.minibatch_size, key):
                 first = None if updates else drifts
-                metrics = self._update_minibatch(minibatch, factor, first)
+                metrics, finite = self._update_minibatch(minibatch, factor, first)
+                skipped += not finite
                 if metrics is not None:
                     updates.append(metrics)
         if mismatch is None:
@@ -120,7 +122,8 @@ class PolicyUpdater:
             if not self._replays:
                 mismatch["mismatch_kl"] = updates[0]["approx_kl"] if updates else math.nan
         (first_optimizer, *_) = self.optimizers.values()
-        return mean_metrics(updates, mismatch, first_optimizer.param_groups[0]["lr"])
+        lr = first_optimizer.param_groups[0]["lr"]
+        return {**mean_metrics(updates, mismatch, lr), "skipped_updates": float(skipped)}
 
     def loss(self, inputs: LossInputs, out: dict[str, Tensor]) -> Tensor:
         """The objective of a pass; notes its terms for the metrics.
@@ -149,7 +152,7 @@ class PolicyUpdater:
 
     def _update_minibatch(
         self, rows: Rows, factor: float, drifts: list[NDArray[np.float64]] | None
-    ) -> dict[str, float] | None:
+    ) -> tuple[dict[str, float] | None, bool]:
         """Takes one optimizer step on the rows of all learners.
 
         Args:
@@ -158,7 +161,8 @@ class PolicyUpdater:
             drifts: Gets the drift of sampler and trainer; None after the first update.
 
         Returns:
-            Metrics of the mini-batch; None if no learner has a row with a counted token.
+            Metrics of the mini-batch, None if no learner has a row with a counted token; and
+            whether the step was taken: loss and gradients are finite.
         """
         for optimizer in self.optimizers.values():
             optimizer.zero_grad(set_to_none=True)
@@ -181,9 +185,7 @@ class PolicyUpdater:
             logger.warning(
                 "update skipped: loss %s, gradient norms %s and %s", metrics["loss"], norm, others
             )
-        if not counted:
-            return None
-        return {**metrics, "grad_norm": norm, "skipped_updates": float(not finite)}
+        return ({**metrics, "grad_norm": norm} if counted else None), finite
 
     def _has_advantage(self, rows: Rows) -> bool:
         """Whether an action of the mini-batch has an advantage, on any learner.

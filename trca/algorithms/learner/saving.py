@@ -207,7 +207,12 @@ class SavingLearner(TorchLearner):
 
     def _set_optimizer_state(self, state: dict[str, Any]) -> None:
         if not self._sharded:
+            groups = [g for each in self._named_optimizers.values() for g in each.param_groups]
+            settings = [{k: v for k, v in group.items() if k != "params"} for group in groups]
             super()._set_optimizer_state(state)
+            groups = [g for each in self._named_optimizers.values() for g in each.param_groups]
+            for group, of_config in zip(groups, settings, strict=True):
+                group.update(of_config)  # the state brings the settings of the saved run
             return
         for name, entry in state.items():
             split_state(self._named_optimizers[name], entry["state"]["state"])

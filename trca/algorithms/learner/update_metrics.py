@@ -95,5 +95,4 @@ def mean_metrics(
     if updates:
         means |= {name: float(np.mean([u[name] for u in updates])) for name in updates[0]}
         means["ratio_max"] = max(u["ratio_max"] for u in updates)
-    means["skipped_updates"] = sum(u["skipped_updates"] for u in updates)
     return means | mismatch | {"lr": lr}

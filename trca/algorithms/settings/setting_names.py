@@ -18,6 +18,7 @@ _SIDE_BY_SIDE: Final = (
 )
 _DRAWN: Final = "actions are always sampled: set temperature and evaluation_temperature"
 _PANEL: Final = "the panel decides: set evaluation_tasks and evaluation_rollouts"
+_GROUPS: Final = "an iteration is tasks_per_iteration groups"
 _WHOLE_DISTRIBUTION: Final = (
     "training samples from the whole distribution: cutting its tail biases the importance ratio"
 )
@@ -42,6 +43,14 @@ IGNORED: Final = {
     "clip_rewards": "rewards are normalised by the credit rule",
     "evaluation_duration": _PANEL,
     "evaluation_duration_unit": _PANEL,
+    "evaluation_force_reset_envs_before_iteration": "every rollout begins with a reset",
+    "min_time_s_per_iteration": _GROUPS,
+    "min_train_timesteps_per_iteration": _GROUPS,
+    "min_sample_timesteps_per_iteration": _GROUPS,
+    "compress_observations": "observations are text",
+    "episode_lookback_horizon": "history_length turns of an episode are in the prompt",
+    "num_aggregator_actors_per_learner": "the driver makes the rows of all learners",
+    "learner_config_dict": "set the hyperparameters themselves",
 }
 """Settings of RLlib that this suite does not read -> settings to use instead."""
 

@@ -8,7 +8,8 @@ cache has a graph, and all graphs use the same buffers for keys, values and logi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,27 +25,34 @@ NextLogits = Callable[[Tensor, Tensor, RowCache], Tensor]
 
 
 class GraphedPass:
-    """Runs `NextLogits` as CUDA graphs; a model that no graph can hold runs without them.
+    """Runs `NextLogits` as CUDA graphs.
+
+    Two kinds of passes run without: those of a model that waits for the GPU, which no graph can
+    hold, and those of a large cache. The buffers keep their memory between two batches, and many
+    keys and values take longer than the launches.
 
     The parameters of the model must keep their addresses: new weights are copied into them.
 
     Args:
         run: The pass, with logits in float32.
         vocabulary: Number of logits of a row.
+        most_bytes: Most bytes of keys and values in the buffers.
     """
 
-    def __init__(self, run: NextLogits, vocabulary: int) -> None:
+    def __init__(self, run: NextLogits, vocabulary: int, most_bytes: int) -> None:
         self._run = run
         self._vocabulary = vocabulary
+        self._most = most_bytes
         self._graphs: dict[tuple[int, int], _Graph] = {}
         self._buffers: list[Tensor] = []
         # The graphs run one at a time, so that all can use the same memory for their kernels.
         self._pool: Any = None
+        self._stream: Any = None
         self._refused = False
 
     def __call__(self, tokens: Tensor, positions: Tensor, cache: RowCache) -> Tensor:
         """See `NextLogits`. The logits are valid until the next call."""
-        if not self._refused:
+        if not self._refused and sum(each.nbytes for each in cache.tensors) <= self._most:
             self._move(cache, len(tokens))
             shape = len(tokens), cache.size
             graph = self._graphs.get(shape) or self._make(tokens, positions, cache)
@@ -64,15 +72,18 @@ class GraphedPass:
         sizes = [*(each.numel() for each in held), rows * self._vocabulary]
         room = [buffer.numel() for buffer in self._buffers] or [0] * len(sizes)
         if any(size > most for size, most in zip(sizes, room, strict=True)):
-            self._graphs.clear()
-            self._buffers.clear()
-            self._pool = None
+            self._drop()
             kinds = [*(each.dtype for each in held), torch.float32]
             self._buffers = [
                 held[0].new_empty(max(size, most), dtype=kind)
                 for size, most, kind in zip(sizes, room, kinds, strict=True)
             ]
         cache.move(self._buffers[:-1])
+
+    def _drop(self) -> None:
+        self._graphs.clear()
+        self._buffers.clear()
+        self._pool = None
 
     def _make(self, tokens: Tensor, positions: Tensor, cache: RowCache) -> _Graph | None:
         rows = len(tokens)
@@ -85,37 +96,52 @@ class GraphedPass:
         try:
             replay = self._captured(run)
         except torch.OutOfMemoryError:
+            self._drop()
             raise
         except RuntimeError as error:
             first = str(error).partition("\n")[0]
             _LOG.warning("no CUDA graphs for this model, sampling is slower: %s", first)
             self._refused = True
-            self._graphs.clear()
-            self._buffers.clear()
+            self._drop()
             return None
         return _Graph(tokens, positions, logits, replay)
 
     def _captured(self, run: Callable[[], None]) -> Callable[[], None]:
         """Returns a function that repeats the kernels of ``run``."""
-        device = self._buffers[0].device
-        with torch.cuda.device(device):
-            current, aside = torch.cuda.current_stream(), torch.cuda.Stream()
-            aside.wait_stream(current)
-            with torch.cuda.stream(aside):
-                run()  # libraries take their workspaces here, and not within the graph
-            current.wait_stream(aside)
-            graph = torch.cuda.CUDAGraph()
+        with torch.cuda.device(self._buffers[0].device):
+            current = torch.cuda.current_stream()
             if self._pool is None:
-                self._pool = torch.cuda.graph_pool_handle()
+                self._pool, self._stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
+            # Libraries take the workspaces of the stream here, and not within the graph.
+            self._stream.wait_stream(current)
+            with torch.cuda.stream(self._stream), _no_waiting():
+                run()
+            current.wait_stream(self._stream)
+            graph = torch.cuda.CUDAGraph()
+            capture = torch.cuda.graph(
+                graph, self._pool, self._stream, capture_error_mode="thread_local"
+            )
             try:
-                with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                with capture:
                     run()
             except RuntimeError:
+                torch.cuda.set_stream(current)
                 # PyTorch's generator of random numbers waits for the end of a successful capture.
                 with torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode="thread_local"):
                     self._buffers[-1].zero_()
                 raise
         return graph.replay
+
+
+@contextmanager
+def _no_waiting() -> Iterator[None]:
+    """Raises a RuntimeError for an operation that waits for the GPU: a capture would fail there."""
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
 
 
 @dataclass

@@ -25,7 +25,13 @@ _GPU: Final = 64, 16384
 Prefix = tuple[int, ...]
 
 
-def read_prefixes(model: Any, prefixes: Sequence[Prefix], cached: int, recurrent: bool) -> RowCache:
+def read_prefixes(
+    model: Any,
+    prefixes: Sequence[Prefix],
+    cached: int,
+    recurrent: bool,
+    positions: int | None = None,
+) -> RowCache:
     """Returns keys, values and states of token sequences; equal sequences are read once.
 
     Args:
@@ -33,6 +39,7 @@ def read_prefixes(model: Any, prefixes: Sequence[Prefix], cached: int, recurrent
         prefixes: The sequences, one per row; not empty for a model with ``linear_attention``.
         cached: First number of positions of the cache.
         recurrent: Whether the model has ``linear_attention`` layers.
+        positions: Number of positions of the model; None without a limit.
     """
     owners: dict[Prefix, list[int]] = defaultdict(list)
     for place, prefix in enumerate(prefixes):
@@ -41,7 +48,7 @@ def read_prefixes(model: Any, prefixes: Sequence[Prefix], cached: int, recurrent
     by_width: dict[int, list[Prefix]] = defaultdict(list)
     for prefix in owners:
         width = len(prefix) if recurrent else -(-max(len(prefix), 1) // grid) * grid
-        by_width[width].append(prefix)
+        by_width[min(width, positions or width)].append(prefix)
     cache = RowCache(len(prefixes), cached)
     for width, some in by_width.items():
         count = 1 if recurrent else max(most // width, 1)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -47,6 +48,8 @@ _ROWS: Final = 8
 _CACHE_GRID: Final = 64
 _CACHE_SLACK: Final = 32
 _BATCH_ROWS: Final = 512
+_GRAPHED: Final = 1 / 16
+"""Share of a GPU's memory that the buffers of CUDA graphs may take."""
 
 
 class TransformersEngine(BatchEngine):
@@ -70,11 +73,12 @@ class TransformersEngine(BatchEngine):
     @classmethod
     def memory(cls, load: EngineLoad) -> EngineMemory:
         """See `Engine.memory`: one batch of at most ``max_batch_rows``. Adapters share the base."""
-        most = int(load.options.get("max_batch_rows", _BATCH_ROWS))
-        rows = min(_padded(load.rollouts, load.gpu is not None), most)
+        on_gpu = load.gpu is not None
+        most = _most_rows(int(load.options.get("max_batch_rows", _BATCH_ROWS)), on_gpu)
+        rows = min(_padded(load.rollouts, on_gpu), most)
         bases = 1 if load.adapter else load.policies
         weights = bases * load.weights + load.policies * load.adapter
-        return EngineMemory(weights, rows * load.row, rows)
+        return EngineMemory(weights, rows * load.row, min(load.rollouts, most))
 
     @classmethod
     def share_memory(cls, engines: Sequence[Any]) -> None:
@@ -91,14 +95,15 @@ class TransformersEngine(BatchEngine):
             tokenizer: The model's tokenizer; ids outside the tokenizer are never sampled.
             version: Version of the weights in the model.
             max_batch_rows: Largest number of requests decoded together; bounds the memory of keys
-                and values and changes no result.
+                and values, and changes no result on a CPU.
         """
         super().__init__()
         self.version = version
         self.model = model
         self._tokenizer = tokenizer
         self._vocabulary = len(tokenizer)
-        self._max_rows = max(_ROWS, max_batch_rows // _ROWS * _ROWS)
+        self._on_gpu = model.device.type == "cuda"
+        self._max_rows = _most_rows(max_batch_rows, self._on_gpu)
         self._ends = end_ids(model, tokenizer)
         config = model.config.get_text_config()
         self._positions = context_length(config)
@@ -107,10 +112,12 @@ class TransformersEngine(BatchEngine):
         self._recurrent = RECURRENT in self._kinds
         slides = "sliding_attention" in self._kinds if kinds else True
         self._window = getattr(config, "sliding_window", None) if slides else None
-        self._on_gpu = model.device.type == "cuda"
         self._pass: NextLogits = self._next_logits
         if self._on_gpu and not self._recurrent:
-            self._pass = GraphedPass(self._next_logits, self._vocabulary)
+            size = torch.cuda.get_device_properties(model.device).total_memory
+            most = int(_GRAPHED * size)
+            self._pass = GraphedPass(self._next_logits, self._vocabulary, most)
+        self._lock = Lock()
 
     def generate(self, requests: Sequence[Request], sampling: SamplingParams) -> list[Completion]:
         """Completions in the order of the requests.
@@ -128,17 +135,18 @@ class TransformersEngine(BatchEngine):
             longest = max(sizes) if self._on_gpu else size
             groups[_round_up(longest + _CACHE_SLACK, _CACHE_GRID)].append(number)
         completions: dict[int, Completion] = {}
-        training = self.model.training
-        self.model.eval()
-        try:
-            with torch.inference_mode(), rows_attended(self.model):
-                for cached, numbers in sorted(groups.items()):
-                    for first in range(0, len(numbers), self._max_rows):
-                        some = numbers[first : first + self._max_rows]
-                        batch = self._decode([requests[n] for n in some], sampling, cached)
-                        completions.update(zip(some, batch, strict=True))
-        finally:
-            self.model.train(training)
+        with self._lock:  # an abandoned batch may still run in another thread
+            training = self.model.training
+            self.model.eval()
+            try:
+                with torch.inference_mode(), rows_attended(self.model):
+                    for cached, numbers in sorted(groups.items()):
+                        for first in range(0, len(numbers), self._max_rows):
+                            some = numbers[first : first + self._max_rows]
+                            batch = self._decode([requests[n] for n in some], sampling, cached)
+                            completions.update(zip(some, batch, strict=True))
+            finally:
+                self.model.train(training)
         return [completions[number] for number in range(len(requests))]
 
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
@@ -183,7 +191,7 @@ class TransformersEngine(BatchEngine):
         places = self._filled(list(range(len(rows))))
         # The first pass of decoding reads the last token of a prompt.
         prefixes = [tuple(rows[r].prompt[:-1]) for r in places]
-        cache = read_prefixes(self.model, prefixes, cached, self._recurrent)
+        cache = read_prefixes(self.model, prefixes, cached, self._recurrent, self._positions)
         tokens = torch.tensor([[rows[r].prompt[-1]] for r in places], device=device)
         positions = torch.tensor([[len(rows[r].prompt) - 1] for r in places], device=device)
         uniform = torch.tensor(np.stack([rows[r].uniform for r in places]), device=device)
@@ -282,6 +290,11 @@ def _sample(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor
         target = uniform[:, None] * reached[:, -1:]
         chosen = torch.searchsorted(reached, target, right=True)[:, 0]
     return chosen, logprobs.gather(-1, chosen[:, None])[:, 0]
+
+
+def _most_rows(most: int, on_gpu: bool) -> int:
+    """The largest size of `_padded` up to ``most``."""
+    return max(_ROWS, 1 << (most.bit_length() - 1) if on_gpu else most // _ROWS * _ROWS)
 
 
 def _padded(rows: int, on_gpu: bool) -> int:

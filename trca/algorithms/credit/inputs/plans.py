@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.credit.reads import Read, Sources
-from trca.algorithms.settings.prompting import engine_tokenizer
+from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.spans import read_response
 from trca.records import StepBatch
@@ -40,13 +40,14 @@ class PlansRead(Read):
         config = sources.config
         tokenizer = engine_tokenizer(config.engine, config.resolved_model())
         responses = RESPONSE_FORMATS.get(config.response_format)
+        thought = make_prompter(config, tokenizer).thought
         switch, subgoals = list[bool](), list[int]()
         parts = [np.empty(0, np.int8)]
         codes: dict[str, int] = {}
         for rollout in sources.rollouts:
             current = -1
             for step in rollout.steps:
-                response = read_response(step.response_ids, tokenizer, responses)
+                response = read_response(step.response_ids, tokenizer, responses, thought)
                 if response.plan is not None:
                     current = codes.setdefault(response.plan.subgoal, len(codes))
                 switch.append(response.plan is not None and response.plan.switch)
