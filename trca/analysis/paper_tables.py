@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -32,7 +33,11 @@ COLUMNS: Final = {
 MARK: Final = "†"
 """Marks the paper's numbers."""
 
-_NEVER_METHOD: Final = RunParameters.model_fields.keys() - {"env_config"} | {"model"}
+_NEVER_METHOD: Final = (RunParameters.model_fields.keys() - {"env_config"}) | {
+    "model",
+    *("engine_config", "gradient_checkpointing", "micro_batch_tokens"),
+    *("sharding", "sync_each_pass", "torch_threads"),
+}
 """Settings of seed, machine and bookkeeping, and settings with a separate place in a table."""
 _GAMES: Final = frozenset({"games", "catalogue", "questions"})
 """Arguments of environments that choose the tasks."""
@@ -78,6 +83,7 @@ class Table:
         rows: Values of the runs in percent, by method and column.
         paper: Mean and, if published, standard deviation, by method of the paper and column.
         paper_model: The model of the paper's rows.
+        same_panels: Whether the runs of all methods were measured on the same panels.
     """
 
     environment: str
@@ -86,6 +92,7 @@ class Table:
     rows: dict[str, dict[str, list[float]]]
     paper: dict[str, dict[str, list[float]]]
     paper_model: str
+    same_panels: bool = True
 
 
 def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
@@ -100,13 +107,13 @@ def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
         ConfigError: If the run does not exist.
         ValueError: If the run is not finished, or lacks a setting of ``by``.
     """
-    folder = RunFolder.open(name, root)
+    folder = RunFolder.open_run(name, root)
     path = folder.path / "evaluation.json"
     if not path.is_file():
         raise ValueError(f"{folder.path} has no evaluation.json: resume the run to its end first")
     refuse_unfinished(folder)
     report, config = read_evaluation(path), folder.read_config()
-    environment = str(config["env"]).rpartition("/")[2].partition("-v")[0].rpartition(":")[2]
+    environment = re.sub(r"-v\d+$", "", re.split("[/:]", str(config["env"]))[-1])
     cells = _cells(environment, report["rows"])
     if not cells:
         raise ValueError(f"no episode in {path} is finished: leave {folder.path} out")
@@ -202,8 +209,10 @@ def tables(results: Sequence[Result], with_paper: bool = True) -> list[Table]:
     made = []
     for environment, model in dict.fromkeys((r.environment, r.model) for r in results):
         rows: dict[str, dict[str, list[float]]] = {}
+        panels: dict[str, list[str]] = {}
         for result in results:
             if (result.environment, result.model) == (environment, model):
+                panels.setdefault(result.method, []).append(result.panel)
                 for column, value in result.cells.items():
                     rows.setdefault(result.method, {}).setdefault(column, []).append(value)
         measured = list(dict.fromkeys(column for each in rows.values() for column in each))
@@ -220,6 +229,7 @@ def tables(results: Sequence[Result], with_paper: bool = True) -> list[Table]:
                 rows,
                 paper,
                 paper_model,
+                len({frozenset(each) for each in panels.values()}) == 1,
             )
         )
     return made
@@ -316,9 +326,9 @@ def _cells(environment: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, flo
         total = of.get("All")
         if total is None:
             return {}
-        score = total["measures"].get("score")
-        scores = {} if score is None else {"score": 100 * score}
-        return {**scores, "success": 100 * total["mean"]}
+        # A report has no score where all scores are equal to success.
+        score = total["measures"].get("score", total["mean"])
+        return {"score": 100 * score, "success": 100 * total["mean"]}
     cells = {name: 100 * row["mean"] for name, row in of.items()}
     if environment == "SearchQA" and (total := cells.pop("All", None)) is not None:
         cells["average"] = fmean(cells.values()) if cells else total
@@ -332,8 +342,8 @@ def _mean_and_spread(values: Sequence[float]) -> list[float]:
 
 
 def _best(table: Table) -> dict[str, set[str]]:
-    """Returns the methods with the best rounded mean of each column, given several methods."""
-    if len(table.rows) < 2:
+    """Returns the methods with the best rounded mean of each column, given the same panels."""
+    if len(table.rows) < 2 or not table.same_panels:
         return {}
     best = {}
     for column in table.columns:

@@ -78,9 +78,10 @@ def plot_curve(figure: Any, rows: Sequence[Mapping[str, Any]], title: str, panel
     label = f"training, mean of the last {WINDOW} iterations"
     upper.plot(x, success, ".", color=TRAIN, alpha=0.35, label="training, one iteration")
     upper.plot(x, moving_mean(success), color=TRAIN, linewidth=2.2, label=label)
-    if len(success):
+    if len(success) and not np.isnan(success[0]):
         label = f"training at the start, {success[0]:.0%}"
         upper.axhline(success[0], color=INK, linewidth=1, linestyle=":", label=label)
+    if len(x):
         upper.set_xlim(left=0, right=max(x[-1], 1) * 1.04)
     _plot_held_out(upper, measured)
     success_axis(upper)

@@ -157,6 +157,18 @@ class RunFolder:
         raise ConfigError(f"no run {str(name_or_path)!r}: {hint}")
 
     @classmethod
+    def open_run(cls, name_or_path: str | Path, root: Path | str = DEFAULT_ROOT) -> RunFolder:
+        """Finds a run as `open` does, and refuses the folder of a sweep.
+
+        Raises:
+            ConfigError: If the run does not exist, or is a sweep.
+        """
+        folder = cls.open(name_or_path, root)
+        if trials := sorted(file.parent for file in (folder.path / TRIALS).glob("*/trial.json")):
+            raise ConfigError(f"{folder.path} is a sweep: name a trial of it, such as {trials[0]}")
+        return folder
+
+    @classmethod
     def at(cls, path: str | Path) -> RunFolder:
         """Opens or creates the folder at a path, or the local copy at a URI without a download."""
         parent, _, name = str(path).rstrip("/").rpartition("/")

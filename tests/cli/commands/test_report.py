@@ -108,6 +108,24 @@ def test_other_environments_have_the_papers_other_columns(run):
     assert second.rows["TRCA"]["average"] == [pytest.approx(30.0)]  # over datasets, not questions
 
 
+def test_a_run_whose_scores_are_its_successes_counts_in_the_mean_score(run):
+    shops = [
+        run("some", [row("All", 0.2, score=0.4)], "webshop", seed=1),
+        run("none", [row("All", 0.0)], "webshop", seed=2),
+    ]
+    [table] = tables([read_run(name, "") for name in shops], with_paper=False)
+    assert table.rows["TRCA"] == {"score": [40.0, 0.0], "success": [20.0, 0.0]}
+
+
+def test_methods_on_different_panels_have_no_best(household, tmp_path):
+    path = tmp_path / "outputs" / "c" / "evaluation.json"
+    path.write_text(path.read_text().replace("ab12", "cd34"))
+    results = [read_run(name, "") for name in household]
+    [table] = tables(results, with_paper=False)
+    assert "**" not in as_markdown(table)
+    assert "measured on different panels" in note(table, results)
+
+
 def test_a_setting_can_tell_rows_apart(run):
     names = [run(f"l{k}", [row("All", k / 4)], lambda_=k / 4) for k in (1, 2)]
     names.append(run("ablated", [row("All", 0.1)], ablation="without_breakthrough"))
@@ -173,6 +191,40 @@ def test_three_types_of_task_are_drawn_as_a_radar(run, tmp_path):
     assert all(f"<!-- {kind} -->" in drawn for kind in ("Pick", "Heat", "Cool", "TRCA"))
 
 
+def test_a_method_without_a_type_of_task_is_drawn_and_named(run, tmp_path):
+    kinds = {
+        "a": ("TRCA", ("Pick", "Heat", "Cool")),
+        "b": ("GRPO", ("Heat", "Cool", "Look")),
+        "c": ("RLOO", ("Pick", "Heat", "Cool", "Look")),
+    }
+    names = {
+        name: run(name, [row(kind, 0.5) for kind in (*each, "All")], algorithm=algorithm)
+        for name, (algorithm, each) in kinds.items()
+    }
+    for given, left_out in ((names.values(), "TRCA, GRPO"), ([names["a"], names["b"]], "")):
+        out = tmp_path / f"report{len(given)}"
+        result = trca(*given, "--no-paper", "--output", out)
+        assert result.exit_code == 0, result.output
+        types, page = (out / "alfworld_tiny_types.svg").read_text(), (out / "report.md").read_text()
+        assert all(types.count(f"<!-- {name} -->") == 1 for name in ("TRCA", "GRPO"))
+        assert ("radar" in page) == bool(left_out)
+        assert f"leaves out {left_out}:" in page or not left_out
+
+
+def test_a_sweep_is_refused_with_the_name_of_a_trial(run, tmp_path):
+    folder = Path(run("sweep", [row("All", 0.4)]))
+    trial = folder / "trials" / "001_a"
+    trial.mkdir(parents=True)
+    (trial / "trial.json").write_text("{}")
+    for command in ("report", "inspect", "view", "diagnose", "recredit"):
+        rule = ["--credit", "gigpo"] if command == "recredit" else []
+        result = CliRunner().invoke(app, [command, str(folder), *rule])
+        assert result.exit_code == 2, command
+        assert f"is a sweep: name a trial of it, such as {trial}" in " ".join(
+            result.output.split()
+        ), command
+
+
 def test_a_run_that_has_not_ended_is_refused_with_the_mend(household, tmp_path):
     (tmp_path / "outputs" / "b" / "evaluation.json").unlink()
     result = trca(*household, "--output", tmp_path / "report")
@@ -231,7 +283,7 @@ def test_runs_of_one_row_differ_in_seed_games_and_machine_alone(run):
     rows = [row("All", 0.4)]
     games = {"games": "small-7", "max_steps": 16}
     first = run("a", rows, seed=1)
-    second = run("b", rows, seed=2, env_config=games, num_env_runners=2)
+    second = run("b", rows, seed=2, env_config=games, num_env_runners=2, torch_threads=4)
     [table] = tables([read_run(name, "") for name in (first, second)])
     assert len(table.rows["TRCA"]["All"]) == 2
     for key, other in (

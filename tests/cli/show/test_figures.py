@@ -32,6 +32,17 @@ def test_a_run_without_training_success_is_named_at_its_held_out_line():
     assert (label.get_text(), round(label.get_position()[1], 6)) == ("Imitation", 0.7)
 
 
+def test_runs_without_training_success_are_named_though_no_run_has_it():
+    held_out = [
+        [{**row, "evaluation/success_rate": share} for row in run(None)] for share in (0.2, 0.6)
+    ]
+    figure = Figure()
+    plot_comparison(figure, {"Imitation": [held_out[0]], "Longer": [held_out[1]]}, "", "")
+    left, right = figure.axes
+    assert not left.texts
+    assert [text.get_text() for text in right.texts] == ["Imitation", "Longer"]
+
+
 def test_lines_over_a_setting_are_labelled_at_their_ends(tmp_path):
     shares = {"Pick": {0.2: [0.5], 0.8: [0.6]}, "All": {0.2: [0.4], 0.8: [0.5]}}
     draw_setting(shares, "lambda_", tmp_path / "over.png", "ALFWorld")

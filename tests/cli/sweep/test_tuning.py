@@ -76,15 +76,31 @@ def test_a_search_repeats_its_points_and_another_seed_has_others():
     assert points_of(settings(SEARCH, sample_seed=1))[0] != points[0]
 
 
-def test_a_search_that_does_not_repeat_the_recorded_points_is_refused():
+def test_recorded_points_stay_though_the_search_chooses_others_now():
     sweep = settings(SEARCH)
     points = dict(enumerate(points_of(sweep)))
     recorded = {number: json.loads(json.dumps(points[number])) for number in range(2)}
     assert PointSearch(sweep, recorded).suggest("0")["point"]["settings"] == points[0]
     search = PointSearch(sweep, {**recorded, 1: points[2]})
     search.on_trial_complete("0", ended(good(search.suggest("0")["point"]["settings"])))
-    with pytest.raises(ConfigError, match=r"as point 2, and the sweep ran .* version of Optuna"):
-        search.suggest("1")
+    assert search.suggest("1")["point"]["settings"] == points[2]
+    search.on_trial_complete("1", ended(good(points[2])))
+    rest = 0
+    while (config := search.suggest(str(2 + rest))) != Searcher.FINISHED:
+        search.on_trial_complete(str(2 + rest), ended(good(config["point"]["settings"])))
+        rest += 1
+    assert rest == 10
+
+
+def test_a_failed_trial_that_succeeds_when_tried_again_leaves_the_recorded_points():
+    sweep = settings(SEARCH)
+    points = points_of(sweep, lambda point: None if point["lr"] > 1e-3 else ended(good(point)))
+    recorded = {number: json.loads(json.dumps(point)) for number, point in enumerate(points)}
+    search, resumed = PointSearch(sweep, recorded), []
+    while (config := search.suggest(str(len(resumed)))) != Searcher.FINISHED:
+        resumed.append(config["point"]["settings"])
+        search.on_trial_complete(str(len(resumed) - 1), ended(good(resumed[-1])))
+    assert json.dumps(resumed) == json.dumps(points)
 
 
 def test_later_points_follow_from_the_results_of_those_before():

@@ -95,7 +95,7 @@ def diagnose(
         else:
             if config:
                 raise ConfigError("--config goes with a file: a run has its config")
-            opened = RunFolder.open(run, storage_path)
+            opened = RunFolder.open_run(run, storage_path)
             name = f"{opened.name}/config.yaml"
             settings = RunSettings.resolve(opened.read_config(), name, need_data=False)
             parts, mend, metrics = _fifths(recorded(opened)), "", opened.metrics()

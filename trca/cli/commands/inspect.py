@@ -55,7 +55,7 @@ def inspect(
     from trca.tune_configs.settings import RunSettings
 
     with refusing(ConfigError, ValueError, OSError):
-        folder = RunFolder.open(run, storage_path)
+        folder = RunFolder.open_run(run, storage_path)
         name = "eval.jsonl" if evaluation else "train.jsonl"
         paths = recorded(folder, name, None if iteration is None else [iteration])
         path = paths[max(paths)]

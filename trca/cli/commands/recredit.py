@@ -66,7 +66,7 @@ def recredit(
                 "name another rule, or a parameter of the run's rule: --credit gigpo, or --set"
                 " KEY=VALUE"
             )
-        folder = RunFolder.open(run, storage_path)
+        folder = RunFolder.open_run(run, storage_path)
         config, source = folder.read_config(), f"{folder.name}/config.yaml"
         given = assignments(set_ or [])
         was = RunSettings.resolve(config, source, need_data=False)

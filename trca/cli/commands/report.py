@@ -79,7 +79,6 @@ def report(
         console.print(caption, markup=False, style="dim")
         write_text(out / f"{name}.tex", as_latex(table))
         write_text(out / f"{name}.csv", as_csv(table))
-        pages += [f"## {title}", "", text, caption, ""]
         metrics = {m: [r.metrics for r in group if r.method == m] for m in table.rows}
         draw_comparison(metrics, out / f"{name}_curves.png", title, "", ("png", "svg"))
         draw_budgets(metrics, out / f"{name}_budgets.png", title)
@@ -92,12 +91,16 @@ def report(
         if len(kinds) > 1:
             draw_types(shares, out / f"{name}_types.png", title)
             drawn.append("types")
-        if len(kinds) > 2:
+        partial = [method for method, each in shares.items() if len(each) < len(kinds)]
+        if len(kinds) > 2 and len(partial) < len(shares):
             draw_radar(shares, out / f"{name}_radar.png", title)
             drawn.append("radar")
+            if partial:
+                caption = f"{caption} The radar leaves out {', '.join(partial)}: a type is missing."
         if over := over_setting(table, group):
             draw_setting(over, keys[0], out / f"{name}_{keys[0]}.png", title)
             drawn.append(keys[0])
+        pages += [f"## {title}", "", text, caption, ""]
         pages += [f"![{kind}]({name}_{kind}.svg)\n" for kind in drawn]
     write_text(out / "report.md", "\n".join(pages))
     console.print(f"Written to {out}: report.md, tables and figures", markup=False)
@@ -142,6 +145,8 @@ def note(table: Table, results: Sequence[Result]) -> str:
         "In percent: mean, and in brackets the standard deviation over runs.",
         f"Held-out panels of {words} tasks: {shown}.",
     ]
+    if not table.same_panels:
+        parts.append("The methods were measured on different panels, so none is marked as best.")
     if table.paper:
         other = "" if table.paper_model == table.model else ", another model"
         parts.append(

@@ -49,7 +49,7 @@ def view(
     from trca.tune_configs.files import ConfigError
 
     with refusing(ConfigError, ValueError, OSError):
-        runs = [RecordedRun(RunFolder.open(r, storage_path)) for r in (run, other) if r]
+        runs = [RecordedRun(RunFolder.open_run(r, storage_path)) for r in (run, other) if r]
         if not export and (iteration or evaluation):
             raise ConfigError("--iteration and --evaluation go with --export: the page shows all")
         for each in runs:

@@ -15,7 +15,6 @@ from trca.cli.show.console import noise_to, tracing_to
 from trca.common.names import nearest
 from trca.policies.model_names import is_gguf, is_packaged
 from trca.runs.folder import DEFAULT_ROOT, RunFolder, Which, run_name
-from trca.runs.names import TRIALS
 from trca.runs.selection import Selection
 from trca.tune_configs.files import ConfigError, assign, read
 from trca.tune_configs.settings import RunSettings
@@ -84,9 +83,7 @@ def find_checkpoint(name: str) -> tuple[RunFolder, Which]:
         run, which = name, "last"
     if which not in ("best", "last"):
         raise ConfigError(f"{name!r}: {nearest(which, ('best', 'last'))}")
-    folder = RunFolder.open(run, DEFAULT_ROOT)
-    if trials := sorted(path.parent for path in (folder.path / TRIALS).glob("*/trial.json")):
-        raise ConfigError(f"{folder.path} is a sweep: name a trial of it, such as {trials[0]}")
+    folder = RunFolder.open_run(run, DEFAULT_ROOT)
     return folder, cast("Which", which)
 
 

@@ -123,14 +123,12 @@ def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
         looks, (key, labels) = _looks(shares), label_names(list(shares))
         for number, each in enumerate(shares.values()):
             color, before = looks[number]
-            marker = ("o", "D", "^")[before % 3]
-            for row, kind in enumerate(types):
-                if kind not in each:
-                    continue
-                place = row + step * (number - (len(shares) - 1) / 2)
-                axis.hlines(place, min(each[kind]), max(each[kind]), color=color, alpha=0.4)
-                label = labels[number] if row == 0 else None
-                axis.plot(np.mean(each[kind]), place, marker, color=color, label=label)
+            marker, label = ("o", "D", "^")[before % 3], labels[number]
+            for kind, values in each.items():
+                place = types.index(kind) + step * (number - (len(shares) - 1) / 2)
+                axis.hlines(place, min(values), max(values), color=color, alpha=0.4)
+                axis.plot(np.mean(values), place, marker, color=color, label=label)
+                label = "_nolegend_"
         axis.set_yticks(range(len(types)), types)
         axis.invert_yaxis()
         axis.set_xlim(-0.02, 1.02)
@@ -258,24 +256,20 @@ def plot_comparison(
         left.set_ylim(-0.02 * highest, 1.25 * highest)
         notes.append(f"the axis ends at {1.25 * highest:.0%}")
     left.set_ylabel("success")
-    if any(len(x) > 1 for x, _ in training.values()):
-        names = dict(zip(runs, numbers or named, strict=True))
-        colors = dict(zip(runs, (color for color, _ in _looks(runs)), strict=True))
-        untrained = [name for name, (x, _) in training.items() if not len(x)]
-        for axis, curves, labelled in (
-            (left, training, [name for name in runs if name not in untrained]),
-            (right, held_out, [name for name in untrained if len(held_out[name][0])]),
-        ):
+    names = dict(zip(runs, numbers or named, strict=True))
+    colors = dict(zip(runs, (color for color, _ in _looks(runs)), strict=True))
+    trained = [name for name, (x, _) in training.items() if len(x)]
+    others = [name for name, (x, _) in held_out.items() if len(x) and name not in trained]
+    for axis, curves, labelled in ((left, training, trained), (right, held_out, others)):
+        if any(len(x) > 1 for x, _ in curves.values()):
             ends = [float(curves[name][1][:, -1].mean()) for name in labelled]
             shown = [names[name] for name in labelled], [colors[name] for name in labelled]
             label_lines(axis, ends, *shown, 8.5)
-        low, high = left.get_ylim()
-        heights = {
-            label: training[name][1].mean(axis=0) / (high - low)
-            for name, label in zip(runs, numbers or labels, strict=True)
-            if name not in untrained
-        }
-        notes += coinciding(heights)
+    low, high = left.get_ylim()
+    words = dict(zip(runs, numbers or labels, strict=True))
+    notes += coinciding(
+        {words[name]: training[name][1].mean(axis=0) / (high - low) for name in trained}
+    )
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
     lines = ["; ".join(filter(None, notes))]
     lines += [f"{number}: {label}" for number, label in zip(numbers or (), labels, strict=False)]

@@ -55,8 +55,9 @@ class Progress(tune.Callback):
             return
         parts = [
             f"iteration {result[TRAINING_ITERATION]}/{result[ITERATIONS]}",
-            f"success {result.get('success_rate', math.nan):.1%}",
         ]
+        if not math.isnan(success := result.get("success_rate", math.nan)):
+            parts.append(f"success {success:.1%}")
         if (held_out := result.get("evaluation/success_rate")) is not None:
             parts.append(f"held out {held_out:.1%}")
         if len(ray.nodes()) > 1:

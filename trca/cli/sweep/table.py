@@ -128,7 +128,9 @@ def draw_sweep(trials: Sequence[Trial], settings: RunSettings, folder: RunFolder
     runs = curves(trials)
     if not runs:
         return False
-    panel = panel_words(settings.run.env_config, settings.train_split, settings.evaluation_split)
+    varied = {key for trial in trials for key in trial.point}
+    kept = {k: v for k, v in settings.run.env_config.items() if f"env_config.{k}" not in varied}
+    panel = panel_words(kept, settings.train_split, settings.evaluation_split)
     panels = list(dict.fromkeys(trial.panel for trial in trials))
     if len(panels) > 1:
         panel = f"{len(panels)} panels, {panels[0]} to {panels[-1]}"

@@ -87,7 +87,7 @@ class PointSearch(Searcher):
 
         Args:
             sweep: The sweep; its ``search`` is set.
-            recorded: The points of the trials so far by their numbers. The search finds them again.
+            recorded: The points of the trials so far by their numbers.
         """
         from optuna import logging as optuna_logging
         from optuna.samplers import TPESampler
@@ -117,7 +117,7 @@ class PointSearch(Searcher):
         self._waiting: list[dict[str, Any]] = []
         self._points: dict[str, int] = {}
         self._results: dict[int, list[Mapping[str, Any]]] = {}
-        self._refused: set[int] = set()
+        self._unlearned: set[int] = set()
 
     def suggest(self, trial_id: str) -> Any:
         """The config of the next trial; `None` while the search waits for results.
@@ -154,7 +154,7 @@ class PointSearch(Searcher):
         """Gives Optuna the results before the next point; False if a result is missing."""
         while self._given <= self._suggested - self._open:
             results = self._results.get(self._given, [])
-            if self._given in self._refused:
+            if self._given in self._unlearned:
                 self._give(str(self._given), Result(None))
             elif len(results) == self._sweep.repeats:
                 self._give(str(self._given), Result.of(results))
@@ -168,8 +168,9 @@ class PointSearch(Searcher):
 
         The sweep checks the distributions before the start, but not each pair of drawn values.
 
-        Raises:
-            ConfigError: If the point is not the recorded one: another version of Optuna chose that.
+        A recorded point stays. The search may give another point in its place when a failed trial
+        was tried again, or with another version of Optuna; the search then learns nothing from the
+        recorded point.
         """
         number = self._suggested
         self._suggested += 1
@@ -178,15 +179,14 @@ class PointSearch(Searcher):
         point = {key: self._value(key, value) for key, value in draw.items()}
         recorded = self._recorded.get(number, point)
         if recorded != json.loads(json.dumps(point)):
-            raise ConfigError(
-                f"the search gives {point} as point {number + 1}, and the sweep ran {recorded}:"
-                " resume with the version of Optuna that started the sweep"
-            )
+            logger.warning("the search chooses without the result of point %d", number + 1)
+            self._unlearned.add(number)
+            point = dict(recorded)
         try:
             for panel in self._sweep.panels:
                 self._sweep.trial({**panel, **point}, self._sweep.seeds[0])
         except ConfigError as error:
-            self._refused.add(number)
+            self._unlearned.add(number)
             logger.warning("point %d of the search is left out: %s", number + 1, error)
             return []
         about = {"number": number, "settings": point}
