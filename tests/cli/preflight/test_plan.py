@@ -14,6 +14,7 @@ from trca.algorithms.learner.learner import TextLearner
 from trca.cli import app
 from trca.cli.commands.new_env import write_package
 from trca.cli.preflight import plan
+from trca.cli.preflight.duration import Work
 from trca.cli.preflight.environments import Environments, declared_step_limit
 from trca.cli.preflight.plan import GPUs, mends, place, problems
 from trca.cli.preflight.size import Shape, engine, learner, machine, row_cache_bytes
@@ -293,6 +294,43 @@ def test_a_mend_that_is_named_makes_the_run_fit():
     for mend in found:
         changed = settings.flat() | dict(each.split("=") for each in mend.split())
         assert not problems(RunSettings.resolve(changed), large, gpus), mend
+
+
+def test_an_engine_that_sleeps_leaves_its_memory_to_the_learner():
+    settings = settings_of(
+        engine="vllm", dtype="bfloat16", num_env_runners=1, num_gpus_per_env_runner=0.5,
+        num_learners=1, num_gpus_per_learner=0.5, engine_config={"gpu_memory_utilization": 0.75},
+        micro_batch_tokens=16384,
+    )  # fmt: skip
+    gpus = GPUs(1, 80)
+    assert problems(settings, SHAPE, gpus)
+    mend = "engine_config={'gpu_memory_utilization': 0.75, 'sleep': true}"
+    assert mend in mends(settings, SHAPE, gpus)
+    sleeping = settings.flat() | {"engine_config": {"gpu_memory_utilization": 0.75, "sleep": True}}
+    assert not problems(RunSettings.resolve(sleeping), SHAPE, gpus)
+    assert problems(RunSettings.resolve(sleeping), SHAPE, GPUs(1, 20))
+
+
+def test_vllm_on_a_cpu_has_the_cache_of_its_settings():
+    settings = settings_of(engine="vllm", tasks_per_iteration=64, group_size=8)
+    assert engine(settings, SHAPE).cache == 256 << 20
+    row = row_cache_bytes(settings, SHAPE)
+    assert 0 < engine(settings, SHAPE).rollouts_at_once(row) < 512
+    larger = settings_of(engine="vllm", engine_config={"kv_cache_memory_bytes": 4 << 30})
+    assert engine(larger, SHAPE).cache == 4 << 30
+
+
+def test_more_rollouts_than_rows_take_several_batches():
+    seconds = []
+    for tasks in (64, 128):
+        settings = settings_of(
+            num_env_runners=1, num_gpus_per_env_runner=1, tasks_per_iteration=tasks, group_size=8
+        )
+        placed = place(settings, 1)
+        work = Work.of(settings, SHAPE, 80e9, placed, 16)
+        read = work.tokens - work.written
+        seconds.append(work.generation - read * 2 * SHAPE.parameters / (312e12 * 0.4))
+    assert seconds[1] == pytest.approx(2 * seconds[0])
 
 
 @pytest.mark.parametrize(("gigabytes", "also"), [(80, ""), (24, "lora_rank=16")])

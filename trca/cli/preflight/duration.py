@@ -8,6 +8,7 @@ operations of attention, environments, the transport of weights, and RLlib's wor
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -111,7 +112,8 @@ class Work:
         streamed = (shape.parameters * shape.size + cached) / split
         least = engine_class(parameters.engine).gpu_pass_s
         a_pass = max(least, streamed / (GPU.bandwidth * GPU.read))
-        waves = -(-memory.rows // together)
+        rollouts = settings.trajectories_per_iteration / max(1, settings.run.num_env_runners)
+        waves = math.ceil(rollouts / together)
         return cls(
             generation=waves * turns * USED * parameters.max_new_tokens * a_pass
             + read * 2 * shape.parameters / (rate * engines),

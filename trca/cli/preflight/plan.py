@@ -166,6 +166,8 @@ def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
 
     parameters = settings.parameters
     longest = parameters.max_prompt_tokens + parameters.max_new_tokens
+    if engine_class(parameters.engine).frees_memory and not _sleeps(settings):
+        yield {"engine_config": {**parameters.engine_config, "sleep": True}}
     if parameters.sharding == "fsdp" and not parameters.sync_each_pass:
         yield {"sync_each_pass": True}
     if not parameters.gradient_checkpointing:
@@ -203,12 +205,21 @@ def _assignments(change: dict[str, Any]) -> str:
 
 
 def _together(settings: RunSettings, shape: Shape, gpus: GPUs, names: list[str]) -> float:
-    memory = engine(settings, shape, gpus.gigabytes * 1e9)
-    needs = {
-        "engine": memory.weights + memory.cache,
-        "learner": learner(settings, shape).total,
-    }
-    return sum(needs[name] for name in names)
+    memory, needs = engine(settings, shape, gpus.gigabytes * 1e9), learner(settings, shape)
+    engines = names.count("engine") * (memory.weights + memory.cache)
+    held = names.count("learner") * sum(needs.held.values())
+    computing = names.count("learner") * sum(needs.computing.values())
+    if _sleeps(settings):  # the engine holds nothing while a learner computes
+        return held + max(engines, computing)
+    return engines + held + computing
+
+
+def _sleeps(settings: RunSettings) -> bool:
+    from trca.policies.engines import engine_class
+
+    parameters = settings.parameters
+    frees = engine_class(parameters.engine).frees_memory
+    return frees and bool(parameters.engine_config.get("sleep"))
 
 
 def plan(preflight: Preflight, gpus: GPUs | None = None) -> Table:

@@ -50,12 +50,13 @@ _CPU_ENVIRONMENT: Final = {
     "TORCHDYNAMO_DISABLE": "1",
     "VLLM_LOGGING_LEVEL": "ERROR",
 }
-_CPU_SETTINGS: Final = {
+_CACHE_BYTES: Final = "kv_cache_memory_bytes"
+_CPU_SETTINGS: Final[Mapping[str, Any]] = {
     "enforce_eager": True,
     "distributed_executor_backend": "uni",
     "enable_chunked_prefill": False,
     "block_size": 32,
-    "kv_cache_memory_bytes": 256 << 20,
+    _CACHE_BYTES: 256 << 20,
     "max_num_seqs": 128,
 }
 _CPU_HEAD_WIDTH: Final = 32
@@ -124,11 +125,12 @@ class VLLMEngine(Engine):
 
     @classmethod
     def memory(cls, load: EngineLoad) -> EngineMemory:
-        """See `Engine.memory`. On GPUs the KV cache fills vLLM's share of the GPU."""
+        """See `Engine.memory`. The KV cache has its share of a GPU, or its bytes on a CPU."""
         devices = int(load.options.get(cls.split_option, 1))
         weights = load.policies * (load.weights + load.adapter) / devices
-        cache = load.rollouts * load.row / devices
-        if load.gpu is not None:
+        if load.gpu is None:
+            cache = load.policies * float({**_CPU_SETTINGS, **load.options}[_CACHE_BYTES])
+        else:
             share = float(load.options.get("gpu_memory_utilization", _GPU_SHARE))
             cache = max(load.policies * share * load.gpu - weights, 0.0)
         return EngineMemory(weights, cache, load.rollouts, devices)
