@@ -10,7 +10,7 @@
 # sleep     training in which vLLM frees the memory of the GPU while the learner works
 # smollm2   TRCA trains SmolLM2 for as many iterations as fit; a second call resumes the run
 # rows      TRCA, GRPO and GiGPO train SmolLM2 side by side, from one new start per panel of PANELS
-#           (default: 83 84); needs trca data smollm2, and a second call resumes the runs
+#           (default: 85 86); needs trca data smollm2, and a second call resumes the runs
 #
 # START     the folder of an imitation start of SmolLM2 (docs/models.md), for latency, sleep, smollm2
 # GAMES     small (default), or official after `trca data alfworld`
@@ -28,15 +28,15 @@ minutes=${MINUTES:-9}
 export PYTHONPATH=$PWD PYTHONUNBUFFERED=1 TOKENIZERS_PARALLELISM=false
 mkdir -p "$folder"
 
-workers=(--set env_config.max_steps=2)
+settings=(--set env_config.max_steps=2)
 few=(--set iterations=1 --set tasks_per_iteration=1 --set evaluation_tasks=2)
 tasks=1
 steps=1
 iterations=2
 if [ "$device" = cuda ]; then
-    workers=(--set num_learners=1 --set num_gpus_per_learner=0.5)
-    workers+=(--set num_env_runners=1 --set num_gpus_per_env_runner=0.5)
-    workers+=(--set engine_config.gpu_memory_utilization=0.4)
+    settings=(--set num_learners=1 --set num_gpus_per_learner=0.5)
+    settings+=(--set num_env_runners=1 --set num_gpus_per_env_runner=0.5)
+    settings+=(--set engine_config.gpu_memory_utilization=0.4)
     few=()
     tasks=16
     steps=16
@@ -55,7 +55,7 @@ train() {
         return
     fi
     limited "$python" -m trca train embedded/smollm2 --model "$START" --name "$name" \
-        --storage-path "$folder" "${workers[@]}" --set env_config.games="$games" "$@"
+        --storage-path "$folder" "${settings[@]}" --set env_config.games="$games" "$@"
 }
 
 part() {
@@ -80,9 +80,10 @@ part() {
         ;;
     rows)
         # shellcheck disable=SC2086
-        limited "$python" benchmarks/smollm2.py --panels ${PANELS:-83 84} --rows TRCA GRPO GiGPO \
+        limited "$python" benchmarks/smollm2.py --panels ${PANELS:-85 86} --rows TRCA GRPO GiGPO \
             --device "$device" --side-by-side 6 --set 'env_config.task_types=[Pick]' \
-            --set env_config.max_steps=8 "${few[@]}" --section rows --output "$folder/rows"
+            --set env_config.max_steps=8 --set micro_batch_tokens=4096 "${few[@]}" \
+            --section rows --output "$folder/rows"
         ;;
     *)
         echo "unknown part $1: suites, update, latency, sleep, smollm2, rows"
