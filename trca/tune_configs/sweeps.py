@@ -160,7 +160,8 @@ class SweepSettings(_Part):
         points = sweep.checked(source, need_data)
         trials = [trial for _, panels in points for trial in panels]
         scheduling = sweep._scheduler_problems(len(points), trials)
-        for problem in (*sweep._search_problems(), *scheduling):
+        chosen_by = sweep._metric_problems(trials)
+        for problem in (*sweep._search_problems(), *chosen_by, *scheduling):
             raise ConfigError(f"{source}: {problem}")
         return sweep
 
@@ -237,6 +238,18 @@ class SweepSettings(_Part):
         if self.samples == 1:
             return ["search is optuna and samples is 1: give the number of points, such as 8"]
         return [lack] if (lack := missing_extra("optuna", "search: optuna", "optuna")) else []
+
+    def _metric_problems(self, trials: list[RunSettings]) -> list[str]:
+        """A metric that does not measure the policy."""
+        if not (self.search or self.scheduler) or self.metric.startswith("evaluation/"):
+            return []
+        others = ("demonstrator", "recorded")
+        if any(getattr(trial.parameters, "demonstrations", "") in others for trial in trials):
+            return [
+                f"metric is {self.metric}, and in training it is the demonstrator's: set metric to"
+                f" evaluation/{self.metric}"
+            ]
+        return []
 
     def _scheduler_problems(self, points: int, trials: list[RunSettings]) -> list[str]:
         """Contradictions between the scheduler, the number of points and the trials."""

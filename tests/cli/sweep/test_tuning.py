@@ -351,6 +351,10 @@ def test_a_stopped_trial_has_a_column_and_is_in_no_mean(tmp_path):
             {"scheduler": "asha", "metric": "evaluation/success_rate"},
             "evaluation_interval is 5: ASHA reads it after 1 iterations",
         ),
+        (
+            {"set": {"algorithm": "Imitation"}, "sample": {"lr": {"loguniform": [1e-5, 1e-2]}}},
+            "in training it is the demonstrator's: set metric to evaluation/success_rate",
+        ),
     ],
 )
 def test_a_search_or_scheduler_that_makes_no_sense_is_refused(given, message):

@@ -33,7 +33,6 @@ class EvaluationKeywords(TypedDict, total=False):
     evaluation_parallel_to_training: Any
     evaluation_unhealthy_workers_timeout_s: Any
     evaluation_error_after_n_consecutive_skips: Any
-    evaluation_force_reset_envs_before_iteration: Any
     evaluation_config: Any
     off_policy_estimation_methods: Any
     ope_split_batch_by_episode: Any
@@ -71,9 +70,6 @@ class ReportingKeywords(TypedDict, total=False):
     keep_per_episode_custom_metrics: Any
     metrics_episode_collection_timeout_s: Any
     metrics_num_episodes_for_smoothing: Any
-    min_time_s_per_iteration: Any
-    min_train_timesteps_per_iteration: Any
-    min_sample_timesteps_per_iteration: Any
     log_gradients: Any
 
 
@@ -154,7 +150,6 @@ class TrainingKeywords(TypedDict, total=False):
     evaluation_temperature: Setting[float]
     learner_class: Any
     add_default_connectors_to_learner_pipeline: Any
-    learner_config_dict: Any
 
 
 class TRCAKeywords(TrainingKeywords, total=False):
