@@ -57,7 +57,12 @@ def test_repeated_passes_give_the_same_completions(
     asked = requests(len(tokenizer), 26)
     engine, plain = graphed(model, tokenizer), TransformersEngine(model, tokenizer)
     ended, whole = SamplingParams(1.0, 110, stop=("e",)), SamplingParams(1.0, 100)
-    for some, sampling in ((asked[:9], ended), (asked, ended), (asked[9:12], whole)):
+    for some, sampling in (
+        (asked[:9], ended),
+        (asked, ended),
+        (asked[9:12], whole),
+        (asked, ended),
+    ):
         both = [each.generate(some, sampling) for each in (engine, plain)]
         assert all(same(one, other) for one, other in zip(*both, strict=True))
     before = engine._pass.made  # type: ignore[attr-defined]
