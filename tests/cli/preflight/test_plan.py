@@ -309,6 +309,8 @@ def test_an_engine_that_sleeps_leaves_its_memory_to_the_learner():
     sleeping = settings.flat() | {"engine_config": {"gpu_memory_utilization": 0.75, "sleep": True}}
     assert not problems(RunSettings.resolve(sleeping), SHAPE, gpus)
     assert problems(RunSettings.resolve(sleeping), SHAPE, GPUs(1, 20))
+    apart = settings.flat() | {"num_gpus_per_env_runner": 1.0, "num_gpus_per_learner": 1.0}
+    assert "sleep" not in " ".join(mends(RunSettings.resolve(apart), SHAPE, GPUs(2, 20)))
 
 
 def test_vllm_on_a_cpu_has_the_cache_of_its_settings():

@@ -166,7 +166,8 @@ def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
 
     parameters = settings.parameters
     longest = parameters.max_prompt_tokens + parameters.max_new_tokens
-    if engine_class(parameters.engine).frees_memory and not _sleeps(settings):
+    shared = any({"engine", "learner"} <= set(each) for each in place(settings, gpus.count) or [])
+    if shared and engine_class(parameters.engine).frees_memory and not _sleeps(settings):
         yield {"engine_config": {**parameters.engine_config, "sleep": True}}
     if parameters.sharding == "fsdp" and not parameters.sync_each_pass:
         yield {"sync_each_pass": True}

@@ -8,6 +8,7 @@ cache has a graph, and all graphs use the same buffers for keys, values and logi
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -137,7 +138,9 @@ class GraphedPass:
 def _no_waiting() -> Iterator[None]:
     """Raises a RuntimeError for an operation that waits for the GPU: a capture would fail there."""
     before = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Synchronization debug mode")  # is a prototype
+        torch.cuda.set_sync_debug_mode("error")
     try:
         yield
     finally:
