@@ -123,7 +123,7 @@ class PolicyUpdater:
                 mismatch["mismatch_kl"] = updates[0]["approx_kl"] if updates else math.nan
         (first_optimizer, *_) = self.optimizers.values()
         lr = first_optimizer.param_groups[0]["lr"]
-        return {**mean_metrics(updates, mismatch, lr), "skipped_updates": float(skipped)}
+        return mean_metrics(updates, mismatch, lr, skipped)
 
     def loss(self, inputs: LossInputs, out: dict[str, Tensor]) -> Tensor:
         """The objective of a pass; notes its terms for the metrics.

@@ -207,15 +207,17 @@ class SavingLearner(TorchLearner):
 
     def _set_optimizer_state(self, state: dict[str, Any]) -> None:
         if not self._sharded:
-            groups = [g for each in self._named_optimizers.values() for g in each.param_groups]
-            settings = [{k: v for k, v in group.items() if k != "params"} for group in groups]
+            before = self._param_groups()
             super()._set_optimizer_state(state)
-            groups = [g for each in self._named_optimizers.values() for g in each.param_groups]
-            for group, of_config in zip(groups, settings, strict=True):
-                group.update(of_config)  # the state brings the settings of the saved run
+            for group, of_config in zip(self._param_groups(), before, strict=True):
+                # The state brings the settings of the saved run.
+                group |= {k: v for k, v in of_config.items() if k != "params"}
             return
         for name, entry in state.items():
             split_state(self._named_optimizers[name], entry["state"]["state"])
+
+    def _param_groups(self) -> list[dict[str, Any]]:
+        return [group for each in self._named_optimizers.values() for group in each.param_groups]
 
     def _training_tensors(self) -> dict[str, Tensor]:
         """Weights and optimizer state of all policies; with several, ``MODULE/NAME``."""

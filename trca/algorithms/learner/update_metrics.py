@@ -82,7 +82,7 @@ class MinibatchSums:
 
 
 def mean_metrics(
-    updates: Sequence[dict[str, float]], mismatch: dict[str, float], lr: float
+    updates: Sequence[dict[str, float]], mismatch: dict[str, float], lr: float, skipped: int
 ) -> dict[str, float]:
     """`UPDATE_METRICS` of an iteration; nan for the mean of no update.
 
@@ -90,9 +90,10 @@ def mean_metrics(
         updates: Metrics of the mini-batches with a counted token.
         mismatch: `MISMATCH_METRICS`.
         lr: The learning rate of the last update.
+        skipped: Number of skipped updates.
     """
     means = dict.fromkeys(UPDATE_METRICS, math.nan)
     if updates:
         means |= {name: float(np.mean([u[name] for u in updates])) for name in updates[0]}
         means["ratio_max"] = max(u["ratio_max"] for u in updates)
-    return means | mismatch | {"lr": lr}
+    return means | mismatch | {"lr": lr, "skipped_updates": float(skipped)}

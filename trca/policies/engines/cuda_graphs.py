@@ -53,8 +53,7 @@ class GraphedPass:
 
     def __call__(self, tokens: Tensor, positions: Tensor, cache: RowCache) -> Tensor:
         """See `NextLogits`. The logits are valid until the next call."""
-        if not self._refused and sum(each.nbytes for each in cache.tensors) <= self._most:
-            self._move(cache, len(tokens))
+        if not self._refused and self._move(cache, len(tokens)):
             shape = len(tokens), cache.size
             graph = self._graphs.get(shape) or self._make(tokens, positions, cache)
             if graph is not None:
@@ -65,11 +64,13 @@ class GraphedPass:
                 return graph.logits
         return self._run(tokens, positions, cache)
 
-    def _move(self, cache: RowCache, rows: int) -> None:
-        """Moves keys and values into the buffers, unless they are there."""
+    def _move(self, cache: RowCache, rows: int) -> bool:
+        """Moves keys and values into the buffers, unless they are there; False if too large."""
         held = cache.tensors
         if self._buffers and held[0].data_ptr() == self._buffers[0].data_ptr():
-            return
+            return True
+        if sum(each.nbytes for each in held) > self._most:
+            return False
         sizes = [*(each.numel() for each in held), rows * self._vocabulary]
         room = [buffer.numel() for buffer in self._buffers] or [0] * len(sizes)
         if any(size > most for size, most in zip(sizes, room, strict=True)):
@@ -80,6 +81,7 @@ class GraphedPass:
                 for size, most, kind in zip(sizes, room, kinds, strict=True)
             ]
         cache.move(self._buffers[:-1])
+        return True
 
     def _drop(self) -> None:
         self._graphs.clear()

@@ -131,9 +131,10 @@ class TransformersEngine(BatchEngine):
         """
         groups: dict[int, list[int]] = defaultdict(list)
         sizes = [self._checked_length(request, sampling) for request in requests]
+        if self._on_gpu:
+            sizes = [max(sizes, default=0)] * len(sizes)
         for number, size in enumerate(sizes):
-            longest = max(sizes) if self._on_gpu else size
-            groups[_round_up(longest + _CACHE_SLACK, _CACHE_GRID)].append(number)
+            groups[_round_up(size + _CACHE_SLACK, _CACHE_GRID)].append(number)
         completions: dict[int, Completion] = {}
         with self._lock:  # an abandoned batch may still run in another thread
             training = self.model.training
