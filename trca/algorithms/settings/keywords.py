@@ -150,6 +150,7 @@ class TrainingKeywords(TypedDict, total=False):
     evaluation_temperature: Setting[float]
     learner_class: Any
     add_default_connectors_to_learner_pipeline: Any
+    learner_config_dict: Any
 
 
 class TRCAKeywords(TrainingKeywords, total=False):

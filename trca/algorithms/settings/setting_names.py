@@ -50,7 +50,6 @@ IGNORED: Final = {
     "compress_observations": "observations are text",
     "episode_lookback_horizon": "history_length turns of an episode are in the prompt",
     "num_aggregator_actors_per_learner": "the driver makes the rows of all learners",
-    "learner_config_dict": "set the hyperparameters themselves",
 }
 """Settings of RLlib that this suite does not read -> settings to use instead."""
 
