@@ -53,6 +53,17 @@ def test_the_best_checkpoint_has_the_highest_success_measured(tmp_path, successe
     assert run.checkpoint_iteration("last") == len(successes)
 
 
+def test_a_run_without_any_success_has_its_newest_checkpoint_as_best(tmp_path):
+    run = RunFolder.create(tmp_path, "run")
+    run.write_config(read("quickstart"))
+    for number in (1, 2):
+        run.append_metrics({"iteration": number, "teacher/success_rate": 1.0})
+        run.save_checkpoint(number, lambda to: (to / "w").touch(), is_best(run.metrics()))
+    selection = Selection.of(run, "best")
+    assert (selection.iteration, selection.overlap(TRAIN)) == (2, [])
+    assert selection.words() == "best, iteration 2: selected without a metric"
+
+
 def test_a_run_is_its_last_checkpoint_unless_the_best_is_named(tmp_path):
     run = recorded(tmp_path, [(0.1, 0.6), (0.2, 0.3)])
     names = (run.path, f"{run.path}@last", f"{run.path}@best")

@@ -75,9 +75,10 @@ def plot_curve(figure: Any, rows: Sequence[Mapping[str, Any]], title: str, panel
     success = column(rows, "success_rate")
     measured = [row for row in rows if row.get("evaluation/success_rate") is not None]
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-    label = f"training, mean of the last {WINDOW} iterations"
-    upper.plot(x, success, ".", color=TRAIN, alpha=0.35, label="training, one iteration")
-    upper.plot(x, moving_mean(success), color=TRAIN, linewidth=2.2, label=label)
+    if not np.isnan(success).all():
+        label = f"training, mean of the last {WINDOW} iterations"
+        upper.plot(x, success, ".", color=TRAIN, alpha=0.35, label="training, one iteration")
+        upper.plot(x, moving_mean(success), color=TRAIN, linewidth=2.2, label=label)
     if len(success) and not np.isnan(success[0]):
         label = f"training at the start, {success[0]:.0%}"
         upper.axhline(success[0], color=INK, linewidth=1, linestyle=":", label=label)
@@ -89,7 +90,8 @@ def plot_curve(figure: Any, rows: Sequence[Mapping[str, Any]], title: str, panel
     upper.set_title(f"{title}\n", loc="left", fontweight="bold")
     note = "; ".join(filter(None, [panel, *_sizes(x, measured)]))
     upper.text(0, 1.03, note, transform=upper.transAxes, fontsize=8.5)
-    upper.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none")
+    if upper.get_legend_handles_labels()[0]:
+        upper.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none")
 
     for key, label, color in (
         ("breakthrough_reward", "$r^B$ breakthrough", EXECUTION),

@@ -59,6 +59,8 @@ class Selection:
         rows = run.metrics()
         metric = selection_metric(rows)
         values = {row["iteration"]: row[metric] for row in rows if metric in row}
+        if not values:
+            return cls(which, iteration)
         name = "evaluation" if metric == _HELD_OUT else "train"
         panel = (run.read_json("panels.json") or {}).get(name)
         if iteration not in values or panel is None:
@@ -138,7 +140,10 @@ def selection_metric(rows: Rows) -> str:
 
 
 def is_best(rows: Rows) -> bool:
-    """Whether the last row has the highest value so far. Of equal rows the newest is the best."""
+    """Whether the last row has the highest value so far.
+
+    Of equal rows the newest is the best, and of rows without any value.
+    """
     metric = selection_metric(rows)
     values = [row[metric] for row in rows if metric in row]
-    return metric in rows[-1] and bool(rows[-1][metric] >= max(values))
+    return not values or (metric in rows[-1] and bool(rows[-1][metric] >= max(values)))

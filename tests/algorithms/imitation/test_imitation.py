@@ -61,6 +61,8 @@ def test_a_policy_learns_the_demonstrator(make_config: Callable[..., Any]) -> No
             assert step.action in step.demonstration
             assert np.isnan(step.old_logprobs).all()
     assert results[-1]["policy"] < 0.2 * results[0]["policy"]
+    assert results[0]["teacher"]["success_rate"] == 1.0
+    assert "success_rate" not in results[0], "the success of the demonstrator is not the policy's"
     assert evaluation["success_rate"] == 1.0
     assert evaluation["parsed_ratio"] == 1.0
 
@@ -80,7 +82,8 @@ def test_the_policy_acts_and_learns_the_labels_of_its_own_states(
     make_config: Callable[..., Any],
 ) -> None:
     config = make_config(ImitationConfig, **LEARNS, demonstrations="on_policy")
-    evaluation, _, rollouts = run(config, 12)
+    evaluation, results, rollouts = run(config, 12)
+    assert results[0]["success_rate"] < results[-1]["success_rate"]
     steps = [step for rollout in rollouts[0] for step in rollout.steps]
     assert any(step.response != step.demonstration for step in steps)
     for step in steps:

@@ -26,13 +26,16 @@ def row(kind, mean, **measures):
 def run(tmp_path):
     """Writes the folder of a run that has ended, or has come to an iteration."""
 
-    def write(name, rows, preset="quickstart", algorithm="TRCA", iterations=None, **settings):
+    def write(
+        name, rows, preset="quickstart", algorithm="TRCA", iterations=None, taught=False, **settings
+    ):
         folder = RunFolder.create(tmp_path / "outputs", name)
         config = {**switch(read(preset), algorithm), **settings}
         config = RunSettings.resolve(config, preset, need_data=False).flat()
         folder.write_config(config)
         for k in range(config["iterations"] if iterations is None else iterations):
-            figures = {"iteration": k + 1, "trajectories": 64 * (k + 1), "success_rate": k / 40}
+            figures = {"iteration": k + 1, "trajectories": 64 * (k + 1)}
+            figures |= {"teacher/success_rate" if taught else "success_rate": k / 40}
             folder.append_metrics(figures | {"evaluation/success_rate": k / 50})
         panel = {"hash": "ab12", "environment": "trca/ALFWorld-v0", "split": "valid_unseen"}
         told = {"panel": panel, "tasks": 64, "rows": rows, "outcomes": []}
@@ -209,6 +212,17 @@ def test_a_method_without_a_type_of_task_is_drawn_and_named(run, tmp_path):
         assert all(types.count(f"<!-- {name} -->") == 1 for name in ("TRCA", "GRPO"))
         assert ("radar" in page) == bool(left_out)
         assert f"leaves out {left_out}:" in page or not left_out
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_budgets_are_drawn_of_runs_whose_policy_plays_in_training(run, household, tmp_path, alone):
+    name = run("taught", [row("All", 0.5)], algorithm="Imitation", taught=True)
+    out = tmp_path / "report"
+    assert trca(name, *([] if alone else household), "--output", out).exit_code == 0
+    page = (out / "report.md").read_text()
+    assert "Imitation: a teacher plays the training episodes." in page
+    assert ("_budgets.svg" in page) != alone
+    assert alone or "<!-- Imitation -->" not in (out / "alfworld_tiny_budgets.svg").read_text()
 
 
 def test_a_sweep_is_refused_with_the_name_of_a_trial(run, tmp_path):

@@ -7,6 +7,7 @@ from trca.analysis.diagnosis import Diagnosis
 from trca.cli.show.diagnosis_figure import plot_diagnosis
 from trca.cli.show.figure_labels import coinciding, label_names, spread
 from trca.cli.show.figures import draw_budgets, draw_setting, plot_comparison
+from trca.runs.curve import plot_curve
 
 
 def run(success):
@@ -30,6 +31,22 @@ def test_a_run_without_training_success_is_named_at_its_held_out_line():
     assert [text.get_text() for text in left.texts] == ["TRCA"]
     (label,) = right.texts
     assert (label.get_text(), round(label.get_position()[1], 6)) == ("Imitation", 0.7)
+
+
+def test_a_long_note_is_broken_into_lines():
+    names = [f"method {k} with some longer words" for k in range(8)]
+    figure = Figure()
+    plot_comparison(figure, {name: [run(0.4)] for name in names}, "", "a panel")
+    lines = figure.get_supxlabel().splitlines()
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 150
+
+
+def test_a_curve_without_training_success_has_no_line_of_training():
+    figure = Figure()
+    plot_curve(figure, [{**row, "evaluation/success_rate": 0.5} for row in run(None)], "")
+    words = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert words == ["held out"]
 
 
 def test_runs_without_training_success_are_named_though_no_run_has_it():

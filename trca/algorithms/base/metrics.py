@@ -8,6 +8,8 @@ success_low, success_high ends of the 95% interval of success_rate, of an evalua
 score                     mean of the environment's own score
 episode_length            mean steps of an episode, of all roles of a team
 measures/<name>           mean of other results of the environment at the end, such as f1
+teacher/<name>            the results above, of the demonstrator or of recorded rollouts, in an
+                          iteration of Imitation in which the policy does not play
 parsed_ratio              share of steps whose response held an action
 valid_action_ratio        share of steps whose action the environment carried out
 response_length           mean tokens of a response

@@ -272,12 +272,16 @@ class TextAlgorithm(Algorithm):
         rows, left_out = self.crediting.rows(credited)
         self._log({"left_out_rollouts": left_out})
         self._log({"timing": {"credit": time.perf_counter() - start}})
-        self._log(rollout_metrics(batch.rollouts))
+        self._log(self._play_metrics(batch.rollouts))
         self._log(self.crediting.metrics(credited))
         self._log({"gold_in_training": float(bool(self._credit.gold))})
         generated = sum(len(step.response_ids) for r in batch.rollouts for step in r.steps)
         self._log({"tokens_per_second": generated / max(batch.seconds["generation"], 1e-9)})
         return rows
+
+    def _play_metrics(self, rollouts: list[Rollout]) -> dict[str, Any]:
+        """The metrics of the iteration's rollouts, without rubric and credit."""
+        return rollout_metrics(rollouts)
 
     @property
     def gold_reads(self) -> tuple[str, ...]:

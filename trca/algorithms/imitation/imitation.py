@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from trca.algorithms.settings.keywords import ImitationKeywords
+    from trca.records import Rollout
+
+_RESULTS: Final = ("success_rate", "score", "measures")
+"""Metrics of the results of episodes, which are those of the player."""
 
 __all__ = ["Imitation", "ImitationConfig", "ImitationParameters"]
 
@@ -77,6 +81,14 @@ class Imitation(TextAlgorithm, config=ImitationConfig):
     An iteration plays ``tasks_per_iteration`` groups and takes ``num_epochs`` passes over their
     steps. Evaluation, checkpoints and resume are those of every algorithm.
     """
+
+    def _play_metrics(self, rollouts: list[Rollout]) -> dict[str, Any]:
+        """The metrics of the rollouts; results of a teacher's play are below ``teacher``."""
+        metrics = super()._play_metrics(rollouts)
+        if self.config.demonstrations == "on_policy":
+            return metrics
+        results = {name: metrics.pop(name) for name in _RESULTS if name in metrics}
+        return {**metrics, "teacher": results}
 
     @cached_property
     def sampler(self) -> DemonstrationSampler:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -81,8 +81,13 @@ def report(
         write_text(out / f"{name}.csv", as_csv(table))
         metrics = {m: [r.metrics for r in group if r.method == m] for m in table.rows}
         draw_comparison(metrics, out / f"{name}_curves.png", title, "", ("png", "svg"))
-        draw_budgets(metrics, out / f"{name}_budgets.png", title)
-        drawn = ["curves", "budgets"]
+        drawn = ["curves"]
+        playing = {method: each for method, each in metrics.items() if plays(each)}
+        if playing:
+            draw_budgets(playing, out / f"{name}_budgets.png", title)
+            drawn.append("budgets")
+        if taught := [method for method in metrics if method not in playing]:
+            caption = f"{caption} {', '.join(taught)}: a teacher plays the training episodes."
         kinds = [c for c in table.columns if c not in ("All", "average", "score", "success")]
         shares = {
             method: {k: [v / 100 for v in cells[k]] for k in kinds if k in cells}
@@ -104,6 +109,11 @@ def report(
         pages += [f"![{kind}]({name}_{kind}.svg)\n" for kind in drawn]
     write_text(out / "report.md", "\n".join(pages))
     console.print(f"Written to {out}: report.md, tables and figures", markup=False)
+
+
+def plays(runs: Sequence[Sequence[Mapping[str, Any]]]) -> bool:
+    """Whether the policy plays the training episodes of the runs, which then have a success."""
+    return all(any(row.get("success_rate") is not None for row in rows) for rows in runs)
 
 
 def over_setting(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +42,10 @@ LINES: Final = ("-", "--", ":")
 
 BUDGET_SHARES: Final = (0.3, 0.6, 1.0)
 """Shares of a run's trajectories: the paper's 1.92K and 3.84K of 6.40K."""
+
+
+NOTE_WIDTH: Final = 150
+"""Characters in a line of the note below a comparison."""
 
 
 def draw_comparison(
@@ -271,7 +276,7 @@ def plot_comparison(
         {words[name]: training[name][1].mean(axis=0) / (high - low) for name in trained}
     )
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-    lines = ["; ".join(filter(None, notes))]
+    lines = textwrap.wrap("; ".join(filter(None, notes)), NOTE_WIDTH)
     lines += [f"{number}: {label}" for number, label in zip(numbers or (), labels, strict=False)]
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=8.5)
 
