@@ -182,8 +182,8 @@ class TextParameters(
         if self.group_size > 1 or not self.compares_rollouts or own_file:
             return ""
         return (
-            f"group_size is 1: {self.algorithm} compares the rollouts of a task with each other and"
-            " learns nothing from one: give 2 or more"
+            f"group_size is 1: {self.algorithm} compares the rollouts of a task with each other:"
+            " give 2 or more"
         )
 
     @classmethod
