@@ -13,7 +13,7 @@ from trca.envs.alfworld.adapter import ALFWorldAdapter
 from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.env import ALFWorldEnv
 from trca.envs.annotate import RubricAnnotation, load_judge
-from trca.envs.registration import check_library
+from trca.envs.registration import check_library, make
 from trca.rubric import (
     Budgets,
     RubricError,
@@ -175,3 +175,32 @@ def test_the_names_of_the_facts_are_listed_once_for_all_wrong_operators(tmp_path
     assert len(lines) > 2
     assert [number for number, line in enumerate(lines) if "Known: facts." in line] == [0]
     assert not any(line.endswith(":") for line in lines)
+
+
+@pytest.mark.parametrize("team", [None, "alfworld_planner"])
+def test_budgets_change_with_the_next_episode(team):
+    def rewards(change):
+        env = make("alfworld", team=team)
+        draw = random.Random(0)
+        _, info = env.reset(options={"task": env.get_wrapper_attr("task_ids")[0]})
+        found = []
+        for number in range(8):
+            if number == 2 and change:
+                env.get_wrapper_attr("reward_by")({"evidence": 9.0}, 0.5)
+            action = draw.choice(info["admissible_actions"])
+            *_, info = env.step(action)
+            ended = [each.rubric for each in info["closed"]] if team else [info["rubric"]]
+            found += [rubric and rubric["reward"] for rubric in ended]
+        return found
+
+    assert rewards(change=True) == rewards(change=False)
+
+
+def test_other_budgets_count_from_the_next_episode():
+    env = RubricAnnotation(ALFWorldEnv())
+    env.reset()
+    before = env.rewards
+    env.reward_by({"evidence": 9.0}, 0.5)
+    assert env.rewards is before
+    env.reset()
+    assert env.rewards is not before

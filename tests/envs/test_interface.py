@@ -1,5 +1,8 @@
 """The interface for a model that writes a rubric: an agent's view only."""
 
+from pathlib import Path
+from shutil import copytree
+
 import pytest
 
 from trca.envs.interface import interface
@@ -7,6 +10,8 @@ from trca.envs.registration import PACKAGED, env_class
 from trca.envs.text_env import TextEnv
 from trca.rubric import RubricError
 from trca.rubric.conditions import field_terms
+
+KEY_DOOR = Path(__file__).parents[2] / "examples" / "key_door" / "key_door"
 
 
 @pytest.mark.parametrize("name", PACKAGED)
@@ -38,3 +43,10 @@ def test_an_environment_without_facts_is_refused():
 
     with pytest.raises(RubricError, match="declares no adapter_class"):
         interface(Bare)
+
+
+def test_the_old_library_of_an_environment_does_not_matter(tmp_path):
+    copytree(KEY_DOOR, tmp_path / "key_door")
+    (tmp_path / "key_door" / "rubric.yaml").unlink()
+    assert interface(f"{tmp_path}/key_door/env.py:KeyDoor").environment == "KeyDoor"
+    assert interface("alfworld").environment == "trca/ALFWorld-v0"

@@ -1,7 +1,7 @@
 """The language of conditions: valid and invalid expressions, and the speed of refusals."""
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import Literal
 
 import cel
@@ -149,5 +149,14 @@ def test_a_record_with_a_field_of_another_type_is_a_mistake_of_the_world():
         where: dict
 
     Odd.__annotations__["where"] = dict
-    with pytest.raises(TypeError, match=r"Odd\.where"):
+    with pytest.raises(RubricError, match=r"Odd\.where"):
         field_terms("facts", Odd)
+
+
+@pytest.mark.parametrize(
+    "kind", [list[str], tuple[int, ...], Literal[1, 2], tuple[Literal[1], ...]]
+)
+def test_a_field_that_no_condition_can_read_is_refused(kind):
+    record = make_dataclass("Odd", [("where", kind)])
+    with pytest.raises(RubricError, match=r"Odd\.where is .*: use bool"):
+        field_terms("facts", record)

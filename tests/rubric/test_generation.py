@@ -90,6 +90,26 @@ def test_all_errors_go_back_at_once_with_the_reply(shown):
         assert part in prompts[1].removeprefix(shown.prompt)
 
 
+def test_a_fence_that_is_never_closed_is_read_at_once(shown):
+    _, errors = read_reply("```json\n" + "\n" * 200_000 + "x", shown)
+    assert errors[0].startswith("the reply is no JSON")
+
+
+def test_the_next_prompt_has_the_beginnings_of_the_first_errors_and_the_counts(shown):
+    long = json.dumps({"operators": [{"id": "x" * 100_000}] * 30})
+    prompts, told = [], []
+
+    def ask(prompt, schema):
+        prompts.append(prompt)
+        return long if len(prompts) == 1 else reply()
+
+    generate(shown, ask, tell=lambda number, error: told.append(error))
+    again = prompts[1].removeprefix(shown.prompt).partition("It was:")[0]
+    assert len(again) < 7_000
+    assert "0 evidence operators: write 5" in again
+    assert len(told[0]) <= 300
+
+
 def test_it_gives_up_and_says_why(shown):
     with pytest.raises(RubricError, match="no reply of 3 is a library; the last one: the reply is"):
         generate(shown, lambda *_: "no", attempts=3)
@@ -101,6 +121,17 @@ def test_the_file_keeps_where_the_library_comes_from(shown, tmp_path):
     again = RubricLibrary.load(tmp_path / "rubric.yaml")
     assert again.provenance == ABOUT
     assert again.operators == library.operators
+
+
+def test_a_prompt_that_would_make_the_file_unreadable_is_left_out(shown, tmp_path):
+    library, _ = read_reply(reply(), shown)
+    file = tmp_path / "rubric.yaml"
+    file.write_text(as_yaml(library, ABOUT.model_copy(update={"prompt": "语" * 30_000})))
+    again = RubricLibrary.load(file)
+    assert (again.provenance.prompt, again.provenance.prompt_sha256) == ("", "00")
+    odd = "one\x85two\u2028three\nfour"
+    file.write_text(as_yaml(library, ABOUT.model_copy(update={"prompt": odd})))
+    assert RubricLibrary.load(file).provenance.prompt == odd
 
 
 def test_the_schema_names_the_fields_of_an_operator():

@@ -124,3 +124,25 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(RubricError, match="did you mean 'alfworld'"):
         RubricLibrary.load("alfwrld")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["!!bool maybe", "!!int ''", "!!float ''", "!!timestamp abc", "0x" + "F" * 5000],
+)
+def test_a_value_that_does_not_fit_its_tag_is_a_mistake_of_the_file(value):
+    with pytest.raises(RubricError, match=r"^library: "):
+        RubricLibrary.parse(f"environment: {value}\noperators: []")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("~nouser/x.yaml", "nouser"),
+        ("x" * 300, "too long"),
+        ("/proc/self/mem", "name the file .yaml"),
+    ],
+)
+def test_a_path_that_cannot_be_read_is_named(name, words):
+    with pytest.raises(RubricError, match=words):
+        RubricLibrary.load(name)

@@ -138,3 +138,16 @@ def test_two_environments_with_equally_named_libraries_keep_both(folder):
     record = run.own_files()
     run.write_settings(run.read_config())
     assert run.own_files() == record
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_library_in_a_folder_beside_a_python_file_keeps_its_place(folder, named):
+    (folder / "data").mkdir()
+    (folder / "data" / "deep.yaml").write_text("environment: deep\n")
+    (folder / "deep.py").write_text('library = "data/deep.yaml"\n')
+    run = RunFolder.create(folder / "runs", "deep")
+    library = {"env_config": {"library": "data/deep.yaml"}} if named else {}
+    kept = keep(absolute({**library, "env": "deep.py:Mine"}), run.path)
+    assert kept["env"] == "files/deep.py:Mine"
+    assert (run.path / "files" / "data" / "deep.yaml").read_text() == "environment: deep\n"
+    assert not named or kept["env_config"]["library"] == "files/data/deep.yaml"

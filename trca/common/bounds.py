@@ -13,5 +13,5 @@ def check_share(name: str, value: float) -> None:
     Raises:
         ValueError: If the number is outside [0, 1].
     """
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} is {value}: give a number from 0 to 1")
+    if not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} is {value!r}: give a number from 0 to 1")

@@ -45,6 +45,8 @@ def parse(text: str) -> Any:
         raise ValueError(f"{place}{problem[:200]}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ValueError(" ".join(str(error).split())[:300]) from None
+    except (KeyError, IndexError, AttributeError):  # from PyYAML, for a tag such as !!bool
+        raise ValueError("a value does not fit its tag: leave the tag out") from None
 
 
 class _Loader(yaml.SafeLoader):

@@ -108,8 +108,7 @@ class RubricAnnotation(ContextAnnotation):
 
     Attributes:
         judge: The judge, with its library and its count of evaluation errors.
-        rewards: r^F, r^B and r^TRCA of the current episode. An algorithm replaces this object
-            before an episode starts to set its budgets and lambda.
+        rewards: r^F, r^B and r^TRCA of the current episode.
     """
 
     def __init__(
@@ -142,6 +141,7 @@ class RubricAnnotation(ContextAnnotation):
         self._nothing = np.zeros(len(self.judge.library.ids), np.uint8)
         self._nothing.setflags(write=False)
         self.reward_by(budgets, lambda_)
+        self.rewards = self._next_rewards
 
     @property
     def operators(self) -> dict[str, Operators]:
@@ -153,12 +153,13 @@ class RubricAnnotation(ContextAnnotation):
         self, budgets: Budgets | Mapping[str, float] | None, lambda_: float = DEFAULT_LAMBDA
     ) -> None:
         """Sets budgets and lambda from the next episode on."""
-        self.rewards = EpisodeRewards(self.judge.library.categories, budgets, lambda_)
+        self._next_rewards = EpisodeRewards(self.judge.library.categories, budgets, lambda_)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode without covered operators."""
+        self.rewards = self._next_rewards
         self.rewards.reset()
         observation, info = super().reset(seed=seed, options=options)
         info["rubric"] = RubricInfo(

@@ -7,7 +7,7 @@ import re
 from typing import Any, Final
 
 from trca.envs.check import random_player
-from trca.envs.registration import EnvClass, env_class, make
+from trca.envs.registration import EnvClass, canonical, env_class, make_unjudged
 from trca.rubric import RubricError
 from trca.rubric.generation import Interface
 
@@ -34,21 +34,22 @@ def interface(env: EnvClass, **arguments: Any) -> Interface:
     adapter_class = getattr(declared, "adapter_class", None)
     if adapter_class is None:
         raise RubricError(f"{env} declares no adapter_class: a rubric library needs its facts")
-    wrapped: Any = make(env, **{"split": "train", **arguments})
-    inner = wrapped.unwrapped
-    observation, info = wrapped.reset(options={"task": inner.task_ids[0]})
-    described = Interface(
-        environment=inner.env_id or _written(env),
-        description=_summary(declared),
-        instruction=info["task"],
-        observation=observation,
-        admissible=info["admissible_actions"],
-        answers=_answers(wrapped, info),
-        facts_type=adapter_class.facts_type,
-        binding_type=adapter_class.binding_type,
-    )
-    wrapped.close()
-    return described
+    wrapped: Any = make_unjudged(env, **{"split": "train", **arguments})
+    try:
+        inner = wrapped.unwrapped
+        observation, info = wrapped.reset(options={"task": inner.task_ids[0]})
+        return Interface(
+            environment=inner.env_id or _written(env),
+            description=_summary(declared),
+            instruction=info["task"],
+            observation=observation,
+            admissible=info["admissible_actions"],
+            answers=_answers(wrapped, info),
+            facts_type=adapter_class.facts_type,
+            binding_type=adapter_class.binding_type,
+        )
+    finally:
+        wrapped.close()
 
 
 def _answers(env: Any, info: dict[str, Any]) -> list[tuple[str, str]]:
@@ -71,5 +72,5 @@ def _summary(env: Any) -> str:
 
 
 def _written(env: EnvClass) -> str:
-    name = env if isinstance(env, str) else env.__name__
+    name = canonical(env) if isinstance(env, str) else env.__name__
     return name.rpartition(":")[2]

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from trca.envs.check import random_player
 from trca.envs.playing import Player, play
+from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import MissingPartError, TextEnv
 from trca.rubric import CATEGORIES, RubricLibrary
 
@@ -101,6 +102,8 @@ def measure(env: gymnasium.Env[str, str], tasks: Sequence[str], seed: int = 0) -
         ValueError: If the environment has no rubric.
     """
     inner = env.unwrapped
+    if isinstance(inner, TeamEnv):
+        raise ValueError("the agents play alone: leave team out")
     if not isinstance(inner, TextEnv) or not env.has_wrapper_attr("judge"):
         raise ValueError(f"{type(inner).__name__} has no rubric: set library to a name or a path")
     library: RubricLibrary = env.get_wrapper_attr("judge").library

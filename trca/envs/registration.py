@@ -113,11 +113,27 @@ def make(
             played = {**kwargs, **({_TEAM: team} if team is not None else {})}
             played |= {_ISOLATION: isolation} if isolation is not None else {}
             return cast("_Env", gymnasium.make(env, disable_env_checker=True, **judging, **played))
-    _check_arguments(env, kwargs)
-    text_env = _isolated(env, kwargs) if _isolates(env, isolation) else _made(env, kwargs)
+    text_env = _plain_text_env(env, isolation, kwargs)
     unjudged = library is None and cast("TextEnv", text_env.unwrapped).library is None
     annotated = ContextAnnotation(text_env) if unjudged else RubricAnnotation(text_env, **judging)
     return annotated if team is None else TeamEnv(team, annotated, budgets, lambda_)
+
+
+def make_unjudged(env: EnvClass, *, isolation: str | None = None, **kwargs: Any) -> _Env:
+    """Makes an environment as `make` does, without a rubric: its library may be missing or wrong.
+
+    Args:
+        env: Name or class of the environment.
+        isolation: See `make`.
+        kwargs: Arguments of the class.
+
+    Raises:
+        ValueError: For an unknown name or an unknown argument.
+        TypeError: If observations or actions are not text.
+    """
+    if isinstance(env, str) and (name := canonical(env)) in ENVIRONMENTS:
+        env = ENVIRONMENTS.get(name)
+    return ContextAnnotation(_plain_text_env(env, isolation, kwargs))
 
 
 def make_registered(env_id: str, **kwargs: Any) -> _Env:
@@ -281,6 +297,12 @@ def _received(env: EnvClass, env_id: str) -> _Creator:
     if env_id and env_id not in ENVIRONMENTS:
         register(env_id, env_class(env))
     return _Creator(env, env_id)
+
+
+def _plain_text_env(env: EnvClass, isolation: str | None, kwargs: Mapping[str, Any]) -> _Env:
+    """An environment as a `TextEnv`, in a child process if it is isolated, without annotation."""
+    _check_arguments(env, kwargs)
+    return _isolated(env, kwargs) if _isolates(env, isolation) else _made(env, kwargs)
 
 
 def _isolates(env: EnvClass, isolation: str | None) -> bool:

@@ -3,10 +3,10 @@
 A condition is a truth value built from ``facts.<name>``, ``task.<name>``, strings, numbers, lists
 of strings, ``&& || ! == != < <= > >= in size()`` and parentheses. The subset has no macros, no
 arithmetic, no indexing and no further functions. Therefore evaluation takes time linear in the
-length of the condition and of the facts, and it neither loops nor raises on well-typed facts. CEL
-evaluates conditions. This module parses a condition once, when a library is loaded: it lists the
-names in the condition, refuses expressions outside the subset, and later explains which clauses
-were true.
+length of the condition and of the facts, and it neither loops nor raises on well-typed facts with
+finite numbers. CEL evaluates conditions. This module parses a condition once, when a library is
+loaded: it lists the names in the condition, refuses expressions outside the subset, and later
+explains which clauses were true.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def field_terms(prefix: str, record: type) -> dict[str, Term]:
             tuple of strings or of such literals.
 
     Raises:
-        TypeError: For a field of any other type.
+        RubricError: For a field of any other type.
     """
     hints = get_type_hints(record)
     return {
@@ -205,11 +205,14 @@ def _term(name: str, hint: Any) -> Term:
     }
     if hint in plain:
         return Term(plain[hint])
-    if get_origin(hint) is Literal:
-        return Term("string", tuple(str(value) for value in get_args(hint)))
-    if get_origin(hint) is tuple:
-        return Term("list of strings", _term(name, get_args(hint)[0]).allowed)
-    raise TypeError(f"{name} is {hint}: use bool, int, float, str, Literal or a tuple of strings")
+    parts = get_args(hint)
+    if get_origin(hint) is Literal and all(isinstance(value, str) for value in parts):
+        return Term("string", parts)
+    if get_origin(hint) is tuple and (of := _term(name, parts[0])).kind == "string":
+        return Term("list of strings", of.allowed)
+    raise RubricError(
+        f"{name} is {hint}: use bool, int, float, str, a Literal of strings, or a tuple of strings"
+    )
 
 
 class _Parser:

@@ -4,7 +4,7 @@ The prompt contains an agent's view only: the interface in words, the facts of a
 binding of an instruction, the observations after a few random actions, and the language of
 conditions. It contains no trajectory of a policy, no outcome, no right answer and no result. The
 reply is JSON of a fixed schema and passes the checks of all libraries. After an invalid reply, the
-next prompt contains all errors, until a reply is valid::
+next prompt contains its first errors, until a reply is valid::
 
     interface = Interface("me/Game-v0", "A game of ...", ..., Facts, Binding)
     written = generate(interface, lambda prompt, schema: endpoint.ask(prompt, ...).text)
@@ -16,7 +16,6 @@ A finished library needs no model: judging is deterministic.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ import yaml
 from pydantic import ValidationError
 
 from trca.common.short_line import short_line
+from trca.common.strict_yaml import MAX_BYTES
 from trca.rubric.conditions import RubricError, Term, field_meanings, field_terms
 from trca.rubric.judge import Judge
 from trca.rubric.library import (
@@ -39,8 +39,9 @@ from trca.rubric.library import (
 ATTEMPTS: Final = 4
 """Largest number of replies."""
 _MOST_ERRORS: Final = 20
+"""Errors of a reply in the next prompt."""
 _LONGEST_ERROR: Final = 300
-"""Characters of an error that the library's provenance stores."""
+"""Characters of an error in the next prompt and in the library's provenance."""
 _LONGEST_REPLY: Final = 30_000
 """Characters of an invalid reply in the next prompt."""
 
@@ -211,18 +212,18 @@ def generate(
         library, errors = read_reply(reply, interface)
         if library is not None:
             return Written(library, interface.prompt, tuple(refused))
-        refused.append(short_line(errors[0], _LONGEST_ERROR))
+        errors = [short_line(error, _LONGEST_ERROR) for error in errors[:_MOST_ERRORS]]
+        refused.append(errors[0])
         tell(number, errors[0])
-        shown = "\n".join(f"- {error}" for error in errors[:_MOST_ERRORS])
+        shown = "\n".join(f"- {error}" for error in errors)
         prompt = interface.prompt + _AGAIN.format(errors=shown, reply=reply[:_LONGEST_REPLY])
     raise RubricError(f"no reply of {attempts} is a library; the last one: {refused[-1]}")
 
 
 def read_reply(reply: str, interface: Interface) -> tuple[RubricLibrary | None, list[str]]:
     """The library in a reply and an empty list, or None and all errors."""
-    fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", reply, re.DOTALL)
     try:
-        data = json.loads(fenced[1] if fenced else reply)
+        data = json.loads(_without_fence(reply))
     except (ValueError, RecursionError) as error:
         return None, [f"the reply is no JSON: {error}"]
     operators = data.get("operators") if isinstance(data, dict) else None
@@ -230,13 +231,13 @@ def read_reply(reply: str, interface: Interface) -> tuple[RubricLibrary | None, 
         return None, ['the reply is not an object with a list "operators"']
     terms = field_terms("facts", interface.facts_type)
     terms |= field_terms("task", interface.binding_type)
-    errors = [error for each in operators for error in _faults(each, terms)]
     counts = Counter(str(each.get("category")) for each in operators if isinstance(each, dict))
-    errors += [
+    errors = [
         f"{counts[category]} {category} operators: write {OPERATORS_PER_CATEGORY}"
         for category in CATEGORIES
         if counts[category] != OPERATORS_PER_CATEGORY
     ]
+    errors += [error for each in operators for error in _faults(each, terms)]
     if errors:
         return None, errors
     ordered = sorted(operators, key=lambda each: CATEGORIES.index(each["category"]))
@@ -250,10 +251,26 @@ def read_reply(reply: str, interface: Interface) -> tuple[RubricLibrary | None, 
     return library, []
 
 
+def _without_fence(reply: str) -> str:
+    """A reply without the Markdown fence around it."""
+    text = reply.strip()
+    first, line_break, rest = text.partition("\n")
+    fenced = first.rstrip() in ("```", "```json") and rest.endswith("```")
+    return rest.removesuffix("```") if fenced and line_break else text
+
+
 def as_yaml(library: RubricLibrary, provenance: Provenance) -> str:
-    """The text of a library's file with provenance; parsing the text returns the same library."""
+    """The text of a library's file with provenance; parsing the text returns the same library.
+
+    A prompt that makes the file larger than files of settings may be is left out; its hash stays.
+    """
     data = library.model_copy(update={"provenance": provenance}).model_dump(mode="json")
-    return _dump({name: data[name] for name in ("environment", "provenance", "operators")})
+    data = {name: data[name] for name in ("environment", "provenance", "operators")}
+    text = _dump(data)
+    if len(text.encode()) <= MAX_BYTES:
+        return text
+    data["provenance"]["prompt"] = ""
+    return _dump(data)
 
 
 def _faults(data: Any, terms: dict[str, Term]) -> list[str]:
@@ -295,6 +312,8 @@ class _Blocks(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else None
+    if any(character in text for character in "\x85\u2028\u2029"):  # YAML's further line breaks
+        style = '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trca.common import strict_yaml
+from trca.common.errors import words
 from trca.common.files import find
 from trca.common.names import nearest
+from trca.common.short_line import short_line
 from trca.rubric.conditions import Condition, RubricError, Term
 
 CATEGORIES: Final = ("evidence", "invalidity", "execution")
 """The categories. The code of a category in arrays is its index."""
+SUFFIXES: Final = frozenset({".yaml", ".yml"})
+"""Suffixes of a library's file."""
 OPERATORS_PER_CATEGORY: Final = 5
 """M_c of every library."""
 
@@ -77,7 +81,7 @@ class Provenance(_Record):
     replies: int = Field(ge=1, description="number of replies, including invalid replies")
     refused: tuple[str, ...] = Field(strict=False, description="errors of earlier replies")
     prompt_sha256: str = Field(description="SHA-256 of the prompt")
-    prompt: str = Field(description="complete prompt of the model")
+    prompt: str = Field(description="complete prompt of the model; blank if it is too long")
 
 
 class RubricLibrary(_Record):
@@ -104,16 +108,20 @@ class RubricLibrary(_Record):
         shipped = _shipped()
         if name_or_path in shipped:
             return shipped[str(name_or_path)]
-        path = find(name_or_path)
-        if not path.is_file():
-            raise RubricError(
-                f"no rubric library {str(name_or_path)!r}: give the path of a YAML file, or a "
-                f"name. {nearest(name_or_path, shipped)}"
-            )
         try:
+            path = find(name_or_path)
+            if not path.is_file():
+                raise RubricError(
+                    f"no rubric library {short_line(repr(str(name_or_path)))}: give the path of a"
+                    f" YAML file, or a name. {nearest(name_or_path, shipped)}"
+                )
+            if path.suffix not in SUFFIXES:
+                raise RubricError(f"{path}: name the file .yaml: a run keeps copies of such files")
             text = strict_yaml.read_text(path)
-        except ValueError as error:
-            raise RubricError(f"{path}: {error}") from None
+        except RubricError:
+            raise
+        except (ValueError, OSError, RuntimeError) as error:  # RuntimeError: ~ of an unknown user
+            raise RubricError(f"{short_line(name_or_path)}: {words(error)}") from None
         return cls.parse(text, str(path))
 
     @classmethod
@@ -228,6 +236,14 @@ def _schema_message(source: str, data: dict[str, Any], error: ValidationError) -
     if first["type"] == "extra_forbidden":
         fields = (RubricLibrary if where == source else Operator).model_fields
         return f"{where}: unknown field {field!r}: {nearest(field, set(fields) - {'source'})}"
-    value = str(first["input"])[:60] if first["type"] != "missing" else ""
+    value = _shown(first["input"]) if first["type"] != "missing" else ""
     shown = f" is {value!r}" if value else ""
     return f"{where}: {field}{shown}: {first['msg'][:200]}"
+
+
+def _shown(value: Any) -> str:
+    """The beginning of a value as text; a number with thousands of digits has none."""
+    try:
+        return str(value)[:60]
+    except ValueError:
+        return "a very large number"

@@ -45,8 +45,10 @@ class Budgets(BaseModel):
         """
         if isinstance(budgets, Budgets):
             return budgets
+        if budgets is not None and not isinstance(budgets, Mapping):
+            raise ValueError(f"budgets is {budgets!r}: give a number for each category")
         try:
-            return cls(**(budgets or {}))
+            return cls.model_validate({str(k): value for k, value in (budgets or {}).items()})
         except ValidationError as error:
             detail = error.errors(include_url=False)[0]
             name = detail["loc"][0]

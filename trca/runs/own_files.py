@@ -6,8 +6,9 @@ stores copies. It still works after a move of the run folder or a change of the 
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 
@@ -40,7 +41,7 @@ def keep(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
     for value in settings.values():
         map_texts(value, noted)
-    names = _names([*_libraries_of(originals), *originals])
+    names = _names(originals)
 
     def copied(text: str) -> str:
         path, name = path_parts(text)
@@ -103,28 +104,35 @@ def _is_kept(path: Path | None) -> TypeGuard[Path]:
     return path is not None and path.suffix in _KEPT and path.is_absolute() and path.is_file()
 
 
-def _libraries_of(files: Iterable[Path]) -> list[Path]:
-    """Returns YAML files in the folder of a Python file that mentions them, e.g. a rubric library.
+def _libraries_of(source: Path) -> list[Path]:
+    """Returns YAML files that a Python file mentions, e.g. a rubric library.
 
-    The copies keep their names, because the Python file opens them by name.
+    The files are in the folder of the Python file, or in a folder of this folder that the Python
+    file mentions too.
     """
-    return [
+    if source.suffix != ".py":
+        return []
+    text, here = source.read_text("utf-8", "replace"), source.parent
+    below = [
         path
-        for source in files
-        if source.suffix == ".py"
-        for path in sorted(source.parent.glob("*.y*ml"))
-        if path.name in source.read_text("utf-8", "replace")
+        for path in here.glob("*/*.y*ml")
+        if re.search(rf"""["'/]{re.escape(path.parent.name)}["'/]""", text)
     ]
+    return [path for path in sorted([*here.glob("*.y*ml"), *below]) if path.name in text]
 
 
-def _names(files: Sequence[Path]) -> dict[Path, Path]:
-    """Returns the relative path of each copy.
+def _names(files: Iterable[Path]) -> dict[Path, Path]:
+    """Returns the relative path of each copy of some files and of the libraries that they mention.
 
     Copies from the first folder are at the top, copies from further folders in 2, 3 and so on.
-    Copies from one folder stay in one folder under their names, because they may open each other.
+    Copies from one folder stay in one folder under their names, and libraries at their place
+    beside a Python file, because the files may open each other.
     """
     folders: dict[Path, Path] = {}
-    for path in files:
+    names: dict[Path, Path] = {}
+    for file in sorted(files, key=lambda path: path.suffix != ".py"):
         number = len(folders) + 1
-        folders.setdefault(path.parent, Path() if number == 1 else Path(str(number)))
-    return {path: folders[path.parent] / path.name for path in files}
+        place = folders.setdefault(file.parent, Path() if number == 1 else Path(str(number)))
+        for path in (*_libraries_of(file), file):
+            names.setdefault(path, place / path.relative_to(file.parent))
+    return names

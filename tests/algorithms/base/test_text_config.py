@@ -10,6 +10,7 @@ from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 from trca.algorithms import (
     ALGORITHMS,
+    BEACONConfig,
     DrGRPOConfig,
     GiGPOConfig,
     GRPOConfig,
@@ -136,6 +137,22 @@ def test_settings_of_rllib_that_nothing_reads_are_refused_by_every_way_in():
     config = TRCAConfig().environment("trca/ALFWorld-v0")
     config.explore = False
     with pytest.raises(ValueError, match="'explore' has no effect here"):
+        config.validate()
+
+
+def test_settings_of_one_policy_are_refused_with_those_that_policies_have():
+    config = TRCAConfig.from_preset("quickstart").multi_agent(
+        algorithm_config_overrides_per_module={"default_policy": TRCAConfig.overrides(lr=0.5)}
+    )
+    with pytest.raises(ValueError, match="policies share their settings: set policy_lr"):
+        config.validate()
+
+
+def test_a_milestone_of_the_environment_is_refused_for_a_team():
+    config = BEACONConfig.from_preset("quickstart").training(milestones="environment")
+    config.validate()
+    config.env_config["team"] = "alfworld_planner"
+    with pytest.raises(ValueError, match="a message of a team completes none"):
         config.validate()
 
 

@@ -1,5 +1,6 @@
 """The learner on generated rows, and the device of an env runner's engine."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +152,69 @@ def test_training_stops_before_the_first_update_when_the_engine_has_other_weight
     algorithm, _ = start(recompute_logprobs=True)
     assert algorithm.train()["mismatch_kl"] > 1e-5
     algorithm.stop()
+
+
+TALKS = {"recompute_logprobs": False, "minibatch_size": 1, "kl_coeff_format": 0.1}
+"""Malformed rows enter the update, each as a mini-batch of its own."""
+
+
+def sampled(learner, actions, error=0.0):
+    """Rows whose sampler differs from the learner by an error in nats per token."""
+    batch = rows(actions)
+    logprobs = learner.score_rows(replace(batch, action=np.ones_like(batch.action)))
+    return replace(batch, old_logprobs=logprobs - np.float32(error))
+
+
+def updater(learner):
+    return learner.updaters[DEFAULT_MODULE_ID]
+
+
+@pytest.mark.parametrize("key", range(4))
+def test_another_sampler_is_found_whatever_row_comes_first(make_config, key):
+    learner = build(make_config, **TALKS)
+    batch = sampled(learner, [False, False, True, True], error=3.0)
+    with pytest.raises(RuntimeError, match="disagree before the first update"):
+        updater(learner).update(batch, (key,))
+    assert updater(learner).updates == 0
+
+
+def test_the_sampler_is_compared_on_fresh_rows_and_later_if_there_is_none(make_config):
+    learner = build(make_config, **{**TALKS, "replay_size": 4})
+    batch = sampled(learner, [True, True, False], error=3.0)
+    replays = replace(batch, replayed=np.array([True, True, False]))
+    updater(learner).update(replays, (1,))
+    assert not updater(learner).compared
+    with pytest.raises(RuntimeError, match="disagree before the first update"):
+        updater(learner).update(replace(batch, replayed=np.array([True, False, False])), (2,))
+    learner = build(make_config, **TALKS)
+    updater(learner).update(sampled(learner, [True, True]), (1,))
+    assert updater(learner).compared
+
+
+@pytest.mark.parametrize("key", range(4))
+def test_metrics_of_actions_are_means_over_the_mini_batches_with_an_action(make_config, key):
+    learner = build(make_config, **TALKS, lr=1e-9)
+    metrics = updater(learner).update(sampled(learner, [False, False, True, True]), (key,))
+    assert metrics["ratio_mean"] == pytest.approx(1.0, abs=1e-5)
+    assert metrics["entropy"] > 3.0
+    assert metrics["mismatch_ratio"] == pytest.approx(1.0, abs=1e-5) or np.isnan(
+        metrics["mismatch_ratio"]
+    )
+    metrics = updater(learner).update(sampled(learner, [False, False]), (key,))
+    names = ("ratio_mean", "entropy", "approx_kl", "mismatch_kl", "mismatch_ratio_max")
+    assert np.isnan([metrics[name] for name in names]).all()
+
+
+def test_no_entropy_bonus_if_every_advantage_is_of_a_step_that_the_band_leaves_out(make_config):
+    band = {"action_ratio_band": (0.9, 1.1), "entropy_coeff": 0.5, "recompute_logprobs": True}
+    learner = build(make_config, **band)
+    before = state(learner)
+    batch = sampled(learner, [True, True])
+    old = batch.old_logprobs - np.repeat(np.array([3.0, 0.0], np.float32), 4)
+    batch = replace(batch, old_logprobs=old, advantages=np.array([1.0, 0.0], np.float32))
+    metrics = updater(learner).update(batch, (1,))
+    assert metrics["masked_steps"] == 0.5
+    assert all(np.array_equal(before[name], value) for name, value in state(learner).items())
 
 
 def test_the_engine_lies_on_the_device_of_its_runner(make_config):

@@ -52,3 +52,10 @@ def test_it_equals_the_slow_version(batch, gamma, baseline):
 def test_its_own_defaults_are_no_discount_and_a_kl_with_the_right_gradient():
     config = ReinforcePlusPlusConfig()
     assert (config.gamma, config.kl_kind) == (1.0, "k2")
+
+
+def test_a_group_of_one_is_too_small_for_the_baseline_alone():
+    plain = ReinforcePlusPlusConfig.parameters_class(group_size=1)
+    assert plain.too_small_group() == ""
+    baseline = plain.model_copy(update={"group_baseline": True})
+    assert baseline.too_small_group().startswith("group_size is 1")

@@ -3,6 +3,8 @@ import re
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
+from shutil import copytree
 
 import pytest
 from rich.console import Console
@@ -73,6 +75,64 @@ def test_check_accepts_a_sound_library_and_names_what_is_wrong_with_another(tmp_
     result = trca("rubric", "check", str(path))
     assert result.exit_code == 2
     assert "mine.yaml: 0 evidence operators" in result.output
+
+
+KEY_DOOR = Path(__file__).parents[3] / "examples" / "key_door" / "key_door"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("budgets=5", "budgets is 5: give a number for each category"),
+        ("budgets={1: 2}", "unknown budget '1'"),
+        ("lambda_=abc", "lambda is 'abc': give a number from 0 to 1"),
+        ("team=alfworld_planner", "the agents play alone: leave team out"),
+    ],
+)
+def test_an_argument_that_makes_no_sense_is_one_line(value, words):
+    result = trca("rubric", "check", "alfworld", "--env", "alfworld", "--set", value)
+    assert (result.exit_code, isinstance(result.exception, SystemExit)) == (2, True)
+    assert words in " ".join(result.output.split())
+
+
+def test_an_environment_that_raises_while_it_is_measured_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    copytree(KEY_DOOR, tmp_path / "game")
+    env = tmp_path / "game" / "env.py"
+    text = env.read_text()
+    env.write_text(
+        text.replace(
+            "def oracle_action(self) -> str:",
+            "def oracle_action(self):\n        raise KeyError('boom')\n\n    def other(self):",
+        )
+    )
+    assert env.read_text() != text
+    result = trca("rubric", "check", "game/rubric.yaml", "--env", "game/env.py:KeyDoor")
+    assert (result.exit_code, isinstance(result.exception, SystemExit)) == (1, True)
+    assert "boom" in result.output
+    assert "outputs/logs/rubric.log" in result.output
+
+
+def test_names_with_brackets_are_printed_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    library = Path("my[old].yaml")
+    library.write_text((KEY_DOOR / "rubric.yaml").read_text())
+    checked = trca("rubric", "check", str(library), "--env", f"{KEY_DOOR}/env.py:KeyDoor")
+    assert checked.exit_code == 0, checked.output
+    assert str(library) in checked.output
+    written = trca("new-env", "game", "--to", "p [old]")
+    assert written.exit_code == 0, written.output
+    assert "cd 'p [old]/game'" in written.output
+
+
+def test_control_characters_of_a_library_do_not_reach_the_terminal(tmp_path):
+    text = (KEY_DOOR / "rubric.yaml").read_text()
+    first = re.search("description: (.*)", text)[1]
+    library = tmp_path / "odd.yaml"
+    library.write_text(text.replace(first, '"\\e]0;title\\a\\e[2J gone"', 1))
+    shown = trca("rubric", "show", str(library)).output
+    assert "\x1b" not in shown
+    assert r"\x1b]0;title\x07\x1b[2J gone" in shown
 
 
 def test_a_broken_archive_of_games_is_refused(tmp_path):

@@ -76,6 +76,7 @@ from typing import Any
 import numpy as np
 
 from trca.algorithms.credit.arithmetic import joint_codes
+from trca.algorithms.learner.update_metrics import mean_of
 from trca.records import Rollout, StepBatch, advantages_of, episodes
 from trca.rubric import Budgets
 
@@ -128,17 +129,17 @@ def credit_metrics(
         rewards = batch.rubric_rewards(budgets)
         metrics["foundational_reward"] = _mean(rewards.foundational)
         metrics["breakthrough_reward"] = _mean(rewards.breakthrough)
-        rates = batch.judgments.mean(axis=0)
-        metrics["operators"] = dict(zip(operator_ids, map(float, rates), strict=True))
+        rates = map(_mean, batch.judgments.T)
+        metrics["operators"] = dict(zip(operator_ids, rates, strict=True))
     return metrics
 
 
 def means(metrics: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The mean of each metric over the dictionaries that have it."""
+    """The mean of each metric over the dictionaries that have a value of it."""
     if len(metrics) == 1:
         return metrics[0]
     names = dict.fromkeys(name for each in metrics for name in each)
-    return {n: float(np.mean([each[n] for each in metrics if n in each])) for n in names}
+    return {name: mean_of([each.get(name, _NAN) for each in metrics]) for name in names}
 
 
 def _mean(values: Any) -> float:

@@ -21,6 +21,19 @@ class BEACONConfig(TextAlgorithmConfig):
 
     parameters_class = BEACONParameters
 
+    def validate(self) -> None:
+        """Checks every setting.
+
+        Raises:
+            ValueError: If ``milestones: environment`` meets a team: a message has no milestone.
+        """
+        super().validate()
+        if self.roles and self.milestones == "environment":
+            raise ValueError(
+                "milestones is 'environment', and a message of a team completes none: set"
+                " milestones to execution, or leave env_config.team out"
+            )
+
     if TYPE_CHECKING:
 
         def training(self, **settings: Unpack[BEACONKeywords]) -> Self:  # type: ignore[override]

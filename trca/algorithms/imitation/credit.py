@@ -46,7 +46,6 @@ class ImitationParameters(TextParameters):
     """Hyperparameters of imitation."""
 
     algorithm = "Imitation"
-    compares_rollouts = False
 
     credit: Credit = "imitation"
     policy_loss: PolicyLoss = own_default("policy_loss", "log_likelihood")
@@ -70,6 +69,10 @@ class ImitationParameters(TextParameters):
     deliberate_actions: tuple[str, ...] = Field(
         (), description="Beginnings of actions that the demonstrator never takes at random."
     )
+
+    def compares_rollouts(self) -> bool:
+        """False: a rollout has its advantages alone."""
+        return False
 
 
 @CREDIT_RULES.register("imitation")

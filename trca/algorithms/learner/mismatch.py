@@ -19,6 +19,7 @@ the clip does not change.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -89,7 +90,7 @@ def refuse_mismatch(mismatch_kl: float, module: LLMModule) -> None:
 
 
 def drift_metrics(drift: NDArray[np.float64], over_learners: OverLearners) -> dict[str, float]:
-    """Measures the drift of action tokens.
+    """Measures the drift of action tokens; nan without a token on any learner.
 
     Args:
         drift: float64 (K,), d of each action token of this learner.
@@ -98,11 +99,11 @@ def drift_metrics(drift: NDArray[np.float64], over_learners: OverLearners) -> di
     kl, ratio = np.expm1(drift) - drift, np.exp(np.clip(drift, -_LIMIT, _LIMIT))
     sums = over_learners(np.array([kl.sum(), ratio.sum(), (drift < 0).sum(), len(drift)]))
     largest = over_learners([ratio.max(initial=0.0)], largest=True)
-    mean = np.asarray(sums[:3]) / max(sums[3], 1.0)
+    mean = np.asarray(sums[:3]) / (sums[3] or math.nan)
     return {
         "mismatch_kl": float(mean[0]),
         "mismatch_ratio": float(mean[1]),
-        "mismatch_ratio_max": float(largest[0]),
+        "mismatch_ratio_max": float(largest[0]) if sums[3] else math.nan,
         "mismatch_below": float(mean[2]),
         "masked_tokens": 0.0,
         "masked_steps": 0.0,

@@ -46,8 +46,7 @@ class PolicyUpdater:
         optimizers: Its optimizers, by their names in checkpoints.
         passes: Its forward passes.
         updates: Optimizer steps so far. The warm-up of the learning rate reads the number.
-        compared: Whether the first update has compared the sampler's and the trainer's
-            log-probabilities.
+        compared: Whether the sampler's and the trainer's log-probabilities have been compared.
     """
 
     def __init__(
@@ -105,6 +104,7 @@ class PolicyUpdater:
         if config.replay_size:
             replayed = rows.replayed is not None and rows.replayed.any()
             self._replays = bool(reduce([float(replayed)], largest=True)[0])
+        self._compare_sampler(rows)
         rows, mismatch = self._scored(rows)
         updates: list[dict[str, float]] = []
         skipped = 0
@@ -135,6 +135,23 @@ class PolicyUpdater:
         terms = objective(inputs, out["logprobs"], out["entropy"], self._of_minibatch)
         self._sums.add_terms(terms)
         return terms.loss
+
+    def _compare_sampler(self, rows: Rows) -> None:
+        """Compares sampler and trainer, once, before the first update with a fresh action.
+
+        Raises:
+            RuntimeError: If their log-probabilities differ too much.
+        """
+        if self.compared or self.config.recompute_logprobs:
+            return
+        fresh = rows.holding(rows.action & np.isfinite(rows.old_logprobs))
+        if rows.replayed is not None:
+            fresh = fresh & ~rows.replayed
+        some = rows.take(np.flatnonzero(fresh)[: self.config.minibatch_size])
+        drift = (self.passes.score(some).astype(np.float64) - some.old_logprobs)[some.action]
+        kl = drift_metrics(drift, self._reduction.numbers)["mismatch_kl"]
+        self.compared = not math.isnan(kl)
+        refuse_mismatch(kl, self.module)
 
     def _scored(self, rows: Rows) -> tuple[Rows, dict[str, float] | None]:
         """Fills in the log-probabilities of the reference, and of the policy if configured.
@@ -171,10 +188,6 @@ class PolicyUpdater:
             self._of_minibatch = self._settings.model_copy(update={"entropy_coeff": 0.0})
         self._add_gradients(rows, factor, drifts)
         metrics, counted = self._sums.metrics(self._reduction)
-        if counted:
-            if not (self.compared or self._replays or self.config.recompute_logprobs):
-                refuse_mismatch(metrics["approx_kl"], self.module)
-            self.compared = True
         self._add_value_gradients(rows, factor)
         learned = self._reduce_gradients(bool(counted))
         norm, others = self._clip_gradients()
@@ -193,9 +206,11 @@ class PolicyUpdater:
         Without one the entropy bonus would be alone, and Adam turns even its small gradient into
         steps of full size: the policy forgets how to speak.
         """
-        has = np.any(rows.advantages[rows.holding(rows.action)])
+        weighted = rows.weights > 0  # a step outside of action_ratio_band has no weight
+        has = np.any(rows.advantages[rows.holding(rows.action) & weighted])
         if rows.token_advantages is not None:
-            has = has or np.any(rows.token_advantages[rows.action])
+            of_weighted = np.repeat(weighted, rows.response_lengths)
+            has = has or np.any(rows.token_advantages[rows.action & of_weighted])
         return bool(self._reduction.numbers([float(has)], largest=True)[0])
 
     def _add_gradients(

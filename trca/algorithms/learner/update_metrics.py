@@ -65,14 +65,14 @@ class MinibatchSums:
     def metrics(self, reduction: Reduction) -> tuple[dict[str, float], int]:
         """Metrics of the mini-batch over all learners, and the number of counted tokens.
 
-        Each mean is over the rows that have a token of the metric's kind.
+        Each mean is over the rows that have a token of the metric's kind; nan without such a row.
         """
         sums = np.zeros(len(_SUMS) + 3)
         for terms, size in zip(self._terms, self._sizes, strict=True):
             sums += [*(float(getattr(terms, name).detach()) for name in _SUMS), *size]
         total = reduction.numbers(sums)
         metrics = dict(zip(_SUMS, total.tolist(), strict=False))
-        acting, talking = np.maximum(total[-3:-1], 1e-12)
+        acting, talking = (float(weight) or math.nan for weight in total[-3:-1])
         for name in ("kl", "entropy", "clip_ratio", "ratio_mean", "approx_kl"):
             metrics[name] /= acting
         metrics["kl_format"] /= talking
@@ -81,10 +81,16 @@ class MinibatchSums:
         return metrics, int(total[-1])
 
 
+def mean_of(values: Sequence[float]) -> float:
+    """The mean of the values that are not nan; nan without such a value."""
+    known = [value for value in values if not math.isnan(value)]
+    return float(np.mean(known)) if known else math.nan
+
+
 def mean_metrics(
     updates: Sequence[dict[str, float]], mismatch: dict[str, float], lr: float, skipped: int
 ) -> dict[str, float]:
-    """`UPDATE_METRICS` of an iteration; nan for the mean of no update.
+    """`UPDATE_METRICS` of an iteration: means over the updates that have a value, or nan.
 
     Args:
         updates: Metrics of the mini-batches with a counted token.
@@ -94,6 +100,6 @@ def mean_metrics(
     """
     means = dict.fromkeys(UPDATE_METRICS, math.nan)
     if updates:
-        means |= {name: float(np.mean([u[name] for u in updates])) for name in updates[0]}
+        means |= {name: mean_of([u[name] for u in updates]) for name in updates[0]}
         means["ratio_max"] = max(u["ratio_max"] for u in updates)
     return means | mismatch | {"lr": lr, "skipped_updates": float(skipped)}

@@ -43,7 +43,6 @@ class ReinforcePlusPlusParameters(TextParameters):
     """Hyperparameters of REINFORCE++."""
 
     algorithm = "ReinforcePlusPlus"
-    compares_rollouts = False
 
     credit: Credit = "reinforce_plus_plus"
     gamma: Probability = own_default("gamma", 1.0)
@@ -51,6 +50,10 @@ class ReinforcePlusPlusParameters(TextParameters):
     group_baseline: bool = Field(
         False, description="Subtract the group's mean outcome first (REINFORCE++-baseline)."
     )
+
+    def compares_rollouts(self) -> bool:
+        """Whether the mean of the group is subtracted."""
+        return self.group_baseline
 
 
 @CREDIT_RULES.register("reinforce_plus_plus")

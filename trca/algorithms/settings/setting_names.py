@@ -49,6 +49,7 @@ IGNORED: Final = {
     "min_sample_timesteps_per_iteration": _GROUPS,
     "compress_observations": "observations are text",
     "episode_lookback_horizon": "history_length turns of an episode are in the prompt",
+    "algorithm_config_overrides_per_module": "policies share their settings: set policy_lr",
     "num_aggregator_actors_per_learner": "the driver makes the rows of all learners",
 }
 """Settings of RLlib that this suite does not read -> settings to use instead."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import keyword
 import re
+import shlex
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from trca.cli.show.console import console, refusing
 
@@ -34,15 +36,15 @@ def new_env(
     with refusing(ValueError, OSError):
         folder = write_package(name, to)
     env = f"{name}/env.py:{class_name(name)}"
-    console.print(f"[green]ok[/]: {folder}")
+    console.print(f"[green]ok[/]: {escape(str(folder))}")
     console.print("What next:")
     for command, why in (
-        (f"cd {folder}", "its README.md explains each file"),
+        (f"cd {shlex.quote(str(folder))}", "its README.md explains each file"),
         (f"trca play {env}", "play it"),
         ("trca train train.yaml", "train a tiny policy on it, in minutes"),
         ("pytest", "test environment and rubric"),
     ):
-        console.print(f"  [cyan]{command}[/]\n      {why}")
+        console.print(f"  [cyan]{escape(command)}[/]\n      {why}")
 
 
 def write_package(name: str, to: Path) -> Path:

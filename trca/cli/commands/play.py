@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trca.cli.show.console import console, errors, fail, log_words, refusing, tracing_to
+from trca.cli.show.console import (
+    console,
+    errors,
+    fail,
+    log_words,
+    playing,
+    refusing,
+    tracing_to,
+)
 from trca.cli.show.steps import (
     print_action,
     print_end,
@@ -96,12 +104,17 @@ def play(
         arguments |= {"games": games} if games else {}
         env = _make(environment, arguments)
         task_id = _task_id(env, task)
-        _check_task(env, task_id)
+        if check and (why or policy is not Policy.HUMAN):
+            raise ValueError(
+                "--check plays with the oracle and at random: leave --policy, --why out"
+            )
+        with playing(environment, _LOG):
+            _check_task(env, task_id)
     end_watch = log_crashes(2)
     env = SlowStepNotice(env, lambda text: errors.print(f"warning: {text}", markup=False))
     try:
         if check:
-            _check(env, task_id)
+            _check(env, task_id, seed)
         else:
             _play(env, policy, task_id, seed, why)
     finally:
@@ -279,14 +292,14 @@ def _complete(actions: list[str]) -> None:
         readline.parse_and_bind("tab: complete")
 
 
-def _check(env: Env, task: str | None) -> None:
+def _check(env: Env, task: str | None, seed: int) -> None:
     from rich import box
     from rich.table import Table
 
     from trca.envs.check import self_check
 
     with errors.status("playing every task with the oracle and at random"):
-        report = self_check(env, [task] if task else None)
+        report = self_check(env, [task] if task else None, seed=seed)
     oracle = "no oracle_action() shows that the tasks can be solved"
     if report.oracle_steps is not None:
         oracle = (

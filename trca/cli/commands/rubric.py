@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from trca import __version__
-from trca.cli.show.console import console, errors, fail, print_folded, refusing
+from trca.cli.show.console import console, errors, fail, playing, print_folded, refusing
 from trca.common.files import write_text
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ app = typer.Typer(no_args_is_help=True, help="Show, check, measure and build rub
 
 Library = Annotated[str, typer.Argument(help="Name of a library, or the path of a YAML file.")]
 
+_LOG: Final = Path("outputs", "logs", "rubric.log")
+"""File for the traceback of an environment that raises."""
 _PATIENCE_S: Final = 600.0
 """Seconds that a large model may need for a library."""
 WIDE: Final = 120
@@ -68,14 +70,15 @@ def facts(
         adapter_class = getattr(env_class(environment), "adapter_class", None)
         if adapter_class is None:
             raise ValueError(f"{environment} declares no adapter_class, so it has no facts")
-    records = {"facts": adapter_class.facts_type, "task": adapter_class.binding_type}
+        records = {"facts": adapter_class.facts_type, "task": adapter_class.binding_type}
+        terms = {prefix: field_terms(prefix, record) for prefix, record in records.items()}
     headings = ("facts of a transition", "the task binding, read from the instruction")
     for (prefix, record), what in zip(records.items(), headings, strict=True):
         console.print(f"{prefix}.*: {what}", markup=False, style="bold")
         summary = " ".join((record.__doc__ or "").partition("Attributes:")[0].split())
         print_folded(_plain(summary, records))
         meanings = field_meanings(record)
-        for name, term in field_terms(prefix, record).items():
+        for name, term in terms[prefix].items():
             console.print(f"\n{name}", markup=False, style="cyan", end="")
             console.print(f"  {term.kind}", markup=False, style="dim")
             if term.allowed is not None:
@@ -118,12 +121,12 @@ def check(
         f"{sum(o.category == category for o in loaded.operators)} {category}"
         for category in dict.fromkeys(o.category for o in loaded.operators)
     )
-    console.print(f"[green]ok[/]: {loaded.source}: {loaded.environment}, {counts}")
+    console.print(f"[green]ok[/]: {escape(loaded.source)}: {loaded.environment}, {counts}")
     if env is None:
         if set_:
             fail("--set without --env: nothing is measured; name the environment")
         return
-    with refusing(ValueError, OSError), errors.status("playing"):
+    with refusing(ValueError, OSError), errors.status("playing"), playing(env, _LOG):
         made: Any = make(env, **{"split": "train", **assignments(set_ or []), "library": library})
         report = measure(made, made.unwrapped.task_ids[:tasks])
     _print_report(report)
@@ -153,8 +156,8 @@ def build(
     One call, before training. The prompt contains the interface, the facts, the language of
     conditions, and the answers of the environment to a few random actions. It contains no
     trajectory of a policy, no outcome, no right answer and no result. The model has four replies; a
-    reply that breaks a rule is sent back with all errors. The file keeps the model, the date and
-    the prompt. The key is `OPENAI_API_KEY`.
+    reply that breaks a rule is sent back with its first 20 errors. The file keeps the model, the
+    date and the prompt. The key is `OPENAI_API_KEY`.
 
     - `trca rubric build my_env.py:MyEnv --to my.yaml --base-url https://host/v1 --model NAME`
     - `trca rubric check my.yaml --env my_env.py:MyEnv` then measures it
@@ -166,7 +169,8 @@ def build(
     from trca.tune_configs.files import assignments
 
     with refusing(RubricError, EndpointError, ValueError, OSError):
-        shown = interface(environment, **assignments(set_ or []))
+        with playing(environment, _LOG):
+            shown = interface(environment, **assignments(set_ or []))
         if dry_run:
             console.print(shown.prompt, markup=False)
             return
@@ -191,7 +195,8 @@ def build(
             written = generate(shown, ask, tell=tell)
         provenance = _provenance(written, base_url, model, temperature)
         write_text(to, as_yaml(written.library, provenance))
-    console.print(f"[green]ok[/]: {escape(str(to))}, after {provenance.replies} replies of {model}")
+    replies = f"{provenance.replies} replies of {escape(model)}"
+    console.print(f"[green]ok[/]: {escape(str(to))}, after {replies}")
     console.print(f"Measure it: trca rubric check {to} --env {environment}", markup=False)
 
 

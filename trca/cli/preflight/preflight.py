@@ -109,7 +109,7 @@ class Preflight:
         """
         parameters = self.settings.parameters
         quick = [
-            parameters.learns_nothing(),
+            parameters.too_small_group(),
             missing_folder(parameters.model),
             *(self._missing_parts() if self.here else ()),
         ]

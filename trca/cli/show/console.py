@@ -7,6 +7,7 @@ import os
 import sys
 import textwrap
 import traceback
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Final, NoReturn
 import typer
 from rich.console import Console
 
+from trca.common.errors import words
 from trca.common.extras import missing_extra
 from trca.common.process_log import log_crashes
 
@@ -33,7 +35,7 @@ def print_folded(text: str, indent: int = 4, style: str = "", hanging: int = 0) 
     """Prints a text, indented and folded to the width of the console; nothing for a blank text."""
     margin = " " * indent
     lines = textwrap.wrap(
-        " ".join(text.split()),
+        printable(" ".join(text.split())),
         max(20, console.width),
         initial_indent=margin,
         subsequent_indent=margin + " " * hanging,
@@ -41,6 +43,14 @@ def print_folded(text: str, indent: int = 4, style: str = "", hanging: int = 0) 
     )
     if lines:
         console.print("\n".join(lines), markup=False, style=style)
+
+
+def printable(text: str) -> str:
+    """A text whose control characters are written out: they would act on the terminal."""
+    return "".join(
+        repr(character)[1:-1] if unicodedata.category(character) == "Cc" else character
+        for character in text
+    )
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
@@ -70,6 +80,25 @@ def tracing_to(log: Path) -> Iterator[None]:
             with log.open("a", encoding="utf-8") as file:
                 traceback.print_exc(file=file)
         raise
+
+
+@contextmanager
+def playing(environment: str, log: Path) -> Iterator[None]:
+    """Turns an exception of an environment into one line, with the traceback in the log.
+
+    Errors that a user can correct pass through.
+
+    Args:
+        environment: Name of the environment.
+        log: The log.
+    """
+    try:
+        with tracing_to(log):
+            yield
+    except (ValueError, OSError, typer.Exit):
+        raise
+    except Exception as error:
+        fail(f"{environment}: {words(error)}.{log_words(log)}")
 
 
 def log_words(log: Path) -> str:

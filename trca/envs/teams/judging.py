@@ -53,18 +53,20 @@ class RoleJudges:
             message_judge() if any(role.speaks for role in team.roles.values()) else None
         )
         self.reward_by(None)
+        self._rewards = self._next_rewards
 
     def reward_by(
         self, budgets: Budgets | Mapping[str, float] | None, lambda_: float = DEFAULT_LAMBDA
     ) -> None:
         """Sets budgets and lambda from the next episode on."""
-        self._rewards = {
+        self._next_rewards = {
             name: EpisodeRewards(operators.categories, budgets, lambda_)
             for name, operators in self.operators.items()
         }
 
     def reset(self) -> None:
         """Starts an episode without covered operators."""
+        self._rewards = self._next_rewards
         for rewards in self._rewards.values():
             rewards.reset()
 
