@@ -275,6 +275,8 @@ def main() -> None:
     write_text(folder / f"{arguments.section}.md", text)
     title = "SmolLM2-135M learns household tasks, on generated ALFWorld games"
     about = f"generator seed {', '.join(map(str, arguments.panels))}; held out: {HELD_OUT} tasks"
+    of_env = [word.removeprefix("env_config.") for word in arguments.set if "env_config." in word]
+    about = "; ".join([about, *of_env])
     image = (ROOT / "docs" / "images" if arguments.docs else folder) / f"{arguments.section}.png"
     draw_comparison(with_starts(starts, runs), image, title, about)
     if arguments.docs:

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from trca.cli.show.figure_labels import label_names
@@ -125,7 +126,10 @@ def test_a_comparison_shows_means_with_ranges_at_their_ends_on_one_scale():
     assert left.lines[0].get_ydata()[0] == pytest.approx(0.15)
     assert max(left.get_xticks()) <= 9 * 64
     note = figure.get_supxlabel()
-    assert note == "games=small; mean of 1 to 2 runs; whiskers: lowest to highest"
+    assert note.splitlines() == [
+        "games=small; mean of 1 to 2 runs; whiskers: lowest to highest; held out, lines of 0.2, 0.8"
+        " coincide"
+    ]
 
 
 def test_names_of_one_setting_lose_its_key_and_lambda_has_its_symbol():
@@ -152,7 +156,7 @@ def test_labels_at_the_ends_of_lines_do_not_overlap():
 def test_lines_that_coincide_are_named():
     rows = metrics(9)
     note = comparison({"a": [rows], "b": [rows], "c": [metrics(9, start=0.2)]}).get_supxlabel()
-    assert note.endswith("lines of a, b coincide")
+    assert note.endswith("lines of a, b coincide; held out, lines of a, b, c coincide")
 
 
 def test_long_names_are_numbered_below():
@@ -183,6 +187,10 @@ def test_a_method_has_the_same_colour_in_every_picture():
     assert first["GRPO"] == second["GRPO"]
     assert first["GiGPO"] == second["GiGPO-plan"]
     assert len({*first.values(), second["RLOO"]}) == 4
+    third = colors("TRCA-stages", "TRCA", "BEACON")
+    assert third["TRCA"] == first["TRCA"]
+    assert third["TRCA-stages"] not in (third["TRCA"], third["BEACON"])
+    assert colors("TRCA-stages", "GRPO")["TRCA-stages"] == first["TRCA"]
     assert len(set(colors(*(f"TRCA lambda_=0.{k}" for k in range(6))).values())) == 6
 
 
@@ -211,3 +219,15 @@ def test_runs_that_stopped_early_are_compared_as_far_as_all_got():
 def test_a_panel_in_words():
     words = panel_words({"games": "small", "max_steps": 16}, "train", "valid_seen")
     assert words == "games=small; trained on train, held out valid_seen"
+
+
+def test_a_long_title_and_a_long_note_stay_inside_the_picture():
+    name = "scienceworld: TRCA on trca_scienceworld:scienceworld/ScienceWorld-v0"
+    panel = "types=['find-animal', 'find-non-living-thing']; trained on train, held out dev"
+    figure = Figure(figsize=(7.2, 5.8), layout="constrained")
+    plot_curve(figure, metrics(9), name, panel)
+    FigureCanvasAgg(figure).draw()
+    upper = figure.axes[0]
+    places = [text.get_window_extent() for text in (*upper.texts, upper._left_title)]
+    assert max(place.x1 for place in places) <= figure.bbox.x1
+    assert upper.get_window_extent().width > 0.8 * figure.bbox.width

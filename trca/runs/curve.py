@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+TITLE_WIDTH: Final = 54
+"""Characters in a line of the title of a curve."""
+NOTE_WIDTH: Final = 108
+"""Characters in a line of the note below the title of a curve."""
 WINDOW: Final = 5
 """Iterations in the trailing mean of training success."""
 
@@ -87,9 +92,10 @@ def plot_curve(figure: Any, rows: Sequence[Mapping[str, Any]], title: str, panel
     _plot_held_out(upper, measured)
     success_axis(upper)
     upper.set_ylabel("success")
-    upper.set_title(f"{title}\n", loc="left", fontweight="bold")
-    note = "; ".join(filter(None, [panel, *_sizes(x, measured)]))
-    upper.text(0, 1.03, note, transform=upper.transAxes, fontsize=8.5)
+    note = textwrap.wrap("; ".join(filter(None, [panel, *_sizes(x, measured)])), NOTE_WIDTH)
+    heading = [*textwrap.wrap(title, TITLE_WIDTH), *("" for _ in note)]
+    upper.set_title("\n".join(heading), loc="left", fontweight="bold")
+    upper.text(0, 1.03, "\n".join(note), transform=upper.transAxes, fontsize=8.5)
     if upper.get_legend_handles_labels()[0]:
         upper.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none")
 

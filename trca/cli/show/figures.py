@@ -31,10 +31,20 @@ from trca.runs.curve import (
     success_axis,
 )
 
-SERIES: Final = (HELD_OUT, TRAIN, "#7a8794", EXECUTION, FOUNDATION, "#6d597a")
+SERIES: Final = (
+    *(HELD_OUT, TRAIN, "#7a8794", EXECUTION, FOUNDATION, "#6d597a"),
+    *("#2a9d8f", "#7f4f24"),
+)
 """Colours of the runs of a comparison, in order."""
 
-METHODS: Final = {"TRCA": HELD_OUT, "GRPO": TRAIN, "GiGPO": EXECUTION, "HiPER": "#6d597a"}
+METHODS: Final = {
+    "TRCA": HELD_OUT,
+    "GRPO": TRAIN,
+    "GiGPO": EXECUTION,
+    "BEACON": FOUNDATION,
+    "ShapedReturnToGo": "#7a8794",
+    "HiPER": "#6d597a",
+}
 """Methods that have the same colour in every picture."""
 
 LINES: Final = ("-", "--", ":")
@@ -272,9 +282,13 @@ def plot_comparison(
             label_lines(axis, ends, *shown, 8.5)
     low, high = left.get_ylim()
     words = dict(zip(runs, numbers or labels, strict=True))
-    notes += coinciding(
-        {words[name]: training[name][1].mean(axis=0) / (high - low) for name in trained}
-    )
+    for place, curves in (("", training), ("held out, ", held_out)):
+        means = {
+            words[name]: values.mean(axis=0) / (high - low)
+            for name, (x, values) in curves.items()
+            if len(x)
+        }
+        notes += [f"{place}{note}" for note in coinciding(means)]
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
     lines = textwrap.wrap("; ".join(filter(None, notes)), NOTE_WIDTH)
     lines += [f"{number}: {label}" for number, label in zip(numbers or (), labels, strict=False)]
@@ -328,9 +342,15 @@ def _plot_points(
 def _looks(names: Iterable[str]) -> list[tuple[str, int]]:
     """Returns for each name its colour, and the number of earlier names with the same colour.
 
-    A method keeps its colour of `METHODS`. Of several names of one method only the first has it.
+    A method keeps its colour of `METHODS`. A variant such as ``TRCA-stages`` has the colour of a
+    method that is not there. Of several names of one method only the first has the colour.
     """
-    own = [METHODS.get(name.partition(" ")[0].partition("-")[0]) for name in names]
+    words = [name.partition(" ")[0] for name in names]
+    methods = [w.partition("-")[0] for w in words]
+    own = [
+        METHODS.get(word if word in METHODS or method in words else method)
+        for word, method in zip(words, methods, strict=True)
+    ]
     own = [None if color in own[:k] else color for k, color in enumerate(own)]
     others = [c for c in SERIES if c not in own]
     if any(own):
