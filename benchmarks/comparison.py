@@ -288,8 +288,8 @@ class Curves:
         return str(self._runs[job.key]["panel_hash"])
 
     def commits(self, jobs: Sequence[Job]) -> list[str]:
-        """Returns the commits of some runs; ``unknown`` for older curves, which have none."""
-        every = (self._runs[job.key].get("commits") or ["unknown"] for job in jobs)
+        """Returns the commits of some runs; older curves have none."""
+        every = (self._runs[job.key].get("commits", []) for job in jobs)
         return sorted({commit for of_run in every for commit in of_run})
 
     def add(self, job: Job) -> None:
@@ -445,10 +445,9 @@ def table(runs: Mapping[str, Sequence[Rows]]) -> str:
     first, *others = measured
     if others and len(runs[first]) > 2:
         text += (
-            f"\n{first} minus each row, paired by panel, in points: ± half of the 95% t interval,"
-            " and in brackets the 95% bootstrap interval over panels, which is too narrow for"
-            " so few panels. The last column is the share of the row's trajectories after which"
-            f" {first} reaches the row's final training success (its last 5):\n\n"
+            f"\n{first} minus each row, paired by panel, in points, ± half of the 95% t interval"
+            " (bootstrap interval over panels). Last column: share of the row's trajectories until"
+            f" {first} has the row's final training success.\n\n"
         )
         text += markdown_table(
             [f"{first} minus", *compared, "at its end after"],
@@ -498,9 +497,10 @@ def origin(jobs: Sequence[Job], curves: Curves) -> str:
     hours = sum(float(np.nansum(column(curves.rows(job), "seconds"))) for job in jobs) / 3600
     panels = ", ".join(f"{panel} ({digest})" for panel, digest in hashes.items())
     commits = ", ".join(commit[:7] for commit in curves.commits(jobs))
+    known = f" Commits: {commits}." if commits else ""
     return (
         f"Panels (generator seed, hash of the training panel): {panels}. {len(jobs)} runs,"
-        f" {hours:.1f} hours. Commits: {commits}.\n"
+        f" {hours:.1f} hours.{known}\n"
     )
 
 

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from enum import Enum
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -17,9 +18,11 @@ from trca.algorithms import ALGORITHMS
 from trca.algorithms.base import metrics
 from trca.algorithms.settings.parameters import TextParameters
 from trca.cli import app
+from trca.cli.sweep.files import shipped_sweeps
 from trca.envs import make
 from trca.envs.registration import PACKAGED, env_class
 from trca.rubric import Budgets
+from trca.tune_configs.files import read, shipped
 from trca.tune_configs.run_parameters import RunParameters
 
 HEAD = """# Settings
@@ -30,7 +33,25 @@ A config is a flat YAML file of these names. `trca train CONFIG --set name=value
 are attributes of the RLlib configs (`TRCAConfig().training(lr=1e-6)`) and keys of a Ray Tune
 `param_space`, except `algorithm`: in Python each algorithm has its own config class. Defaults are
 the paper's values, if the paper has one. Most runs choose from the first tables only; each table
-"When needed" serves one purpose. `python docs/build.py` writes this page.
+"When needed" serves one purpose. The [last table](#configs-that-come-with-the-package) lists the
+configs of the package. `python docs/build.py` writes this page.
+
+## A config file of your own
+
+A setting that the file does not name has the default of the tables below, not the value of a
+preset. A config has no `base`: this key makes the file a [sweep](sweeps.md). So copy a complete
+file and change the copy: the file of a config in the [last
+table](#configs-that-come-with-the-package), or `config.yaml` of a run.
+
+<!-- tested with: mine.yaml -> short.yaml -->
+```
+cp trca/tune_configs/quickstart.yaml mine.yaml
+trca train mine.yaml --dry-run
+```
+
+The dry run prints the value of every setting. A relative path in the file starts at the folder of
+the file, or else at the current folder. If `config.yaml` of a run names copies of your files, such
+as `files/my_rule.py:mine`, copy the folder `files` too.
 """
 
 
@@ -48,13 +69,26 @@ of an evaluation begin with `evaluation/`. `python docs/build.py` writes this pa
 """
 
 
+CONFIGS_HEAD = """## Configs that come with the package
+
+A config of the package is also called a preset. `trca train NAME` runs it. The files are in
+`trca/tune_configs`: `quickstart` is `trca/tune_configs/quickstart.yaml`. In an installed package,
+`python -c "import trca.tune_configs as t; print(t.__path__[0])"` prints the folder. The comment at
+the head of a file names the sources of its settings, and data and servers that the run needs.
+`trca[vllm]` is an extra of this package; `trca data` fetches data or names their source. The run
+downloads a model of Hugging Face.
+"""
+
+
 COMMANDS_HEAD = """# Commands
 
 This page shows the help of every command (`trca COMMAND --help` or `-h`). `trca --help` lists the
 commands, `trca --version` shows the version. `play`, `new-env`, `rubric` and `data` work in the
 base installation, `serve-retriever` needs `trca[serve]`. All further commands need `trca[train]`;
 `view` also needs `trca[serve]`, `jobs` and `submit --to ray` also need `trca[clusters]`. Models at
-an endpoint need `trca[endpoint]`. `python docs/build.py` writes this page.
+an endpoint need `trca[endpoint]`. CONFIG is the name of a
+[config of the package](settings.md#configs-that-come-with-the-package) or the path of [your own
+file](settings.md#a-config-file-of-your-own). `python docs/build.py` writes this page.
 """
 
 
@@ -71,6 +105,7 @@ def settings_page() -> str:
             _changed_defaults(),
             _environments(),
             *(_section(_purpose(group), group, _declared(group)) for group in groups),
+            _configs(),
         ]
     )
 
@@ -141,6 +176,52 @@ def _arguments(function: Any, only: tuple[str, ...] = ()) -> list[str]:
         shown = "none" if default is None else f"`{default}`"
         lines.append(f"| `{name}` | {shown} | {meaning} |")
     return [*lines, ""]
+
+
+def _configs() -> str:
+    """The configs that come with the package, each with the first sentence of its file."""
+    lines = [CONFIGS_HEAD, "| name | environment | model | needs | content |", f"|{'---|' * 5}"]
+    sweeps = shipped_sweeps()
+    for name, path in shipped().items():
+        if name not in sweeps:
+            settings = read(name)
+            env = settings["env"].removeprefix("trca/").partition("-v")[0]
+            model, text = settings["model"].rpartition("/")[2], _first_sentence(path)
+            lines.append(f"| `{name}` | {env} | {model} | {_needs(settings)} | {text} |")
+    lines += ["", "`trca sweep` runs these configs ([sweeps](sweeps.md)):", ""]
+    lines += ["| name | content |", "|---|---|"]
+    lines += [f"| `{name}` | {text} |" for name, text in sweeps.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _needs(settings: dict[str, Any]) -> str:
+    """GPUs, extras, data and servers that the run of a config needs."""
+    run = {k: v for k, v in settings.items() if k in RunParameters.model_fields}
+    _, gpus = RunParameters(**run).resources()
+    engine, model, arguments = settings.get("engine"), settings["model"], settings["env_config"]
+    extras = {"vllm": engine == "vllm", "lora": "lora_rank" in settings, "gguf": model == "smollm2"}
+    retriever = arguments.get("retriever", {}).get("name", "")
+    if arguments["max_steps"] == 1:  # an answer without a search
+        retriever = ""
+    needs = {
+        f"{gpus:g} GPUs": gpus,
+        f"`trca[{','.join(name for name, used in extras.items() if used)}]`": any(extras.values()),
+        "`trca data smollm2`": model == "smollm2",
+        "a policy of `imitate`": model == "smollm2" and settings["algorithm"] != "Imitation",
+        "`trca data alfworld`": arguments.get("games") == "official",
+        "`trca data webshop`": arguments.get("catalogue", "small") != "small",
+        "`trca data searchqa`": isinstance(arguments.get("questions"), dict),
+        "a served [retriever](retrieval.md)": retriever == "http",
+        "a served model as [search engine](retrieval.md)": retriever == "simulated",
+    }
+    return ", ".join(need for need, there in needs.items() if there) or "-"
+
+
+def _first_sentence(path: Path) -> str:
+    """The first sentence of the comment at the head of a file."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    comment = " ".join(line[2:] for line in takewhile(lambda line: line.startswith("# "), lines))
+    return comment.partition(". ")[0].removesuffix(".") + "."
 
 
 def _section(title: str, model: Any, names: list[str]) -> str:

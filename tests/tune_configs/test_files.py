@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from trca.common.strict_yaml import MAX_BYTES
@@ -9,6 +11,8 @@ from trca.tune_configs.files import (
     read,
     shipped,
 )
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_shipped_file_is_read_by_its_name():
@@ -26,6 +30,14 @@ def test_a_file_is_read_by_its_path(tmp_path):
 def test_an_unknown_name_gets_the_nearest_one():
     with pytest.raises(ConfigError, match=r"no config 'quikstart'.*did you mean 'quickstart'"):
         read("quikstart")
+
+
+@pytest.mark.parametrize("name", ["quikstart", "zzz"])
+def test_an_unknown_name_gets_the_page_that_lists_all_names(name):
+    with pytest.raises(ConfigError, match=r"or a name \(docs/settings\.md lists all\)"):
+        read(name)
+    _, _, table = (ROOT / "docs/settings.md").read_text().partition("## Configs that come")
+    assert [name for name in shipped() if f"| `{name}` | " not in table] == []
 
 
 @pytest.mark.parametrize(

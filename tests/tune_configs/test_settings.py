@@ -74,6 +74,17 @@ def test_a_file_for_one_algorithm_serves_another():
         RunSettings.resolve({**other, "lambda_": 0.5})
 
 
+def test_a_complete_file_serves_another_algorithm_with_the_credit_rule_of_that_algorithm():
+    complete = RunSettings.resolve(read("quickstart")).flat() | {"credit_config": {"x": 1}}
+    assert complete["credit"] == "trca"
+    grpo = RunSettings.resolve(switch(complete, "GRPO")).parameters
+    assert (grpo.credit, grpo.credit_config) == ("grpo", {})
+    assert switch(complete, "TRCA") == complete
+    own = {**complete, "credit": "examples/own_rule/first_visits.py:first_visits"}
+    assert switch(own, "GRPO")["credit"] == own["credit"]
+    assert switch(own, "GRPO")["credit_config"] == {"x": 1}
+
+
 def test_the_own_defaults_of_an_algorithm_win_over_a_file_for_another():
     paper = {**read("quickstart"), "aggregation": "rollout_mean", "gamma": 0.9}
     assert "aggregation" not in switch(paper, "DrGRPO")

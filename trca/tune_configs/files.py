@@ -49,7 +49,8 @@ def read(name_or_path: str | Path) -> dict[str, Any]:
         )
     if not path.is_file():
         raise ConfigError(
-            f"no config {name!r}: give the path of a YAML file, or a name. {nearest(name, names)}"
+            f"no config {name!r}: give the path of a YAML file, or a name"
+            f" (docs/settings.md lists all). {nearest(name, names)}"
         )
     try:
         text = strict_yaml.read_text(path)

@@ -135,7 +135,8 @@ def config_class(algorithm: str) -> type[TextAlgorithmConfig]:
 def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     """The settings for another algorithm.
 
-    Ignores settings that the new algorithm does not have, and settings whose default it changes.
+    Ignores settings that the new algorithm does not have, settings whose default it changes, and
+    the credit rule of the old algorithm. A credit rule of a user's file stays.
 
     Raises:
         ConfigError: For an unknown algorithm; names the nearest.
@@ -145,6 +146,8 @@ def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     left_out = before.model_fields.keys() - after.model_fields.keys()
     if after is not before:
         left_out |= after.own_defaults()
+        if settings.get("credit") == before.own_rule():
+            left_out |= {"credit", "credit_config"}
     kept = {k: v for k, v in settings.items() if k not in left_out}
     return {**kept, "algorithm": algorithm_name(algorithm)}
 

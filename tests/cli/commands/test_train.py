@@ -96,6 +96,7 @@ def test_a_run_prints_one_line_an_iteration_and_ends_with_curve_table_and_advice
         f"trca diagnose {folder}/quickstart",
         f"trca inspect {folder}/quickstart",
         f"trca view {folder}/quickstart",
+        f"trca train {folder}/quickstart/config.yaml --algorithm GRPO --name grpo",
     ):
         assert part in output
     assert "WARNING" not in output

@@ -374,6 +374,31 @@ def test_a_plan_names_what_does_not_fit_and_a_dry_run_says_the_same():
     assert dry.output.startswith(result.output.rstrip())
 
 
+@pytest.mark.parametrize(
+    ("option", "effect"),
+    [
+        ("--algorithm=turnppo", "critic, with gradients"),
+        ("--model=Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct"),
+        ("--env=searchqa", "an episode has at most 4"),
+        ("--games=medium", "panel, train"),
+    ],
+)
+def test_a_plan_takes_the_options_of_train_with_the_same_meaning(option, effect):
+    plain, changed = (CliRunner().invoke(app, ["plan", *more]) for more in ([], [option]))
+    assert changed.exit_code == 0, changed.output
+    table = changed.output.partition("The run asks for no GPU")[0].rstrip()
+    assert effect in " ".join(table.split())
+    assert table not in plain.output
+    dry = CliRunner().invoke(app, ["train", option, "--dry-run"])
+    assert dry.output.startswith(table)
+
+
+def test_a_plan_of_another_algorithm_ignores_settings_that_the_algorithm_does_not_have():
+    assert "budgets" in read("quickstart")  # which GRPO does not have
+    result = CliRunner().invoke(app, ["plan", "quickstart", "--algorithm=GRPO"])
+    assert result.exit_code == 0, result.output
+
+
 @pytest.mark.parametrize("text", ["4", "x80", "0x80", "4x0", "4 x 80"])
 def test_gpus_are_a_number_and_a_size(text):
     result = CliRunner().invoke(app, ["plan", "quickstart", "--gpus", text])

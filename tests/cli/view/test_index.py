@@ -58,6 +58,17 @@ def test_missing_rollouts_count_in_their_group(recorded_run, tmp_path):
     assert (there["missing"], len(there["rollouts"])) == (0, 1)
 
 
+def test_rollouts_have_their_numbers_in_the_file_without_missing_rollouts(recorded_run, tmp_path):
+    lines = path_of(recorded_run).read_text().splitlines()
+    missing = json.dumps({"missing": 2, "task_id": "t", "group": 1, "reason": ""})
+    path = tmp_path / "train.jsonl"
+    path.write_text("\n".join([lines[3], missing, lines[0], lines[4], missing, lines[1]]) + "\n")
+    found = RolloutIndex(path)
+    assert (found.numbers(1), found.numbers(0)) == ([0, 2], [1, 3])
+    for group, there in ((1, [lines[3], lines[4]]), (0, [lines[0], lines[1]])):
+        assert [line.rstrip("\n") for line in found.lines(group)] == there
+
+
 @pytest.mark.parametrize("line", ["{", "[]", "3", '{"steps": []}'])
 def test_a_line_that_is_no_rollout_is_named(line, tmp_path):
     path = tmp_path / "train.jsonl"

@@ -85,6 +85,8 @@ def assert_harmless(page):
         for attack in ATTACKS[:2]:
             assert attack in page.inner_text(part)
     assert page.locator(".turn .fired code").count() > 0
+    command = "trca inspect hostile --iteration 1 --rollout 0"
+    assert f" · {command}" in page.inner_text(".title")
     page.get_by_role("button", name="side by side").click()
     page.wait_for_selector(".beside")
     page.get_by_role("button", name="Rollouts").click()

@@ -58,7 +58,8 @@ class GiGPOParameters(StepCreditParameters):
     credit: Credit = "gigpo"
     baseline_over: Baseline = Field(
         "trajectory",
-        description="Unit of the outcome's statistics: rollout or step (public code: step_row).",
+        description="Unit of the outcome's statistics: each rollout once (trajectory), or each step"
+        " (step_row, as the public code).",
     )
 
 

@@ -6,13 +6,21 @@ from typing import Annotated
 
 import typer
 
+from trca.cli.run.new_settings import (
+    AlgorithmOption,
+    ConfigArgument,
+    EnvOption,
+    GamesOption,
+    ModelOption,
+    SetOption,
+    given_settings,
+    new_settings,
+)
 from trca.cli.show.console import console, refusing, use_one_thread
 
 
 def plan(
-    config: Annotated[
-        str, typer.Argument(help="A config that comes with the package, or a YAML file.")
-    ] = "quickstart",
+    config: ConfigArgument = "quickstart",
     gpus: Annotated[
         str | None,
         typer.Option(
@@ -20,10 +28,11 @@ def plan(
             help="GPUs, such as 4x80. [default: as the run asks]",
         ),
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
-    ] = None,
+    algorithm: AlgorithmOption = None,
+    model: ModelOption = None,
+    env: EnvOption = None,
+    games: GamesOption = None,
+    set_: SetOption = None,
 ) -> None:
     """Show the needs of a run: batches, memory of each GPU, seconds. Runs nothing.
 
@@ -31,17 +40,19 @@ def plan(
 
     - `trca plan paper/alfworld_qwen2.5_7b --gpus 4x80`
     - `trca plan paper/alfworld_qwen2.5_7b --gpus 1x80 --set lora_rank=16`
+    - `trca plan paper/alfworld_qwen2.5_1.5b --algorithm GRPO --model Qwen/Qwen2.5-7B-Instruct`
     """
     use_one_thread()
     from trca.cli.preflight.plan import GPUs
     from trca.cli.preflight.plan import plan as table_of
     from trca.cli.preflight.preflight import Preflight
     from trca.runs.folder import run_name
-    from trca.tune_configs.files import ConfigError, assign, assignments, read
+    from trca.tune_configs.files import ConfigError
 
     with refusing(ConfigError, ValueError):
         present = None if gpus is None else GPUs.parse(gpus)
-        settings = assign(read(config), assignments(set_ or []))
+        given = given_settings(set_, algorithm=algorithm, model=model, env=env, games=games)
+        settings = new_settings(config, given)
         with Preflight.of(settings, run_name(config), here=False) as preflight:
             preflight.check()
             console.print(table_of(preflight, present), soft_wrap=False)

@@ -8,6 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
+from trca.cli.run.new_settings import (
+    AlgorithmOption,
+    ConfigArgument,
+    EnvOption,
+    GamesOption,
+    ModelOption,
+    SetOption,
+    given_settings,
+    new_settings,
+)
 from trca.cli.show.console import console, fail, noise_to, refusing, tracing_to, use_one_thread
 from trca.common.errors import words
 from trca.common.registry import short_name
@@ -19,31 +29,12 @@ if TYPE_CHECKING:
 
 
 def train(
-    config: Annotated[
-        str, typer.Argument(help="A config that comes with the package, or a YAML file.")
-    ] = "quickstart",
-    algorithm: Annotated[
-        str | None, typer.Option(help="Such as TRCA or GiGPO: docs/algorithms.md lists all.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="tiny, a Hugging Face name, or a model folder.")
-    ] = None,
-    env: Annotated[
-        str | None,
-        typer.Option(
-            help="An environment in place of the config's: an id, module:Class or file.py:Class."
-        ),
-    ] = None,
-    games: Annotated[
-        str | None,
-        typer.Option(
-            help="ALFWorld: small, medium, large, small-SEED, official, or a folder or archive."
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
-    ] = None,
+    config: ConfigArgument = "quickstart",
+    algorithm: AlgorithmOption = None,
+    model: ModelOption = None,
+    env: EnvOption = None,
+    games: GamesOption = None,
+    set_: SetOption = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run.")] = None,
     iterations: Annotated[int | None, typer.Option(help="Training iterations.")] = None,
     name: Annotated[
@@ -87,9 +78,16 @@ def train(
     - `trca train my_config.yaml` for settings
 
     Ctrl-C stops after the iteration under way and saves a checkpoint; a second Ctrl-C stops at
-    once. Resume after a stop, a crash or a kill:
+    once. Resume after a stop, a crash or a kill, or train a finished run longer:
 
     - `trca train --resume outputs/quickstart`
+    - `trca train --resume outputs/quickstart --iterations 50`
+
+    A resumed run keeps all other settings. To change a setting, export the policy and start a new
+    run from it:
+
+    - `trca export outputs/quickstart --to my-policy`
+    - `trca train outputs/quickstart/config.yaml --model my-policy --set lr=2e-4 --name second`
 
     A second run without `--name` becomes `outputs/quickstart-2`.
 
@@ -100,31 +98,30 @@ def train(
     use_one_thread()
     from trca.cli.preflight.preflight import Preflight
     from trca.runs.folder import RunFolder, run_name
-    from trca.tune_configs.files import ConfigError, absolute, assignments
+    from trca.tune_configs.files import ConfigError
 
-    options = {
-        "algorithm": algorithm,
-        "model": model,
-        "env": env,
-        "env_config.games": games,
-        "seed": seed,
-        "iterations": iterations,
-    }
-    given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     with refusing(ConfigError):
-        given = absolute(given) | assignments(set_ or [])
+        given = given_settings(
+            set_,
+            algorithm=algorithm,
+            model=model,
+            env=env,
+            games=games,
+            seed=seed,
+            iterations=iterations,
+        )
         named = name or run_name(config)
         if resume is not None:
             run = RunFolder.open(resume, storage_path)
         elif auto_resume and RunFolder.exists(named, storage_path):
             resume, run = named, RunFolder.open(named, storage_path)
-            given = _longer(run, _new(config, given))
+            given = _longer(run, new_settings(config, given))
         if resume is not None:
             base, source = _resumed(run, given), f"{run.name}/config.yaml"
         else:
             if name is not None and not dry_run:
                 RunFolder.check_name(storage_path, name)
-            base, source = _new(config, given), run_name(config)
+            base, source = new_settings(config, given), run_name(config)
         with Preflight.of(base, source, here=not dry_run) as preflight:
             settings = preflight.settings
             if resume is not None:
@@ -158,25 +155,6 @@ def _resumed(run: RunFolder, given: dict[str, Any]) -> dict[str, Any]:
             "--iterations may be given, to train longer"
         )
     return {**run.read_config(), **given}
-
-
-def _new(config: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a new run.
-
-    Raises:
-        ConfigError: For a config that does not exist, and for a sweep.
-    """
-    from trca.tune_configs.files import ConfigError, assign, read
-    from trca.tune_configs.settings import in_environment, switch
-
-    base = read(config)
-    if "base" in base:
-        raise ConfigError(f"{config} is a sweep: start it with trca sweep {config}")
-    if "algorithm" in given:
-        base = switch(base, given["algorithm"])
-    if "env" in given:
-        base = in_environment(base, given["env"])
-    return assign(base, given)
 
 
 def _longer(run: RunFolder, asked: dict[str, Any]) -> dict[str, Any]:
@@ -276,11 +254,10 @@ def _note(run: RunFolder, state: Literal["interrupted", "failed"], message: str 
 
 
 def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
+    from trca.cli.run.next_steps import next_steps
     from trca.cli.show.warnings import training_warnings
     from trca.common.json_lines import read_lines
-    from trca.envs.registration import lacks_rubric
     from trca.runs.failures import failure_table
-    from trca.runs.refusals import quoted
     from trca.runs.reports import read_table
 
     console.print()
@@ -291,27 +268,7 @@ def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
         console.print(failure_table(failed))
     console.print(f"Curve:       {run.path / 'curve.png'}", markup=False)
     console.print("What next:")
-    address, config = run.address, quoted(run.path / "config.yaml")
-    other = "GiGPO" if settings.run.algorithm == "GRPO" else "GRPO"
-    commands = [
-        (f"trca inspect {quoted(address)}", "the rollouts of the last iteration, step by step"),
-        (f"trca view {quoted(address)}", "the rollouts in a browser"),
-        (
-            f"trca evaluate {quoted(f'{address}@last')} --seeds 3",
-            "the last checkpoint on held-out tasks, 3 times, fresh random streams",
-        ),
-        (
-            f"trca train {config} --algorithm {other} --name {other.lower()}",
-            "another algorithm on the same tasks",
-        ),
-        (f"trca export {quoted(address)} --to my-policy", "a folder that from_pretrained opens"),
-    ]
-    if not lacks_rubric(settings.run.env, settings.run.env_config.get("library")):
-        why = "what failed rollouts contain, and what looks wrong"
-        commands.insert(0, (f"trca diagnose {quoted(address)}", why))
-    if "tensorboard" in settings.run.tracking:
-        commands.append((f"tensorboard --logdir {quoted(run.path)}", "every metric over time"))
-    for command, why in commands:
+    for command, why in next_steps(run, settings):
         console.print(f"  [cyan]{escape(command)}[/]\n      {why}")
 
 

@@ -48,6 +48,8 @@ class RolloutIndex:
         self.operators: list[str] = []
         self.groups: list[dict[str, Any]] = []
         self._spans: dict[int, list[tuple[int, int]]] = {}
+        self._numbers: dict[int, list[int]] = {}
+        self._count = 0
         by_number: dict[int, dict[str, Any]] = {}
         with path.open("rb", buffering=_BUFFER) as file:
             start = 0
@@ -70,6 +72,16 @@ class RolloutIndex:
                 file.seek(start)
                 yield file.read(length).decode()
 
+    def numbers(self, group: int) -> list[int]:
+        """The numbers of a group's rollouts in the file, from 0, without missing rollouts.
+
+        ``trca inspect --rollout`` takes these numbers. They have the order of `lines`.
+
+        Raises:
+            KeyError: For an unknown group.
+        """
+        return self._numbers[group]
+
     def _add(self, line: bytes, start: int, by_number: dict[int, dict[str, Any]]) -> None:
         record = _summary(line)
         group = by_number.get(record["group"])
@@ -79,6 +91,7 @@ class RolloutIndex:
             by_number[record["group"]] = group
             self.groups.append(group)
             self._spans[record["group"]] = []
+            self._numbers[record["group"]] = []
         if "missing" in record:
             group["missing"] += record["missing"]
             return
@@ -97,6 +110,8 @@ class RolloutIndex:
             }
         )
         self._spans[record["group"]].append((start, len(line)))
+        self._numbers[record["group"]].append(self._count)
+        self._count += 1
 
     def _place(self, operator: str) -> int:
         if operator not in self.operators:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trca.cli.view.index import RolloutIndex, index_of
 from trca.common.registry import short_name
+from trca.runs.refusals import quoted
 from trca.runs.rollout_files import iteration_files, load_library
 
 if TYPE_CHECKING:
@@ -83,14 +84,21 @@ class RecordedRun:
         }
 
     def group(self, kind: str, iteration: int, number: int) -> dict[str, Any]:
-        """All data of a group. Raises the errors of `index`, or KeyError for an empty group."""
+        """All data of a group. Raises the errors of `index`, or KeyError for an empty group.
+
+        Each rollout has the key ``inspect``: the command that shows the rollout in a terminal.
+        """
         from trca.records import from_json
 
-        rollouts = [from_json(line) for line in self.index(kind, iteration).lines(number)]
+        index = self.index(kind, iteration)
+        rollouts = [from_json(line) for line in index.lines(number)]
         if not rollouts:
             raise KeyError(number)
         with self._lock:  # threads cannot share the judge
-            return self.details.of(rollouts)
+            group = self.details.of(rollouts)
+        for rollout, place in zip(group["rollouts"], index.numbers(number), strict=True):
+            rollout["inspect"] = self._inspect(kind, iteration, place)
+        return group
 
     def load(self) -> None:
         """Loads the parts that `group` needs, which takes seconds."""
@@ -108,6 +116,12 @@ class RecordedRun:
         source = f"{self.folder.name}/config.yaml"
         settings = RunSettings.resolve(self.folder.read_config(), source, need_data=False)
         return Details(settings)
+
+    def _inspect(self, kind: str, iteration: int, number: int) -> str:
+        """The command that shows a rollout, by the number of the rollout in its file."""
+        evaluation = " --evaluation" if kind == "eval" else ""
+        name = quoted(self.folder.name)
+        return f"trca inspect {name} --iteration {iteration} --rollout {number}{evaluation}"
 
     def _paths(self, kind: str) -> dict[int, Path]:
         return iteration_files(self.folder, f"{kind}.jsonl")

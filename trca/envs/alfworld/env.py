@@ -59,8 +59,11 @@ class ALFWorldEnv(TextEnv):
         """Selects the tasks.
 
         Args:
-            games: ``small``, ``medium`` or ``large`` for generated games, ``official``, or the path
-                of a folder or archive of official games (see `sources.game_source`).
+            games: ``small``, ``medium`` or ``large`` for generated games; ``small-SEED``, such as
+                ``small-7``: as ``small``, of another seed; ``official``, or the path of a folder or
+                archive of official games (see `sources.game_source`). For all games except
+                ``small`` the first run with ``model: tiny`` builds the tiny policy of the games, in
+                minutes.
             split: ``train``, ``valid_seen`` or ``valid_unseen``. Official games also have
                 ``valid_train``.
             max_steps: The step limit.

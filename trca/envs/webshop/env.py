@@ -66,8 +66,11 @@ class WebShopEnv(TextEnv):
         """Selects the tasks.
 
         Args:
-            catalogue: The name of a generated catalogue, the path of official files (see
-                `catalogue.open_catalogue`), or a catalogue.
+            catalogue: ``small``, ``medium`` or ``large`` for a generated catalogue; ``small-SEED``,
+                such as ``small-7``: as ``small``, of another seed; the path of official files (see
+                `catalogue.open_catalogue`), or a `Catalogue`. For all catalogues except ``small``
+                the first run with ``model: tiny`` builds the tiny policy of the catalogue, in
+                minutes.
             goals: ``human`` or ``synthetic``.
             split: A split of the rule.
             split_rule: ``by-product`` (train, validation, test), ``original`` (train, eval, test)

@@ -38,6 +38,8 @@ function groupPage(group, number, side, meanings, go) {
       el("h1", {}, group.instruction || group.task),
       el("p", { class: "quiet" }, `${group.task} · ${group.type} · group ${group.group} · `
         + `${won} of ${group.rollouts.length} won`),
+      side ? null : el("p", { class: "quiet" }, `rollout ${rolloutName(rollout)} · `,
+        el("code", {}, rollout.inspect)),
       group.notes.map((note) => el("p", { class: "note" }, note)),
       el("div", { class: "tabs" }, tabs,
         group.rollouts.length > 1 ? el("button", {

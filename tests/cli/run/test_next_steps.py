@@ -1,0 +1,45 @@
+"""The commands at the end of a run are right for the run."""
+
+import shlex
+
+import pytest
+from typer.testing import CliRunner
+
+from trca.cli import app
+from trca.cli.run.next_steps import next_steps
+from trca.runs.folder import RunFolder
+from trca.tune_configs.files import read
+from trca.tune_configs.settings import RunSettings, switch
+
+
+def another_algorithm(folder, algorithm, model):
+    """The command that trains another algorithm after a run, without ``trca``."""
+    base = switch(read("quickstart"), algorithm) | {"model": model}
+    settings = RunSettings.resolve(base, "quickstart")
+    run = RunFolder.create(folder, "mine")
+    run.write_settings(settings.flat())
+    (command,) = [c for c, _ in next_steps(run, settings) if c.startswith("trca train")]
+    return shlex.split(command)[1:]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "model", "options"),
+    [
+        ("TRCA", "tiny", "--algorithm GRPO --set lr=2e-4 --name grpo"),
+        ("TRCA", "shrunk:Qwen/Qwen2.5-1.5B-Instruct", "--algorithm GRPO --name grpo"),
+        ("GRPO", "tiny", "--algorithm GiGPO --name gigpo"),
+    ],
+)
+def test_only_grpo_with_the_tiny_policy_gets_another_learning_rate(
+    tmp_path, algorithm, model, options
+):
+    command = another_algorithm(tmp_path, algorithm, model)
+    assert command == ["train", f"{tmp_path}/mine/config.yaml", *options.split()]
+
+
+def test_the_learning_rate_reaches_the_settings(tmp_path):
+    command = another_algorithm(tmp_path, "TRCA", "tiny")
+    result = CliRunner().invoke(app, [*command, "--dry-run", f"--storage-path={tmp_path}"])
+    assert result.exit_code == 0, result.output
+    assert "algorithm: GRPO\n" in result.output
+    assert "lr: 0.0002\n" in result.output

@@ -1,0 +1,94 @@
+"""The settings of a new run: a config, changed by the options that commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+ConfigArgument = Annotated[
+    str, typer.Argument(help="A config that comes with the package, or a YAML file.")
+]
+AlgorithmOption = Annotated[
+    str | None, typer.Option(help="Such as TRCA or GiGPO: docs/algorithms.md lists all.")
+]
+ModelOption = Annotated[
+    str | None, typer.Option(help="tiny, a Hugging Face name, or a model folder.")
+]
+EnvOption = Annotated[
+    str | None,
+    typer.Option(
+        help="An environment in place of the config's: an id, module:Class or file.py:Class."
+    ),
+]
+GamesOption = Annotated[
+    str | None,
+    typer.Option(
+        help="ALFWorld: small, medium, large, small-SEED, official, or a folder or archive."
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
+]
+
+
+def given_settings(
+    set_: list[str] | None,
+    *,
+    algorithm: str | None = None,
+    model: str | None = None,
+    env: str | None = None,
+    games: str | None = None,
+    seed: int | None = None,
+    iterations: int | None = None,
+) -> dict[str, Any]:
+    """The settings that the options of a command give, by key; ``--set`` has precedence.
+
+    Args:
+        set_: Texts ``KEY=VALUE``.
+        algorithm: Name of an algorithm.
+        model: Name or folder of a model.
+        env: Name of an environment.
+        games: Games of ALFWorld.
+        seed: Seed of the run.
+        iterations: Number of training iterations.
+
+    Raises:
+        ConfigError: For a text that is not ``KEY=VALUE``.
+    """
+    from trca.tune_configs.files import absolute, assignments
+
+    options = {
+        "algorithm": algorithm,
+        "model": model,
+        "env": env,
+        "env_config.games": games,
+        "seed": seed,
+        "iterations": iterations,
+    }
+    given = {key: value for key, value in options.items() if value is not None}
+    return absolute(given) | assignments(set_ or [])
+
+
+def new_settings(config: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The flat settings of a new run.
+
+    Args:
+        config: Name or path of a config.
+        given: Changes, as `given_settings` returns them.
+
+    Raises:
+        ConfigError: For a config that does not exist, and for a sweep.
+    """
+    from trca.tune_configs.files import ConfigError, assign, read
+    from trca.tune_configs.settings import in_environment, switch
+
+    base = read(config)
+    if "base" in base:
+        raise ConfigError(f"{config} is a sweep: start it with trca sweep {config}")
+    if "algorithm" in given:
+        base = switch(base, given["algorithm"])
+    if "env" in given:
+        base = in_environment(base, given["env"])
+    return assign(base, given)
