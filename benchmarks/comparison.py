@@ -60,8 +60,12 @@ COMMON: Final = {
     "evaluation_rollouts": 4,
 }
 """Settings of every run, except for panel and trial: 256 held-out episodes at the end."""
-OF_SEARCHES: Final = {"IGPO", "StepSearch"}
-"""Algorithms that read gold answers or gold passages of a search."""
+NO_ROW: Final = {
+    *("IGPO", "StepSearch"),  # read gold answers or gold passages of a search
+    *("ShapedReturn", "ShapedTurnPPO", "BEACON"),  # have other panels, in other sections
+    "Imitation",  # has a teacher
+}
+"""Algorithms without a row by default."""
 MEASURES: Final = ("training, mean (area)", "training, last 5", "held out, end")
 """Metrics of the comparison."""
 SCORE: Final = "score, held out"
@@ -625,7 +629,7 @@ def main() -> None:
         "--algorithms",
         nargs="+",
         choices=[*ALGORITHMS, *VARIANTS],
-        help="default: all algorithms except for search algorithms, and TRCA-scheduled",
+        help=f"default: TRCA-scheduled and all algorithms except for {', '.join(sorted(NO_ROW))}",
     )
     parser.add_argument(
         "--tuned-on",
@@ -645,7 +649,7 @@ def main() -> None:
     arguments.set = tuple(arguments.set)
     arguments.tuned_on = arguments.tuned_on or arguments.config
     if not arguments.algorithms:
-        arguments.algorithms = [name for name in ALGORITHMS if name not in OF_SEARCHES]
+        arguments.algorithms = [name for name in ALGORITHMS if name not in NO_ROW]
         arguments.algorithms.insert(1, SCHEDULED)
     if arguments.tune:
         for row in arguments.algorithms:
