@@ -4,6 +4,7 @@ import gc
 import tracemalloc
 
 import gymnasium
+import numpy as np
 import pytest
 
 import trca.envs  # noqa: F401 (registers the environments)
@@ -27,7 +28,10 @@ def test_memory_is_one_short_line_whatever_is_written(env, words, form):
 
 
 def test_what_an_agent_writes_is_not_kept(env):
-    """After twenty-five episodes of 120 kB each, memory grows by less than one of their texts."""
+    """In twenty-five episodes of 120 kB each, memory grows by less than one of their texts.
+
+    The smaller growth of two counts: a table of known words sometimes doubles its places.
+    """
 
     def write(numbers):
         for number in numbers:
@@ -40,8 +44,9 @@ def test_what_an_agent_writes_is_not_kept(env):
     write(range(25))
     tracemalloc.start()
     write(range(25, 27))
-    before = tracemalloc.get_traced_memory()[0]
-    write(range(27, 52))
-    kept = tracemalloc.get_traced_memory()[0] - before
+    sizes = [tracemalloc.get_traced_memory()[0]]
+    for first in (27, 52):
+        write(range(first, first + 25))
+        sizes.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
-    assert kept < 40_000
+    assert min(np.diff(sizes)) < 40_000
