@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import yaml
 
+SUFFIXES: Final = frozenset({".yaml", ".yml"})
+"""Suffixes of a file."""
 MAX_BYTES: Final = 64 * 1024
 """Largest size of a file."""
 

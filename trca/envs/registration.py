@@ -113,7 +113,7 @@ def make(
             played = {**kwargs, **({_TEAM: team} if team is not None else {})}
             played |= {_ISOLATION: isolation} if isolation is not None else {}
             return cast("_Env", gymnasium.make(env, disable_env_checker=True, **judging, **played))
-    text_env = _plain_text_env(env, isolation, kwargs)
+    text_env = _unannotated(env, isolation, kwargs)
     unjudged = library is None and cast("TextEnv", text_env.unwrapped).library is None
     annotated = ContextAnnotation(text_env) if unjudged else RubricAnnotation(text_env, **judging)
     return annotated if team is None else TeamEnv(team, annotated, budgets, lambda_)
@@ -133,7 +133,7 @@ def make_unjudged(env: EnvClass, *, isolation: str | None = None, **kwargs: Any)
     """
     if isinstance(env, str) and (name := canonical(env)) in ENVIRONMENTS:
         env = ENVIRONMENTS.get(name)
-    return ContextAnnotation(_plain_text_env(env, isolation, kwargs))
+    return ContextAnnotation(_unannotated(env, isolation, kwargs))
 
 
 def make_registered(env_id: str, **kwargs: Any) -> _Env:
@@ -299,7 +299,7 @@ def _received(env: EnvClass, env_id: str) -> _Creator:
     return _Creator(env, env_id)
 
 
-def _plain_text_env(env: EnvClass, isolation: str | None, kwargs: Mapping[str, Any]) -> _Env:
+def _unannotated(env: EnvClass, isolation: str | None, kwargs: Mapping[str, Any]) -> _Env:
     """An environment as a `TextEnv`, in a child process if it is isolated, without annotation."""
     _check_arguments(env, kwargs)
     return _isolated(env, kwargs) if _isolates(env, isolation) else _made(env, kwargs)

@@ -22,8 +22,6 @@ from trca.rubric.conditions import Condition, RubricError, Term
 
 CATEGORIES: Final = ("evidence", "invalidity", "execution")
 """The categories. The code of a category in arrays is its index."""
-SUFFIXES: Final = frozenset({".yaml", ".yml"})
-"""Suffixes of a library's file."""
 OPERATORS_PER_CATEGORY: Final = 5
 """M_c of every library."""
 
@@ -110,18 +108,17 @@ class RubricLibrary(_Record):
             return shipped[str(name_or_path)]
         try:
             path = find(name_or_path)
-            if not path.is_file():
-                raise RubricError(
-                    f"no rubric library {short_line(repr(str(name_or_path)))}: give the path of a"
-                    f" YAML file, or a name. {nearest(name_or_path, shipped)}"
-                )
-            if path.suffix not in SUFFIXES:
-                raise RubricError(f"{path}: name the file .yaml: a run keeps copies of such files")
-            text = strict_yaml.read_text(path)
-        except RubricError:
-            raise
+            exists, named = path.is_file(), path.suffix in strict_yaml.SUFFIXES
+            text = strict_yaml.read_text(path) if exists and named else ""
         except (ValueError, OSError, RuntimeError) as error:  # RuntimeError: ~ of an unknown user
             raise RubricError(f"{short_line(name_or_path)}: {words(error)}") from None
+        if not exists:
+            raise RubricError(
+                f"no rubric library {short_line(repr(str(name_or_path)))}: give the path of a"
+                f" YAML file, or a name. {nearest(name_or_path, shipped)}"
+            )
+        if not named:
+            raise RubricError(f"{path}: name the file .yaml: a run keeps copies of such files")
         return cls.parse(text, str(path))
 
     @classmethod

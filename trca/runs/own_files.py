@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 
+from trca.common import strict_yaml
 from trca.common.files import sha256, write_json
 from trca.tune_configs.files import ConfigError, absolute, map_texts, path_parts
 
 FOLDER: Final = "files"
 RECORD: Final = "files.json"
-_KEPT: Final = frozenset({".py", ".yaml", ".yml"})
+_KEPT: Final = strict_yaml.SUFFIXES | {".py"}
 
 
 def keep(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -41,14 +41,11 @@ class FilteredBCParameters(TextParameters):
     """Hyperparameters of filtered behaviour cloning."""
 
     algorithm = "FilteredBC"
+    compares_rollouts = False
 
     credit: Credit = "filtered_bc"
     policy_loss: PolicyLoss = own_default("policy_loss", "log_likelihood")
     on_zero_advantage: OnZeroAdvantage = own_default("on_zero_advantage", "drop_rollouts")
-
-    def compares_rollouts(self) -> bool:
-        """False: a rollout has its advantages alone."""
-        return False
 
 
 @CREDIT_RULES.register("filtered_bc")

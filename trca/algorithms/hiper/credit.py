@@ -86,6 +86,7 @@ class HiPERParameters(CriticSettings, TextParameters):
     """Hyperparameters of HiPER."""
 
     algorithm = "HiPER"
+    compares_rollouts = False
 
     credit: Credit = "hiper"
     response_format: Annotated[str, AfterValidator(RESPONSE_FORMATS.check)] = own_default(
@@ -114,10 +115,6 @@ class HiPERParameters(CriticSettings, TextParameters):
         ge=0.0,
         description="Penalty of a turn with an unreadable response (public code: 0.1 of 10).",
     )
-
-    def compares_rollouts(self) -> bool:
-        """False: a rollout has its advantages alone."""
-        return False
 
 
 @CREDIT_RULES.register("hiper")

@@ -46,6 +46,7 @@ class ImitationParameters(TextParameters):
     """Hyperparameters of imitation."""
 
     algorithm = "Imitation"
+    compares_rollouts = False
 
     credit: Credit = "imitation"
     policy_loss: PolicyLoss = own_default("policy_loss", "log_likelihood")
@@ -69,10 +70,6 @@ class ImitationParameters(TextParameters):
     deliberate_actions: tuple[str, ...] = Field(
         (), description="Beginnings of actions that the demonstrator never takes at random."
     )
-
-    def compares_rollouts(self) -> bool:
-        """False: a rollout has its advantages alone."""
-        return False
 
 
 @CREDIT_RULES.register("imitation")

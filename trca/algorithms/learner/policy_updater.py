@@ -73,7 +73,7 @@ class PolicyUpdater:
         self.compared = False
         self._lr = float(config.policy_lr.get(module_id, config.lr))
         self._reduction, self._compute_loss = reduction, compute_loss
-        self._sums, self._replays = MinibatchSums(), False
+        self._sums = MinibatchSums()
         self._settings = LossSettings(
             **{name: getattr(config, name) for name in LossSettings.model_fields}
         )
@@ -101,9 +101,10 @@ class PolicyUpdater:
             The metrics of the iteration.
         """
         config, reduce = self.config, self._reduction.numbers
+        replays = False
         if config.replay_size:
             replayed = rows.replayed is not None and rows.replayed.any()
-            self._replays = bool(reduce([float(replayed)], largest=True)[0])
+            replays = bool(reduce([float(replayed)], largest=True)[0])
         self._compare_sampler(rows)
         rows, mismatch = self._scored(rows)
         updates: list[dict[str, float]] = []
@@ -119,7 +120,7 @@ class PolicyUpdater:
                     updates.append(metrics)
         if mismatch is None:
             mismatch = drift_metrics(np.concatenate([*drifts, np.empty(0)]), reduce)
-            if not self._replays:
+            if not replays:
                 mismatch["mismatch_kl"] = updates[0]["approx_kl"] if updates else math.nan
         (first_optimizer, *_) = self.optimizers.values()
         lr = first_optimizer.param_groups[0]["lr"]

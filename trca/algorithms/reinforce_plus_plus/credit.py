@@ -51,9 +51,9 @@ class ReinforcePlusPlusParameters(TextParameters):
         False, description="Subtract the group's mean outcome first (REINFORCE++-baseline)."
     )
 
-    def compares_rollouts(self) -> bool:
-        """Whether the mean of the group is subtracted."""
-        return self.group_baseline
+    def too_small_group(self) -> str:
+        """As for every algorithm; without the group's mean any group is large enough."""
+        return super().too_small_group() if self.group_baseline else ""
 
 
 @CREDIT_RULES.register("reinforce_plus_plus")

@@ -71,6 +71,8 @@ class TextParameters(
 
     algorithm: ClassVar[str] = ""
     """Name of the algorithm; each subclass sets it."""
+    compares_rollouts: ClassVar[bool] = True
+    """Whether the credit rule compares the rollouts of a task with each other."""
     credit_settings: ClassVar[frozenset[str]] = frozenset({"gamma"})
     """Settings of every algorithm that the algorithm's credit rule reads."""
 
@@ -174,14 +176,10 @@ class TextParameters(
         """Whether the algorithm's credit rule reads judgments, as rules with budgets do."""
         return "budgets" in self.credit_settings
 
-    def compares_rollouts(self) -> bool:
-        """Whether the algorithm's credit rule compares the rollouts of a task with each other."""
-        return True
-
     def too_small_group(self) -> str:
         """Why a group of one rollout is too small; blank for a group that is large enough."""
         own_file = ":" in self.credit
-        if self.group_size > 1 or not self.compares_rollouts() or own_file:
+        if self.group_size > 1 or not self.compares_rollouts or own_file:
             return ""
         return (
             f"group_size is 1: {self.algorithm} compares the rollouts of a task with each other:"

@@ -61,6 +61,7 @@ class TurnPPOParameters(CriticSettings, TextParameters):
     """Hyperparameters of TurnPPO."""
 
     algorithm = "TurnPPO"
+    compares_rollouts = False
 
     credit: Credit = "turn_ppo"
     gae: GAE = Field(
@@ -71,10 +72,6 @@ class TurnPPOParameters(CriticSettings, TextParameters):
     token_gamma: Probability = Field(
         1.0, description="Discount from token to token within a turn, for bi_level."
     )
-
-    def compares_rollouts(self) -> bool:
-        """False: a rollout has its advantages alone."""
-        return False
 
 
 @CREDIT_RULES.register("turn_ppo")
