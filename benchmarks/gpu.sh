@@ -6,7 +6,7 @@
 #
 # suites    the tests that need a GPU, and the tests of vLLM where it is installed
 # update    an update at the shape of Qwen2.5-1.5B: tokens/s, MFU, memory, seconds of a push
-# latency   seconds of a completion for 64 concurrent rollouts with vLLM
+# latency   seconds of a completion for 64 concurrent rollouts with vLLM, of a push, of sleep and wake
 # sleep     training in which vLLM frees the memory of the GPU while the learner works
 # smollm2   TRCA trains SmolLM2 for as many iterations as fit; a second call resumes the run
 # rows      TRCA, GRPO and GiGPO train SmolLM2 side by side, from one new start per panel of PANELS
@@ -25,21 +25,23 @@ device=${DEVICE:-cuda}
 python=${PYTHON:-python}
 games=${GAMES:-small}
 minutes=${MINUTES:-9}
-export PYTHONPATH=$PWD PYTHONUNBUFFERED=1 TOKENIZERS_PARALLELISM=false
+export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1 TOKENIZERS_PARALLELISM=false
 mkdir -p "$folder"
 
 settings=(--set env_config.max_steps=2)
 few=(--set iterations=1 --set tasks_per_iteration=1 --set evaluation_tasks=2)
 tasks=1
 steps=1
+dtype=float32
 iterations=2
 if [ "$device" = cuda ]; then
-    settings=(--set num_learners=1 --set num_gpus_per_learner=0.5)
+    settings=(--set dtype=bfloat16 --set num_learners=1 --set num_gpus_per_learner=0.5)
     settings+=(--set num_env_runners=1 --set num_gpus_per_env_runner=0.5)
     settings+=(--set engine_config.gpu_memory_utilization=0.4)
     few=()
     tasks=16
     steps=16
+    dtype=bfloat16
     iterations=1000
 fi
 
@@ -68,7 +70,7 @@ part() {
         ;;
     latency)
         limited "$python" benchmarks/scaling.py latencies --engine vllm --model "$START" \
-            --steps $steps
+            --device "$device" --dtype $dtype --steps $steps
         ;;
     sleep)
         train sleep --set engine_config.sleep=true --set iterations=2 \

@@ -4,7 +4,8 @@
     OMP_NUM_THREADS=1 python benchmarks/scaling.py driver
     OMP_NUM_THREADS=1 python benchmarks/scaling.py latencies --engine vllm --model FOLDER
 
-`latencies` measures the latency of completions for 64 concurrent rollouts. `runners` plays real
+`latencies` measures the latency of completions for 64 concurrent rollouts, a push of all weights,
+and, with ``--device cuda``, sleep and wake of an engine that can sleep. `runners` plays real
 rollouts on real env runners with a simulated engine, whose completions arrive after a random
 latency. The runners mostly sleep, so that two cores can hold many runners. Every runner gets the
 same number of groups. Efficiency is the time with the fewest runners divided by the time. `driver`
@@ -26,6 +27,7 @@ from concurrent.futures import Future
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
+import torch
 
 from trca.common.markdown import markdown_table
 from trca.policies.engines.engine import Completion, Engine, EngineSpec, Request, SamplingParams
@@ -83,17 +85,24 @@ class StandIn(Engine):
             future.set_result(Completion(self._ids, logprobs, "stop", self.version))
 
 
-def latencies(engine: str, model: str, count: int, steps: int) -> None:
-    """Prints deciles of the seconds from a prompt to its completion in a sampling phase."""
+def latencies(engine: str, model: str, device: str, dtype: str, count: int, steps: int) -> None:
+    """Prints seconds of completions in a sampling phase, of a push, and of sleep and wake."""
     from trca.algorithms.rollouts.batch import GroupRequest
     from trca.algorithms.rollouts.loop import RolloutLoop
     from trca.envs import make
     from trca.policies.engines import ENGINES
-    from trca.policies.models import load_tokenizer
+    from trca.policies.models import load_model, load_tokenizer
     from trca.policies.prompts import Prompter
+    from trca.policies.weights import export_weights
 
-    opened = ENGINES.get(engine).open(EngineSpec(model, "float32", max_tokens=512))
+    kind = ENGINES.get(engine)
+    sleeps = device == "cuda" and kind.frees_memory
+    options = {"sleep": True, "gpu_memory_utilization": 0.4} if sleeps else {}
+    started = time.monotonic()
+    opened = kind.open(EngineSpec(model, dtype, device, max_tokens=512, options=options))
+    print(f"{engine} starts in {time.monotonic() - started:.1f} s")
     seconds: list[float] = []
+    sampled: list[int] = []
 
     class Timed:
         """Records the seconds of each completion."""
@@ -105,6 +114,7 @@ def latencies(engine: str, model: str, count: int, steps: int) -> None:
             start = time.monotonic()
             future = opened.submit(request, sampling)
             future.add_done_callback(lambda _: seconds.append(time.monotonic() - start))
+            future.add_done_callback(lambda done: sampled.append(len(done.result().ids)))
             return future
 
     tokenizer = load_tokenizer(model)
@@ -120,13 +130,40 @@ def latencies(engine: str, model: str, count: int, steps: int) -> None:
     ]
     for _ in range(2):  # the first run is a warm-up
         seconds.clear()
+        sampled.clear()
+        started = time.monotonic()
         loop.run(groups, SamplingParams(1.0, 24))
+        phase = time.monotonic() - started
     deciles = np.quantile(seconds, np.linspace(0.05, 0.95, 10))
     print(f"{engine}: {len(seconds)} completions, mean {np.mean(seconds):.3f} s, 5% to 95%:")
     print(", ".join(f"{second:.3f}" for second in deciles))
     print("over the median:", ", ".join(f"{s / np.median(seconds):.2f}" for s in deciles))
+    print(f"the phase: {phase:.1f} s, {sum(sampled) / phase:.0f} tokens per second")
     loop.pool.close()
+    weights = export_weights(load_model(model, dtype))
+    gib = sum(array.nbytes for array in weights.values()) / 2**30
+    for version in (1, 2, 3):
+        print(f"push of {gib:.2f} GiB: {seconds_of(opened.load_weights, weights, version):.2f} s")
+    if sleeps:
+        ids = np.array(tokenizer("look")["input_ids"], dtype=np.int32)
+        for _ in range(2):
+            awake = torch.cuda.mem_get_info()[0]
+            asleep = seconds_of(opened.sleep)
+            freed = (torch.cuda.mem_get_info()[0] - awake) / 2**30
+            woken = seconds_of(
+                lambda: opened.submit(Request(ids, 0), SamplingParams(1.0, 1)).result()
+            )
+            print(
+                f"sleep: {asleep:.2f} s, frees {freed:.1f} GiB; wake with one token: {woken:.2f} s"
+            )
     opened.close()
+
+
+def seconds_of(call: Callable[..., Any], *arguments: Any) -> float:
+    """Returns the seconds of a call."""
+    started = time.monotonic()
+    call(*arguments)
+    return time.monotonic() - started
 
 
 def runners(counts: list[int], groups: int, steps: int) -> None:
@@ -323,9 +360,11 @@ def main() -> None:
     parser.add_argument("--learners", type=int, default=64)
     parser.add_argument("--engine", default="transformers", help="of latencies")
     parser.add_argument("--model", help="of latencies: folder of a model")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="of latencies")
+    parser.add_argument("--dtype", default="float32", help="of latencies: precision")
     asked = parser.parse_args()
     if asked.part == "latencies":
-        latencies(asked.engine, asked.model, 64, asked.steps or 16)
+        latencies(asked.engine, asked.model, asked.device, asked.dtype, 64, asked.steps or 16)
     elif asked.part == "runners":
         runners(asked.counts, asked.groups, asked.steps or 10)
     else:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,19 @@ def test_ids_that_the_tokenizer_does_not_have_are_never_sampled(engine: Any, fol
     completions = np.concatenate([c.ids for c in generate(engine, requests(folder, 12), hot)])
     assert len(completions) > 500
     assert completions.max() < vocabulary
+
+
+def test_both_model_runners_of_vllm_take_the_limit_on_ids() -> None:
+    from vllm.v1.worker.gpu.sample.logits_processor import loader
+
+    from trca.policies.engines.vllm_worker import KnownIds
+
+    (found,) = loader._load_v2_logitsprocs_by_fqcns([f"{KnownIds.__module__}:KnownIds"])
+    config = SimpleNamespace(additional_config={"known_ids": 3})
+    for processor in (found(config, None), KnownIds(config, torch.device("cpu"), False)):
+        expected = [0.0, 0.0, 0.0, -np.inf, -np.inf]
+        assert processor.apply(torch.zeros(1, 5)).tolist() == [expected]
+        assert processor.apply(torch.zeros(1, 5), None).tolist() == [expected]
 
 
 def test_a_response_ends_with_the_token_that_completes_a_stop_string(

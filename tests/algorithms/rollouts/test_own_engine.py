@@ -1,6 +1,7 @@
 """An engine of a user: a class in a file, or registered under a name."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from trca.algorithms import evaluate_panel, local_runner
 from trca.cli.preflight.size import Shape, row_cache_bytes
 from trca.cli.preflight.size import engine as engine_memory
 from trca.policies.engines import ENGINES, engine_class
-from trca.policies.engines.engine import BatchEngine, Completion
+from trca.policies.engines.engine import BatchEngine, Completion, EngineSpec
 from trca.policies.models import load_tokenizer
 from trca.tune_configs.settings import RunSettings
 
@@ -94,14 +95,28 @@ def test_a_model_that_the_engine_does_not_support_is_refused(
 ):
     vllm = engine_class("vllm")
     with pytest.raises(ValueError, match="attention heads of width 16: vLLM on a CPU needs 32"):
-        vllm.check_model(str(model), "cpu")
-    vllm.check_model(str(model), "cuda")
+        vllm.check(EngineSpec(str(model)))
+    vllm.check(EngineSpec(str(model), device="cuda"))
     AutoConfig.for_model("qwen3_5_text", head_dim=64).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"linear_attention layers.* set engine to transformers"):
-        vllm.check_model(str(tmp_path), "cpu")
+        vllm.check(EngineSpec(str(tmp_path)))
     monkeypatch.setattr(vllm, "missing", classmethod(lambda cls: ""))
     with pytest.raises(ValueError, match="attention heads of width 16"):
         make_config(engine="vllm").validate()
+
+
+def test_an_adapter_that_the_engine_does_not_support_is_refused(make_config, monkeypatch, model):
+    vllm = engine_class("vllm")
+    adapter = EngineSpec(str(model), "float32", "cuda", lora_rank=4)
+    with pytest.raises(ValueError, match="no adapters in float32: set dtype to bfloat16"):
+        vllm.check(adapter)
+    vllm.check(replace(adapter, dtype="bfloat16"))
+    monkeypatch.setattr(vllm, "missing", classmethod(lambda cls: ""))
+    config = make_config(engine="vllm", lora_rank=4, num_gpus_per_env_runner=1)
+    with pytest.raises(ValueError, match="no adapters in float32"):
+        config.validate()
+    with pytest.raises(ValueError, match="lora_rank is 600, and vLLM takes at most 512"):
+        config.copy(copy_frozen=False).update_from_dict({"lora_rank": 600}).validate()
 
 
 def test_an_object_that_is_no_engine_is_refused(make_config):

@@ -251,7 +251,7 @@ class TextAlgorithmConfig(PolicyConfig):
         if str(self.model) != "tiny" and not engine.remote:
             _check_model(self.resolved_model(), self.max_prompt_tokens, self.max_new_tokens)
             device = "cuda" if self.num_gpus_per_env_runner else "cpu"
-            engine.check_model(self.resolved_model(), device)
+            engine.check(self.engine_spec(self.resolved_model(), device))
         elif self.template == "paper" and not engine.remote:
             warnings.warn(
                 "the tiny policy cannot follow the paper's prompt: set template to 'compact', or"

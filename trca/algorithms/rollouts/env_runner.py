@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import Gold, MissingPartError
 from trca.policies.canary import Canary, ask, digest
 from trca.policies.engines import engine_class
-from trca.policies.engines.engine import Engine, EngineSpec, SamplingParams
+from trca.policies.engines.engine import Engine, SamplingParams
 from trca.policies.engines.several import SeveralEngines
 from trca.records import Rollout, by_agent, by_episode
 from trca.rubric.rewards import DEFAULT_LAMBDA
@@ -237,19 +237,10 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         return None
 
     def _open_engine(self) -> Engine:
-        config = self.config
-        spec = EngineSpec(
-            "",
-            dtype=config.dtype,
-            device=str(self.device),
-            max_tokens=config.max_prompt_tokens + config.max_new_tokens,
-            lora_rank=config.lora_rank,
-            lora_alpha=config.lora_alpha,
-            options=config.engine_config,
-        )
+        config, device = self.config, str(self.device)
         chosen = engine_class(config.engine)
         engines: dict[str, Engine] = {
-            module: chosen.open(replace(spec, model=config.model_of(module)))
+            module: chosen.open(config.engine_spec(config.model_of(module), device))
             for module in config.module_ids
         }
         one_policy = len(engines) == 1

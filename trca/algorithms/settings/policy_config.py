@@ -13,6 +13,7 @@ from trca.algorithms.settings.parameters import TextParameters
 from trca.common.names import unknown
 from trca.envs.teams.team import Team
 from trca.policies.engines import engine_class
+from trca.policies.engines.engine import EngineSpec
 
 
 class PolicyConfig(AlgorithmConfig):
@@ -109,6 +110,23 @@ class PolicyConfig(AlgorithmConfig):
         model = self.resolved_model()
         folder = Path(model, module)
         return str(folder) if (folder / "config.json").is_file() else model
+
+    def engine_spec(self, model: str, device: str) -> EngineSpec:
+        """The arguments that open a policy's engine.
+
+        Args:
+            model: Folder or Hugging Face name of the policy's model.
+            device: ``cpu`` or ``cuda``.
+        """
+        return EngineSpec(
+            model,
+            dtype=self.dtype,
+            device=device,
+            max_tokens=self.max_prompt_tokens + self.max_new_tokens,
+            lora_rank=self.lora_rank,
+            lora_alpha=self.lora_alpha,
+            options=self.engine_config,
+        )
 
     @property
     def critic_kind(self) -> str:

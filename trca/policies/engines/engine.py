@@ -184,15 +184,14 @@ class Engine(ABC):
         return ""
 
     @classmethod  # noqa: B027
-    def check_model(cls, model: str, device: str) -> None:
-        """Refuses a model that the engine does not support.
+    def check(cls, spec: EngineSpec) -> None:
+        """Refuses a model, device, precision or adapter that the engine does not support.
 
         Args:
-            model: Folder or Hugging Face name.
-            device: ``cpu`` or ``cuda``.
+            spec: The arguments of `open`.
 
         Raises:
-            ValueError: Names the model, the reason and the fix.
+            ValueError: Names the setting, the reason and the fix.
         """
 
     @classmethod

@@ -51,6 +51,8 @@ _CPU_ENVIRONMENT: Final = {
     "VLLM_LOGGING_LEVEL": "ERROR",
 }
 _CACHE_BYTES: Final = "kv_cache_memory_bytes"
+_GPU_ENVIRONMENT: Final = {"TRITON_F32_DEFAULT": "ieee"}
+"""Attention in float32 rounds to TF32 by default, and sampler and trainer disagree."""
 _CPU_SETTINGS: Final[Mapping[str, Any]] = {
     "enforce_eager": True,
     "distributed_executor_backend": "uni",
@@ -90,15 +92,11 @@ class VLLMEngine(Engine):
         """Opens the model of a spec.
 
         Raises:
-            ValueError: If vLLM is not installed, or does not take adapters of this rank.
+            ValueError: If vLLM is not installed, or cannot run the spec; see `check`.
         """
         if lack := cls.missing():
             raise ValueError(lack)
-        if spec.lora_rank > _LORA_RANKS[-1]:
-            raise ValueError(
-                f"lora_rank is {spec.lora_rank}, and vLLM takes at most {_LORA_RANKS[-1]}: set"
-                " another rank or engine"
-            )
+        cls.check(spec)
         return cls(spec)
 
     @classmethod
@@ -107,19 +105,31 @@ class VLLMEngine(Engine):
         return missing_extra("vllm", "engine 'vllm'", "vllm")
 
     @classmethod
-    def check_model(cls, model: str, device: str) -> None:
-        """Refuses models that vLLM does not run on a CPU; see `Engine.check_model`."""
-        config = AutoConfig.from_pretrained(model).get_text_config()
-        if device == "cpu" and RECURRENT in (getattr(config, "layer_types", None) or ()):
+    def check(cls, spec: EngineSpec) -> None:
+        """Refuses what vLLM cannot run on the device; see `Engine.check`."""
+        if spec.lora_rank > _LORA_RANKS[-1]:
             raise ValueError(
-                f"model {model!r} has {RECURRENT} layers, with which vLLM 0.32 does not start on a"
-                " CPU: set engine to transformers"
+                f"lora_rank is {spec.lora_rank}, and vLLM takes at most {_LORA_RANKS[-1]}: set"
+                " another rank or engine"
+            )
+        if spec.device != "cpu":
+            if spec.lora_rank and resolve_dtype(spec.model, spec.dtype) == "float32":
+                raise ValueError(
+                    "vLLM on a GPU has no adapters in float32: set dtype to bfloat16, or engine to"
+                    " transformers"
+                )
+            return
+        config = AutoConfig.from_pretrained(spec.model).get_text_config()
+        if RECURRENT in (getattr(config, "layer_types", None) or ()):
+            raise ValueError(
+                f"model {spec.model!r} has {RECURRENT} layers, with which vLLM 0.32 does not start"
+                " on a CPU: set engine to transformers"
             )
         heads = config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // heads
-        if device == "cpu" and width < _CPU_HEAD_WIDTH:
+        if width < _CPU_HEAD_WIDTH:
             raise ValueError(
-                f"model {model!r} has attention heads of width {width}: vLLM on a CPU needs"
+                f"model {spec.model!r} has attention heads of width {width}: vLLM on a CPU needs"
                 f" {_CPU_HEAD_WIDTH} or more; set engine to transformers"
             )
 
@@ -142,9 +152,9 @@ class VLLMEngine(Engine):
         in_process = options.pop("in_process", cpu)
         self._sleeps = options.pop("sleep", False)
         self._asleep = False
+        for name, value in (_CPU_ENVIRONMENT if cpu else _GPU_ENVIRONMENT).items():
+            os.environ.setdefault(name, value)
         if cpu:
-            for name, value in _CPU_ENVIRONMENT.items():
-                os.environ.setdefault(name, value)
             options = {**_CPU_SETTINGS, **options}
         elif self._sleeps:
             options["enable_sleep_mode"] = True

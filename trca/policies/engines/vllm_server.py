@@ -6,6 +6,7 @@ vLLM's classes change between versions; only this module and `vllm_worker` use t
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -210,6 +211,8 @@ class Separate:
         Args:
             arguments: Arguments of vLLM's ``EngineArgs``.
         """
+        # A forked process cannot use CUDA if this process did.
+        os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
         self._ids = count()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(

@@ -17,6 +17,7 @@ from vllm.model_executor.model_loader.reload import (
     initialize_layerwise_reload,
 )
 from vllm.v1.sample.logits_processor import LogitsProcessor
+from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as SecondLogitsProcessor
 
 vllm_add_adapters = PunicaWrapperCPU.add_lora_linear
 
@@ -81,13 +82,16 @@ class WorkerExtension:
                 dispatch_cpu_unquantized_gemm(model.lm_head, remove_weight=False)
 
 
-class KnownIds(LogitsProcessor):  # type: ignore[misc]
-    """Excludes ids outside the tokenizer."""
+class KnownIds(LogitsProcessor, SecondLogitsProcessor):  # type: ignore[misc]
+    """Excludes ids outside the tokenizer, in both model runners of vLLM.
 
-    def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
+    On a GPU vLLM runs dense models with its second runner, which has its own interface.
+    """
+
+    def __init__(self, vllm_config: Any, *state: Any) -> None:
         self._known = int(vllm_config.additional_config["known_ids"])
 
-    def apply(self, logits: Tensor) -> Tensor:
+    def apply(self, logits: Tensor, context: Any = None) -> Tensor:
         """Returns the logits with -inf for ids outside the tokenizer."""
         if logits.shape[-1] > self._known:
             logits[..., self._known :] = -torch.inf
