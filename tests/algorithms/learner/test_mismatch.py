@@ -1,5 +1,7 @@
 """The distance of sampler and trainer: measured, corrected, and its cause named."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,13 @@ def test_tokens_outside_of_the_band_leave_the_action_and_its_ratio():
     assert rows.action.tolist() == [True, False, False, True, False, False]
     np.testing.assert_allclose(rows.advantages, [1.5, -1.8, 3.0], rtol=1e-6)
     assert metrics["masked_tokens"] == 0.5
+
+
+def test_without_an_action_no_token_is_masked():
+    silent = replace(make_rows(), action=np.zeros(len(OWN), dtype=bool))
+    settings = TextParameters(recompute_logprobs=True, token_ratio_band=(0.6, 1.8))
+    _, metrics = correct(silent, OWN, settings, alone)
+    assert metrics["masked_tokens"] == metrics["masked_steps"] == 0.0
 
 
 def test_steps_outside_of_the_band_leave_the_denominator_too():

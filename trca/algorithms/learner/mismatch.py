@@ -153,7 +153,7 @@ def correct(
             dtype=np.float64,
         )
     )
-    metrics["masked_tokens"] = float(1.0 - left / max(tokens, 1.0))
+    metrics["masked_tokens"] = float((tokens - left) / max(tokens, 1.0))
     metrics["masked_steps"] = float(lost / max(steps, 1.0))
     if lost:
         weights = weights * (whole / weight if weight else 0.0)
