@@ -93,6 +93,13 @@ def test_the_own_defaults_of_an_algorithm_win_over_a_file_for_another():
     assert switch(own, "drgrpo")["aggregation"] == "rollout_mean"
 
 
+def test_the_own_defaults_of_an_algorithm_do_not_reach_another():
+    complete = RunSettings.resolve(switch(read("quickstart"), "DrGRPO")).flat()
+    assert complete["aggregation"] == "rollout_sum"
+    assert "aggregation" not in switch(complete, "GRPO")
+    assert switch({**complete, "aggregation": "token"}, "GRPO")["aggregation"] == "token"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

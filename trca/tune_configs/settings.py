@@ -135,8 +135,9 @@ def config_class(algorithm: str) -> type[TextAlgorithmConfig]:
 def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     """The settings for another algorithm.
 
-    Ignores settings that the new algorithm does not have, settings whose default it changes, and
-    the credit rule of the old algorithm. A credit rule of a user's file stays.
+    Ignores settings that the new algorithm does not have, settings whose default it changes,
+    changed defaults of the old algorithm, and its credit rule. A credit rule of a user's file
+    stays.
 
     Raises:
         ConfigError: For an unknown algorithm; names the nearest.
@@ -145,7 +146,9 @@ def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     before, after = parameters_class(name), parameters_class(algorithm)
     left_out = before.model_fields.keys() - after.model_fields.keys()
     if after is not before:
+        fields = before.model_fields
         left_out |= after.own_defaults()
+        left_out |= {k for k in before.own_defaults() if settings.get(k) == fields[k].default}
         if settings.get("credit") == before.own_rule():
             left_out |= {"credit", "credit_config"}
     kept = {k: v for k, v in settings.items() if k not in left_out}
