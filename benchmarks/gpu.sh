@@ -4,7 +4,7 @@
 #     benchmarks/gpu.sh FOLDER [PART...]              # FOLDER gets a log per part
 #     DEVICE=cpu benchmarks/gpu.sh FOLDER [PART...]   # the same calls on a CPU, with small sizes
 #
-# suites    the tests that need a GPU, and the tests of vLLM where it is installed
+# suites    the tests that need a GPU, with vLLM where it is installed
 # update    an update at the shape of Qwen2.5-1.5B: tokens/s, MFU, memory, seconds of a push
 # latency   seconds of a completion for 64 concurrent rollouts with vLLM, of a push, of sleep and wake
 # sleep     training in which vLLM frees the memory of the GPU while the learner works
@@ -63,7 +63,8 @@ train() {
 part() {
     case $1 in
     suites)
-        limited "$python" -m pytest -q tests/algorithms/test_gpu.py tests/vllm
+        limited "$python" -m pytest -q tests/algorithms/test_gpu.py \
+            tests/vllm/test_vllm_gpu.py
         ;;
     update)
         limited "$python" benchmarks/learner.py --device "$device"

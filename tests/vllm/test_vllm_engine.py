@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from transformers import GenerationConfig
@@ -262,6 +265,59 @@ def test_an_engine_in_processes_of_its_own_says_the_same(engine: Any, tied: Path
         separate.load_weights(export_weights(moved(model, version)), version)
         assert distance(model, vocabulary, asked, generate(separate, asked, SAMPLING)) < 1e-4
     separate.close()
+
+
+@pytest.fixture
+def separate(tied: Path) -> Iterator[tuple[Any, psutil.Process]]:
+    """An engine in a process of its own, and this process."""
+    before = set(psutil.Process().children(recursive=True))
+    engine = open_vllm(tied, options={"in_process": False})
+    started = set(psutil.Process().children(recursive=True)) - before
+    yield engine, max(started, key=lambda process: process.memory_info().rss)
+    engine.close()
+
+
+def test_ctrl_c_does_not_end_the_requests_of_an_engine_in_its_own_process(
+    separate: tuple[Any, psutil.Process], tied: Path
+) -> None:
+    engine, process = separate
+    long = SamplingParams(1.0, 120)
+    futures = [engine.submit(request, long) for request in requests(tied, 24)]
+    process.send_signal(signal.SIGINT)
+    completions = [future.result(timeout=60) for future in futures]
+    assert max(len(c.ids) for c in completions) == long.max_new_tokens
+    assert generate(engine, requests(tied, 2), SAMPLING)
+
+
+@pytest.mark.parametrize("reason", ["abort", "error", None])
+def test_a_request_that_vllm_ends_early_is_an_error_and_no_completion(
+    engine: Any, folder: Path, reason: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: Future[Any] = Future()
+    monkeypatch.setattr(engine._server, "submit", lambda *arguments: ended)
+    future = engine.submit(requests(folder, 1)[0], SAMPLING)
+    sampled = SimpleNamespace(
+        finish_reason=reason, token_ids=[1], logprobs=SimpleNamespace(logprobs=[-1.0])
+    )
+    ended.set_result(SimpleNamespace(outputs=[sampled]))
+    with pytest.raises(RuntimeError, match=f"vLLM ended a request early: {reason}"):
+        future.result(timeout=5)
+
+
+def test_a_closed_engine_loses_its_running_requests(tied: Path) -> None:
+    engine = open_vllm(tied, options={"in_process": False})
+    futures = [engine.submit(request, SamplingParams(1.0, 120)) for request in requests(tied, 24)]
+    engine.close()
+    assert all(future.exception(timeout=5) for future in futures)
+
+
+def test_a_push_to_a_dead_process_is_an_error(
+    separate: tuple[Any, psutil.Process], tied: Path
+) -> None:
+    engine, process = separate
+    process.kill()
+    with pytest.raises(Exception, match=r"died|EngineCore"):
+        engine.load_weights(export_weights(load_model(str(tied))), 1)
 
 
 def test_no_time_is_spent_on_the_text_of_sampled_tokens(engine: Any, folder: Path) -> None:

@@ -127,6 +127,8 @@ class TextLearner(SavingLearner):
             metrics = self.updaters[module_id].update(rows, shuffle_key)
             self._log_update(module_id, metrics, len(rows) * self.config.num_epochs)
         self.after_gradient_based_update(timesteps=timesteps or {})
+        if self.config.engine_config.get("sleep") and torch.cuda.is_available():
+            torch.cuda.empty_cache()  # for the engine, which wakes up at the push
         return self.metrics.reduce()
 
     def score_canary(self, prompt_ids: Any, ids: Any, module_id: str | None = None) -> Sent:

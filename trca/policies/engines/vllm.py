@@ -16,7 +16,8 @@ Weights             Pushed through a file in shared memory, in the engine's prec
                     shapes are checked before: vLLM ignores missing tensors and dies of wrong
                     shapes. An adapter is pushed as a file in peft's format.
 Push under way      Running requests are computed again under the new weights and keep their tokens.
-                    A completion carries the version at its submission.
+                    Requests with an adapter keep their adapter. A completion carries the version at
+                    its submission.
 ==================  ================================================================================
 """
 
@@ -51,8 +52,13 @@ _CPU_ENVIRONMENT: Final = {
     "VLLM_LOGGING_LEVEL": "ERROR",
 }
 _CACHE_BYTES: Final = "kv_cache_memory_bytes"
-_GPU_ENVIRONMENT: Final = {"TRITON_F32_DEFAULT": "ieee"}
-"""Attention in float32 rounds to TF32 by default, and sampler and trainer disagree."""
+_GPU_ENVIRONMENT: Final = {
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+    "TRITON_F32_DEFAULT": "ieee",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+}
+"""A forked process cannot use CUDA if this process did. Attention in float32 rounds to TF32 by
+default, and sampler and trainer disagree."""
 _CPU_SETTINGS: Final[Mapping[str, Any]] = {
     "enforce_eager": True,
     "distributed_executor_backend": "uni",
@@ -62,7 +68,7 @@ _CPU_SETTINGS: Final[Mapping[str, Any]] = {
     "max_num_seqs": 128,
 }
 _CPU_HEAD_WIDTH: Final = 32
-_GPU_SHARE: Final = 0.9
+_GPU_SHARE: Final = 0.92
 """vLLM's default of ``gpu_memory_utilization``."""
 _LORA_RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
 _WORKER: Final = "trca.policies.engines.vllm_worker"
@@ -119,6 +125,11 @@ class VLLMEngine(Engine):
                     " transformers"
                 )
             return
+        if not cls.missing() and _built_for_gpus():
+            raise ValueError(
+                "vLLM is installed for GPUs and finds one: set num_gpus_per_env_runner to 1, or"
+                " engine to transformers"
+            )
         config = AutoConfig.from_pretrained(spec.model).get_text_config()
         if RECURRENT in (getattr(config, "layer_types", None) or ()):
             raise ValueError(
@@ -135,10 +146,10 @@ class VLLMEngine(Engine):
 
     @classmethod
     def memory(cls, load: EngineLoad) -> EngineMemory:
-        """See `Engine.memory`. The KV cache has its share of a GPU, or its bytes on a CPU."""
+        """See `Engine.memory`. The KV cache has its bytes, or on a GPU the rest of a share."""
         devices = int(load.options.get(cls.split_option, 1))
         weights = load.policies * (load.weights + load.adapter) / devices
-        if load.gpu is None:
+        if load.gpu is None or _CACHE_BYTES in load.options:
             cache = load.policies * float({**_CPU_SETTINGS, **load.options}[_CACHE_BYTES])
         else:
             share = float(load.options.get("gpu_memory_utilization", _GPU_SHARE))
@@ -156,8 +167,10 @@ class VLLMEngine(Engine):
             os.environ.setdefault(name, value)
         if cpu:
             options = {**_CPU_SETTINGS, **options}
-        elif self._sleeps:
-            options["enable_sleep_mode"] = True
+        else:
+            options["enable_sleep_mode"] = self._sleeps
+            if int(options.get(self.split_option, 1)) > 1:  # in a trial of Tune, vLLM takes Ray
+                options.setdefault("distributed_executor_backend", "mp")
         from trca.policies.engines import vllm_server
 
         self.version = 0
@@ -298,6 +311,8 @@ class VLLMEngine(Engine):
     ) -> tuple[Completion, bool]:
         """A completion with the tokens of a request, and whether the completion has ended."""
         sampled = output.outputs[0]
+        if sampled.finish_reason not in ("stop", "length"):  # abort, error
+            raise RuntimeError(f"vLLM ended a request early: {sampled.finish_reason}")
         scores = sampled.logprobs.logprobs
         ids = np.concatenate([before.ids, np.array(sampled.token_ids, dtype=np.int32)])
         logprobs = np.concatenate([before.logprobs, np.array(scores, dtype=np.float32)])
@@ -311,6 +326,15 @@ class VLLMEngine(Engine):
         reason: Literal["stop", "length"] = "length" if limit else "stop"
         joined = replace(before, ids=ids[:size], logprobs=logprobs[:size], finish_reason=reason)
         return joined, limit or not quoted
+
+
+def _built_for_gpus() -> bool:
+    """Whether this vLLM runs on a GPU of this machine, whatever the device of the spec."""
+    if not torch.cuda.is_available():
+        return False
+    from vllm.platforms import current_platform
+
+    return bool(current_platform.is_cuda_alike())
 
 
 def _shared_memory() -> Path | None:

@@ -6,11 +6,12 @@ vLLM's classes change between versions; only this module and `vllm_worker` use t
 from __future__ import annotations
 
 import asyncio
-import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from itertools import count
+from multiprocessing import resource_tracker
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -20,6 +21,7 @@ from vllm.engine.arg_utils import AsyncEngineArgs, EngineArgs
 from vllm.inputs.engine import tokens_input
 from vllm.lora.request import LoRARequest
 from vllm.sampling_params import RequestOutputKind
+from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.llm_engine import LLMEngine
 from vllm.v1.engine.logprobs import LogprobsProcessor
@@ -211,9 +213,8 @@ class Separate:
         Args:
             arguments: Arguments of vLLM's ``EngineArgs``.
         """
-        # A forked process cannot use CUDA if this process did.
-        os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
         self._ids = count()
+        self._engine: Any = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="trca-vllm", daemon=True
@@ -221,9 +222,19 @@ class Separate:
         self._thread.start()
 
         async def start() -> AsyncLLM:
-            return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+            # Ctrl-C reaches all processes of a terminal, and vLLM's would abort the iteration.
+            # The tracker starts first: it takes the mask of SIGINT back.
+            resource_tracker.ensure_running()
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            # With this context, limits on requests and tokens of a step follow the GPU's memory.
+            context = UsageContext.LLM_CLASS
+            return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments), usage_context=context)
 
-        self._engine = self._call(start())
+        try:
+            self._engine = self._wait(start())
+        except BaseException:
+            self._end_loop()
+            raise
 
     def submit(self, ids: list[int], params: Any, salt: str, adapter: Any) -> Future[Any]:
         """Starts a request.
@@ -252,7 +263,7 @@ class Separate:
         async def load() -> None:
             await self._engine.collective_rpc("load_trca_weights", args=(path,))
 
-        self._call(self._paused(load))
+        self._wait(self._paused(load))
 
     def adapter(self, version: int, folder: str) -> Any:
         """Loads an adapter; returns its request object for `submit`."""
@@ -261,29 +272,55 @@ class Separate:
         async def load() -> None:
             await self._engine.add_lora(request)
 
-        self._call(self._paused(load))
+        self._wait(self._paused(load))
         return request
 
     def sleep(self) -> None:
         """Frees the GPU; running requests are lost."""
-        self._call(self._engine.sleep(level=_SLEEP_LEVEL))
+        self._wait(self._engine.sleep(level=_SLEEP_LEVEL))
 
     def wake(self) -> None:
         """Takes the GPU back."""
-        self._call(self._engine.wake_up())
+        self._wait(self._engine.wake_up())
 
     def close(self) -> None:
-        """Ends the engine's processes."""
+        """Ends the engine's processes; running requests are lost."""
+
+        async def cancel() -> None:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
         self._engine.shutdown()
+        asyncio.run_coroutine_threadsafe(cancel(), self._loop).result()
+        self._end_loop()
+        self._engine = None
+
+    def _end_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
 
     async def _paused(self, load: Callable[[], Any]) -> None:
-        await self._engine.pause_generation(mode="keep", clear_cache=True)
         try:
+            await self._engine.pause_generation(mode="keep", clear_cache=True)
             await load()
         finally:
             await self._engine.resume_generation()
 
-    def _call(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+    def _wait(self, coroutine: Any) -> Any:
+        """Runs a coroutine to its end.
+
+        Raises:
+            RuntimeError: If vLLM died: its call would wait for ever.
+        """
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        while True:
+            try:
+                return future.result(timeout=1)
+            except TimeoutError:
+                if future.done():
+                    raise
+                if self._engine is not None and self._engine.errored:
+                    raise RuntimeError("vLLM died") from None
