@@ -1,10 +1,11 @@
-"""A recorded run, for the commands that read one."""
+"""Runs for the commands that read one: recorded, and real."""
 
 from dataclasses import replace
 
 import pytest
 
 from tests.cli.commands.test_inspect import played, played_by_team
+from tests.cli.commands.test_train import SMALL, run
 from trca.algorithms.credit import bind_credit
 from trca.envs import make
 from trca.records import StepBatch, assign_advantages, by_agent, to_json
@@ -57,3 +58,10 @@ def recorded_team(tmp_path_factory):
     lines = "".join(to_json(rollout) + "\n" for rollout in rollouts)
     (folder.rollouts(1) / "train.jsonl").write_text(lines)
     return folder.path
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder with one finished run, and the output of the run."""
+    folder = tmp_path_factory.mktemp("runs")
+    return folder, run(folder, "train", "quickstart", *SMALL)

@@ -3,10 +3,8 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,6 @@ import torch
 from typer.testing import CliRunner
 
 from trca.cli import app
-from trca.common.json_lines import read_lines
 from trca.records import read_rollouts
 from trca.runs.folder import RunFolder
 from trca.runs.success_tables import wilson
@@ -74,13 +71,6 @@ def figures(path):
         {k: v for k, v in row.items() if not any(word in k for word in NOISE)}
         for row in RunFolder(path).metrics()
     ]
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """A folder with one finished run, and the output of the run."""
-    folder = tmp_path_factory.mktemp("runs")
-    return folder, run(folder, "train", "quickstart", *SMALL)
 
 
 def test_a_run_prints_one_line_an_iteration_and_ends_with_curve_table_and_advice(runs):
@@ -175,47 +165,6 @@ def test_a_run_folder_holds_all_that_a_run_leaves(runs):
     again = list(read_rollouts(path / "rollouts/iteration_000003/train.jsonl"))
     assert [r.task_id for r in again] == [json.loads(line)["task_id"] for line in lines]
     assert (path / "rollouts/iteration_000003/eval.jsonl").exists()
-
-
-def kill_in_second_iteration(folder, metrics, *arguments, **more):
-    process = subprocess.Popen(
-        trca(folder, "train", "quickstart", *SMALL, *arguments),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment(**more),
-    )
-    while process.poll() is None and not (metrics.exists() and metrics.read_text().count("\n") > 1):
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_and_ends_bit_for_bit_where_it_would_have(runs):
-    folder, _ = runs
-    kill_in_second_iteration(folder, folder / "killed" / "metrics.jsonl", "--name=killed")
-    assert RunFolder(folder / "killed").last_iteration() in (1, 2)
-    run(folder, "train", "--resume=killed")
-    whole, resumed = folder / "quickstart", folder / "killed"
-    (driver,) = read_lines(RunFolder(resumed).failures)
-    assert (driver["kind"], driver["action"][:23]) == ("driver", "resumed after iteration")
-    assert figures(resumed) == figures(whole)
-    assert weights(RunFolder(resumed).checkpoint()) == weights(RunFolder(whole).checkpoint())
-
-
-@pytest.mark.slow
-def test_a_job_killed_on_one_machine_goes_on_on_another(runs, tmp_path, monkeypatch):
-    bucket = f"file://{tmp_path}/bucket"
-    job = ("--name=job", "--auto-resume")
-    first, second = {"TRCA_CACHE": str(tmp_path / "1")}, {"TRCA_CACHE": str(tmp_path / "2")}
-    kill_in_second_iteration(bucket, tmp_path / "bucket/job/metrics.jsonl", *job, **first)
-    assert f"trca evaluate {bucket}/job@last" in run(
-        bucket, "train", "quickstart", *SMALL, *job, **second
-    )
-    monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "3"))
-    resumed, whole = RunFolder.open(f"{bucket}/job"), RunFolder(runs[0] / "quickstart")
-    assert figures(resumed.path) == figures(whole.path)
-    assert weights(resumed.checkpoint()) == weights(whole.checkpoint())
 
 
 def test_every_panel_of_an_evaluation_has_a_report_of_its_own(runs):
@@ -358,17 +307,6 @@ def test_what_is_wrong_is_said_before_anything_is_made(tmp_path, arguments, mess
     assert result.exit_code == 2
     assert message in result.output
     assert not storage.exists()
-
-
-@pytest.mark.slow
-def test_a_run_killed_before_it_said_that_it_was_finished_is_finished(runs, tmp_path):
-    whole = RunFolder(runs[0] / "quickstart")
-    killed = RunFolder(shutil.copytree(whole.path, tmp_path / "quickstart", symlinks=True))
-    killed.set_status("running", 3)
-    assert "What next:" in run(tmp_path, "train", "--resume=quickstart")
-    assert killed.status()["state"] == "finished"
-    assert killed.metrics() == whole.metrics()
-    assert weights(killed.checkpoint()) == weights(whole.checkpoint())
 
 
 def test_a_run_that_was_stopped_does_not_end_where_it_stopped(runs, tmp_path):
