@@ -1,4 +1,4 @@
-"""Real sweeps by the real command: interrupted, killed, resumed, at a URI, with a failed trial."""
+"""Real sweeps by the real command: interrupted, killed at a URI, resumed, with a failed trial."""
 
 import json
 import logging
@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from functools import partial
 from io import StringIO
 
 import pytest
@@ -18,7 +17,7 @@ from ray.tune.execution.insufficient_resources_manager import _InsufficientResou
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tests.cli.sweep.conftest import EASY, SWEEP
+from tests.cli.sweep.conftest import SWEEP
 from trca.cli import app
 from trca.cli.sweep.files import sweep_of
 from trca.cli.sweep.progress import stopping_politely
@@ -26,35 +25,6 @@ from trca.cli.sweep.trials import begin
 from trca.common.json_lines import read_lines
 from trca.policies.shrunk import shrunk_model
 from trca.runs.folder import RunFolder
-
-SEARCH = {
-    "base": {
-        "algorithm": "GRPO",
-        "env": "easy.py:Easy",
-        "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
-        "tracking": ["trackio"],
-        "iterations": 2,
-        "evaluation_tasks": 4,
-        "tasks_per_iteration": 10,
-        "group_size": 2,
-        "max_new_tokens": 4,
-        "max_prompt_tokens": 512,
-    },
-    "sample": {"env_config.ease": {"uniform": [0, 1]}},
-    "samples": 3,
-    "sample_seed": 6,
-    "search": {"optuna": {"startup_points": 2}},
-    "scheduler": {"asha": {"reduction_factor": 2}},
-    "seeds": [0],
-    "side_by_side": 1,
-}
-
-LISTED = """
-import trackio
-
-for run in trackio.Api().runs("trca"):
-    print(run.config["_Group"], run.name)
-"""
 
 
 def environment():
@@ -141,86 +111,14 @@ def kill_once(command, condition):
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def first_of_two_ended(folder):
-    """Whether the first of two started trials has ended."""
-    states = trial_states(folder)
-    return len(states) >= 2 and states[0]
-
-
-def trial_states(folder):
-    """Whether each started trial has finished."""
-    paths = sorted(folder.glob("trials/*/trial.json"))
-    return [(path.parent / "evaluation.json").exists() for path in paths]
-
-
 @pytest.mark.slow
-def test_a_sweep_killed_without_a_word_resumes_to_the_same_table(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "easy.py").write_text(EASY)
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(SEARCH))
-    command = [sys.executable, "-m", "trca", "sweep", "mine.yaml"]
-    done = finish([*command, "--name=whole"])
-    assert done.returncode == 0, done.stdout + done.stderr
-    whole = tmp_path / "outputs" / "whole"
-    first, *others = json.loads((whole / "sweep.json").read_text())
-    assert first["n"] == 1
-    assert first["success_rate"]["mean"] == pytest.approx(
-        first["point"]["env_config.ease"], abs=0.1
-    )
-    stopped = [row for row in others if row["stopped"]]
-    assert stopped, "no trial was stopped early"
-    for row in stopped:
-        (stop,) = row["stopped"]
-        assert (row["n"], stop["iteration"], stop["trajectories"]) == (0, 1, 20)
-        assert row["point"]["env_config.ease"] < first["point"]["env_config.ease"]
-        assert f"iteration 1, 20 rollouts, success_rate {stop['value']:.3g}" in done.stdout
-        assert not os.path.exists(f"{stop['run']}/evaluation.json")
-    assert others[-1]["point"]["env_config.ease"] > 0.8  # Optuna prefers easy tasks
-
-    killed = tmp_path / "outputs" / "killed"
-    kill_once([*command, "--name=killed"], partial(first_of_two_ended, killed))
-    assert not (killed / "sweep.md").exists()
-    (tmp_path / "easy.py").unlink()  # the sweep has a copy
-    done = finish([*command[:-1], "--resume=killed"])
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert (killed / "sweep.md").read_text() == (whole / "sweep.md").read_text()
-
-    # A trial that was killed and resumed is one run of the tracker.
-    done = subprocess.run([sys.executable, "-c", LISTED], capture_output=True, text=True)
-    tracked = [line.split() for line in done.stdout.splitlines()]
-    names = [name.rpartition("-")[0] for group, name in tracked if group == "killed"]
-    paths = (killed / "trials").iterdir()
-    assert sorted(names) == sorted(path.name for path in paths if path.is_dir())
-
-
-@pytest.mark.slow
-def test_a_trial_with_other_settings_is_refused_and_keeps_its_records(sweep, tmp_path):
-    start, resume = sweep(set={**SWEEP["set"], "iterations": 5}, grid={"lambda_": [0.8]})
-    trial = tmp_path / "runs" / "mine" / "trials" / "001_lambda-0.8_seed-0"
-    kill_once(start, lambda: len(RunFolder(trial).metrics()) >= 2)
-    rows, config = RunFolder(trial).metrics(), trial / "config.yaml"
-    text = config.read_text()
-    changed = text.replace("lr: 0.0004", "lr: 0.0002")
-    assert changed != text
-    config.write_text(changed)
-    done = finish(resume)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "holds a trial with other settings" in " ".join(done.stdout.split())
-    assert RunFolder(trial).metrics() == rows
-    assert RunFolder(trial).read_config()["lr"] == 2e-4
-    config.write_text(text)
-    done = finish(resume)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(RunFolder(trial).metrics()) == 5
-
-
-@pytest.mark.slow
-def test_a_sweep_is_stored_at_a_uri(sweep, tmp_path, monkeypatch):
+def test_a_killed_sweep_at_a_uri_goes_on_and_refuses_a_trial_with_other_settings(
+    sweep, tmp_path, monkeypatch
+):
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "first"))
     shutil.copytree(shrunk_model("Qwen/Qwen2.5-1.5B-Instruct"), tmp_path / "model")
     library = shutil.copy("trca/rubric/libraries/alfworld.yaml", tmp_path / "rubric.yaml")
-    settings = {**SWEEP["set"], "model": str(tmp_path / "model"), "iterations": 4}
+    settings = {**SWEEP["set"], "model": str(tmp_path / "model"), "iterations": 5}
     sweep(set=settings | {"env_config.library": str(library)}, grid={"lambda_": [0.2]})
     uri = f"file://{tmp_path}/bucket"
     command = [sys.executable, "-m", "trca", "sweep", f"--storage-path={uri}"]
@@ -228,6 +126,18 @@ def test_a_sweep_is_stored_at_a_uri(sweep, tmp_path, monkeypatch):
     trial = bucket / "trials" / "001_lambda-0.2_seed-0"
     kill_once([*command, str(tmp_path / "mine.yaml")], (trial / "checkpoints/last.link").exists)
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "second"))
+    rows, config = RunFolder(trial).metrics(), trial / "config.yaml"
+    assert rows
+    text = config.read_text()
+    changed = text.replace("lr: 0.0004", "lr: 0.0002")
+    assert changed != text
+    config.write_text(changed)
+    done = finish([*command, f"--resume={uri}/mine"])
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "holds a trial with other settings" in " ".join(done.stdout.split())
+    assert RunFolder(trial).metrics() == rows
+    assert RunFolder(trial).read_config()["lr"] == 2e-4
+    config.write_text(text)
     done = finish([*command, str(tmp_path / "mine.yaml"), "--auto-resume"])
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"trca evaluate {uri}/mine/trials/001_lambda-0.2_seed-0" in done.stdout
@@ -238,8 +148,8 @@ def test_a_sweep_is_stored_at_a_uri(sweep, tmp_path, monkeypatch):
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "third"))
     (address,) = row["runs"]
     run = RunFolder.open(address)
-    assert run.checkpoint_iteration() == 4
-    assert [each["iteration"] for each in run.metrics()] == [1, 2, 3, 4]
+    assert run.checkpoint_iteration() == 5
+    assert [each["iteration"] for each in run.metrics()] == [1, 2, 3, 4, 5]
     assert "0 of 1 trials" in finish([*command, f"--resume={uri}/mine"]).stdout
 
 

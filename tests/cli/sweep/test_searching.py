@@ -1,0 +1,95 @@
+"""A real sweep with Optuna and ASHA by the real command: killed and resumed."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+import yaml
+
+from tests.cli.sweep.conftest import EASY
+from tests.cli.sweep.test_sweeping import finish, kill_once
+
+SEARCH = {
+    "base": {
+        "algorithm": "GRPO",
+        "env": "easy.py:Easy",
+        "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
+        "tracking": ["trackio"],
+        "iterations": 2,
+        "evaluation_tasks": 4,
+        "tasks_per_iteration": 10,
+        "group_size": 2,
+        "max_new_tokens": 4,
+        "max_prompt_tokens": 512,
+    },
+    "sample": {"env_config.ease": {"uniform": [0, 1]}},
+    "samples": 3,
+    "sample_seed": 6,
+    "search": {"optuna": {"startup_points": 2}},
+    "scheduler": {"asha": {"reduction_factor": 2}},
+    "seeds": [0],
+    "side_by_side": 1,
+}
+
+LISTED = """
+import trackio
+
+for run in trackio.Api().runs("trca"):
+    print(run.config["_Group"], run.name)
+"""
+
+
+def first_of_two_ended(folder):
+    """Whether the first of two started trials has ended."""
+    states = trial_states(folder)
+    return len(states) >= 2 and states[0]
+
+
+def trial_states(folder):
+    """Whether each started trial has finished."""
+    paths = sorted(folder.glob("trials/*/trial.json"))
+    return [(path.parent / "evaluation.json").exists() for path in paths]
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_without_a_word_resumes_to_the_same_table(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "easy.py").write_text(EASY)
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(SEARCH))
+    command = [sys.executable, "-m", "trca", "sweep", "mine.yaml"]
+    done = finish([*command, "--name=whole"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    whole = tmp_path / "outputs" / "whole"
+    first, *others = json.loads((whole / "sweep.json").read_text())
+    assert first["n"] == 1
+    assert first["success_rate"]["mean"] == pytest.approx(
+        first["point"]["env_config.ease"], abs=0.1
+    )
+    stopped = [row for row in others if row["stopped"]]
+    assert stopped, "no trial was stopped early"
+    for row in stopped:
+        (stop,) = row["stopped"]
+        assert (row["n"], stop["iteration"], stop["trajectories"]) == (0, 1, 20)
+        assert row["point"]["env_config.ease"] < first["point"]["env_config.ease"]
+        assert f"iteration 1, 20 rollouts, success_rate {stop['value']:.3g}" in done.stdout
+        assert not os.path.exists(f"{stop['run']}/evaluation.json")
+    assert others[-1]["point"]["env_config.ease"] > 0.8  # Optuna prefers easy tasks
+
+    killed = tmp_path / "outputs" / "killed"
+    kill_once([*command, "--name=killed"], partial(first_of_two_ended, killed))
+    assert not (killed / "sweep.md").exists()
+    (tmp_path / "easy.py").unlink()  # the sweep has a copy
+    done = finish([*command[:-1], "--resume=killed"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (killed / "sweep.md").read_text() == (whole / "sweep.md").read_text()
+
+    # A trial that was killed and resumed is one run of the tracker.
+    done = subprocess.run([sys.executable, "-c", LISTED], capture_output=True, text=True)
+    tracked = [line.split() for line in done.stdout.splitlines()]
+    names = [name.rpartition("-")[0] for group, name in tracked if group == "killed"]
+    paths = (killed / "trials").iterdir()
+    assert sorted(names) == sorted(path.name for path in paths if path.is_dir())
