@@ -219,7 +219,7 @@ def ray_head(agent_port):
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster():
     """The address of a Ray cluster that wants a token."""
     with ray_head(free_port()) as address:

@@ -38,9 +38,9 @@ SWEEP = {
 SLOW = "import time\n" + EASY.replace("return Outcome", "time.sleep(0.05); return Outcome")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster_of_two():
-    """A cluster of two nodes with one CPU each."""
+    """A cluster of two nodes with one CPU each; the last test takes the second node away."""
     cluster = Cluster(
         initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
     )
@@ -80,6 +80,32 @@ def environment(cluster=None):
     variables = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
     address = {"RAY_ADDRESS": cluster.address} if cluster else {}
     return {**variables, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **address}
+
+
+@pytest.mark.slow
+def test_a_trial_that_no_node_can_hold_is_named_until_ctrl_c(cluster_of_two, tmp_path, monkeypatch):
+    cluster, _ = cluster_of_two
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slow.py").write_text(SLOW)
+    wide = {**SWEEP, "base": {**SWEEP["base"], "num_env_runners": 5}}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(wide))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trca", "sweep", "mine.yaml"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**environment(cluster), "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1"},
+    )
+    assert process.stdout is not None
+    lines = [process.stdout.readline(), process.stdout.readline()]
+    assert "2 trials, 2 side by side" in lines[0], lines
+    assert "waiting: " in lines[1], lines
+    assert (
+        "You asked for 6.0 CPUs and 0 GPUs per trial, but the cluster only has 2.0 CPUs" in lines[1]
+    )
+    process.send_signal(signal.SIGINT)
+    assert "0 of 2 trials are done" in process.communicate()[0]
+    assert process.returncode == 130
 
 
 @pytest.mark.slow
@@ -125,29 +151,3 @@ def test_a_sweep_survives_a_lost_node_and_a_killed_driver(cluster_of_two, tmp_pa
     assert [row["n"] for row in rows] == [1, 1]
     incidents = [json.loads(line) for line in lost.failures.read_text().splitlines()]
     assert {incident["kind"] for incident in incidents} == {"driver"}
-
-
-@pytest.mark.slow
-def test_a_trial_that_no_node_can_hold_is_named_until_ctrl_c(cluster_of_two, tmp_path, monkeypatch):
-    cluster, _ = cluster_of_two
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "slow.py").write_text(SLOW)
-    wide = {**SWEEP, "base": {**SWEEP["base"], "num_env_runners": 5}}
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(wide))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "trca", "sweep", "mine.yaml"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**environment(cluster), "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1"},
-    )
-    assert process.stdout is not None
-    lines = [process.stdout.readline(), process.stdout.readline()]
-    assert "2 trials, 2 side by side" in lines[0], lines
-    assert "waiting: " in lines[1], lines
-    assert (
-        "You asked for 6.0 CPUs and 0 GPUs per trial, but the cluster only has 2.0 CPUs" in lines[1]
-    )
-    process.send_signal(signal.SIGINT)
-    assert "0 of 2 trials are done" in process.communicate()[0]
-    assert process.returncode == 130
