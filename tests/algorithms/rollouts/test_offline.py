@@ -139,6 +139,7 @@ def test_stock_rllib_records_numbered_actions_and_clones_them(tmp_path: Path) ->
             input_=[str(next(tmp_path.iterdir()))],
             input_read_episodes=True,
             dataset_num_iters_per_learner=1,
+            map_batches_kwargs={"concurrency": 1},
         )
         .training(train_batch_size_per_learner=64, lr=1e-3)
         .build_algo()
