@@ -22,7 +22,7 @@ import sys
 from ray import tune
 from trca import TRCAConfig
 
-folder, name, command = sys.argv[1:]
+folder, name, command, *lambdas = sys.argv[1:]
 config = TRCAConfig.from_preset("quickstart").update_from_dict(
     {
         "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
@@ -39,7 +39,7 @@ config = TRCAConfig.from_preset("quickstart").update_from_dict(
         "evaluation_split": "valid_seen",
         "num_env_runners": 0,
         "num_learners": 0,
-        "lambda_": tune.grid_search([0.2, 0.8]),
+        "lambda_": tune.grid_search([float(each) for each in lambdas]),
     }
 )
 run_config = tune.RunConfig(storage_path=folder, name=name, verbose=0)
@@ -62,8 +62,8 @@ print(sorted(result.metrics["training_iteration"] for result in results))
 NOISE = ("seconds", "time", "timing", "tokens_per_second", "throughput", "restore", "memory_mb")
 
 
-def tuned(folder, name, command="start"):
-    return [sys.executable, "-c", TUNED, str(folder), name, command]
+def tuned(folder, name, command, *lambdas):
+    return [sys.executable, "-c", TUNED, str(folder), name, command, *map(str, lambdas)]
 
 
 def environment():
@@ -93,7 +93,7 @@ def invoke(*arguments):
 def experiment(tmp_path_factory):
     """The folder and the output of an experiment with two trials."""
     folder = tmp_path_factory.mktemp("results")
-    printed = finish(tuned(folder, "whole"))
+    printed = finish(tuned(folder, "whole", "start", 0.2, 0.8))
     return folder / "whole", printed
 
 
@@ -148,7 +148,7 @@ def test_a_trial_is_continued_by_trca_train(trial, tmp_path):
 @pytest.mark.slow
 def test_a_killed_experiment_is_restored_by_tune_without_a_gap(trial, tmp_path):
     process = subprocess.Popen(
-        tuned(tmp_path, "killed"),
+        tuned(tmp_path, "killed", "start", 0.8),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env=environment(),
@@ -162,7 +162,7 @@ def test_a_killed_experiment_is_restored_by_tune_without_a_gap(trial, tmp_path):
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert RunFolder(killed).last_iteration() in (1, 2)
-    assert finish(tuned(tmp_path, "killed", "restore")).splitlines()[-1] == "[3, 3]"
+    assert finish(tuned(tmp_path, "killed", "restore")).splitlines()[-1] == "[3]"
     assert metrics(killed) == metrics(trial)
     (driver,) = read_lines(RunFolder(killed).failures)
     assert driver["action"].startswith("resumed after iteration")
