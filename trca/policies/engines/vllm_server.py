@@ -222,8 +222,8 @@ class Separate:
         self._thread.start()
 
         async def start() -> AsyncLLM:
-            # Ctrl-C reaches all processes of a terminal, and vLLM's would abort the iteration.
-            # The tracker starts first: it takes the mask of SIGINT back.
+            # Ctrl-C reaches all processes of a terminal, and vLLM's process would end the requests
+            # of the iteration. The resource tracker starts first: its start unblocks SIGINT.
             resource_tracker.ensure_running()
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             # With this context, limits on requests and tokens of a step follow the GPU's memory.
@@ -232,7 +232,7 @@ class Separate:
 
         try:
             self._engine = self._wait(start())
-        except BaseException:
+        except Exception:
             self._end_loop()
             raise
 
