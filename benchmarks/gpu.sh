@@ -35,13 +35,13 @@ steps=1
 dtype=float32
 iterations=2
 if [ "$device" = cuda ]; then
-    settings=(--set dtype=bfloat16 --set num_learners=1 --set num_gpus_per_learner=0.5)
+    dtype=bfloat16
+    settings=(--set dtype=$dtype --set num_learners=1 --set num_gpus_per_learner=0.5)
     settings+=(--set num_env_runners=1 --set num_gpus_per_env_runner=0.5)
     settings+=(--set engine_config.gpu_memory_utilization=0.4)
     few=()
     tasks=16
     steps=16
-    dtype=bfloat16
     iterations=1000
 fi
 

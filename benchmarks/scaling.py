@@ -131,9 +131,7 @@ def latencies(engine: str, model: str, device: str, dtype: str, count: int, step
     for _ in range(2):  # the first run is a warm-up
         seconds.clear()
         sampled.clear()
-        started = time.monotonic()
-        loop.run(groups, SamplingParams(1.0, 24))
-        phase = time.monotonic() - started
+        phase = seconds_of(loop.run, groups, SamplingParams(1.0, 24))
     deciles = np.quantile(seconds, np.linspace(0.05, 0.95, 10))
     print(f"{engine}: {len(seconds)} completions, mean {np.mean(seconds):.3f} s, 5% to 95%:")
     print(", ".join(f"{second:.3f}" for second in deciles))

@@ -1,6 +1,6 @@
-"""vLLM on a GPU says what the model says, frees the GPU, and trains; skipped without a GPU.
+"""vLLM on a GPU: log-probabilities are the model's, sleep frees memory, a learner shares the GPU.
 
-`benchmarks/gpu.sh` runs these tests.
+Skipped without a GPU. `benchmarks/gpu.sh` runs these tests.
 """
 
 from __future__ import annotations
@@ -82,11 +82,7 @@ def test_pushed_adapters_are_those_of_the_model(tied: Path) -> None:
     asked = requests(tied, 12)
     with opened(tied, "bfloat16", lora_rank=4, lora_alpha=8) as engine:
         for version in (1, 2, 3):
-            torch.manual_seed(version)
-            for parameter in model.parameters():
-                if parameter.requires_grad:
-                    parameter.data += 0.05 * torch.randn_like(parameter)
-            engine.load_weights(export_weights(model), version)
+            engine.load_weights(export_weights(moved(model, version, scale=0.05)), version)
             completions = generate(engine, asked, SAMPLING)
             assert distance(model, vocabulary, asked, completions) < CLOSE["bfloat16"]
 

@@ -1,6 +1,7 @@
 """Killed runs go on, and a Ray that is killed while it starts is started again.
 
-The processes whose Ray is killed wait for it most of the time; they run beside the other tests.
+The processes whose Ray is killed wait most of the time, so they start first and run during the
+other tests of this file.
 """
 
 import shutil

@@ -51,7 +51,6 @@ _CPU_ENVIRONMENT: Final = {
     "TORCHDYNAMO_DISABLE": "1",
     "VLLM_LOGGING_LEVEL": "ERROR",
 }
-_CACHE_BYTES: Final = "kv_cache_memory_bytes"
 _GPU_ENVIRONMENT: Final = {
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
     "TRITON_F32_DEFAULT": "ieee",
@@ -59,6 +58,7 @@ _GPU_ENVIRONMENT: Final = {
 }
 """A forked process cannot use CUDA if this process did. Attention in float32 rounds to TF32 by
 default, and sampler and trainer disagree."""
+_CACHE_BYTES: Final = "kv_cache_memory_bytes"
 _CPU_SETTINGS: Final[Mapping[str, Any]] = {
     "enforce_eager": True,
     "distributed_executor_backend": "uni",

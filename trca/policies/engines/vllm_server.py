@@ -292,10 +292,10 @@ class Separate:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
 
-        self._engine.shutdown()
-        asyncio.run_coroutine_threadsafe(cancel(), self._loop).result()
+        engine, self._engine = self._engine, None
+        engine.shutdown()
+        self._wait(cancel())
         self._end_loop()
-        self._engine = None
 
     def _end_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
