@@ -22,6 +22,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
+from trca.common.files import FileVersion, versions
 from trca.envs.panel import no_task
 from trca.envs.searchqa.data import generate
 from trca.envs.searchqa.data.datasets import IN_DOMAIN, known_datasets, read_datasets
@@ -62,7 +63,7 @@ class Tasks:
 
 
 def tasks_of(source: Source, split: str, seed: int = 0) -> Tasks:
-    """The tasks of a split, cached per process.
+    """The tasks of a split, cached per process until a file changes.
 
     Args:
         source: Source of the questions; see the module docstring.
@@ -73,7 +74,8 @@ def tasks_of(source: Source, split: str, seed: int = 0) -> Tasks:
         ValueError: For an unknown size, dataset or split. The message lists the known names.
         QuestionFileError: If a file or folder is missing, or a file is malformed.
     """
-    return _tasks_of(_key(source), split, seed)
+    key = _key(source)
+    return _tasks_of(key, _versions(key), split, seed)
 
 
 def generated_size(source: Source) -> int | None:
@@ -82,8 +84,8 @@ def generated_size(source: Source) -> int | None:
 
 
 @lru_cache(16)
-def _tasks_of(key: str, split: str, seed: int) -> Tasks:
-    questions = _questions(key, seed)
+def _tasks_of(key: str, files: tuple[FileVersion, ...], split: str, seed: int) -> Tasks:
+    questions = _questions(key, files, seed)
     by_dataset: dict[str, list[Question]] = {}
     for question in questions:
         by_dataset.setdefault(question.dataset, []).append(question)
@@ -142,8 +144,18 @@ def _key(source: Source) -> str:
     return json.dumps({"folder": str(folder), "datasets": names})
 
 
+def _versions(key: str) -> tuple[FileVersion, ...]:
+    """The versions of the files of a source; empty for a generated world."""
+    source = json.loads(key)
+    if isinstance(source, str) and source in generate.SIZES:
+        return ()
+    paths = source if isinstance(source, list) else [source]
+    places = [path["folder"] if isinstance(path, dict) else path for path in paths]
+    return tuple(chain.from_iterable(versions(Path(place).expanduser()) for place in places))
+
+
 @lru_cache(8)
-def _questions(key: str, seed: int) -> Sequence[Question]:
+def _questions(key: str, files: tuple[FileVersion, ...], seed: int) -> Sequence[Question]:
     source = json.loads(key)
     if isinstance(source, dict):
         return read_datasets(source["folder"], source["datasets"])

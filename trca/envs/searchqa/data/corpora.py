@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from trca.common.cache import cache_folder, digest
+from trca.common.files import FileVersion, versions
 from trca.common.progress import progress_bar
 from trca.envs.retrieval.bm25_retriever import BM25Retriever
 from trca.envs.retrieval.indexing import index_corpus
@@ -23,7 +25,7 @@ def open_search(
     count: int | None = None,
     seed: int = 0,
 ) -> Retriever:
-    """Opens a retriever. Equal arguments return the same object.
+    """Opens a retriever. Equal arguments return the same object until a file changes.
 
     Args:
         retriever: Name of the retriever, or a mapping of ``name`` and options.
@@ -55,7 +57,9 @@ def open_search(
             f"{name} has nothing to search: give corpus, the path of an index or a corpus;"
             " `trca data searchqa` builds one"
         )
-    return _opened(name, json.dumps(options, sort_keys=True, default=str))
+    paths = (Path(options[name]).expanduser() for name in ("index", "model") if options.get(name))
+    files = tuple(chain.from_iterable(map(versions, paths)))
+    return _opened(name, json.dumps(options, sort_keys=True, default=str), files)
 
 
 def indexed(corpus: Path) -> Path:
@@ -64,8 +68,7 @@ def indexed(corpus: Path) -> Path:
     Raises:
         CorpusError: If a line of the corpus is malformed.
     """
-    stat = corpus.stat()
-    name = digest(str(corpus), stat.st_size, stat.st_mtime_ns)
+    name = digest(*chain.from_iterable(versions(corpus)))
     folder = cache_folder() / "searchqa" / name
     with progress_bar() as report:
         index_corpus(folder, read_corpus(corpus), report=report)
@@ -78,5 +81,5 @@ def _over_generated(count: int, seed: int) -> Retriever:
 
 
 @lru_cache(maxsize=16)
-def _opened(name: str, options: str) -> Retriever:
+def _opened(name: str, options: str, files: tuple[FileVersion, ...]) -> Retriever:
     return open_retriever(name, **json.loads(options))
