@@ -157,6 +157,7 @@ class _Child:
             pass_fds=[theirs.fileno()],
             env={**os.environ, **paths},
             stdin=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C in a terminal interrupts the parent, which ends in order
         )
         theirs.close()
         self._end = weakref.finalize(self, _end, self._process, self._connection)
@@ -270,7 +271,14 @@ def _sendable(error: Exception) -> Exception:
 
 def _about(outer: gymnasium.Env[str, str]) -> dict[str, Any]:
     env: Any = outer.unwrapped
-    names = ("library", "default_split", "idle_actions", "generated", "waits")
+    names = (
+        "library",
+        "default_split",
+        "open_actions",
+        "idle_actions",
+        "generated",
+        "waits",
+    )
     return {
         "attributes": {
             **{name: getattr(env, name) for name in names},

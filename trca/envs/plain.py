@@ -24,8 +24,8 @@ class PlainEnv(TextEnv):
     ``info["task"]``, or the first observation if this key is missing. ``admissible_actions``,
     ``won``, ``score`` and ``accepted`` come from ``info`` if present. Defaults: an episode is won
     if it terminates with a positive reward; the score is the sum of the rewards. The wrapper uses
-    ``oracle_action``, ``demonstrator_action``, ``demonstrator_subgoal`` and the attribute ``waits``
-    of the environment if present.
+    ``oracle_action``, ``demonstrator_action``, ``demonstrator_subgoal`` and the attributes
+    ``waits`` and ``open_actions`` of the environment if present.
 
     Attributes:
         plain: The wrapped environment.
@@ -65,6 +65,7 @@ class PlainEnv(TextEnv):
         )
         self.plain = env
         self.waits = bool(getattr(env.unwrapped, "waits", False))
+        self.open_actions = frozenset(getattr(env.unwrapped, "open_actions", ()))  # type: ignore[misc]
         self.env_id = env.spec.id if env.spec else name
         self._seeds = {f"seed-{seed}": seed for seed in SPLITS[split]}
         self._plain_info: dict[str, Any] = {}
