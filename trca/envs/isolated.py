@@ -27,6 +27,7 @@ import gymnasium
 import numpy as np
 
 from trca.common.errors import words
+from trca.common.shared import Uncopied
 from trca.envs.blame import add_place
 from trca.envs.text_env import Gold, MissingPartError, Outcome, TextEnv
 
@@ -36,7 +37,7 @@ _END_S: Final = 2.0
 """Seconds that a child may take to close its environment."""
 
 
-class IsolatedEnv(TextEnv):
+class IsolatedEnv(Uncopied, TextEnv):
     """A text environment whose code runs in a child process.
 
     Attributes:

@@ -7,11 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from trca.common.files import FileVersion, versions
+from trca.common.shared import Shared, named
 from trca.envs.retrieval.bm25 import BM25
 from trca.envs.retrieval.passages import Passage, StoredPassages
 
 
-class BM25Retriever:
+class BM25Retriever(Shared):
     """A `Retriever` without server, Java or model."""
 
     def __init__(self, passages: Sequence[Passage], index: BM25) -> None:
@@ -45,7 +46,7 @@ class BM25Retriever:
             StoredDataError: If the folder is incomplete, damaged or of another version.
         """
         folder = Path(index).resolve()
-        return _opened(folder, versions(folder))
+        return named(_opened(folder, versions(folder)), BM25Retriever.open, folder)
 
     def __len__(self) -> int:
         """The number of passages."""

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from trca.common.files import FileVersion, versions
+from trca.common.shared import Shared, named
 from trca.envs.panel import no_task
 from trca.envs.searchqa.data import generate
 from trca.envs.searchqa.data.datasets import IN_DOMAIN, known_datasets, read_datasets
@@ -33,7 +34,7 @@ Source = str | Path | Sequence[str | Path] | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Tasks:
+class Tasks(Shared):
     """The tasks of a split, shared by all environments of a process.
 
     An id such as ``nq-90225d4f/test/00012`` has the dataset, a hash, the split, and the number of
@@ -75,7 +76,9 @@ def tasks_of(source: Source, split: str, seed: int = 0) -> Tasks:
         QuestionFileError: If a file or folder is missing, or a file is malformed.
     """
     key = _key(source)
-    return _tasks_of(key, _versions(key), split, seed)
+    return named(
+        _tasks_of(key, _versions(key), split, seed), tasks_of, json.loads(key), split, seed
+    )
 
 
 def generated_size(source: Source) -> int | None:
@@ -134,14 +137,20 @@ def _own_corpus(name: object, seed: int) -> bytes:
 def _key(source: Source) -> str:
     """The source as JSON: a name, a list of paths, or folder and datasets."""
     if isinstance(source, str | Path):
-        return json.dumps(str(source))
+        return json.dumps(_place(source))
     if not isinstance(source, Mapping):
-        return json.dumps([str(path) for path in source])
+        return json.dumps([_place(path) for path in source])
     if set(source) != {"folder", "datasets"}:
         keys = ", ".join(map(str, source)) or "nothing"
         raise ValueError(f"questions have {keys}: expected folder and datasets")
     folder, names = source["folder"], known_datasets(source["datasets"])
-    return json.dumps({"folder": str(folder), "datasets": names})
+    return json.dumps({"folder": _place(folder), "datasets": names})
+
+
+def _place(path: str | Path) -> str:
+    """The absolute path of a file or folder; any other name is returned unchanged."""
+    place = Path(path).expanduser()
+    return str(place.absolute() if path not in generate.SIZES and place.exists() else path)
 
 
 def _versions(key: str) -> tuple[FileVersion, ...]:
@@ -151,7 +160,7 @@ def _versions(key: str) -> tuple[FileVersion, ...]:
         return ()
     paths = source if isinstance(source, list) else [source]
     places = [path["folder"] if isinstance(path, dict) else path for path in paths]
-    return tuple(chain.from_iterable(versions(Path(place).expanduser()) for place in places))
+    return tuple(chain.from_iterable(versions(Path(place)) for place in places))
 
 
 @lru_cache(8)

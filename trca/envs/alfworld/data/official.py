@@ -11,6 +11,7 @@ from pathlib import Path
 from trca.common.cache import cache_folder
 from trca.common.files import versions
 from trca.common.names import unknown
+from trca.common.shared import named
 from trca.envs.alfworld.data.archive import GAME_FILE, LAYOUT, unpacked
 from trca.envs.alfworld.data.shelf import GameSource
 from trca.envs.alfworld.simulator import Game, GameFileError
@@ -68,6 +69,7 @@ class OfficialGames(GameSource):
         self.name = str(self.folder)
         self._tasks = _index(self.folder, _changes(self.folder))
         self.splits = tuple(self._tasks)
+        named(self, OfficialGames, self.name)
 
     def task_ids(self, split: str, task_types: Iterable[str] | None = None) -> tuple[str, ...]:
         """The sorted task ids of a split."""

@@ -10,12 +10,13 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from trca.common.names import unknown
+from trca.common.shared import Shared, named
 from trca.envs.alfworld.simulator import Game
 
 _KEPT: Final = 64
 
 
-class GameSource(ABC):
+class GameSource(Shared, ABC):
     """A named source of games.
 
     Attributes:
@@ -53,7 +54,11 @@ class GameSource(ABC):
             GameFileError: If the game's file is missing or broken.
             ValueError: If the source has no such task.
         """
-        return _SHELF.get(self._key(task_id), lambda: self._read(task_id))
+
+        def read() -> Game:
+            return named(self._read(task_id), GameSource.load, self, task_id)
+
+        return _SHELF.get(self._key(task_id), read)
 
     def _key(self, task_id: str) -> Hashable:
         """Equal keys mean equal games."""

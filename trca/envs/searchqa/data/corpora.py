@@ -12,6 +12,7 @@ from typing import Any
 from trca.common.cache import cache_folder, digest
 from trca.common.files import FileVersion, versions
 from trca.common.progress import progress_bar
+from trca.common.shared import named
 from trca.envs.retrieval.bm25_retriever import BM25Retriever
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.retrieval.passages import read_corpus
@@ -48,7 +49,7 @@ def open_search(
     if name == "bm25" and corpus is None and count is not None and "index" not in options:
         if options:
             raise ValueError(f"bm25 has no option {', '.join(options)}: the only option is index")
-        return _over_generated(count, seed)
+        return named(_over_generated(count, seed), _over_generated, count, seed)
     if corpus is not None and "index" not in options:
         place = Path(corpus).expanduser().resolve()
         options["index"] = str(indexed(place) if name == "bm25" and place.is_file() else place)
@@ -57,9 +58,12 @@ def open_search(
             f"{name} has nothing to search: give corpus, the path of an index or a corpus;"
             " `trca data searchqa` builds one"
         )
-    paths = (Path(options[name]).expanduser() for name in ("index", "model") if options.get(name))
+    if "index" in options:
+        options["index"] = str(Path(options["index"]).expanduser().absolute())
+    paths = (Path(options[name]) for name in ("index", "model") if options.get(name))
     files = tuple(chain.from_iterable(map(versions, paths)))
-    return _opened(name, json.dumps(options, sort_keys=True, default=str), files)
+    opened = _opened(name, json.dumps(options, sort_keys=True, default=str), files)
+    return named(opened, open_search, {"name": name, **options})
 
 
 def indexed(corpus: Path) -> Path:
