@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
+import cloudpickle  # type: ignore[import-untyped]
 import gymnasium
 import numpy as np
 import pytest
@@ -79,10 +79,11 @@ def test_a_copy_of_several_agents_continues_alone(
     together, turns = parallel_env("alfworld", **settings), aec_env("alfworld", **settings)
     together.reset(seed=3)
     turns.reset(seed=3)
-    for env, step in (
+    steps: list[tuple[Any, Callable[[Any], Any]]] = [
         (together, lambda env: env.step(dict.fromkeys(env.agents, "look"))),
         (turns, lambda env: (env.step("look"), env.last()[:2])),
-    ):
+    ]
+    for env, step in steps:
         step(env)
         other = copied(env)
         first = [repr(step(other)) for _ in range(3)]
@@ -91,13 +92,14 @@ def test_a_copy_of_several_agents_continues_alone(
 
 @every_copy
 def test_copies_share_games_catalogues_and_indexes(copied: Callable[[Any], Any]) -> None:
-    for name, part in (
+    parts: list[tuple[str, Callable[[Any], Any]]] = [
         ("alfworld", lambda env: env._simulator.game),
         ("webshop", lambda env: env.catalogue),
         ("webshop", lambda env: env.goals),
         ("searchqa", lambda env: env._retriever),
         ("searchqa", lambda env: env._tasks),
-    ):
+    ]
+    for name, part in parts:
         env = make(name)
         env.reset(seed=0)
         assert part(copied(env).unwrapped) is part(env.unwrapped)

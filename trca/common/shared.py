@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn, Self, SupportsIndex, TypeVar
 
-Made = TypeVar("Made", bound="Shared")
+Made = TypeVar("Made")
 Item = TypeVar("Item")
 
 

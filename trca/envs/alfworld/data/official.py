@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterable, Iterator
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 
 from trca.common.cache import cache_folder
@@ -127,8 +126,8 @@ def _split_folder(path: Path) -> Path | None:
 def _changes(folder: Path) -> tuple[int, ...]:
     """Modification times of the folders of splits and tasks; new tasks and trials change them."""
     splits = [folder / split for split in SPLITS if (folder / split).is_dir()]
-    entries = chain(splits, *map(os.scandir, splits))
-    return tuple(entry.stat().st_mtime_ns for entry in entries)
+    tasks = [task.stat() for split in splits for task in os.scandir(split)]
+    return tuple(stat.st_mtime_ns for stat in (*map(Path.stat, splits), *tasks))
 
 
 @lru_cache(8)
