@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.error import InvalidAction
+from gymnasium.spaces import Text
 from gymnasium.utils.env_checker import check_env
 
 from trca.envs import ActionChoice, make
 from trca.envs.choice import hashed_words
+from trca.envs.demonstrations import Demonstrations
 
 PPO_ITERATIONS = 20
 NAMES = ("alfworld", "webshop", "searchqa", "examples/plain_key_door.py:KeyDoor")
@@ -61,6 +66,51 @@ def test_a_number_beyond_the_admissible_actions_is_not_accepted() -> None:
     assert not info["parsed"]
     assert not info["accepted"]
     assert (reward, terminated, truncated) == (0.0, False, False)
+
+
+class Labels(gymnasium.Env[str, str]):
+    """A plain game that offers texts with brackets, control characters and one blank."""
+
+    observation_space = action_space = Text(99)
+    open_actions = ("say <your word>",)
+    offers = ("pick <basic>", "pick 6 <10> 12", "pick 6\x94 x 9\x94", "say <your word>")
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return "a label", {"task": "the task", "admissible_actions": list(self.offers)}
+
+    def step(self, action):
+        return action, 0.0, False, False, {"admissible_actions": list(self.offers)}
+
+    def demonstrator_action(self):
+        return "pick <basic>"
+
+
+def test_an_offered_action_is_sent_as_it_is_and_only_a_declared_blank_is_filled() -> None:
+    for isolation in ("none", "process"):
+        env = ActionChoice(make(Labels, isolation=isolation))
+        env.reset(seed=0)
+        sent = [env.step(np.int64(number))[-1]["text"] for number in range(4)]
+        assert sent == [*Labels.offers[:3], "say the task"]
+        env.close()
+
+
+def test_a_random_demonstration_sends_an_offered_action_as_it_is() -> None:
+    env = Demonstrations(make(Labels), randomness=1.0, draw=random.Random(0))
+    _, info = env.reset()
+    drawn = set()
+    for _ in range(24):
+        drawn.add(info["demonstration"].action)
+        *_, info = env.step("look")
+    assert set(Labels.offers[:3]) < drawn
+
+
+@pytest.mark.parametrize("action", [-1, np.int64(-1), 48, 1.9, None, np.array([2]), "look"])
+def test_an_action_outside_the_space_is_refused(action: Any) -> None:
+    env = ActionChoice(make("alfworld"))
+    env.reset(seed=0)
+    with pytest.raises(InvalidAction, match="give a whole number from 0 to 47"):
+        env.step(action)
 
 
 def test_more_actions_than_choices_say_what_to_set() -> None:

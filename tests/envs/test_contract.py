@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -419,3 +420,34 @@ def test_control_characters_and_surrogates_never_reach_an_environment():
     observation, _, _, _, info = env.step("say a\n\tb é 漢")
     assert observation == "heard 'say a\\n\\tb é 漢'"
     assert info["parsed"] is True
+
+
+@pytest.mark.parametrize("action", [3, None, b"look"])
+def test_an_action_that_is_no_string_is_named(env: Any, action: Any) -> None:
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match=re.escape(f"the action is {action!r}: give a string")):
+        env.step(action)
+
+
+class Bytes(gymnasium.Env[Any, str]):
+    """A plain game whose observation is bytes at a named moment."""
+
+    observation_space = action_space = gymnasium.spaces.Text(99)
+
+    def __init__(self, moment: str = "reset") -> None:
+        self._moment = moment
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        return b"a room" if self._moment == "reset" else "a room", {}
+
+    def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return b"a room", 0.0, False, False, {}
+
+
+def test_an_observation_that_is_no_string_is_named() -> None:
+    with pytest.raises(TypeError, match="Bytes gave the observation b'a room'"):
+        make(Bytes).reset(seed=0)
+    env = make(Bytes, moment="step")
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match="Bytes gave the observation b'a room'"):
+        env.step("look")

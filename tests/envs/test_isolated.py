@@ -1,6 +1,8 @@
 """``isolation: process``: an environment in a child process that can be killed and restarted."""
 
 import os
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
@@ -172,6 +174,23 @@ def test_an_interrupted_call_ends_the_process_and_its_answer_is_not_taken(tmp_pa
     assert "room" in observation
     assert env.step("take key")[4]["won"]
     env.close()
+
+
+def test_control_c_in_a_terminal_does_not_reach_the_process():
+    program = """
+import os, signal
+signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
+from tests.toy import Rooms
+from trca.envs import make
+env = make(Rooms, isolation="process")
+env.reset(seed=0, options={"task": "train-1"})
+os.killpg(os.getpgrp(), signal.SIGINT)
+print(env.step("take key")[4]["won"])
+env.close()
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, process_group=0)
+    assert done.stdout.split() == ["interrupted", "True"], done.stderr
 
 
 def test_the_process_of_a_team_that_is_stuck_is_killed(tmp_path):

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 
+from tests.toy import Rooms
 from trca.envs import aec_env, make, parallel_env
 from trca.envs.multi_agent import ParallelTextEnv, TurnTextEnv
+from trca.envs.text_env import Outcome
 
 SETTINGS: list[tuple[str, dict[str, Any]]] = [
     *((name, {"agents": 3}) for name in ("alfworld", "webshop", "searchqa")),
@@ -126,6 +128,24 @@ def test_a_role_gets_what_came_of_its_act_at_its_next_turn() -> None:
         env.step(env._core._env.oracle_action())  # type: ignore[attr-defined]
     assert {agent for agent, _, _ in turns} == {"planner", "executor"}
     assert [reward for _, reward, _ in turns] == [1.0, 1.0]
+
+
+class Paying(Rooms):
+    """Pays a half for every step."""
+
+    def take_action(self, action: str) -> Outcome:
+        return super().take_action(action)._replace(reward=0.5)
+
+
+def test_a_turn_gives_the_rewards_since_the_last_action_of_the_agent() -> None:
+    env = aec_env(Paying, agents=2)
+    env.reset(seed=0)
+    rewards = []
+    for agent in env.agent_iter():
+        _, reward, terminated, truncated, _ = env.last()
+        rewards.append((agent, reward))
+        env.step(None if terminated or truncated else "sing")
+    assert [reward for agent, reward in rewards if agent == "agent_0"] == [0.0, 0.5, 0.5, 0.5, 0.5]
 
 
 def test_agents_or_a_team_must_be_given() -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+from trca.algorithms import TRCAConfig
 from trca.policies.gguf import gguf_model
 from trca.policies.model_names import resolve_model
 from trca.policies.models import load_model, load_tokenizer
@@ -111,6 +112,14 @@ def test_a_file_is_converted_once(write: Callable[..., Path], tmp_path: Path) ->
     copy = Path(shutil.copy(tmp_path / "model.gguf", tmp_path / "copy.gguf"))
     assert gguf_model(copy) == first
     assert weights.stat().st_mtime_ns == written
+
+
+def test_a_changed_file_is_converted_again(write: Callable[..., Path]) -> None:
+    config = TRCAConfig().training(model=str(write()))
+    first = config.resolved_model()
+    assert config.resolved_model() == first
+    write(pre="gpt-2")
+    assert config.resolved_model() != first
 
 
 @pytest.mark.parametrize(

@@ -187,10 +187,14 @@ def test_an_action_with_a_control_character_is_unreadable(
     name: str, request: pytest.FixtureRequest
 ) -> None:
     tokenizer = request.getfixturevalue(name)
-    for character in ("\0", "\x1b", "\x7f", "\x85"):
+    for character in ("\0", "\x1b", "\x7f", "\x94"):
         text = f"<action>open{character} cabinet</action>"
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         response = read_response(ids, tokenizer)
         assert response.text == text
         assert response.action == ""
         assert not response.action_mask.any()
+        action = f"open{character} cabinet"
+        response = read_response(ids, tokenizer, admissible=["look", action])
+        assert response.action == action
+        assert response.action_mask.all()

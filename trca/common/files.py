@@ -91,6 +91,22 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+FileVersion = tuple[str, int, int]
+"""Absolute path, size and modification time of a file."""
+
+
+def versions(path: Path) -> tuple[FileVersion, ...]:
+    """Returns the versions of a file, or of all files in a folder; empty for a missing path.
+
+    Every cache of a user's files has the versions in its keys, so that a process reads a changed
+    file again, and so that a relative path means another file in another working directory.
+    """
+    path = path.resolve()
+    files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
+    stats = [(str(file), file.stat()) for file in files]
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+
+
 def find(path: str | Path) -> Path:
     """Resolves a path that may be relative to the working directory at the start of the program.
 

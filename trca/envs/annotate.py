@@ -138,8 +138,6 @@ class RubricAnnotation(ContextAnnotation):
         if library is None:
             raise ValueError(f"{name} declares no rubric library: set library")
         self.judge = load_judge(library, adapter_class)
-        self._nothing = np.zeros(len(self.judge.library.ids), np.uint8)
-        self._nothing.setflags(write=False)
         self.reward_by(budgets, lambda_)
         self.rewards = self._next_rewards
 
@@ -162,8 +160,9 @@ class RubricAnnotation(ContextAnnotation):
         self.rewards = self._next_rewards
         self.rewards.reset()
         observation, info = super().reset(seed=seed, options=options)
+        nothing = np.frombuffer(bytes(len(self.judge.library.ids)), np.uint8)
         info["rubric"] = RubricInfo(
-            judgments=self._nothing, foundational=0.0, breakthrough=0.0, reward=0.0, fired=()
+            judgments=nothing, foundational=0.0, breakthrough=0.0, reward=0.0, fired=()
         )
         return observation, info
 

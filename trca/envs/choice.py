@@ -20,11 +20,12 @@ from zlib import crc32
 
 import gymnasium
 import numpy as np
+from gymnasium.error import InvalidAction
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from trca.envs.text_env import BLANK, UNPARSED
+from trca.envs.text_env import UNPARSED, filled
 
 _WORDS: Final = re.compile(r"[^\W_]+")
 
@@ -64,9 +65,9 @@ class ActionChoice(gymnasium.Wrapper[Vector, np.int64, str, str], RecordConstruc
 
     ``Discrete(choices)`` chooses one of the admissible actions. A number without admissible action
     counts as an unreadable action: the environment answers it, and ``accepted`` in ``info`` is
-    False. The instruction fills in blanks, as in ``search[<your query>]``. ``info`` is the ``info``
-    of the text environment with the observation as ``text``. ``facts`` are left out, since RLlib's
-    episode recorder cannot write dataclasses.
+    False. The instruction fills in the blank of an open action, such as ``search[<your query>]``.
+    ``info`` is the ``info`` of the text environment with the observation as ``text``. ``facts`` are
+    left out, since RLlib's episode recorder cannot write dataclasses.
     """
 
     def __init__(self, env: gymnasium.Env[str, str], *, choices: int = 48, size: int = 64) -> None:
@@ -88,6 +89,7 @@ class ActionChoice(gymnasium.Wrapper[Vector, np.int64, str, str], RecordConstruc
         length = (3 + choices) * size + choices
         self.observation_space = Box(-1.0, 1.0, (length,), np.float32)
         self.action_space = Discrete(choices)
+        self._open_actions: frozenset[str] = env.get_wrapper_attr("open_actions")
         self._instruction = ""
         self._admissible: list[str] = []
 
@@ -100,14 +102,23 @@ class ActionChoice(gymnasium.Wrapper[Vector, np.int64, str, str], RecordConstruc
         return self._vector(text, info), _plain(info, text)
 
     def step(self, action: np.int64) -> tuple[Vector, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Takes the admissible action with this number."""
+        """Takes the admissible action with this number.
+
+        Raises:
+            gymnasium.error.InvalidAction: If the number is not in the action space.
+        """
+        if action not in self.action_space:
+            raise InvalidAction(
+                f"the action is {action!r}: give a whole number from 0 to {self._choices - 1}"
+            )
         text, reward, terminated, truncated, info = self.env.step(self._action(int(action)))
         return self._vector(text, info), reward, terminated, truncated, _plain(info, text)
 
     def _action(self, number: int) -> str:
         if number >= len(self._admissible):
             return UNPARSED
-        return BLANK.sub(lambda _: self._instruction, self._admissible[number])
+        action = self._admissible[number]
+        return filled(action, self._instruction) if action in self._open_actions else action
 
     def _vector(self, text: str, info: Mapping[str, Any]) -> Vector:
         """The observation as a vector.

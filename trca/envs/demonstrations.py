@@ -11,7 +11,6 @@ import gymnasium
 import numpy as np
 
 from trca.envs.responses import ResponseFormat, write_action
-from trca.envs.text_env import BLANK
 
 DEMONSTRATION: Final = "demonstration"
 """Key of the info dict."""
@@ -134,7 +133,7 @@ def random_action(
         )
     while True:
         action = draw.choice(admissible)
-        if BLANK.search(action):
+        if action in env.open_actions:
             action = str(env.random_action(np.random.default_rng(draw.getrandbits(64))))
         if not action.startswith(deliberate):
             return action

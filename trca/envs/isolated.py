@@ -27,6 +27,7 @@ import gymnasium
 import numpy as np
 
 from trca.common.errors import words
+from trca.common.shared import Uncopied
 from trca.envs.blame import add_place
 from trca.envs.text_env import Gold, MissingPartError, Outcome, TextEnv
 
@@ -36,7 +37,7 @@ _END_S: Final = 2.0
 """Seconds that a child may take to close its environment."""
 
 
-class IsolatedEnv(TextEnv):
+class IsolatedEnv(Uncopied, TextEnv):
     """A text environment whose code runs in a child process.
 
     Attributes:
@@ -157,6 +158,7 @@ class _Child:
             pass_fds=[theirs.fileno()],
             env={**os.environ, **paths},
             stdin=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C in a terminal interrupts the parent, which ends in order
         )
         theirs.close()
         self._end = weakref.finalize(self, _end, self._process, self._connection)
@@ -270,7 +272,14 @@ def _sendable(error: Exception) -> Exception:
 
 def _about(outer: gymnasium.Env[str, str]) -> dict[str, Any]:
     env: Any = outer.unwrapped
-    names = ("library", "default_split", "idle_actions", "generated", "waits")
+    names = (
+        "library",
+        "default_split",
+        "open_actions",
+        "idle_actions",
+        "generated",
+        "waits",
+    )
     return {
         "attributes": {
             **{name: getattr(env, name) for name in names},

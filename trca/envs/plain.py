@@ -11,8 +11,11 @@ from gymnasium.spaces import Text
 from trca.envs.panel import no_task
 from trca.envs.text_env import MissingPartError, Outcome, TextEnv
 
-SPLITS: Final = {"train": range(1000), "test": range(1000, 1128)}
-"""The seeds of each split. One seed is one task."""
+SPLITS: Final = {
+    split: {f"seed-{seed}": seed for seed in seeds}
+    for split, seeds in {"train": range(1000), "test": range(1000, 1128)}.items()
+}
+"""Split -> task id -> seed. One seed is one task."""
 STEPS: Final = 25
 """Default step limit."""
 
@@ -24,8 +27,8 @@ class PlainEnv(TextEnv):
     ``info["task"]``, or the first observation if this key is missing. ``admissible_actions``,
     ``won``, ``score`` and ``accepted`` come from ``info`` if present. Defaults: an episode is won
     if it terminates with a positive reward; the score is the sum of the rewards. The wrapper uses
-    ``oracle_action``, ``demonstrator_action``, ``demonstrator_subgoal`` and the attribute ``waits``
-    of the environment if present.
+    ``oracle_action``, ``demonstrator_action``, ``demonstrator_subgoal`` and the attributes
+    ``waits`` and ``open_actions`` of the environment if present.
 
     Attributes:
         plain: The wrapped environment.
@@ -65,8 +68,8 @@ class PlainEnv(TextEnv):
         )
         self.plain = env
         self.waits = bool(getattr(env.unwrapped, "waits", False))
+        self.open_actions = frozenset(getattr(env.unwrapped, "open_actions", ()))  # type: ignore[misc]
         self.env_id = env.spec.id if env.spec else name
-        self._seeds = {f"seed-{seed}": seed for seed in SPLITS[split]}
         self._plain_info: dict[str, Any] = {}
         self._first = ""
         self._return = 0.0
@@ -74,7 +77,7 @@ class PlainEnv(TextEnv):
     @property
     def task_ids(self) -> tuple[str, ...]:
         """One task id per seed of the split."""
-        return tuple(self._seeds)
+        return tuple(SPLITS[self.split])
 
     @property
     def instruction(self) -> str:
@@ -93,9 +96,10 @@ class PlainEnv(TextEnv):
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:
         """Resets the environment with the seed of the task."""
-        if task_id not in self._seeds:
+        seeds = SPLITS[self.split]
+        if task_id not in seeds:
             raise no_task(task_id, self.split, self.task_ids)
-        self._first, self._plain_info = self.plain.reset(seed=self._seeds[task_id])
+        self._first, self._plain_info = self.plain.reset(seed=seeds[task_id])
         self._return = 0.0
         return self._first
 

@@ -29,7 +29,6 @@ from trca.envs.panel import Panel
 from trca.envs.text_space import AnyText
 
 __all__ = [
-    "BLANK",
     "DEFAULT_AGENT",
     "UNPARSED",
     "Gold",
@@ -39,6 +38,7 @@ __all__ = [
     "TextEnv",
     "TextInfo",
     "as_action",
+    "filled",
 ]
 
 UNPARSED: Final = ""
@@ -47,19 +47,32 @@ UNPARSED: Final = ""
 DEFAULT_AGENT: Final = "default_agent"
 """Id of the agent of an episode with one agent (RLlib's name)."""
 
-_NO_TEXT: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-
-BLANK: Final = re.compile("<[^<>]+>")
-"""A blank in an admissible action that the agent fills in, as in ``search[<your query>]``."""
+_NO_TEXT: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
+_BLANK: Final = re.compile("<[^<>]+>")
 
 
-def as_action(text: str) -> str:
+def as_action(text: str, admissible: Sequence[str] = ()) -> str:
     """Returns a text as an action: `UNPARSED` if it contains control characters or surrogates.
 
     Native libraries, such as interpreters of text adventures, may crash or hang on these
-    characters. Tabs and line breaks are allowed.
+    characters. Tabs and line breaks are allowed, and so is every admissible action: scraped texts
+    contain control characters.
+
+    Args:
+        text: The text.
+        admissible: The admissible actions.
+
+    Raises:
+        TypeError: If the text is not a string.
     """
-    return UNPARSED if _NO_TEXT.search(text) else text
+    if not isinstance(text, str):
+        raise TypeError(f"the action is {text!r:.80}: give a string, blank for no readable action")
+    return UNPARSED if _NO_TEXT.search(text) and text not in admissible else text
+
+
+def filled(action: str, text: str) -> str:
+    """Returns one of `TextEnv.open_actions` with a text in place of its blank."""
+    return _BLANK.sub(lambda _: text, action)
 
 
 class MissingPartError(NotImplementedError, ValueError):
@@ -139,6 +152,9 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         language: Names of the arguments that change the texts of the environment, such as its tasks
             or their wording. The tiny policy is rebuilt only if one of these arguments changes.
             None stands for all arguments except ``split``, ``max_steps`` and ``render_mode``.
+        open_actions: Admissible actions with a blank that the agent fills in, such as
+            ``search[<your query>]``. All further admissible actions are sent as they are, also
+            with a text in angle brackets.
         idle_actions: Admissible actions that are always available and change nothing. Short prompts
             leave these actions out.
         generated: Whether each ``seed`` generates a complete and different set of tasks.
@@ -157,6 +173,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     default_split: ClassVar[str] = "train"
     tiny_policy: ClassVar[Mapping[str, Any]] = {}
     language: ClassVar[tuple[str, ...] | None] = None
+    open_actions: ClassVar[frozenset[str]] = frozenset()
     idle_actions: ClassVar[frozenset[str]] = frozenset()
     generated: bool = False
     waits: bool = False
@@ -313,6 +330,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
             options: ``{"task": task_id}``, or None.
 
         Raises:
+            TypeError: If the observation is not a string.
             ValueError: If the split has no such task. The message names the nearest task id.
         """
         super().reset(seed=seed)
@@ -321,6 +339,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         if task_id is None:
             task_id = self.task_ids[int(self.np_random.integers(len(self.task_ids)))]
         observation = self.start_task(task_id, options)
+        self._check_observation(observation)
         self._task_id = str(task_id)
         self._steps = 0
         self._over = False
@@ -336,14 +355,16 @@ class TextEnv(gymnasium.Env[str, str], ABC):
 
         Raises:
             gymnasium.error.ResetNeeded: Before the first ``reset`` and after the end of an episode.
+            TypeError: If action or observation is not a string.
             ValueError: If reward or score is not finite.
         """
         self._check_started()
         if self._over:
             raise ResetNeeded("the episode is over: call reset() to start another")
-        action = as_action(action)
+        action = as_action(action, self._transcript[-1][2])
         outcome = self.take_action(action)
         observation, reward, terminated, truncated, accepted, won, score, milestone = outcome
+        self._check_observation(observation)
         score = reward if score is None else score
         if not (math.isfinite(reward) and math.isfinite(score)):
             raise ValueError(
@@ -378,6 +399,13 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     def _check_started(self) -> None:
         if not self._task_id:
             raise ResetNeeded("no task was started: call reset() first")
+
+    def _check_observation(self, observation: object) -> None:
+        if not isinstance(observation, str):
+            raise TypeError(
+                f"{self.env_id or type(self).__name__} gave the observation {observation!r:.80}:"
+                " an observation is a string"
+            )
 
     def _info(self, admissible: Sequence[str]) -> TextInfo:
         return TextInfo(

@@ -7,6 +7,7 @@ its observation to a file in a temporary folder. Texts may have any length and a
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import tempfile
@@ -36,6 +37,11 @@ class AnyText(Text):
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is a string, of any length and with any characters."""
         return isinstance(x, str)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> AnyText:
+        copied = copy.copy(self)  # the characters of samples are immutable
+        copied._np_random = copy.deepcopy(self._np_random, memo)
+        return copied
 
 
 class SharedTexts(Sequence[str]):

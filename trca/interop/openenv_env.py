@@ -15,6 +15,7 @@ import gymnasium
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from trca.common.extras import missing_extra, required
+from trca.common.shared import Uncopied
 from trca.common.short_line import short_line
 from trca.envs.text_space import AnyText
 
@@ -46,7 +47,7 @@ class _Reply(BaseModel):
     done: bool
 
 
-class RemoteEnv(gymnasium.Env[str, str]):
+class RemoteEnv(Uncopied, gymnasium.Env[str, str]):
     """An environment of an OpenEnv server as a plain text environment, without a rubric.
 
     ::

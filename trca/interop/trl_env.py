@@ -10,12 +10,13 @@ from typing import Any
 
 from trca.common.names import unknown
 from trca.common.registry import Registry
+from trca.common.shared import Uncopied
 from trca.envs.panel import no_task
 from trca.envs.text_env import Outcome, TextEnv
 from trca.interop.splits import part_of_split, read_rows
 
 
-class TRLEnv(TextEnv):
+class TRLEnv(Uncopied, TextEnv):
     """A TRL environment class as a text environment: an action is a call of one of its tools.
 
     ::

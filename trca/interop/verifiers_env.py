@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from trca.common.extras import required
+from trca.common.shared import Uncopied
 from trca.common.short_line import short_line
 from trca.envs.panel import no_task
 from trca.envs.text_env import Outcome, TextEnv
@@ -29,7 +30,7 @@ class EpisodeError(RuntimeError):
     """An episode of verifiers failed or has no score."""
 
 
-class VerifiersEnv(TextEnv):
+class VerifiersEnv(Uncopied, TextEnv):
     """An environment of verifiers as a text environment: an action is a reply of the model.
 
     ::

@@ -43,17 +43,19 @@ def read_response(
     tokenizer: Any,
     response_format: ResponseFormat = ACTION_FORMAT,
     thought: Thought = "none",
+    admissible: Sequence[str] = (),
 ) -> Response:
     """Parses sampled ids: finds the action and its tokens in one pass.
 
-    A response whose action contains control characters has no readable action. Tags within a native
-    thought are no action.
+    A response whose action contains control characters has no readable action, unless the action is
+    admissible. Tags within a native thought are no action.
 
     Args:
         ids: The sampled ids, shape (R,); ids outside the vocabulary count as empty.
         tokenizer: The tokenizer of the ids; see `token_bytes`.
         response_format: Format of the response.
         thought: Native thoughts of the model.
+        admissible: The admissible actions.
     """
     pieces = _pieces(ids, tokenizer)
     # Every byte that is not UTF-8 becomes one character. `_encoded` restores the byte.
@@ -61,7 +63,7 @@ def read_response(
     answer = answer_start(text, thought)
     reading = response_format.read(text[answer:])
     action = _printable(reading.action)
-    if as_action(action) != action:
+    if as_action(action, admissible) != action:
         reading = NO_ACTION
     mask = np.zeros(len(pieces), dtype=bool)
     parts = np.zeros(len(pieces), dtype=np.int8)

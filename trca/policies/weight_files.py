@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from trca.common.files import sha256
+from trca.common.files import FileVersion, sha256, versions
 
 _PATTERNS: Final = ("*.safetensors", "*/*.safetensors", "pytorch_model*.bin")
 """Weight files of a model, then of the roles of a team, then of an older model."""
@@ -50,14 +51,11 @@ def weights_hash(model: str) -> str:
     folder = weights_folder(model)
     candidates = (sorted(folder.glob(pattern)) for pattern in _PATTERNS)
     files = next((paths for paths in candidates if paths), [])
-    stats = [(path, path.stat()) for path in files]
-    return _hash(folder, tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats))
+    return _hash(folder, tuple(files), tuple(chain.from_iterable(map(versions, files))))
 
 
 @lru_cache(maxsize=16)
-def _hash(folder: Path, files: Sequence[tuple[Path, int, int]]) -> str:
-    """Hashes files; sizes and times are part of the cache key."""
-    paths = [path for path, _, _ in files]
+def _hash(folder: Path, paths: Sequence[Path], files: tuple[FileVersion, ...]) -> str:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         hashes = zip(paths, pool.map(sha256, paths), strict=True)
         lines = "".join(f"{path.relative_to(folder)} {digest}\n" for path, digest in hashes)

@@ -20,6 +20,7 @@ from itertools import accumulate
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from trca.common.names import nearest
+from trca.common.shared import Shared
 
 MAX_LENGTH: Final = 600
 """Largest length of a condition, in characters."""
@@ -77,7 +78,7 @@ class Clause:
 
 
 @dataclasses.dataclass(frozen=True)
-class Condition:
+class Condition(Shared):
     """A parsed condition.
 
     Attributes:
@@ -92,6 +93,9 @@ class Condition:
     program: str
     reads: frozenset[str]
     binds: frozenset[str]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Condition, (self.text, self.program, self.reads, self.binds)
 
     @classmethod
     def parse(cls, text: str, terms: Mapping[str, Term] | None = None) -> Condition:

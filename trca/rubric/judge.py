@@ -153,6 +153,9 @@ class _Operator:
         self.facts, self.binding = _getter(sorted(condition.reads)), _getter(self.binds)
         self.cache: dict[Any, bool] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Operator, (self.name, self.condition)  # a copy starts with an empty cache
+
 
 def _getter(names: Sequence[str]) -> Callable[[Any], Any]:
     """A function that reads attributes: one name gives its value, several give a tuple."""

@@ -76,6 +76,13 @@ def test_a_person_shops_by_number_and_is_asked_for_the_query():
     assert "not done after 3 steps" in result.output
 
 
+def test_a_person_sends_a_text_in_angle_brackets_as_it_is_offered():
+    labels = "tests.envs.test_choice:Labels"
+    output = trca("play", labels, stdin="0\n3\nhello\n").output
+    assert "> pick <basic>" in output
+    assert "your word: > say hello" in output
+
+
 def test_worlds_take_arguments_of_their_own():
     rich = trca(
         "play",

@@ -177,6 +177,24 @@ class TestOfficial:
         with pytest.raises(GameFileError, match=task):
             games.load(task)
 
+    def test_a_changed_game_is_read_again(self, official):
+        games = OfficialGames(official)
+        task = games.task_ids("train")[0]
+        old = games.load(task)
+        assert games.load(task) is OfficialGames(official).load(task) is old
+        content = (official / task / GAME_FILE).read_text()
+        (official / task / GAME_FILE).write_text(content.replace(old.task, "put a pen in desk."))
+        assert games.load(task).task == "put a pen in desk." != old.task
+
+    def test_games_that_are_added_later_are_listed(self, official):
+        first = OfficialGames(official).task_ids("train")
+        shutil.copytree(official / first[0], (official / first[0]).with_name("trial_T2"))
+        shutil.copytree(
+            official / "valid_seen" / FOLDERS["Heat"], official / "train" / "pick_heat_2"
+        )
+        later = OfficialGames(official).task_ids("train")
+        assert set(later) - set(first) == {first[0].replace("T1", "T2")}
+
     def test_a_truncated_file_is_named_when_loaded(self, official):
         games = OfficialGames(official)
         task = games.task_ids("valid_seen")[1]

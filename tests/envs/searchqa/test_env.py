@@ -1,6 +1,7 @@
 """`SearchQAEnv` keeps the contract of text environments."""
 
 import json
+import shutil
 from itertools import combinations
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 
-from trca.envs.retrieval.passages import CorpusError
+from trca.envs.retrieval.bm25_retriever import BM25Retriever
+from trca.envs.retrieval.indexing import index_corpus
+from trca.envs.retrieval.passages import CorpusError, Passage
 from trca.envs.retrieval.retriever import RETRIEVERS, RetrievalError
 from trca.envs.retrieval.storage import StoredDataError
 from trca.envs.searchqa import env as env_module
@@ -277,6 +280,38 @@ def test_a_corpus_is_indexed_once_and_again_when_it_changes(files):
     corpus.write_text('{"id": "c", "contents": "\\"Ran\\"\\nRan is a film by Kurosawa."}')
     [[passage]] = open_search("bm25", corpus).search(["ran"], 3)
     assert passage.id == "c"
+
+
+def test_a_changed_file_of_questions_is_read_again(files):
+    row = {"id": "1", "question": "who made ran", "golden_answers": ["Kurosawa"]}
+    for questions in (files / "nq.jsonl", [files / "nq.jsonl"], files):
+        (files / "nq.jsonl").write_text(json.dumps({**row, "question": "who wrote emma"}))
+        old = SearchQAEnv(questions=questions, corpus=files / "corpus.jsonl", split="test")
+        (files / "nq.jsonl").write_text(json.dumps(row))
+        new = SearchQAEnv(questions=questions, corpus=files / "corpus.jsonl", split="test")
+        assert [env.reset()[1]["task"] for env in (old, new)] == ["who wrote emma", "who made ran"]
+        assert new.step("answer[kurosawa]")[1] == 1.0
+
+
+def test_a_changed_index_is_opened_again(files):
+    for text in ("an old text", "a new text"):
+        shutil.rmtree(files / "index", ignore_errors=True)
+        index_corpus(files / "index", [Passage("a", f'"Emma"\n{text}')])
+        for search in (open_search("bm25", files / "index"), BM25Retriever.open(files / "index")):
+            [[passage]] = search.search(["emma"], 1)
+            assert passage.contents.endswith(text)
+
+
+def test_a_relative_path_follows_the_working_directory(files, monkeypatch):
+    questions = {"a": "who wrote emma", "b": "who wrote ulysses"}
+    for name, text in questions.items():
+        row = {"id": "1", "question": text, "golden_answers": [name]}
+        (files / name).mkdir()
+        (files / name / "nq.jsonl").write_text(json.dumps(row))
+    for name, text in questions.items():
+        monkeypatch.chdir(files / name)
+        env = SearchQAEnv(questions="nq.jsonl", corpus=files / "corpus.jsonl", split="test")
+        assert env.reset()[1]["task"] == text
 
 
 def test_a_malformed_corpus_is_named_by_file_and_line(files):

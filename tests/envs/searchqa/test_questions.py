@@ -121,6 +121,12 @@ def test_our_own_rows_say_all_and_are_written_as_they_are_read(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["all.jsonl"]
 
 
+def test_empty_aliases_of_an_answer_are_left_out(tmp_path):
+    row = {**NQ, "golden_answers": ["Jane Austen", "", " ", 7]}
+    [question] = read(lines(tmp_path / "nq.jsonl", row))
+    assert question.answers == ("Jane Austen", "7")
+
+
 @pytest.mark.parametrize(("suffix", "opened"), [(".gz", gzip.open), (".xz", lzma.open)])
 def test_compressed_files_are_read(tmp_path, suffix, opened):
     path = tmp_path / f"nq_dev.jsonl{suffix}"
@@ -159,6 +165,7 @@ GOOD = json.dumps(NQ)
         ({**NQ, "id": "1", "golden_answers": [" "]}, "no answers"),
         ({**NQ, "id": "1", "golden_answers": {"a": 1}}, "golden_answers is {'a': 1}"),
         ({**NQ, "id": "1", "golden_answers": [None]}, "golden_answers is [None]"),
+        ({**NQ, "id": "1", "golden_answers": [True]}, "golden_answers is [True]"),
         ({**NQ, "id": "1", "gold_ids": "7"}, "gold_ids is 7: expected a list"),
         ({**NQ, "id": "1", "split": "exam"}, "unknown split 'exam': choose train, validation"),
         (NQ, "row 1 has the same id 'test_0'"),

@@ -38,6 +38,11 @@ def test_options_that_were_not_chosen_cost_their_share():
     assert score(options={"any name": "bright red"}).r_option == 1.0
 
 
+def test_an_option_of_the_goal_counts_once_for_all_values_that_match():
+    purchase = score(options={"color": "red", "trim": "red", "size": "small"})
+    assert (purchase.total, purchase.r_option) == (1.0, 1.0)
+
+
 def test_a_goal_without_options_asks_for_none():
     purchase = score(asked=goal(options=()))
     assert (purchase.total, purchase.r_option) == (1.0, None)

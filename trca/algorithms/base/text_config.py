@@ -40,6 +40,7 @@ from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.algorithms.settings.setting_names import IGNORED, unknown_setting
 from trca.common.extras import missing_extra
+from trca.common.files import FileVersion, versions
 from trca.envs.text_space import AnyText
 from trca.policies.engines import engine_class
 from trca.tune_configs.files import OWN_KEYS, read
@@ -249,9 +250,11 @@ class TextAlgorithmConfig(PolicyConfig):
                 " lora_rank to 0, or another engine"
             )
         if str(self.model) != "tiny" and not engine.remote:
-            _check_model(self.resolved_model(), self.max_prompt_tokens, self.max_new_tokens)
+            model = self.resolved_model()
+            files = versions(Path(model))
+            _check_model(model, files, self.max_prompt_tokens, self.max_new_tokens)
             device = "cuda" if self.num_gpus_per_env_runner else "cpu"
-            engine.check(self.engine_spec(self.resolved_model(), device))
+            engine.check(self.engine_spec(model, device))
         elif self.template == "paper" and not engine.remote:
             warnings.warn(
                 "the tiny policy cannot follow the paper's prompt: set template to 'compact', or"
@@ -372,7 +375,9 @@ def _default_config() -> TextAlgorithmConfig:
 
 
 @cache
-def _check_model(model: str, prompt_tokens: int, new_tokens: int) -> None:
+def _check_model(
+    model: str, files: tuple[FileVersion, ...], prompt_tokens: int, new_tokens: int
+) -> None:
     from trca.policies.architectures import check_model
 
     check_model(model, prompt_tokens, new_tokens)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import gymnasium
 from trca.algorithms.imitation.teachers import DemonstratorTeacher, RecordedTeacher
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
 from trca.algorithms.rollouts.teacher import Teacher
-from trca.common.files import find
+from trca.common.files import FileVersion, find, versions
 from trca.envs.demonstrations import Demonstrations
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.records import read_rollouts
@@ -29,13 +29,13 @@ def make_teacher(config: Any) -> Teacher:
     """
     if config.demonstrations == "recorded":
         path = find(config.recorded_rollouts)
-        return _recorded(path, path.stat().st_mtime_ns)
+        return _recorded(path, versions(path))
     acts = config.demonstrations == "demonstrator"
     return DemonstratorTeacher(RESPONSE_FORMATS.get(config.response_format), acts)
 
 
-@cache
-def _recorded(path: Path, modified_ns: int) -> RecordedTeacher:
+@lru_cache(4)
+def _recorded(path: Path, file: tuple[FileVersion, ...]) -> RecordedTeacher:
     """The teacher of a file; a process reads a version of the file once."""
     return RecordedTeacher(read_rollouts(path), path)
 

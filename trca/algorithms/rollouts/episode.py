@@ -213,7 +213,11 @@ class Episode:
     def _response(self, ids: NDArray[np.int32]) -> Response:
         interface = self.interface
         return read_response(
-            ids, interface.tokenizer, interface.response_format, interface.prompter.thought
+            ids,
+            interface.tokenizer,
+            interface.response_format,
+            interface.prompter.thought,
+            self.recorder.view.info["admissible_actions"],
         )
 
     def record(self, transition: Transition) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 from trca.algorithms.settings.parameters import TextParameters
+from trca.common.files import FileVersion, find, versions
 from trca.common.names import unknown
 from trca.envs.teams.team import Team
 from trca.policies.engines import engine_class
@@ -97,7 +98,8 @@ class PolicyConfig(AlgorithmConfig):
         if engine_class(self.engine).remote:
             return str(self.model)
         env_config = json.dumps(self.env_config, sort_keys=True, default=str)
-        return _resolve(str(self.model), self.env, env_config, self.response_format)
+        files = versions(find(str(self.model)))
+        return _resolve(str(self.model), files, self.env, env_config, self.response_format)
 
     def model_of(self, module: str) -> str:
         """Folder or Hugging Face name of a policy's model.
@@ -135,7 +137,13 @@ class PolicyConfig(AlgorithmConfig):
 
 
 @cache
-def _resolve(model: str, env: str | type, env_config: str, response_format: str) -> str:
+def _resolve(
+    model: str,
+    files: tuple[FileVersion, ...],
+    env: str | type,
+    env_config: str,
+    response_format: str,
+) -> str:
     from trca.policies.model_names import resolve_model
 
     arguments = json.loads(env_config)

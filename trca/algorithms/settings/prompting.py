@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+from trca.common.files import FileVersion, versions
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.engines import engine_class
 from trca.policies.prompts import Prompter
@@ -32,14 +34,18 @@ def make_prompter(
     )
 
 
-@lru_cache(maxsize=2)
 def engine_tokenizer(engine: str, model: str) -> Any:
-    """The tokenizer of an engine; a cache holds the last two.
+    """The tokenizer of an engine; a cache holds the last two until a file of the model changes.
 
     Args:
         engine: Name of the engine.
         model: Folder or Hugging Face name of the model.
     """
+    return _tokenizer(engine, model, versions(Path(model)))
+
+
+@lru_cache(maxsize=2)
+def _tokenizer(engine: str, model: str, files: tuple[FileVersion, ...]) -> Any:
     return engine_class(engine).tokenizer(model)
 
 

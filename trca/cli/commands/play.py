@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -234,7 +235,7 @@ def _print_rubric(env: Env, rubric: RubricInfo | None, facts: Any, why: bool) ->
 
 def _chooser(env: Env, policy: Policy, seed: int) -> Callable[[Mapping[str, Any]], str | None]:
     if policy is Policy.HUMAN:
-        return _ask
+        return partial(_ask, env.get_wrapper_attr("open_actions"))
     if policy is Policy.ORACLE:
         oracle: Callable[[], str] = env.get_wrapper_attr("oracle_action")
         return lambda info: _shown(oracle())
@@ -251,12 +252,12 @@ def _shown(action: str) -> str:
     return action
 
 
-def _ask(info: Mapping[str, Any]) -> str | None:
+def _ask(open_actions: Container[str], info: Mapping[str, Any]) -> str | None:
     """Asks for an action; a number picks from the list, ``quit`` or the end of input gives None."""
     from rich.columns import Columns
     from rich.markup import escape
 
-    from trca.envs.text_env import BLANK
+    from trca.envs.text_env import filled
 
     actions: list[str] = info["admissible_actions"]
     console.print()
@@ -271,9 +272,9 @@ def _ask(info: Mapping[str, Any]) -> str | None:
             return None
         if answer.isdecimal() and int(answer) < len(actions):
             answer = actions[int(answer)]
-            blank = BLANK.search(answer)
-            if blank:
-                answer = answer.replace(blank[0], input(f"{blank[0][1:-1]}: ").strip())
+            if answer in open_actions:
+                blank = answer[answer.index("<") + 1 : answer.rindex(">")]
+                answer = filled(answer, input(f"{blank}: ").strip())
             console.print(f"> {answer}", markup=False, style="cyan")
     except (EOFError, KeyboardInterrupt):
         return None

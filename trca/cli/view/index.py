@@ -15,6 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from trca.common.files import FileVersion, versions
+
 _STEP: Final = re.compile(
     rb' ?\[([01, ]*)\], ?"parsed": ?(?:true|false), ?"accepted": ?(?:true|false),'
     rb' ?"foundational": ?([-+.\deE]+), ?"breakthrough": ?([-+.\deE]+)'
@@ -120,14 +122,13 @@ class RolloutIndex:
 
 
 @lru_cache(maxsize=64)
-def _index(path: Path, _size: int, _modified: int) -> RolloutIndex:
+def _index(path: Path, file: tuple[FileVersion, ...]) -> RolloutIndex:
     return RolloutIndex(path)
 
 
 def index_of(path: Path) -> RolloutIndex:
     """The index of a file. The file is read again only after a change."""
-    stat = path.stat()
-    return _index(path, stat.st_size, stat.st_mtime_ns)
+    return _index(path, versions(path))
 
 
 def _summary(line: bytes) -> dict[str, Any]:

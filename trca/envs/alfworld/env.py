@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from gymnasium.error import ResetNeeded
 
 from trca.common.names import unknown
+from trca.common.shared import SharedTuple
 from trca.envs.alfworld.adapter import ALFWorldAdapter
 from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.data.sources import game_source
@@ -77,8 +78,7 @@ class ALFWorldEnv(TextEnv):
         """
         super().__init__(split, max_steps, render_mode)
         self.source = game_source(games)
-        self._task_ids = self.source.task_ids(split, task_types)
-        self._known = frozenset(self._task_ids)
+        self._task_ids = SharedTuple(self.source.task_ids(split, task_types))
         self._task_type = ""
         self._simulator: Simulator | None = None
 
@@ -94,7 +94,7 @@ class ALFWorldEnv(TextEnv):
 
     def gold(self, task_id: str) -> Gold:
         """The walkthrough of the game file; the oracle's actions for a generated game."""
-        if task_id not in self._known:
+        if task_id not in self._task_ids:
             raise unknown(f"task of split {self.split!r}", task_id, self._task_ids)
         return Gold(walkthrough=walkthrough(self.source.load(task_id)))
 
@@ -131,7 +131,7 @@ class ALFWorldEnv(TextEnv):
 
     def start_task(self, task_id: Any, options: dict[str, Any]) -> str:
         """Loads the game of a task."""
-        if task_id not in self._known:
+        if task_id not in self._task_ids:
             raise unknown(f"task of split {self.split!r}", task_id, self._task_ids)
         self._task_type = self.source.task_type(task_id)
         self._simulator = Simulator(self.source.load(task_id))

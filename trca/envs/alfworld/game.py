@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from trca.common.shared import Shared
 from trca.envs.alfworld.pages import display_names
 from trca.envs.alfworld.pddl import PddlError, Problem, Query, parse_problem
 
@@ -67,7 +68,7 @@ class GameFileError(ValueError):
         )
 
 
-class Game:
+class Game(Shared):
     """One game. A game is immutable, so all simulators and threads may share it.
 
     Things have ids, such as ``mug_bar__plus_00_dot_80``, and displayed names, such as ``mug 1``.

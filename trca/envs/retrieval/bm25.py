@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from trca.common.shared import Shared
 from trca.envs.retrieval.analysis import lucene_tokens
 from trca.envs.retrieval.blocks import Block, batched
 from trca.envs.retrieval.lengths import LENGTHS
@@ -48,7 +49,7 @@ class _Term(NamedTuple):
     gain: float
 
 
-class BM25:
+class BM25(Shared):
     """An immutable index over numbered documents. All threads may search it."""
 
     def __init__(self, postings: Postings, order: NDArray[np.int32] | None = None) -> None:
@@ -67,6 +68,9 @@ class BM25:
         frequency, length = postings.profiles.T
         self._saturation = np.float32(1) + frequency.astype(np.float32) * (1 / norms)[length]
         self._term = lru_cache(maxsize=1 << 14)(self._find)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BM25, (self._postings, self._order)
 
     @classmethod
     def build(cls, texts: Iterable[str], ids: Sequence[str] | None = None) -> BM25:

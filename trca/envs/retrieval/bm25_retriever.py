@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from trca.common.files import FileVersion, versions
+from trca.common.shared import Shared, named
 from trca.envs.retrieval.bm25 import BM25
 from trca.envs.retrieval.passages import Passage, StoredPassages
 
 
-class BM25Retriever:
+class BM25Retriever(Shared):
     """A `Retriever` without server, Java or model."""
 
     def __init__(self, passages: Sequence[Passage], index: BM25) -> None:
@@ -33,7 +35,9 @@ class BM25Retriever:
 
     @staticmethod
     def open(index: str | Path) -> BM25Retriever:
-        """Opens the index in a folder, once per process. All processes share its memory.
+        """Opens the index in a folder, once per process and version of its files.
+
+        All processes share its memory.
 
         Args:
             index: The folder.
@@ -41,7 +45,8 @@ class BM25Retriever:
         Raises:
             StoredDataError: If the folder is incomplete, damaged or of another version.
         """
-        return _opened(Path(index).resolve())
+        folder = Path(index).resolve()
+        return named(_opened(folder, versions(folder)), BM25Retriever.open, folder)
 
     def __len__(self) -> int:
         """The number of passages."""
@@ -64,5 +69,5 @@ class BM25Retriever:
 
 
 @lru_cache(maxsize=8)
-def _opened(folder: Path) -> BM25Retriever:
+def _opened(folder: Path, files: tuple[FileVersion, ...]) -> BM25Retriever:
     return BM25Retriever(StoredPassages(folder / "passages"), BM25.load(folder / "bm25"))

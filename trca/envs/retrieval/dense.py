@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from trca.common.cache import digest
 from trca.common.progress import Report, silent
+from trca.common.shared import Shared
 from trca.envs.retrieval.encoder import Encoder, Encoding
 from trca.envs.retrieval.passages import Passage, StoredPassages, store_passages
 from trca.envs.retrieval.retriever import RetrievalError
@@ -36,7 +37,7 @@ _SAMPLE: Final = 500_000
 """Largest number of vectors for training an index."""
 
 
-class DenseRetriever:
+class DenseRetriever(Shared):
     """A `Retriever` that ranks passages by the inner product of vectors."""
 
     def __init__(

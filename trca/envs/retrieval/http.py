@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import httpx
 
+from trca.common.shared import Shared
 from trca.common.short_line import short_line
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError
@@ -59,7 +60,7 @@ class _Server:
     closed_until: float = 0.0
 
 
-class HttpRetriever:
+class HttpRetriever(Shared):
     """A `Retriever` that sends requests to retrieval servers in turn.
 
     Attributes:

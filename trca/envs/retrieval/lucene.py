@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from trca.common.shared import Shared
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError
 
@@ -29,7 +30,7 @@ _INDEXER: Final = "io.anserini.index.IndexCollection"
 _MOST_TERMS: Final = 1 << 20
 
 
-class LuceneRetriever:
+class LuceneRetriever(Shared):
     """A `Retriever` over a Lucene index with stored raw documents.
 
     The first object of this class in a process starts Java.

@@ -25,6 +25,7 @@ from functools import partial
 from typing import Final
 
 from trca.common.chat_endpoint import ChatEndpoint, EndpointError, missing_client
+from trca.common.shared import Shared
 from trca.common.short_line import short_line
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError
@@ -50,7 +51,7 @@ class _Episode:
     seed: int
 
 
-class SimulatedRetriever:
+class SimulatedRetriever(Shared):
     """A `Retriever` with passages from a language model at an OpenAI-compatible endpoint.
 
     Attributes:

@@ -72,6 +72,7 @@ class SearchQAEnv(TextEnv):
         "deliberate": ("answer", "tell"),
         "stages": ((0.1, 1500), (0.75, 300)),
     }
+    open_actions = frozenset({SEARCH_OFFER, ANSWER_OFFER})
     language = ("questions", "retriever", "corpus", "top_k", "max_passage_chars", "seed")
 
     def __init__(

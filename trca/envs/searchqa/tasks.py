@@ -22,6 +22,8 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
+from trca.common.files import FileVersion, versions
+from trca.common.shared import Shared, named
 from trca.envs.panel import no_task
 from trca.envs.searchqa.data import generate
 from trca.envs.searchqa.data.datasets import IN_DOMAIN, known_datasets, read_datasets
@@ -32,7 +34,7 @@ Source = str | Path | Sequence[str | Path] | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Tasks:
+class Tasks(Shared):
     """The tasks of a split, shared by all environments of a process.
 
     An id such as ``nq-90225d4f/test/00012`` has the dataset, a hash, the split, and the number of
@@ -62,7 +64,7 @@ class Tasks:
 
 
 def tasks_of(source: Source, split: str, seed: int = 0) -> Tasks:
-    """The tasks of a split, cached per process.
+    """The tasks of a split, cached per process until a file changes.
 
     Args:
         source: Source of the questions; see the module docstring.
@@ -73,7 +75,10 @@ def tasks_of(source: Source, split: str, seed: int = 0) -> Tasks:
         ValueError: For an unknown size, dataset or split. The message lists the known names.
         QuestionFileError: If a file or folder is missing, or a file is malformed.
     """
-    return _tasks_of(_key(source), split, seed)
+    key = _key(source)
+    return named(
+        _tasks_of(key, _versions(key), split, seed), tasks_of, json.loads(key), split, seed
+    )
 
 
 def generated_size(source: Source) -> int | None:
@@ -82,8 +87,8 @@ def generated_size(source: Source) -> int | None:
 
 
 @lru_cache(16)
-def _tasks_of(key: str, split: str, seed: int) -> Tasks:
-    questions = _questions(key, seed)
+def _tasks_of(key: str, files: tuple[FileVersion, ...], split: str, seed: int) -> Tasks:
+    questions = _questions(key, files, seed)
     by_dataset: dict[str, list[Question]] = {}
     for question in questions:
         by_dataset.setdefault(question.dataset, []).append(question)
@@ -132,18 +137,34 @@ def _own_corpus(name: object, seed: int) -> bytes:
 def _key(source: Source) -> str:
     """The source as JSON: a name, a list of paths, or folder and datasets."""
     if isinstance(source, str | Path):
-        return json.dumps(str(source))
+        return json.dumps(_place(source))
     if not isinstance(source, Mapping):
-        return json.dumps([str(path) for path in source])
+        return json.dumps([_place(path) for path in source])
     if set(source) != {"folder", "datasets"}:
         keys = ", ".join(map(str, source)) or "nothing"
         raise ValueError(f"questions have {keys}: expected folder and datasets")
     folder, names = source["folder"], known_datasets(source["datasets"])
-    return json.dumps({"folder": str(folder), "datasets": names})
+    return json.dumps({"folder": _place(folder), "datasets": names})
+
+
+def _place(path: str | Path) -> str:
+    """The absolute path of a file or folder; any other name is returned unchanged."""
+    place = Path(path).expanduser()
+    return str(place.absolute() if path not in generate.SIZES and place.exists() else path)
+
+
+def _versions(key: str) -> tuple[FileVersion, ...]:
+    """The versions of the files of a source; empty for a generated world."""
+    source = json.loads(key)
+    if isinstance(source, str) and source in generate.SIZES:
+        return ()
+    paths = source if isinstance(source, list) else [source]
+    places = [path["folder"] if isinstance(path, dict) else path for path in paths]
+    return tuple(chain.from_iterable(versions(Path(place)) for place in places))
 
 
 @lru_cache(8)
-def _questions(key: str, seed: int) -> Sequence[Question]:
+def _questions(key: str, files: tuple[FileVersion, ...], seed: int) -> Sequence[Question]:
     source = json.loads(key)
     if isinstance(source, dict):
         return read_datasets(source["folder"], source["datasets"])

@@ -26,7 +26,7 @@ from trca.envs.teams.messages import Message, clean
 from trca.envs.teams.shown_names import ShownNames
 from trca.envs.teams.team import TELL, Team
 from trca.envs.teams.transitions import OpenTransition, RoleTransition
-from trca.envs.text_env import BLANK, TextEnv, as_action
+from trca.envs.text_env import TextEnv, as_action, filled
 from trca.rubric import Budgets
 from trca.rubric.rewards import DEFAULT_LAMBDA
 
@@ -83,6 +83,7 @@ class TeamEnv(TextEnv):
             text_env.generated,
             text_env.waits,
         )
+        self.open_actions = text_env.open_actions | {TELL}  # type: ignore[misc]
         self.idle_actions = text_env.idle_actions  # type: ignore[misc]
         library = env.judge.library if isinstance(env, RubricAnnotation) else None
         self._judges = RoleJudges(self.team, library)
@@ -189,8 +190,8 @@ class TeamEnv(TextEnv):
         self._check_started()
         if self._over:
             raise ResetNeeded("the episode is over: call reset() to start another")
-        action = as_action(action)
         agent = self.agent
+        action = as_action(action, self._admissible(agent))
         role = self.team.roles[agent]
         text = role.message(action)
         transition = self._open[agent] = OpenTransition(self._context, bool(action.strip()))
@@ -361,10 +362,11 @@ class TeamEnv(TextEnv):
             return action
         if role.speaks:
             _, bracket, argument = action.partition("[")
-            return BLANK.sub(lambda _: argument.removesuffix("]") if bracket else action, TELL)
+            return filled(TELL, argument.removesuffix("]") if bracket else action)
         messages = " ".join(text for text in self._messages.values() if text) or "nothing"
         forms = [a for a in self._view[1]["admissible_actions"] if role.may(a)]
-        return BLANK.sub(lambda _: messages, forms[0]) if forms else action
+        form = forms[0] if forms else action
+        return filled(form, messages) if form in self.open_actions else form
 
     def _close(self, agent: str, info: dict[str, Any]) -> RoleTransition:
         transition = self._open.pop(agent)

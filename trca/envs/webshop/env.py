@@ -47,6 +47,7 @@ class WebShopEnv(TextEnv):
     library = "webshop"
     default_split = "test"
     tiny_policy: ClassVar = {"kv_heads": 4, "mimetic": True, "lr": 3e-3, "max_steps": 10}
+    open_actions = frozenset({SEARCH_OFFER})
     language = ("catalogue", "goals", "split_rule", "observation_mode", "compat", "seed")
 
     def __init__(

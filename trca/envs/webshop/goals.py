@@ -18,6 +18,7 @@ from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+from trca.common.shared import SharedTuple, named
 from trca.envs.webshop.compat import quirks_of
 from trca.envs.webshop.data.catalogue import Catalogue, Compat
 from trca.envs.webshop.data.products import Product
@@ -63,7 +64,7 @@ class Goal:
 @lru_cache(8)
 def make_goals(
     catalogue: Catalogue, kind: str = "human", seed: int = 0, compat: Compat = "clean"
-) -> tuple[Goal, ...]:
+) -> SharedTuple[Goal]:
     """All goals of a catalogue in shuffled order, cached per process.
 
     Args:
@@ -87,7 +88,7 @@ def make_goals(
         available_kind = KINDS[kind == "human"]
         raise ValueError(f"the catalogue has no {kind} goals: choose goals={available_kind!r}")
     random.Random(SHUFFLE_SEED).shuffle(goals)
-    return tuple(goals)
+    return named(SharedTuple(goals), make_goals, catalogue, kind, seed, compat)
 
 
 @lru_cache(8)

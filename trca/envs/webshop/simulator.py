@@ -114,7 +114,8 @@ class Simulator:
         self._goals = goals
         self._write = WRITERS[observation_mode]
         self._quirks: Quirks = quirks_of(compat)
-        self._nouns = noun_extractor(nouns)
+        noun_extractor(nouns)  # refuses an unknown name
+        self._nouns = nouns
         self.goal = goals[0]
         self.score: Score | None = None
         self.hits: list[int] = []
@@ -166,7 +167,8 @@ class Simulator:
     def worth(self, options: Mapping[str, str]) -> Score:
         """The score of buying the product with these options; for oracles only."""
         product = self._looked_at()
-        return score_purchase(product, options, self.goal, self._nouns, self._quirks)
+        nouns = noun_extractor(self._nouns)
+        return score_purchase(product, options, self.goal, nouns, self._quirks)
 
     def step(self, action: str) -> tuple[str, float, bool]:
         """Carries out an action if possible.

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from trca.common.shared import Shared, named
 from trca.envs.panel import no_task
 from trca.envs.webshop.data.catalogue import Catalogue, Compat
 from trca.envs.webshop.goals import Goal, goals_hash, make_goals, split_of
 
 
 @dataclass(frozen=True)
-class Tasks:
+class Tasks(Shared):
     """The tasks of a split, shared by all environments of a process.
 
     An id such as ``human-90225d4f/train/00012`` has the kind of goals, a hash of the catalogue with
@@ -64,4 +65,5 @@ def tasks_of(
     indices = split_of(goals, rule, split)
     content = hashlib.sha256(f"{catalogue.hash}/{goals_hash(goals)}".encode()).hexdigest()[:8]
     index = {f"{kind}-{content}/{split}/{number:05d}": number for number in indices}
-    return Tasks(goals, split, tuple(index), index)
+    tasks = Tasks(goals, split, tuple(index), index)
+    return named(tasks, tasks_of, catalogue, kind, seed, compat, rule, split)

@@ -47,7 +47,9 @@ class PlansRead(Read):
         for rollout in sources.rollouts:
             current = -1
             for step in rollout.steps:
-                response = read_response(step.response_ids, tokenizer, responses, thought)
+                response = read_response(
+                    step.response_ids, tokenizer, responses, thought, [step.action]
+                )
                 if response.plan is not None:
                     current = codes.setdefault(response.plan.subgoal, len(codes))
                 switch.append(response.plan is not None and response.plan.switch)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Hashable, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from trca.common.cache import cache_folder
+from trca.common.files import versions
 from trca.common.names import unknown
+from trca.common.shared import named
 from trca.envs.alfworld.data.archive import GAME_FILE, LAYOUT, unpacked
 from trca.envs.alfworld.data.shelf import GameSource
 from trca.envs.alfworld.simulator import Game, GameFileError
@@ -64,8 +66,9 @@ class OfficialGames(GameSource):
         path = Path(path).expanduser().resolve()
         self.folder = _root(unpacked(path) if path.is_file() else path)
         self.name = str(self.folder)
-        self._tasks = _index(self.folder)
+        self._tasks = _index(self.folder, _changes(self.folder))
         self.splits = tuple(self._tasks)
+        named(self, OfficialGames, self.name)
 
     def task_ids(self, split: str, task_types: Iterable[str] | None = None) -> tuple[str, ...]:
         """The sorted task ids of a split."""
@@ -89,6 +92,9 @@ class OfficialGames(GameSource):
     def _read(self, task_id: str) -> Game:
         self.task_type(task_id)
         return Game.from_file(self.folder / task_id / GAME_FILE)
+
+    def _key(self, task_id: str) -> Hashable:
+        return versions(self.folder / task_id / GAME_FILE) or super()._key(task_id)
 
 
 def task_type_of(folder: str) -> str | None:
@@ -117,8 +123,15 @@ def _split_folder(path: Path) -> Path | None:
     return None
 
 
-@cache
-def _index(folder: Path) -> dict[str, dict[str, str]]:
+def _changes(folder: Path) -> tuple[int, ...]:
+    """Modification times of the folders of splits and tasks; new tasks and trials change them."""
+    splits = [folder / split for split in SPLITS if (folder / split).is_dir()]
+    tasks = [task.stat() for split in splits for task in os.scandir(split)]
+    return tuple(stat.st_mtime_ns for stat in (*map(Path.stat, splits), *tasks))
+
+
+@lru_cache(8)
+def _index(folder: Path, changes: tuple[int, ...]) -> dict[str, dict[str, str]]:
     """Split -> task id -> task type, in order; without empty splits."""
     index = {
         split: dict(sorted(_tasks(folder, split))) for split in SPLITS if (folder / split).is_dir()

@@ -5,21 +5,22 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 from weakref import WeakValueDictionary
 
 from trca.common.names import unknown
+from trca.common.shared import Shared, named
 from trca.envs.alfworld.simulator import Game
 
 _KEPT: Final = 64
 
 
-class GameSource(ABC):
+class GameSource(Shared, ABC):
     """A named source of games.
 
     Attributes:
-        name: Name of the source. Sources with equal names have equal games.
+        name: Name of the source.
         splits: The splits of the source.
     """
 
@@ -47,13 +48,21 @@ class GameSource(ABC):
         """Generates or reads the game of a task."""
 
     def load(self, task_id: str) -> Game:
-        """The game of a task. All callers in a process share one object.
+        """The game of a task. All callers in a process share one object until its file changes.
 
         Raises:
             GameFileError: If the game's file is missing or broken.
             ValueError: If the source has no such task.
         """
-        return _SHELF.get(f"{self.name}\0{task_id}", lambda: self._read(task_id))
+
+        def read() -> Game:
+            return named(self._read(task_id), GameSource.load, self, task_id)
+
+        return _SHELF.get(self._key(task_id), read)
+
+    def _key(self, task_id: str) -> Hashable:
+        """Equal keys mean equal games."""
+        return self.name, task_id
 
     def _check_split(self, split: str) -> None:
         if split not in self.splits:
@@ -65,10 +74,10 @@ class _Shelf:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._used: WeakValueDictionary[str, Game] = WeakValueDictionary()
-        self._recent: OrderedDict[str, Game] = OrderedDict()
+        self._used: WeakValueDictionary[Hashable, Game] = WeakValueDictionary()
+        self._recent: OrderedDict[Hashable, Game] = OrderedDict()
 
-    def get(self, key: str, make: Callable[[], Game]) -> Game:
+    def get(self, key: Hashable, make: Callable[[], Game]) -> Game:
         with self._lock:
             game = self._used.get(key)
         if game is None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from trca.common.cache import cache_folder, digest
+from trca.common.files import FileVersion, versions
 from trca.common.progress import progress_bar
+from trca.common.shared import named
 from trca.envs.retrieval.bm25_retriever import BM25Retriever
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.retrieval.passages import read_corpus
@@ -23,7 +26,7 @@ def open_search(
     count: int | None = None,
     seed: int = 0,
 ) -> Retriever:
-    """Opens a retriever. Equal arguments return the same object.
+    """Opens a retriever. Equal arguments return the same object until a file changes.
 
     Args:
         retriever: Name of the retriever, or a mapping of ``name`` and options.
@@ -46,7 +49,7 @@ def open_search(
     if name == "bm25" and corpus is None and count is not None and "index" not in options:
         if options:
             raise ValueError(f"bm25 has no option {', '.join(options)}: the only option is index")
-        return _over_generated(count, seed)
+        return named(_over_generated(count, seed), _over_generated, count, seed)
     if corpus is not None and "index" not in options:
         place = Path(corpus).expanduser().resolve()
         options["index"] = str(indexed(place) if name == "bm25" and place.is_file() else place)
@@ -55,7 +58,12 @@ def open_search(
             f"{name} has nothing to search: give corpus, the path of an index or a corpus;"
             " `trca data searchqa` builds one"
         )
-    return _opened(name, json.dumps(options, sort_keys=True, default=str))
+    if "index" in options:
+        options["index"] = str(Path(options["index"]).expanduser().absolute())
+    paths = (Path(options[name]) for name in ("index", "model") if options.get(name))
+    files = tuple(chain.from_iterable(map(versions, paths)))
+    opened = _opened(name, json.dumps(options, sort_keys=True, default=str), files)
+    return named(opened, open_search, {"name": name, **options})
 
 
 def indexed(corpus: Path) -> Path:
@@ -64,8 +72,7 @@ def indexed(corpus: Path) -> Path:
     Raises:
         CorpusError: If a line of the corpus is malformed.
     """
-    stat = corpus.stat()
-    name = digest(str(corpus), stat.st_size, stat.st_mtime_ns)
+    name = digest(*chain.from_iterable(versions(corpus)))
     folder = cache_folder() / "searchqa" / name
     with progress_bar() as report:
         index_corpus(folder, read_corpus(corpus), report=report)
@@ -78,5 +85,5 @@ def _over_generated(count: int, seed: int) -> Retriever:
 
 
 @lru_cache(maxsize=16)
-def _opened(name: str, options: str) -> Retriever:
+def _opened(name: str, options: str, files: tuple[FileVersion, ...]) -> Retriever:
     return open_retriever(name, **json.loads(options))

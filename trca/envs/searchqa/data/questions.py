@@ -207,8 +207,8 @@ def _answers(row: Mapping[str, Any]) -> tuple[str, ...]:
         answers = truth.get("target")
     if isinstance(answers, str):
         answers = [answers]
-    aliases = _strings(answers, "golden_answers")
-    if not aliases or not all(answer.strip() for answer in aliases):
+    aliases = tuple(each for each in _strings(answers, "golden_answers") if each.strip())
+    if not aliases:
         raise ValueError(
             'no answers: expected "golden_answers" or "reward_model.ground_truth.target" with one'
             f" text or more, found {_names(row)}"
@@ -219,7 +219,7 @@ def _answers(row: Mapping[str, Any]) -> tuple[str, ...]:
 def _strings(value: Any, name: str) -> tuple[str, ...]:
     if value is None:
         return ()
-    if not isinstance(value, list) or not all(isinstance(each, str | int) for each in value):
+    if not isinstance(value, list) or not all(type(each) in (str, int) for each in value):
         raise ValueError(f"{name} is {str(value)[:80]}: expected a list of texts")
     return tuple(dict.fromkeys(str(each) for each in value))
 

@@ -18,20 +18,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from weakref import WeakValueDictionary
 
+from trca.common.shared import Shared, named
 from trca.envs.webshop.compat import quirks_of
 from trca.envs.webshop.data.products import HumanInstruction, Product
 from trca.envs.webshop.data.shelf import Instructions, MemoryShelf, Shelf
-from trca.envs.webshop.data.sources import Source, source_of
+from trca.envs.webshop.data.sources import GeneratedSource, Source, source_of
 from trca.envs.webshop.data.store import open_store
 
 Compat = Literal["clean", "original"]
 _DECODED: Final = 8192
 
 
-class Catalogue:
+class Catalogue(Shared):
     """An immutable sequence of products with a search engine and one price per product.
 
     Environments and threads may share a catalogue. If a product has a price range, its price is
@@ -51,6 +52,9 @@ class Catalogue:
         self.seed = seed
         self.compat = compat
         self._product = lru_cache(maxsize=_DECODED)(self._priced)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Catalogue, (self._shelf, self.seed, self.compat)
 
     @classmethod
     def from_products(
@@ -161,7 +165,11 @@ def open_catalogue(
         key = (source.key, seed, compat)
         catalogue = _OPEN.get(key)
         if catalogue is None:
-            catalogue = _OPEN[key] = Catalogue(_shelf(source), seed, compat)
+            path = (
+                name if isinstance(source, GeneratedSource) else Path(name).expanduser().absolute()
+            )
+            catalogue = Catalogue(_shelf(source), seed, compat)
+            _OPEN[key] = named(catalogue, open_catalogue, path, seed, compat)
         _RECENT.append(catalogue)
     return catalogue
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 
+from trca.common.files import versions
 from trca.envs.webshop.data import generate, jsonfile, official, products
 from trca.envs.webshop.data import product_rows as rows
 from trca.envs.webshop.data import wording as words
@@ -100,11 +101,8 @@ class FileSource(Source):
     @cached_property
     def key(self) -> str:
         """Sixteen hex digits, from the files' paths, sizes and modification times, and the code."""
-        stats = [(str(file), file.stat()) for file in self.files.all]
-        return _key(
-            [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats],
-            code_hash(jsonfile, official, rows, products),
-        )
+        files = [version for file in self.files.all for version in versions(file)]
+        return _key(files, code_hash(jsonfile, official, rows, products))
 
     def read(self, progress: Progress | None = None) -> Iterator[Entry]:
         """Yields the products in order."""
