@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import PreTrainedTokenizerFast
 
 from trca.policies.gguf import PRE_TOKENIZERS
@@ -53,6 +61,9 @@ THINKING = QWEN3.replace(
 """A chat template whose prompts open a thought, as Qwen3.5 and the distillations of R1 have it."""
 
 
+BOS = "<|endoftext|>"
+
+
 def qwen3_tokenizer(template: str = QWEN3) -> PreTrainedTokenizerFast:
     """A tokenizer with Qwen's splits of words and Qwen3's tokens for chats and thoughts."""
     return _tokenizer("qwen2", template, thoughts=("<think>", "</think>"))
@@ -61,6 +72,31 @@ def qwen3_tokenizer(template: str = QWEN3) -> PreTrainedTokenizerFast:
 def smollm2_tokenizer() -> PreTrainedTokenizerFast:
     """A tokenizer with SmolLM2's splits of words and tokens for chats."""
     return _tokenizer("smollm", SMOLLM2, thoughts=())
+
+
+def bos_tokenizer(template: str | None = BOS + SMOLLM2) -> PreTrainedTokenizerFast:
+    """A tokenizer that begins a text with BOS, as Llama's; its chat template writes BOS, too."""
+    tokenizer = _tokenizer("smollm", template, thoughts=())
+    bos = tokenizer.convert_tokens_to_ids(BOS)
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{BOS} $A", special_tokens=[(BOS, bos)]
+    )
+    return tokenizer
+
+
+def sentencepiece_tokenizer() -> PreTrainedTokenizerFast:
+    """A tokenizer in the manner of Llama 2: word marks in front, and bytes as a last resort."""
+    marks = ["<unk>", "<s>", "</s>"]
+    letters = [*marks, *(f"<0x{byte:02X}>" for byte in range(256)), "\u2581", *"abcdefgh<>/|"]
+    vocabulary = {piece: number for number, piece in enumerate(letters)}
+    model = models.BPE(vocabulary, [], unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+    backend = Tokenizer(model)
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    backend.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
+    backend.add_special_tokens([AddedToken(mark, normalized=False) for mark in marks])
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>")
 
 
 def save_chat_model(folder: Path, tokenizer: PreTrainedTokenizerFast) -> Path:

@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 
 from tests.common.test_chat_endpoint import body, reply
 from tests.envs.retrieval.servers import replying, serving
-from trca.common.chat_endpoint import Usage
+from trca.common.chat_endpoint import Answer, Usage
+from trca.envs.responses import ACTION_FORMAT
+from trca.envs.searchqa.search_r1 import SEARCH_R1_FORMAT, SEARCH_R1_GROWING_FORMAT
+from trca.policies.agents.react import REACT_FORMAT
 from trca.policies.engines import ENGINES
 from trca.policies.engines.endpoint import byte_tokenizer
 from trca.policies.engines.engine import EngineSpec, Request, SamplingParams
+from trca.policies.prompts import Prompter
 from trca.policies.spans import read_response
 
 SAMPLING = SamplingParams(0.5, 8, stop=("</action>", "\nObservation"))
@@ -61,10 +65,41 @@ def test_the_first_stop_string_ends_an_answer():
     assert bytes(completion.ids.tolist()) == b"a\nObservation"
 
 
+THOUGHTS = [
+    (ACTION_FORMAT, "<think>not <action>help</action>.</think>\n<action>look</action> x", "look"),
+    (ACTION_FORMAT, "I must close </action>.\n</think><action>look</action>", "look"),
+    (
+        ACTION_FORMAT,
+        "<think>a</think><think><action>b</action></think><action>look</action>",
+        "look",
+    ),
+    (ACTION_FORMAT, "<think>I could write <action>help</action>", ""),
+    (ACTION_FORMAT, "<action>look</action><think>or <action>help</action></think>", "look"),
+    (REACT_FORMAT, "<think>\nAction: help\nObservation 1</think>\nAction: look", "look"),
+    (SEARCH_R1_FORMAT, "<think>a </search></think><search>Ada</search>", "search[Ada]"),
+    (SEARCH_R1_GROWING_FORMAT, "so <answer>x</answer>.</think><search>Ada</search>", "search[Ada]"),
+]
+
+
+@pytest.mark.parametrize(("response_format", "text", "action"), THOUGHTS)
+def test_the_action_follows_the_thought_of_a_reasoning_model(response_format, text, action):
+    sampling = SamplingParams(0.5, 99, stop=response_format.stop)
+    completion, _, _ = complete(reply(text), sampling=sampling)
+    assert read_response(completion.ids, byte_tokenizer(), response_format).action == action
+    written = bytes(completion.ids.tolist()).decode()
+    assert text.startswith(written)
+    assert Prompter(byte_tokenizer()).thought == "unknown"
+
+
 def test_an_answer_that_ignores_its_limit_is_cut():
     completion, _, _ = complete(reply("é" * 1000))
     assert len(completion.ids) == 16 * 8
     assert completion.finish_reason == "length"
+
+
+def test_other_readers_of_an_answer_read_after_the_thought():
+    for text in ("<think>a {</think>{}", "a {</think>{}", "{}"):
+        assert Answer(text, "stop").after_thought == "{}"
 
 
 def test_half_a_character_of_json_is_no_error():

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from trca.envs.plans import PLAN_FORMAT, write_plan
-from trca.envs.responses import read_action
+from trca.envs.responses import RESPONSE_FORMATS, bare, read_action
 from trca.envs.text_env import as_action
 from trca.policies.spans import byte_alphabet, read_response, token_bytes
 
@@ -44,7 +44,7 @@ def test_the_mask_covers_the_action_that_is_read_and_no_token_more(
     def check(ids: list[int]) -> None:
         response = read_response(ids, tokenizer)
         mask, text = response.action_mask, response.text
-        action = read_action(text).action
+        action = bare(read_action(text).action)
         assert response.action == as_action(action)
         if as_action(action) != action:
             assert not mask.any()
@@ -54,7 +54,7 @@ def test_the_mask_covers_the_action_that_is_read_and_no_token_more(
             assert not mask.any()
             return
         marked = marked_bytes(ids, tokenizer)
-        assert read_action(marked.decode(errors="replace")).action == response.action
+        assert bare(read_action(marked.decode(errors="replace")).action) == response.action
         table = token_bytes(tokenizer)
         places = np.flatnonzero(mask)
         assert (np.diff([p for p in places if table[ids[p]]]) >= 1).all()
@@ -198,3 +198,25 @@ def test_an_action_with_a_control_character_is_unreadable(
         response = read_response(ids, tokenizer, admissible=["look", action])
         assert response.action == action
         assert response.action_mask.all()
+
+
+MARKED = ["`{}`", "**{}**", '"{}"', "\u201c{}\u201d", "```{}```", "*`{}`*", " _{}_ "]
+
+
+@pytest.mark.parametrize("marked", MARKED)
+@pytest.mark.parametrize("name", ["action", "action_only", "plan"])
+def test_marks_around_an_action_are_not_part_of_the_action(
+    name: str, marked: str, tokenizer: Any
+) -> None:
+    written = marked.format("go to 'bed' 1")
+    response_format = RESPONSE_FORMATS.get(name)
+    assert response_format.write is not None
+    ids = tokenizer(response_format.write("ok", written), add_special_tokens=False)["input_ids"]
+    assert read_response(ids, tokenizer, response_format).action == "go to 'bed' 1"
+    offered = read_response(ids, tokenizer, response_format, admissible=[written.strip()])
+    assert offered.action == written.strip()
+
+
+@pytest.mark.parametrize("action", ["'a' and 'b'", 'say "hello"', "*", "a*b*", "click[`x`]"])
+def test_marks_inside_an_action_are_part_of_the_action(action: str) -> None:
+    assert bare(action) == action

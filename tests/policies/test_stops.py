@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trca.common.thoughts import answer_start, leaves_open
 from trca.policies.engines.engine import SamplingParams
 from trca.policies.engines.stops import StopStrings
-from trca.policies.thoughts import answer_start, leaves_open
 
 STOP = "</action>"
 PIECES = ("<think>", "</think>", STOP, "<", "/", "think>", "action>", "a", "</")

@@ -25,6 +25,7 @@ from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from trca.common.short_line import short_line
+from trca.common.thoughts import answer_start
 
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 """Environment variable of the key."""
@@ -108,6 +109,11 @@ class Answer:
 
     text: str
     finish_reason: Literal["stop", "length"]
+
+    @property
+    def after_thought(self) -> str:
+        """The text after the native thoughts of the model."""
+        return self.text[answer_start(self.text, "unknown") :]
 
 
 class ChatEndpoint:

@@ -12,6 +12,16 @@ from trca.common.registry import Registry
 from trca.envs.text_env import UNPARSED
 from trca.envs.text_space import AnyText
 
+_MARKS: Final = (
+    ("```", "```"),
+    ("**", "**"),
+    ("__", "__"),
+    ("\u201c", "\u201d"),
+    ("\u2018", "\u2019"),
+    ("\u00ab", "\u00bb"),
+    *((mark, mark) for mark in "*_`'\""),
+)
+"""Fences, emphasis and quotes in which models write an action."""
 _OPEN: Final = "<action>"
 _CLOSE: Final = "</action>"
 
@@ -86,6 +96,22 @@ class ResponseFormat:
     tags: tuple[str, ...] = ("<think>", "</think>", _OPEN, _CLOSE)
 
 
+def bare(text: str) -> str:
+    """Strips blanks, quotes, emphasis and fences that surround a text as a whole.
+
+    ::
+
+        bare("**`go to desk 1`**")  # go to desk 1
+        bare("'a' and 'b'")  # 'a' and 'b'
+    """
+    text = text.strip()
+    for opening, closing in _MARKS:
+        inner = text[len(opening) : -len(closing)]
+        if text == f"{opening}{inner}{closing}" and not (opening in inner or closing in inner):
+            return bare(inner)
+    return text
+
+
 def read_action(response: str) -> Reading:
     """Reads the action in the last complete ``<action>...</action>`` pair and strips blanks.
 
@@ -149,4 +175,4 @@ class TaggedResponse(gymnasium.ActionWrapper[str, str, str]):
 
     def action(self, action: Any) -> str:
         """The action of a response."""
-        return self._read(action).action
+        return bare(self._read(action).action)

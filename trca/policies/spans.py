@@ -12,9 +12,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.envs.responses import ACTION_FORMAT, NO_ACTION, Plan, ResponseFormat, Span
+from trca.common.thoughts import Thought, answer_start
+from trca.envs.responses import ACTION_FORMAT, NO_ACTION, Plan, ResponseFormat, Span, bare
 from trca.envs.text_env import as_action
-from trca.policies.thoughts import Thought, answer_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,13 @@ def read_response(
     ids: Sequence[int] | NDArray[np.int32],
     tokenizer: Any,
     response_format: ResponseFormat = ACTION_FORMAT,
-    thought: Thought = "none",
+    thought: Thought | None = None,
     admissible: Sequence[str] = (),
 ) -> Response:
     """Parses sampled ids: finds the action and its tokens in one pass.
+
+    Quotes, emphasis and fences around an action are not part of the action, unless the action is
+    admissible with them.
 
     A response whose action contains control characters has no readable action, unless the action is
     admissible. Tags within a native thought are no action.
@@ -54,17 +57,19 @@ def read_response(
         ids: The sampled ids, shape (R,); ids outside the vocabulary count as empty.
         tokenizer: The tokenizer of the ids; see `token_bytes`.
         response_format: Format of the response.
-        thought: Native thoughts of the model.
-        admissible: The admissible actions.
+        thought: Native thoughts of the model; None for those of the tokenizer.
+        admissible: The admissible actions, if the environment lists them.
     """
     pieces = _pieces(ids, tokenizer)
     # Every byte that is not UTF-8 becomes one character. `_encoded` restores the byte.
     text = b"".join(pieces).decode(errors="surrogateescape")
-    answer = answer_start(text, thought)
+    answer = answer_start(text, thought or thoughts_of(tokenizer))
     reading = response_format.read(text[answer:])
     action = _printable(reading.action)
+    if action not in admissible:
+        action = bare(action)
     if as_action(action, admissible) != action:
-        reading = NO_ACTION
+        reading, action = NO_ACTION, NO_ACTION.action
     mask = np.zeros(len(pieces), dtype=bool)
     parts = np.zeros(len(pieces), dtype=np.int8)
 
@@ -78,7 +83,13 @@ def read_response(
         for part, span in enumerate(plan.parts, start=1):
             parts[tokens(span)] = part
         plan = replace(plan, subgoal=_printable(plan.subgoal))
-    return Response(_printable(text), _printable(reading.action), mask, plan, parts)
+    return Response(_printable(text), action, mask, plan, parts)
+
+
+def thoughts_of(tokenizer: Any) -> Thought:
+    """Native thoughts of a model whose prompts have no chat template, by its tokenizer."""
+    thought: Thought = getattr(tokenizer, "thought", "none")
+    return thought
 
 
 def part_of(

@@ -7,7 +7,7 @@ reply is JSON of a fixed schema and passes the checks of all libraries. After an
 next prompt contains its first errors, until a reply is valid::
 
     interface = Interface("me/Game-v0", "A game of ...", ..., Facts, Binding)
-    written = generate(interface, lambda prompt, schema: endpoint.ask(prompt, ...).text)
+    written = generate(interface, lambda prompt, schema: endpoint.ask(prompt, ...).after_thought)
     written.library.operators
 
 A finished library needs no model: judging is deterministic.

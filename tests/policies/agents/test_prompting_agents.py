@@ -41,8 +41,22 @@ def test_the_settings_of_an_agent_are_hyperparameters(name):
         ("Action: sing<|im_end|>", "sing"),
         ("Action: take `a </s>", "take `a"),
         ("Thought: the Action: is unclear", ""),
-        ("Action:\nlook", ""),
-        ("action: look", ""),
+        ("Action:\nlook", "look"),
+        ("Action:\nThought: look", ""),
+        ("Action:\n\nObservation 1: a desk", ""),
+        ("Action:\n```\nlook\n```", "look"),
+        ("Action: ```\ngo east\n```\nObservation", "go east"),
+        ("Action:\n```text\n`look`\n```", "look"),
+        ("**Action:**\n**look**", "look"),
+        ("action: look", "look"),
+        ("ACTION: look", "look"),
+        ("### Action: look", "look"),
+        ("**Action:**look", "look"),
+        ("__Action:__look", "look"),
+        ("Action: ```look```", "look"),
+        ("Action: \u201clook\u201d", "look"),
+        ("Action: \u2018look\u2019", "look"),
+        ("Action\uff1alook", "look"),
         ("Action: ** ", ""),
         ("", ""),
     ],
@@ -53,7 +67,7 @@ def test_the_first_line_of_an_action_is_read(response, action):
     assert (reading.span is not None) == bool(action)
     if reading.span:
         assert action in response[slice(*reading.span)]
-        assert "\n" not in response[slice(*reading.span)]
+        assert "\n" not in response[slice(*reading.span)].rpartition(action)[2]
 
 
 @given(st.text(alphabet="Action: \n*>_1`é"))

@@ -17,6 +17,7 @@ from trca.algorithms.learner.rows import Rows
 from trca.algorithms.rollouts.batch import GroupRequest
 from trca.envs.panel import Panel
 from trca.policies.models import load_tokenizer
+from trca.policies.prompts.control_tokens import response_ids
 from trca.records import Rollout
 
 
@@ -67,8 +68,7 @@ class LabelCrediting(Crediting):
         for step in rollout.steps:
             ids = step.response_ids
             if self._config.demonstrations == "on_policy":  # the policy responded, not the teacher
-                encoded = self._tokenizer(step.demonstration, add_special_tokens=False)
-                ids = np.array(encoded["input_ids"], dtype=np.int32)
+                ids = np.array(response_ids(self._tokenizer, step.demonstration), dtype=np.int32)
             steps.append(
                 replace(
                     step,

@@ -19,6 +19,7 @@ from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
 from trca.algorithms.rollouts.seeding import derive_seed
 from trca.common.short_line import short_line
+from trca.common.thoughts import answer_start
 from trca.envs.responses import RESPONSE_FORMATS, PromptWriter
 from trca.policies.engines.engine import Completion, Request, SamplingParams
 from trca.policies.prompts import Prompter
@@ -126,7 +127,8 @@ class AttemptsRunner(TextEnvRunner):
                 try:
                     completion = future.result(self.config.generation_timeout_s)
                     text = self.loop.tokenizer.decode(completion.ids, skip_special_tokens=True)
-                    reflections[group.group].append(" ".join(text.split()))
+                    written = text[answer_start(text, self.loop.prompter.thought) :]
+                    reflections[group.group].append(" ".join(written.split()))
                 except Exception as error:
                     groups.append(group)
                     reason = short_line(f"{type(error).__name__}: {error}", 400)

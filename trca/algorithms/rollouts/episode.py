@@ -31,6 +31,7 @@ from trca.envs.responses import ResponseFormat
 from trca.envs.teams.env import TeamEnv
 from trca.policies.engines.engine import Completion, Request
 from trca.policies.prompts import Conversation, Prompter
+from trca.policies.prompts.control_tokens import response_ids
 from trca.policies.spans import Response, read_response
 from trca.records import Rollout
 
@@ -180,8 +181,7 @@ class Episode:
         assert interface.teacher is not None
         subgoal = self._subgoals.get(view.rollout.agent_id, "")
         self._demonstration = interface.teacher.response(self.request, view, subgoal)
-        encoded = interface.tokenizer(self._demonstration, add_special_tokens=False)["input_ids"]
-        ids = np.array(encoded, dtype=np.int32)
+        ids = np.array(response_ids(interface.tokenizer, self._demonstration), dtype=np.int32)
         action = interface.teacher.action(view)
         if action is not None and self._response(ids).action != action.strip():
             raise ValueError(
@@ -211,13 +211,13 @@ class Episode:
             self._subgoals[view.rollout.agent_id] = response.plan.subgoal
 
     def _response(self, ids: NDArray[np.int32]) -> Response:
-        interface = self.interface
+        interface, info = self.interface, self.recorder.view.info
         return read_response(
             ids,
             interface.tokenizer,
             interface.response_format,
             interface.prompter.thought,
-            self.recorder.view.info["admissible_actions"],
+            info["admissible_actions"],
         )
 
     def record(self, transition: Transition) -> None:

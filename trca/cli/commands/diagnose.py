@@ -248,7 +248,7 @@ def _ask(
             with progress_bar() as report:
                 labels = label_transitions(
                     [transition_prompt(rollout, step) for rollout, step in drawn],
-                    lambda prompt: endpoint.ask(prompt, **request).text,
+                    lambda prompt: endpoint.ask(prompt, **request).after_thought,
                     folder / "judge.jsonl",
                     model,
                     lambda done: report("labelled", done, len(drawn)),

@@ -187,7 +187,7 @@ def build(
                     temperature=temperature,
                     response_format={"type": "json_schema", "json_schema": form},
                 )
-                return answer.text
+                return answer.after_thought
 
             def tell(number: int, error: str) -> None:
                 errors.print(f"reply {number} of {ATTEMPTS} is refused: {error}", markup=False)

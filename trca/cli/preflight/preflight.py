@@ -306,8 +306,12 @@ class Preflight:
 class _Words:
     """Counts each word as one token."""
 
-    def __call__(self, text: str) -> dict[str, list[int]]:
-        return {"input_ids": [0] * len(text.split())}
+    def __init__(self) -> None:
+        from tokenizers import Tokenizer, models, pre_tokenizers
+
+        self.added_tokens_decoder: dict[int, Any] = {}
+        self.backend_tokenizer = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+        self.backend_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
 
 
 def model_folder(settings: RunSettings) -> str:

@@ -150,7 +150,7 @@ class SimulatedRetriever(Shared):
                 temperature=self._temperature,
                 max_tokens=4 * self._documents * self._words,
                 seed=seed % 2**31,
-            ).text
+            ).after_thought
         except EndpointError as error:
             raise RetrievalError(f"{self._endpoint.url} gave no completion: {error}") from None
         passages = documents(written)

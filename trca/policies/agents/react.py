@@ -25,16 +25,18 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from trca.envs.responses import NO_ACTION, Reading, ResponseFormat
+from trca.envs.responses import NO_ACTION, Reading, ResponseFormat, bare
 from trca.policies.agents import COMMON, Agent
 
 _ACTION: Final = re.compile(
-    r"^[ \t>]*(?:(?:[-*]|\d+\.)[ \t]+)?(?P<mark>[*_]*)[ \t]*Action[ \t]*\d*"
-    r"(?P<before>[*_]*):(?P<after>(?P=mark)(?=[ \t]))?(?P<action>.*)$",
-    re.MULTILINE | re.ASCII,
+    r"^[ \t>]*(?:(?:[-*]|#{1,6}|\d+\.)[ \t]+)?(?P<mark>[*_]*)[ \t]*Action[ \t]*\d*"
+    r"(?P<before>[*_]*)[ \t]*[:\uff1a](?P<after>(?P=mark))?(?P<action>.*)$",
+    re.MULTILINE | re.ASCII | re.IGNORECASE,
+)
+_NEXT_LINE: Final = re.compile(
+    r"\s*(?:```\w*[ \t]*\n\s*)?(?!Observation|Thought|```)(?P<action>\S.*)"
 )
 _END: Final = re.compile(r"(?:<\|[^<>|]*\|>|</s>|<eos>|<end_of_turn>)\s*$")
-_QUOTES: Final = ("**", "__", "*", "_", "`", "'", '"')
 
 _HOW: Final = """\
 In each step write a thought and then an action, in two lines:
@@ -44,29 +46,23 @@ Then stop: the environment writes the observation."""
 
 
 def read_react(response: str) -> Reading:
-    """Reads the first ``Action:`` line, without quotes and emphasis around the action.
+    """Reads the first ``Action:`` line, without quotes, emphasis and fences around the action.
 
-    The text after the line is ignored: it is the model's guess about the rest of the episode. An
-    end token, which the responses of local engines contain, is not part of the action.
+    The action may be in the next line, also in a fence. The text after the action is ignored: it is
+    the model's guess about the rest of the episode. An end token, which the responses of local
+    engines contain, is not part of the action.
     """
     line = _ACTION.search(response)
     if line is None:
         return NO_ACTION
-    action = _END.sub("", line["action"]).strip()
+    action, end = _END.sub("", line["action"]).strip(), line.end()
     if not (line["before"] or line["after"]):  # the emphasis starts before "Action", ends the line
         action = action.removesuffix(line["mark"])
-    action = _bare(action)
-    return Reading(action, line.span()) if action else NO_ACTION
-
-
-def _bare(text: str) -> str:
-    """Strips pairs of quotes around a text."""
-    text = text.strip()
-    for mark in _QUOTES:
-        inner = text[len(mark) : -len(mark)]
-        if text == f"{mark}{inner}{mark}" and mark not in inner:
-            return _bare(inner)
-    return text
+    if not action.strip("`"):
+        below = _NEXT_LINE.match(response, line.end() - len(line["action"]))
+        action, end = (_END.sub("", below["action"]), below.end()) if below else ("", end)
+    action = bare(action)
+    return Reading(action, (line.start(), end)) if action else NO_ACTION
 
 
 def without_end(response: str) -> str:

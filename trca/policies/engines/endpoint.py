@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final, Self
 
@@ -17,8 +18,10 @@ from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerFast
 
 from trca.common.chat_endpoint import ChatEndpoint, Usage, missing_client
+from trca.common.thoughts import start_of
 from trca.common.threads import Threads
 from trca.policies.engines.engine import Completion, Engine, EngineSpec, Request, SamplingParams
+from trca.policies.engines.stops import StopStrings
 from trca.policies.spans import byte_alphabet
 
 _MOST_BYTES_PER_TOKEN: Final = 16
@@ -108,23 +111,29 @@ class EndpointEngine(Engine):
             "seed": request.seed % 2**31,
         }
         answer = self._endpoint.ask(prompt, **fields | self._request)
-        text, reason = answer.text, answer.finish_reason
-        # An endpoint leaves the stop string out of its answer, so stop strings are applied here.
-        ends = [at + len(stop) for stop in sampling.stop if (at := text.find(stop)) >= 0]
-        if ends:
-            text, reason = text[: min(ends)], "stop"
-        written = text.encode(errors="replace")
+        reason = answer.finish_reason
+        written = answer.text.encode(errors="replace")
         longest = _MOST_BYTES_PER_TOKEN * sampling.max_new_tokens
         if len(written) > longest:
             written, reason = written[:longest], "length"
+        # An endpoint leaves the stop string out of its answer, so stop strings are applied here.
+        stops = StopStrings(replace(sampling, thought=start_of(answer.text, "unknown")))
+        for size in range(1, len(written) + 1):
+            if stops.ended_by(written[size - 1 : size]):
+                written, reason = written[:size], "stop"
+                break
         ids = np.frombuffer(written, dtype=np.uint8).astype(np.int32)
         return Completion(ids, np.full(len(ids), np.nan, dtype=np.float32), reason)
 
 
 @cache
 def byte_tokenizer() -> Any:
-    """A tokenizer whose ids are the bytes of the text."""
+    """A tokenizer whose ids are the bytes of the text; its models may have native thoughts."""
     backend = Tokenizer(models.BPE(vocab=dict(byte_alphabet()), merges=[]))
     backend.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
     backend.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(tokenizer_object=backend, clean_up_tokenization_spaces=False)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend, clean_up_tokenization_spaces=False
+    )
+    tokenizer.thought = "unknown"
+    return tokenizer

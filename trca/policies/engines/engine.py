@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trca.common.thoughts import Thought
 from trca.policies.engines.memory import EngineLoad, EngineMemory
-from trca.policies.thoughts import Thought
 
 
 @dataclass(frozen=True, slots=True)

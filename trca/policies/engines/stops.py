@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from trca.common.thoughts import CLOSE, OPEN
 from trca.policies.engines.engine import SamplingParams
-from trca.policies.thoughts import CLOSE, OPEN
 
 _OPENING: Final = (OPEN.encode(),)
 _CLOSING: Final = CLOSE.encode()
@@ -27,7 +27,7 @@ def end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
 class StopStrings:
     """Finds the first stop string in a completion, token by token.
 
-    A stop string that begins within a native thought does not count; see `trca.policies.thoughts`.
+    A stop string that begins within a native thought does not count; see `trca.common.thoughts`.
     """
 
     def __init__(self, sampling: SamplingParams) -> None:

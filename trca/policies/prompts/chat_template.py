@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from trca.policies.thoughts import CLOSE, Thought, leaves_open
+from trca.common.thoughts import CLOSE, Thought, leaves_open
+from trca.policies.prompts.control_tokens import control_tokens
 
 _RESPONSE: Final = "TRCA-RESPONSE"
 _TEXT: Final = "TRCA-TEXT"
@@ -112,4 +113,4 @@ class ChatTemplate:
         )
 
     def _ids(self, text: str) -> list[int]:
-        return [int(i) for i in self._tokenizer(text, add_special_tokens=False)["input_ids"]]
+        return control_tokens(self._tokenizer).encode(text)

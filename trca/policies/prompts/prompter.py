@@ -11,12 +11,14 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trca.common.thoughts import Thought
 from trca.envs.responses import ACTION_FORMAT, PromptWriter, ResponseFormat
 from trca.policies.prompts.chat import Conversation, chat_system, chat_turn
 from trca.policies.prompts.chat_template import ChatTemplate
 from trca.policies.prompts.compact import compact_prompt, compact_system
+from trca.policies.prompts.control_tokens import control_tokens
 from trca.policies.prompts.paper import HOW_TO_ANSWER, History, paper_prompt
-from trca.policies.thoughts import Thought
+from trca.policies.spans import thoughts_of
 
 Template = Literal["paper", "compact", "chat"]
 
@@ -95,10 +97,10 @@ class Prompter:
         self.max_prompt_tokens = max_prompt_tokens
         self.memory = memory
         self._format = response_format
-        self._tokenizer = tokenizer
+        self._control = control_tokens(tokenizer)
         self._chat = ChatTemplate(tokenizer, options) if chats else None
         self._system = compact_system(response_format.tags) if template == "compact" else ""
-        self.thought: Thought = self._chat.thought if self._chat else "none"
+        self.thought: Thought = self._chat.thought if self._chat else thoughts_of(tokenizer)
 
     def encode(
         self,
@@ -135,17 +137,23 @@ class Prompter:
         Raises:
             ValueError: If instruction and response format exceed the budget.
         """
-        shown = memory or "" if self.memory else ""
+        guard, whole = self._control.guard, self._format.whole_history
         if self.template == "compact":
             admissible = [action for action in admissible if action not in idle]
-        past = history[-self.history_length :] if self.history_length else ()
+        shown = guard(memory or "") if self.memory else ""
+        past = [
+            (guard(seen), guard(written, special=whole))
+            for seen, written in (history[-self.history_length :] if self.history_length else ())
+        ]
+        instruction, observation, subgoal = map(guard, (instruction, observation, subgoal))
+        admissible = list(map(guard, admissible))
         if self.template == "chat":
             talk = conversation or Conversation()
             if not talk.turns:
                 instructions = self._format.instructions or HOW_TO_ANSWER
                 talk.system = chat_system(instruction, max_steps, admissible, instructions)
             ids = partial(self._turn, talk, step)
-            past = ()
+            past = []
         else:
             ids = partial(self._message, self._writer(), instruction, step, max_steps)
         tokens = self._shortened(ids, past, shown, observation, admissible, subgoal)
@@ -247,18 +255,14 @@ class Prompter:
         after = 0
         while self._chat and after < len(one) and one[-1 - after] == other[-1 - after]:
             after += 1
-        ids = self._tokenizer(note, add_special_tokens=False)["input_ids"]
         end = len(prompt_ids) - after
-        note_ids = np.array(ids, dtype=np.int32)
+        note_ids = np.array(self._control.encode(self._control.guard(note)), dtype=np.int32)
         return np.concatenate([prompt_ids[:end], note_ids, prompt_ids[end:]])
 
     def _ids(self, text: str) -> list[int]:
         if self._chat:
             return self._chat.opening(self._system, text)
-        backend = getattr(self._tokenizer, "backend_tokenizer", None)
-        if backend is not None:
-            return list(backend.encode(text).ids)
-        return list(self._tokenizer(text)["input_ids"])
+        return self._control.encode(text, add_special_tokens=True)
 
 
 def with_subgoal(instruction: str, subgoal: str) -> str:

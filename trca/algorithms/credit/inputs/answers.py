@@ -12,6 +12,7 @@ from trca.algorithms.credit.inputs.gold import GoldRead
 from trca.algorithms.credit.reads import Read, Sources
 from trca.algorithms.settings.prompting import engine_tokenizer
 from trca.envs.responses import RESPONSE_FORMATS
+from trca.policies.prompts.control_tokens import response_ids
 from trca.policies.spans import part_of
 from trca.records import StepBatch
 
@@ -122,7 +123,7 @@ def answer_tokens(
     first = marked.index(_MARK)
     last = len(response) - (len(marked) - first - len(_MARK))
     start, end = len(response[:first].encode()), len(response[:last].encode())
-    ids = np.array(tokenizer(response, add_special_tokens=False)["input_ids"], dtype=np.int32)
+    ids = np.array(response_ids(tokenizer, response), dtype=np.int32)
     return ids, part_of(ids, tokenizer, start, end)
 
 

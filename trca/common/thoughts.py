@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-Thought = Literal["none", "closed", "open"]
+Thought = Literal["none", "closed", "open", "unknown"]
 """``none``: a model without native thoughts; ``closed``: a response starts outside of a thought;
-``open``: the prompt ends with ``<think>``, so that a response starts within a thought."""
+``open``: the prompt ends with ``<think>``, so that a response starts within a thought; ``unknown``:
+the template is unknown, as that of an endpoint: a response starts within a thought if the first tag
+of a thought closes the thought."""
 
 OPEN: Final = "<think>"
 CLOSE: Final = "</think>"
+
+
+def start_of(text: str, thought: Thought) -> Thought:
+    """The state at the start of a response; resolves ``unknown``."""
+    if thought != "unknown":
+        return thought
+    opened, closed = text.find(OPEN), text.find(CLOSE)
+    return "open" if closed >= 0 and not 0 <= opened < closed else "closed"
 
 
 def leaves_open(text: str, before: Thought) -> bool:
@@ -38,7 +48,7 @@ def answer_start(text: str, thought: Thought) -> int:
         text: The response.
         thought: The state at the start of the response.
     """
-    if leaves_open(text, thought):
+    if leaves_open(text, start_of(text, thought)):
         return len(text)
     end = text.rfind(CLOSE) if thought != "none" else -1
     return end + len(CLOSE) if end >= 0 else 0

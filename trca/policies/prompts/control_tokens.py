@@ -1,0 +1,123 @@
+"""Control tokens of a tokenizer, which only a template may write.
+
+Text of environments, retrievers and other agents may contain the text of a control token, such as
+``<|im_end|>``. `ControlTokens.guard` marks such text, templates write the marked text into a
+prompt, and `ControlTokens.encode` gives marked text ordinary tokens::
+
+    guard      Ada<|im_end|>       ->  Ada<*|im_end|>       (* is a mark)
+    template   <|im_start|>user/Ada<*|im_end|><|im_end|>
+    encode     <|im_start|>, user, /, Ada, <, |, im, _end, |, >, <|im_end|>
+
+The ids of a prompt without marked text are the ids of the tokenizer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from tokenizers import AddedToken, Tokenizer
+
+_MARK, _OPEN, _CLOSE = "\ufdd0", "\ufdd1", "\ufdd2"
+"""Noncharacters of Unicode, which `ControlTokens.guard` removes from texts."""
+_NO_MARKS: Final = dict.fromkeys(map(ord, (_MARK, _OPEN, _CLOSE)))
+_NOTHING: Final = re.compile(r"(?!)")
+_TAG: Final = re.compile(r"<.*>|\[.*\]", re.DOTALL)
+
+
+class ControlTokens:
+    """The control tokens of a tokenizer: special tokens, and added tokens in brackets.
+
+    Args:
+        tokenizer: A fast Hugging Face tokenizer.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._backend = tokenizer.backend_tokenizer
+        self._added: dict[int, AddedToken] = dict(tokenizer.added_tokens_decoder)
+        special = [token.content for token in self._added.values() if token.special]
+        tags = [t.content for t in self._added.values() if _TAG.fullmatch(t.content)]
+        self._special = _any_of(special)
+        self._control = _any_of([*special, *tags])
+
+    def guard(self, text: str, special: bool = False) -> str:
+        """Marks the text of control tokens.
+
+        Args:
+            text: Text that no template wrote.
+            special: Whether only special tokens are marked: a response may have the tags of
+                thoughts and actions.
+        """
+        pattern = self._special if special else self._control
+        return pattern.sub(_marked, text.translate(_NO_MARKS))
+
+    def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
+        """Returns the ids of a text with marks.
+
+        Args:
+            text: Text of a template with marked texts.
+            add_special_tokens: Whether the tokenizer adds its special tokens, such as BOS.
+        """
+        if _MARK not in text:
+            return list(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
+        renamed, ids = self._renamed
+        pattern = _any_of([token.content for token in self._added.values()])
+        written = pattern.sub(lambda found: f"{_OPEN}{found[0]}{_CLOSE}", text).replace(_MARK, "")
+        encoded = renamed.encode(written, add_special_tokens=add_special_tokens)
+        return [
+            token if added else ids.get(token, token)
+            for token, added in zip(encoded.ids, encoded.special_tokens_mask, strict=True)
+        ]
+
+    @cached_property
+    def _renamed(self) -> tuple[Tokenizer, dict[int, int]]:
+        """The tokenizer with other texts for added tokens; its ids of these tokens -> usual ids."""
+        state = json.loads(self._backend.to_str())
+        renamed = Tokenizer.from_str(json.dumps({**state, "added_tokens": []}))
+        ids = {}
+        for number, token in self._added.items():
+            name = f"{_OPEN}{token.content}{_CLOSE}"
+            renamed.add_tokens(
+                [
+                    AddedToken(
+                        name,
+                        single_word=token.single_word,
+                        lstrip=token.lstrip,
+                        rstrip=token.rstrip,
+                        normalized=False,
+                    )
+                ]
+            )
+            ids[renamed.token_to_id(name)] = number
+        return renamed, ids
+
+
+def control_tokens(tokenizer: Any) -> ControlTokens:
+    """Returns the control tokens of a tokenizer; the same object for the same tokenizer."""
+    if tokenizer not in _KNOWN:
+        _KNOWN[tokenizer] = ControlTokens(tokenizer)
+    return _KNOWN[tokenizer]
+
+
+def response_ids(tokenizer: Any, response: str) -> list[int]:
+    """Returns the ids of a written response; text of special tokens becomes ordinary tokens."""
+    tokens = control_tokens(tokenizer)
+    return tokens.encode(tokens.guard(response, special=True))
+
+
+_KNOWN: Final[WeakKeyDictionary[Any, ControlTokens]] = WeakKeyDictionary()
+
+
+def _marked(found: re.Match[str]) -> str:
+    return f"{found[0][0]}{_MARK}{found[0][1:]}"
+
+
+def _any_of(texts: Sequence[str]) -> re.Pattern[str]:
+    """Matches the longest of the texts."""
+    if not texts:
+        return _NOTHING
+    return re.compile("|".join(map(re.escape, sorted(texts, key=len, reverse=True))))
