@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
-from trca.algorithms.dr_grpo.credit import DrGRPOParameters
+from trca.algorithms.rules.dr_grpo import DrGRPOParameters
 
 __all__ = ["DrGRPO", "DrGRPOConfig", "DrGRPOParameters"]
 

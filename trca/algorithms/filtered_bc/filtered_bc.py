@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
-from trca.algorithms.filtered_bc.credit import FilteredBCParameters
+from trca.algorithms.rules.filtered_bc import FilteredBCParameters
 
 __all__ = ["FilteredBC", "FilteredBCConfig", "FilteredBCParameters"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
-from trca.algorithms.g2po.credit import G2POParameters
+from trca.algorithms.rules.g2po import G2POParameters
 
 if TYPE_CHECKING:
     from typing import Self, Unpack

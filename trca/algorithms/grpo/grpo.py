@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
-from trca.algorithms.grpo.credit import GRPOParameters
+from trca.algorithms.rules.grpo import GRPOParameters
 
 __all__ = ["GRPO", "GRPOConfig", "GRPOParameters"]
 

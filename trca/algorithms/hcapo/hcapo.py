@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
-from trca.algorithms.hcapo.credit import HCAPOParameters
+from trca.algorithms.rules.hcapo import HCAPOParameters
 
 if TYPE_CHECKING:
     from typing import Self, Unpack

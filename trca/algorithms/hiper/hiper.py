@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.credit.inputs.plans import lacks_plan
-from trca.algorithms.hiper.credit import HiPERParameters
+from trca.algorithms.rules.hiper import HiPERParameters
 
 if TYPE_CHECKING:
     from typing import Self, Unpack

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
-from trca.algorithms.igpo.credit import IGPOParameters
+from trca.algorithms.rules.igpo import IGPOParameters
 
 if TYPE_CHECKING:
     from typing import Self, Unpack

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
-from trca.algorithms.imitation.credit import ImitationParameters
 from trca.algorithms.imitation.env_runner import ImitationRunner, make_teacher
 from trca.algorithms.imitation.iteration import DemonstrationSampler, LabelCrediting
+from trca.algorithms.rules.imitation import ImitationParameters
 
 if TYPE_CHECKING:
     from typing import Self, Unpack

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
-from trca.algorithms.reinforce_plus_plus.credit import ReinforcePlusPlusParameters
+from trca.algorithms.rules.reinforce_plus_plus import ReinforcePlusPlusParameters
 
 if TYPE_CHECKING:
     from typing import Self, Unpack

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
-from trca.algorithms.rloo.credit import RLOOParameters
+from trca.algorithms.rules.rloo import RLOOParameters
 
 __all__ = ["RLOO", "RLOOConfig", "RLOOParameters"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
-from trca.algorithms.shaped_return.credit import ShapedReturnParameters
+from trca.algorithms.rules.shaped_return import ShapedReturnParameters
 
 if TYPE_CHECKING:
     from typing import Self, Unpack

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
-from trca.algorithms.shaped_turn_ppo.credit import ShapedTurnPPOParameters
+from trca.algorithms.rules.shaped_turn_ppo import ShapedTurnPPOParameters
 from trca.algorithms.turn_ppo.turn_ppo import TurnPPOConfig
 
 __all__ = ["ShapedTurnPPO", "ShapedTurnPPOConfig", "ShapedTurnPPOParameters"]

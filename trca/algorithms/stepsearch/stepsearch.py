@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
-from trca.algorithms.stepsearch.credit import StepSearchParameters
+from trca.algorithms.rules.stepsearch import StepSearchParameters
 from trca.algorithms.turn_ppo.turn_ppo import TurnPPOConfig
 
 if TYPE_CHECKING:

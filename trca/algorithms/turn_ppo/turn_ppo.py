@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
-from trca.algorithms.turn_ppo.credit import TurnPPOParameters
+from trca.algorithms.rules.turn_ppo import TurnPPOParameters
 
 if TYPE_CHECKING:
     from typing import Self, Unpack

@@ -123,7 +123,7 @@ class Details:
 
     def _parts(self, rollouts: Sequence[Rollout]) -> tuple[list[Parts], str]:
         """Return, A^E and A^S of each rollout if the rule is TRCA, and a note for the reader."""
-        from trca.algorithms.trca.credit import TRCAParameters, trca_parts
+        from trca.algorithms.rules.trca import TRCAParameters, trca_parts
         from trca.records import StepBatch, advantages_of
 
         none: list[Parts] = [{} for _ in rollouts]
