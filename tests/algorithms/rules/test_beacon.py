@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.algorithms.rules import public_beacon as public
 from tests.algorithms.credit.played import compared, played
 from tests.algorithms.credit.step_batches import batches, rule, step_batch
+from tests.algorithms.rules import public_beacon as public
 from trca.algorithms import BEACONConfig
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.rules.beacon import BEACONParameters

@@ -92,25 +92,25 @@ class BEACONParameters(TextParameters):
 
     credit: Credit = "beacon"
     milestones: Milestones = Field(
-        "execution",
+        default="execution",
         description="Source of milestones: first firings of operators by category, or the "
         "environment's info. Credit beacon_walkthrough takes the actions of a walkthrough.",
     )
     omega: float = Field(
-        1.0, ge=0.0, description="Weight of the segment advantage (lambda of the README)."
+        default=1.0, ge=0.0, description="Weight of the segment advantage (lambda of the README)."
     )
     normalizer: Normalizer = Field(
-        "one", description="Divisor of advantages: the standard deviation, or one."
+        default="one", description="Divisor of advantages: the standard deviation, or one."
     )
     similarity: float = Field(
-        0.95,
+        default=0.95,
         gt=0.0,
         le=1.0,
         description="Least ratio (difflib) of an action and a walkthrough's action, for credit "
         "beacon_walkthrough.",
     )
     invalid_action_penalty: float = Field(
-        0.01,
+        default=0.01,
         ge=0.0,
         description="Penalty of a step whose response holds no action, for a milestone of 1 "
         "(public code: 0.1 for a milestone of 10).",

@@ -55,7 +55,8 @@ class GAGPOParameters(AnchorParameters):
 
     credit: Credit = "gagpo"
     gae_lambda: Probability = Field(
-        0.95, description="How far temporal differences are summed: 0 is one step, 1 all of them."
+        default=0.95,
+        description="How far temporal differences are summed: 0 is one step, 1 all of them.",
     )
 
 

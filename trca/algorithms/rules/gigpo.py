@@ -57,7 +57,7 @@ class GiGPOParameters(StepCreditParameters):
 
     credit: Credit = "gigpo"
     baseline_over: Baseline = Field(
-        "trajectory",
+        default="trajectory",
         description="Unit of the outcome's statistics: each rollout once (trajectory), or each step"
         " (step_row, as the public code).",
     )

@@ -61,7 +61,7 @@ class GraphGPOParameters(StepCreditParameters):
 
     credit: Credit = "graphgpo"
     distance_gamma: Probability = Field(
-        0.1, description="Discount for every transition between a state and success."
+        default=0.1, description="Discount for every transition between a state and success."
     )
 
 

@@ -47,12 +47,16 @@ class HCAPOParameters(TextParameters):
     algorithm = "HCAPO"
 
     credit: Credit = "hcapo"
-    omega: float = Field(1.0, ge=0.0, description="Weight omega of the hindsight advantage.")
+    omega: float = Field(
+        default=1.0, ge=0.0, description="Weight omega of the hindsight advantage."
+    )
     hindsight_temperature: float = Field(
-        5.0, gt=0.0, description="Divides the mean log-probability of an action in hindsight."
+        default=5.0,
+        gt=0.0,
+        description="Divides the mean log-probability of an action in hindsight.",
     )
     hindsight_clip: Probability = Field(
-        0.2, description="Clip c of the hindsight ratio, to 1 - c and 1 + c."
+        default=0.2, description="Clip c of the hindsight ratio, to 1 - c and 1 + c."
     )
 
 

@@ -59,13 +59,15 @@ class HGPOParameters(PenaltyParameters):
 
     credit: Credit = "hgpo"
     past_anchors: int = Field(
-        2, ge=0, description="Maximum number of earlier states in a comparison."
+        default=2, ge=0, description="Maximum number of earlier states in a comparison."
     )
     alpha: float = Field(
-        1.0, ge=0.0, description="Power alpha of a level's weight: 0 gives all levels equal weight."
+        default=1.0,
+        ge=0.0,
+        description="Power alpha of a level's weight: 0 gives all levels equal weight.",
     )
     drop_zero_levels: bool = Field(
-        False,
+        default=False,
         description="Leave out the levels in which a step's advantage is 0, as the public code "
         "does.",
     )

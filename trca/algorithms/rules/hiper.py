@@ -95,23 +95,23 @@ class HiPERParameters(CriticSettings, TextParameters):
     ratio_level: RatioLevel = own_default("ratio_level", "token")
     train_malformed: bool = own_default("train_malformed", True)
     keep_penalty: float = Field(
-        0.03,
+        default=0.03,
         ge=0.0,
         description="Penalty of a KEEP, for an outcome of 1 (public code: 0.3 of 10 in ALFWorld; "
         "3.5 of 10, normalized, in WebShop).",
     )
     keep_penalty_mode: KeepPenaltyMode = Field(
-        "fixed",
+        default="fixed",
         description="Each KEEP costs keep_penalty (fixed), or keep_penalty divided by the number "
         "of turns of the rollout (normalized).",
     )
     change_penalty: float = Field(
-        0.03,
+        default=0.03,
         ge=0.0,
         description="Penalty of a KEEP with a changed subgoal (public code: 0.3 of 10).",
     )
     invalid_action_penalty: float = Field(
-        0.01,
+        default=0.01,
         ge=0.0,
         description="Penalty of a turn with an unreadable response (public code: 0.1 of 10).",
     )

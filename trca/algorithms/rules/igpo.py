@@ -69,12 +69,12 @@ class IGPOParameters(TextParameters):
     credit: Credit = "igpo"
     gamma: Probability = own_default("gamma", 1.0)
     gain: Gain = Field(
-        "probability",
+        default="probability",
         description="Quantity that a step raises: the mean token's probability of the right answer,"
         " or its log-probability.",
     )
     normalization: Normalization = Field(
-        "joint", description="Normalise gains and final F1 together, or separately."
+        default="joint", description="Normalise gains and final F1 together, or separately."
     )
 
 

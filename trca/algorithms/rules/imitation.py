@@ -55,20 +55,21 @@ class ImitationParameters(TextParameters):
     kl_coeff: float = own_default("kl_coeff", 0.0)
     entropy_coeff: float = own_default("entropy_coeff", 0.0)
     demonstrations: Demonstrations = Field(
-        "demonstrator",
+        default="demonstrator",
         description="Source of the imitated responses: the environment's demonstrator, recorded "
         "rollouts, or on_policy: the policy acts and the demonstrator labels its states (DAgger).",
     )
     recorded_rollouts: str | None = Field(
-        None,
+        default=None,
         description="File of rollouts (JSON lines of a run folder) for demonstrations: recorded. "
         "The environment replays their responses. Rollouts without success are left out.",
     )
     demonstrator_randomness: Probability = Field(
-        0.0, description="Probability of a random admissible action in place of the demonstrator's."
+        default=0.0,
+        description="Probability of a random admissible action in place of the demonstrator's.",
     )
     deliberate_actions: tuple[str, ...] = Field(
-        (), description="Beginnings of actions that the demonstrator never takes at random."
+        default=(), description="Beginnings of actions that the demonstrator never takes at random."
     )
 
 

@@ -48,7 +48,7 @@ class ReinforcePlusPlusParameters(TextParameters):
     gamma: Probability = own_default("gamma", 1.0)
     kl_kind: KLKind = own_default("kl_kind", "k2")
     group_baseline: bool = Field(
-        False, description="Subtract the group's mean outcome first (REINFORCE++-baseline)."
+        default=False, description="Subtract the group's mean outcome first (REINFORCE++-baseline)."
     )
 
     def too_small_group(self) -> str:

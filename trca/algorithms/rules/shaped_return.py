@@ -51,11 +51,11 @@ class ShapedReturnParameters(TextParameters):
 
     credit: Credit = "shaped_return"
     lambda_: Probability = Field(
-        DEFAULT_LAMBDA,
+        default=DEFAULT_LAMBDA,
         description="Weight lambda of the Breakthrough reward against the Foundational one.",
     )
     return_to_go: bool = Field(
-        False,
+        default=False,
         description="Credit a step with the discounted rewards from the step on, compared over all "
         "steps of the group; otherwise with the sum of the rollout, compared over rollouts.",
     )

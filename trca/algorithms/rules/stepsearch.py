@@ -73,7 +73,7 @@ class StepSearchParameters(TurnPPOParameters):
 
     credit: Credit = "stepsearch"
     search_scale: Annotated[float, Field(ge=0.0)] = Field(
-        0.6, description="Weight of the reward of a search; the final F1 has weight 1."
+        default=0.6, description="Weight of the reward of a search; the final F1 has weight 1."
     )
 
 

@@ -82,23 +82,24 @@ class TRCAParameters(TextParameters):
 
     credit: Credit = "trca"
     lambda_: Probability = Field(
-        DEFAULT_LAMBDA,
+        default=DEFAULT_LAMBDA,
         description="Weight lambda of the Breakthrough reward against the Foundational one.",
     )
     ablation: Ablation = Field(
-        "none", description="Leave r^F or r^B out of the rubric reward (the paper's ablations)."
+        default="none",
+        description="Leave r^F or r^B out of the rubric reward (the paper's ablations).",
     )
     outcome_scale: float = Field(
-        1.0,
+        default=1.0,
         ge=0.0,
         description="Weight of the environment's reward in step returns; the rubric has weight 1.",
     )
     budget_schedule: BudgetSchedule = Field(
-        "constant",
+        default="constant",
         description="Budgets stay, or shrink to the share of the group's rollouts that failed.",
     )
     step_group: StepGroup = Field(
-        "context",
+        default="context",
         description="Steps that A^S compares: steps of the same context (the paper) or of the same "
         "stage. A stage ends at a step where an Execution operator fires for the first time in the "
         "rollout. With stage, returns end with the stage.",

@@ -65,12 +65,12 @@ class TurnPPOParameters(CriticSettings, TextParameters):
 
     credit: Credit = "turn_ppo"
     gae: GAE = Field(
-        "turn",
+        default="turn",
         description="One advantage per turn, or per token from two levels of temporal differences"
         " (bi_level; needs ratio_level token).",
     )
     token_gamma: Probability = Field(
-        1.0, description="Discount from token to token within a turn, for bi_level."
+        default=1.0, description="Discount from token to token within a turn, for bi_level."
     )
 
 

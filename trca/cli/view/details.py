@@ -50,7 +50,7 @@ class Details:
 
     def load(self) -> None:
         """Loads the parts that the first call of `of` needs."""
-        from trca.algorithms.trca import credit  # noqa: F401
+        from trca.algorithms.rules import trca  # noqa: F401
 
         _ = self._reasons, self._vocabulary
 
