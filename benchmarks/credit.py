@@ -34,9 +34,9 @@ from trca.algorithms.credit import CREDIT_RULES, bind_credit
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize
 from trca.algorithms.credit.inputs.plans import Plans
 from trca.algorithms.credit.inputs.values import Values
-from trca.algorithms.gigpo.credit import GiGPOParameters, gigpo
-from trca.algorithms.grpo.credit import trajectory_advantage
-from trca.algorithms.hgpo.credit import HGPOParameters, hgpo
+from trca.algorithms.rules.gigpo import GiGPOParameters, gigpo
+from trca.algorithms.rules.grpo import trajectory_advantage
+from trca.algorithms.rules.hgpo import HGPOParameters, hgpo
 from trca.records import StepBatch
 from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward
 

@@ -1,9 +1,7 @@
 """Speed of the transformers engine and plain ``generate``, and samples in different batches.
 
-    OMP_NUM_THREADS=1 python benchmarks/engine.py [--rows 8 64] [--minutes 0.5]
-    python benchmarks/engine.py --device cuda --model FOLDER --lora-rank 16 --prompts 99 300
-
-On a GPU it also measures the engine without CUDA graphs.
+OMP_NUM_THREADS=1 python benchmarks/engine.py [--rows 8 64] [--minutes 0.5]
+python benchmarks/engine.py --device cuda --model FOLDER --lora-rank 16 --prompts 99 300
 """
 
 from __future__ import annotations
@@ -81,9 +79,6 @@ def speed(model: Any, tokenizer: Any, rows: int, prompts: tuple[int, int], new: 
         engine.generate(asked, SamplingParams(1.0, new, stop=()))
 
     seconds = {"engine": best(sample)}
-    if model.device.type == "cuda":
-        engine._pass = engine._next_logits
-        seconds["engine without graphs"] = best(sample)
     seconds["generate"] = best(
         lambda: model.generate(
             input_ids=ids,

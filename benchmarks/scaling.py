@@ -229,7 +229,7 @@ def driver(count: int, steps: int, prompt: int, response: int, learners: int) ->
     from trca.algorithms.base.metrics import credit_metrics, rollout_metrics
     from trca.algorithms.learner.rows import make_rows
     from trca.algorithms.rollouts.batch import RolloutBatch
-    from trca.algorithms.trca.credit import TRCAParameters, trca
+    from trca.algorithms.rules.trca import TRCAParameters, trca
     from trca.records import StepBatch, assign_advantages
     from trca.rubric import Budgets
 

@@ -42,9 +42,9 @@ ROOMS = {
         "rollouts": {"settings"},
         "learner": {"settings"},
         "base": {"learner", "rollouts", "credit", "settings"},
-        "a rule": {"credit", "settings"},
-        "a part": {"a rule", "base", "learner", "rollouts", "settings"},
-        "an algorithm": {"a part", "a rule", "base", "credit", "settings"},
+        "rules": {"credit", "settings"},
+        "a part": {"rules", "base", "learner", "rollouts", "settings"},
+        "an algorithm": {"a part", "rules", "base", "credit", "settings"},
     },
     "cli": {
         "show": set(),
@@ -149,7 +149,7 @@ def room_of(module):
     _, package, room, *files = module.split(".")
     if room in ROOMS[package] or package == "cli":
         return room
-    return "an algorithm" if files == [room] else PARTS.get("".join(files[:1]), "a rule")
+    return PARTS.get("".join(files), "an algorithm")
 
 
 def test_every_module_is_in_a_package_of_the_order():
@@ -182,7 +182,7 @@ def test_the_rooms_of_a_package_have_an_order(package):
 @pytest.mark.parametrize("package", ROOMS)
 def test_every_file_of_a_package_is_in_a_room(package):
     beside = {path.name for path in (ROOT / package).glob("*.py")}
-    assert beside <= {"__init__.py", "__main__.py", "app.py", "catalog.py", "write_keywords.py"}
+    assert beside <= {"__init__.py", "__main__.py", "app.py", "catalog.py"}
 
 
 def test_environments_load_neither_torch_nor_ray_nor_transformers():

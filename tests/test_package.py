@@ -41,12 +41,12 @@ def test_every_algorithm_and_its_config_come_from_the_package_itself():
             assert each.__name__ in dir(trca)
 
 
-def test_every_folder_of_an_algorithm_is_in_the_list_of_algorithms():
+def test_every_file_of_a_rule_is_in_the_list_of_algorithms():
     from trca import algorithms
 
-    folder = Path(algorithms.__file__).parent
-    folders = {path.parent.name for path in folder.glob("*/credit.py")}
-    assert folders == {a.__module__.split(".")[-2] for a in algorithms.ALGORITHMS.values()}
+    rules = {path.stem for path in Path(algorithms.__file__).parent.glob("rules/[!_]*.py")}
+    models = [a.config_class.parameters_class for a in algorithms.ALGORITHMS.values()]
+    assert rules == {model.__module__.split(".")[-1] for model in models}
 
 
 def test_python_m_trca_is_the_command_and_says_its_version():

@@ -22,7 +22,7 @@ from trca.algorithms.credit.arithmetic import (
     normalize,
     rollout_spans,
 )
-from trca.algorithms.grpo.credit import trajectory_advantage
+from trca.algorithms.rules.grpo import trajectory_advantage
 
 
 def first_visits(batch, *, gamma, bonus=0.1):

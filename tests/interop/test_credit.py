@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.interop.foreign import LIBRARY, masks, play, trajectories
-from trca.algorithms.beacon.credit import BEACONParameters, beacon
-from trca.algorithms.gigpo.credit import GiGPOParameters, gigpo
-from trca.algorithms.trca.credit import TRCAParameters, trca
+from trca.algorithms.rules.beacon import BEACONParameters, beacon
+from trca.algorithms.rules.gigpo import GiGPOParameters, gigpo
+from trca.algorithms.rules.trca import TRCAParameters, trca
 from trca.interop.credit import Credit
 from trca.interop.dumps import write_dump
 from trca.records import StepBatch

@@ -8,7 +8,7 @@ import yaml
 from typer.testing import CliRunner
 
 from tests.interop.foreign import LIBRARY, play
-from trca.algorithms.trca.credit import trca as trca_rule
+from trca.algorithms.rules.trca import trca as trca_rule
 from trca.cli import app
 from trca.interop.dumps import dump_files, read_dump, write_dump
 from trca.records import StepBatch, read_rollouts

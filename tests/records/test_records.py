@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from trca.algorithms.trca.credit import TRCAParameters, trca
+from trca.algorithms.rules.trca import TRCAParameters, trca
 from trca.envs.alfworld.facts import ALFWorldFacts
 from trca.records import (
     Rollout,

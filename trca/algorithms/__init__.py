@@ -37,8 +37,8 @@ def parameter_models() -> dict[str, type[TextParameters]]:
     """The hyperparameters of each algorithm by its name. Loads neither Ray nor PyTorch."""
     from trca.algorithms.settings.parameters import family
 
-    for path in sorted(Path(__file__).parent.glob("*/credit.py")):
-        import_module(f"{__name__}.{path.parent.name}.credit")
+    for path in sorted(Path(__file__).parent.glob("rules/[!_]*.py")):
+        import_module(f"{__name__}.rules.{path.stem}")
     packaged = [model for model in family() if model.__module__.startswith(f"{__name__}.")]
     return {model.algorithm: model for model in packaged}
 

@@ -114,10 +114,10 @@ class Credit:
             raise unknown("credit rule", rule, RULES)
         before, loading.postponed = loading.postponed, True  # the imports then load no Ray
         try:
-            from trca.algorithms.beacon.credit import BEACONParameters
             from trca.algorithms.credit import bind_credit
-            from trca.algorithms.gigpo.credit import GiGPOParameters
-            from trca.algorithms.trca.credit import TRCAParameters
+            from trca.algorithms.rules.beacon import BEACONParameters
+            from trca.algorithms.rules.gigpo import GiGPOParameters
+            from trca.algorithms.rules.trca import TRCAParameters
         finally:
             loading.postponed = before
         models = {"trca": TRCAParameters, "gigpo": GiGPOParameters, "beacon": BEACONParameters}

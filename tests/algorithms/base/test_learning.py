@@ -7,7 +7,7 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 
 from tests.algorithms.learner.slow_objective import slow_scores
 from trca.algorithms import GiGPOConfig, GRPOConfig, TRCAConfig, evaluate_panel
-from trca.algorithms.trca.credit import TRCAParameters, trca
+from trca.algorithms.rules.trca import TRCAParameters, trca
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.weights import import_weights
 from trca.records import StepBatch, advantages_of

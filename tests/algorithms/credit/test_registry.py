@@ -16,7 +16,7 @@ BATCH = step_batch([2, 1], [0, 0], [0, 1, 0], [0, 0, 0])
 OWN_RULE = """
 import numpy as np
 
-from trca.algorithms.trca.credit import TRCAParameters
+from trca.algorithms.rules.trca import TRCAParameters
 
 OWN = 1.0
 

@@ -1,26 +1,23 @@
 """The arguments of ``training()`` as editors and type checkers know them."""
 
-import inspect
 import re
 import sys
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 from mypy import api
 
 from trca.algorithms import ALGORITHMS
-from trca.algorithms.settings import keywords
+from trca.algorithms.settings.keywords import EvaluationKeywords, ReportingKeywords
 from trca.algorithms.settings.parameters import TextParameters
-from trca.algorithms.write_keywords import text
+from trca.tune_configs.recording import RecordingParameters
 
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
-from ray import tune
-from trca.algorithms.{folder}.{folder} import {config}
+from trca.algorithms.{module} import {config}
 
-config = {config}().training({arguments})
+config = {config}().{call}
 reveal_type(config)
 """
 
@@ -36,10 +33,10 @@ def types_of(tmp_path_factory):
     settings += "[mypy-ray.tune.search.sample]\nfollow_imports = silent\n"
     (folder / "mypy.ini").write_text(f"[mypy]\nmypy_path = {ROOT}\n{settings}")
 
-    def check(config, arguments):
+    def check(config, call):
         path = folder / "program.py"
-        module = inspect.getmodule(config).__name__.rpartition(".")[2]
-        path.write_text(PROGRAM.format(folder=module, config=config.__name__, arguments=arguments))
+        module = config.__module__.removeprefix("trca.algorithms.")
+        path.write_text(PROGRAM.format(module=module, config=config.__name__, call=call))
         options = [f"--config-file={folder}/mypy.ini", f"--cache-dir={folder}/cache"]
         limit = sys.getrecursionlimit()
         output, errors, _ = api.run([*options, "--follow-imports=silent", str(path)])
@@ -50,35 +47,33 @@ def types_of(tmp_path_factory):
     return check
 
 
-def test_the_file_of_names_and_types_is_current():
-    fix = "write it again: python -m trca.algorithms.write_keywords"
-    assert Path(keywords.__file__).read_text() == text(), fix
+def test_evaluation_and_reporting_name_every_setting_of_this_package():
+    evaluation = {name for name in TextParameters.model_fields if name.startswith("evaluation_")}
+    assert evaluation <= EvaluationKeywords.__annotations__.keys()
+    assert RecordingParameters.model_fields.keys() <= ReportingKeywords.__annotations__.keys()
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_training_names_every_setting_of_the_algorithm(name):
+@pytest.mark.parametrize("name", ["TRCA", "GiGPO", "Imitation"])
+def test_mypy_knows_every_setting_of_an_algorithm(types_of, name):
     model = ALGORITHMS[name].config_class.parameters_class
-    added = model.model_fields.keys() - TextParameters.model_fields.keys()
-    for config in ALGORITHMS[name].config_class.__mro__:
-        if match := re.search(r"def training\(.*Unpack\[(\w+)\]", inspect.getsource(config)):
-            arguments = get_type_hints(getattr(keywords, match[1])).keys()
-            break
-    assert model.model_fields.keys() <= arguments
-    assert added or match[1] == "TrainingKeywords"
+    values = ", ".join(f"{field}=model.{field}" for field in model.model_fields)
+    module = f"{model.__module__} import {model.__name__}"
+    call = f"training(learner_class=object)\n\nfrom {module}\n\nmodel = {model.__name__}()\n"
+    revealed = types_of(
+        ALGORITHMS[name].config_class, f"{call}config = {name}Config().training({values})"
+    )
+    assert len(revealed) == 1
+    assert f"{name}Config" in revealed[0]
 
 
 def test_mypy_finds_a_misspelt_setting(types_of):
-    config = ALGORITHMS["GiGPO"].config_class
-    correct = 'lr=1e-6, omega=0.5, anchor="observation", gamma=tune.uniform(0.9, 1.0)'
-    (revealed,) = types_of(config, correct)
-    assert "GiGPOConfig" in revealed
-    (error, *_) = types_of(config, "lr=1e-6, omga=0.5")
-    assert 'Unexpected keyword argument "omga" for "training" of "GiGPOConfig"' in error
-    (error, *_) = types_of(config, "lambda_=0.5")
+    config = ALGORITHMS["TRCA"].config_class
+    (error, *_) = types_of(config, "training(lr=1e-6, lamda=0.5)")
+    assert 'Unexpected keyword argument "lamda"; did you mean "lambda_"?' in error
+    (error, *_) = types_of(ALGORITHMS["GiGPO"].config_class, "training(lambda_=0.5)")
     assert 'Unexpected keyword argument "lambda_"' in error
 
 
 def test_mypy_finds_a_value_of_another_type(types_of):
-    config = ALGORITHMS["TRCA"].config_class
-    (error, *_) = types_of(config, 'ablation="without_rubric"')
-    assert 'Argument "ablation" to "training" of "TRCAConfig" has incompatible type' in error
+    (error, *_) = types_of(ALGORITHMS["TRCA"].config_class, 'training(ablation="without_rubric")')
+    assert 'Argument "ablation" has incompatible type "Literal' in error

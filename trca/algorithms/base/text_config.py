@@ -19,10 +19,20 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Unpack,
+)
 
 from pydantic import BaseModel
 from ray.rllib.core.learner.learner_group import LearnerGroup
@@ -35,7 +45,7 @@ from ray.tune.search.sample import Domain
 from trca.algorithms.base.combinations import check_combinations
 from trca.algorithms.base.recorder import RunRecorder
 from trca.algorithms.base.team_policies import set_up_team
-from trca.algorithms.settings.parameters import check, family
+from trca.algorithms.settings.parameters import TextParameters, check, family
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.algorithms.settings.setting_names import IGNORED, unknown_setting
@@ -47,11 +57,10 @@ from trca.tune_configs.files import OWN_KEYS, read
 from trca.tune_configs.recording import RecordingParameters
 
 if TYPE_CHECKING:
-    from trca.algorithms.settings.keywords import (
-        EvaluationKeywords,
-        ReportingKeywords,
-        TrainingKeywords,
-    )
+    from trca.algorithms.settings.keywords import EvaluationKeywords, ReportingKeywords
+
+P = ParamSpec("P")
+C = TypeVar("C", bound="TextAlgorithmConfig")
 
 _DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda", "input"})
 """Keys of RLlib's dictionaries that are no attribute of a config."""
@@ -123,21 +132,21 @@ class TextAlgorithmConfig(PolicyConfig):
             left_out |= cls.parameters_class.own_defaults()
         return cls().update_from_dict({k: v for k, v in settings.items() if k not in left_out})
 
-    def training(self, **settings: Unpack[TrainingKeywords]) -> Self:  # type: ignore[override]
+    def training(self, *args: Any, **settings: Any) -> Self:
         """Sets hyperparameters and RLlib's arguments of ``training``.
 
-        `write_keywords` writes the names and types of the arguments for editors; an algorithm
-        states its names in the same way.
+        `Training` types the arguments of an algorithm for editors.
 
         Args:
-            settings: Fields of `parameters_class`, or arguments of `AlgorithmConfig.training`.
+            *args: Refused, as by RLlib.
+            **settings: Fields of `parameters_class`, or arguments of `AlgorithmConfig.training`.
 
         Raises:
             ValueError: For an unknown name (with the nearest name) or a value out of bounds.
         """
         rest = self._take({**settings})
         self._refuse_unknown(rest)
-        super().training(**rest)
+        super().training(*args, **rest)
         return self
 
     if not TYPE_CHECKING:  # for editors the arguments are RLlib's
@@ -362,6 +371,28 @@ class TextAlgorithmConfig(PolicyConfig):
         for name in IGNORED.keys() & values.keys():
             if values[name] != default.get(name):
                 raise ValueError(unknown_setting(name, self.parameters_class, ()))
+
+
+class Training(Generic[P]):
+    """The method ``training`` of an algorithm, with the fields of its hyperparameters as arguments.
+
+    ::
+
+        class TRCAConfig(TextAlgorithmConfig):
+            training = Training(TRCAParameters)
+
+    sets `parameters_class`, and mypy refuses ``TRCAConfig().training(lamda=0.5)``.
+    """
+
+    def __init__(self, parameters: Callable[P, TextParameters]) -> None:
+        """Takes the class of the hyperparameters."""
+        self._parameters: Any = parameters
+
+    def __set_name__(self, owner: type[TextAlgorithmConfig], name: str) -> None:
+        owner.parameters_class = self._parameters
+
+    def __get__(self, config: C, owner: type[C]) -> Callable[P, C]:
+        return partial(TextAlgorithmConfig.training, config)
 
 
 def _algorithm_of(config_class: type[TextAlgorithmConfig]) -> type | None:

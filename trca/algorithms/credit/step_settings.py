@@ -16,12 +16,12 @@ class AnchorParameters(TextParameters):
     """Rules that compare steps from the same state."""
 
     anchor: AnchorKind = Field(
-        "context",
+        default="context",
         description="Equality of two states: context key, observation text, or similar "
         "observation texts.",
     )
     similarity: float = Field(
-        0.9,
+        default=0.9,
         gt=0.0,
         le=1.0,
         description="Least ratio (difflib) of two texts with one anchor, for anchor similar.",
@@ -32,7 +32,7 @@ class PenaltyParameters(AnchorParameters):
     """Rules that also penalise a step without an action."""
 
     invalid_action_penalty: float = Field(
-        0.01,
+        default=0.01,
         ge=0.0,
         description="Penalty of a step whose response holds no action, for an outcome of 1 "
         "(public code: 0.1 for an outcome of 10).",
@@ -42,7 +42,7 @@ class PenaltyParameters(AnchorParameters):
 class StepCreditParameters(PenaltyParameters):
     """Rules of the form A^E + omega A^S."""
 
-    omega: float = Field(1.0, ge=0.0, description="Weight omega of the step advantage.")
+    omega: float = Field(default=1.0, ge=0.0, description="Weight omega of the step advantage.")
     normalizer: Normalizer = Field(
-        "std", description="Divisor of advantages: the standard deviation, or one."
+        default="std", description="Divisor of advantages: the standard deviation, or one."
     )

@@ -1,1 +1,1 @@
-"""Config and algorithm in `imitation.py`, credit rule in `credit.py`, teachers in `teachers.py`."""
+"""Imitation: the algorithm, its iteration and its teachers; the rule is `rules/imitation.py`."""

@@ -6,15 +6,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
-from trca.algorithms.base.text_config import TextAlgorithmConfig
-from trca.algorithms.imitation.credit import ImitationParameters
+from trca.algorithms.base.text_config import TextAlgorithmConfig, Training
 from trca.algorithms.imitation.env_runner import ImitationRunner, make_teacher
 from trca.algorithms.imitation.iteration import DemonstrationSampler, LabelCrediting
+from trca.algorithms.rules.imitation import ImitationParameters
 
 if TYPE_CHECKING:
-    from typing import Self, Unpack
-
-    from trca.algorithms.settings.keywords import ImitationKeywords
     from trca.records import Rollout
 
 _RESULTS: Final = ("success_rate", "score", "measures")
@@ -26,7 +23,7 @@ __all__ = ["Imitation", "ImitationConfig", "ImitationParameters"]
 class ImitationConfig(TextAlgorithmConfig):
     """Config of imitation."""
 
-    parameters_class = ImitationParameters
+    training = Training(ImitationParameters)
 
     def __init__(self, algo_class: type | None = None) -> None:
         super().__init__(algo_class=algo_class)
@@ -68,11 +65,6 @@ class ImitationConfig(TextAlgorithmConfig):
             raise ValueError(
                 f"recorded_rollouts is {self.recorded_rollouts!r}: {error.strerror or error}"
             ) from None
-
-    if TYPE_CHECKING:
-
-        def training(self, **settings: Unpack[ImitationKeywords]) -> Self:  # type: ignore[override]
-            """Sets hyperparameters."""
 
 
 class Imitation(TextAlgorithm, config=ImitationConfig):

@@ -3,14 +3,13 @@
 `TextParameters` holds the settings of every algorithm: first the settings that most runs choose,
 then the groups of `trca.algorithms.settings.groups`. An algorithm adds fields in a subclass. Each
 field is an attribute of the algorithm's config, an argument of ``training()``, a key of a YAML
-file, a name for ``--set`` and a key of Ray Tune's ``param_space``. `keywords` states names and
-types for editors; ``python -m trca.algorithms.write_keywords`` writes it from the fields.
+file, a name for ``--set`` and a key of Ray Tune's ``param_space``.
 """
 
 from __future__ import annotations
 
 from copy import copy
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator
 
@@ -76,21 +75,26 @@ class TextParameters(
     credit_settings: ClassVar[frozenset[str]] = frozenset({"gamma"})
     """Settings of every algorithm that the algorithm's credit rule reads."""
 
+    if TYPE_CHECKING:  # RLlib's arguments of `training`, which are attributes of the config
+        learner_class: type | None = None
+        learner_config_dict: dict[str, Any] | None = None
+
     # Model and prompt
     model: str = Field(
-        "tiny",
+        default="tiny",
         description="'tiny', 'smollm2', a GGUF file, a Hugging Face name, or a folder of a model.",
     )
     engine: Annotated[str, AfterValidator(ENGINES.check)] = Field(
-        "transformers",
+        default="transformers",
         description="Generation engine of the env runners: transformers, vllm or 'file.py:NAME'.",
     )
-    template: Template = Field("paper", description="Prompt template.")
+    template: Template = Field(default="paper", description="Prompt template.")
     chat_template_kwargs: dict[str, Any] = Field(
-        {}, description="Options of the model's chat template, such as enable_thinking: false."
+        default={},
+        description="Options of the model's chat template, such as enable_thinking: false.",
     )
     response_format: Annotated[str, AfterValidator(RESPONSE_FORMATS.check)] = Field(
-        "action",
+        default="action",
         description="Tags of a response: action for a thought and an action; action_only for a "
         "model that does not reason; plan for a switch, a subgoal that the next prompt shows, and "
         "an action (HiPER); search_r1 for the <search> and <answer> of verl-agent; "
@@ -98,67 +102,75 @@ class TextParameters(
         "prompt; 'file.py:FORMAT' for your format.",
     )
     history_length: int = Field(
-        2,
+        default=2,
         ge=0,
         description="Past (observation, action) pairs in the prompt; with `chat`, past turns.",
     )
     memory: bool = Field(
-        False,
+        default=False,
         description="Show the adapter's memory line in the prompt: `paper` and `chat` show the "
         "line and the observation, `compact` the line in place of the observation.",
     )
-    max_prompt_tokens: Positive = Field(2048, description="Limit on a prompt, in tokens.")
-    max_new_tokens: Positive = Field(512, description="Limit on a response, in tokens.")
+    max_prompt_tokens: Positive = Field(default=2048, description="Limit on a prompt, in tokens.")
+    max_new_tokens: Positive = Field(default=512, description="Limit on a response, in tokens.")
     temperature: float = Field(
-        1.0, gt=0.0, description="Sampling temperature of training rollouts."
+        default=1.0, gt=0.0, description="Sampling temperature of training rollouts."
     )
 
     # Rollouts
     iterations: Positive = Field(
-        25,
+        default=25,
         description="Training iterations; an environment with a curriculum receives the finished "
         "share.",
     )
-    tasks_per_iteration: Positive = Field(16, description="Rollout groups per iteration.")
-    group_size: Positive = Field(8, description="Rollouts of one task, N.")
+    tasks_per_iteration: Positive = Field(default=16, description="Rollout groups per iteration.")
+    group_size: Positive = Field(default=8, description="Rollouts of one task, N.")
 
     # Credit
     credit: Credit = "grpo"
     credit_config: dict[str, Any] = Field(
-        {}, description="Arguments of the credit rule that are not settings, by name."
+        default={}, description="Arguments of the credit rule that are not settings, by name."
     )
-    gamma: Probability = Field(0.95, description="Discount of step returns, gamma.")
+    gamma: Probability = Field(default=0.95, description="Discount of step returns, gamma.")
     budgets: Budgets = Field(
-        Budgets(), description="Budgets of the rubric categories (the paper gives none)."
+        default=Budgets(), description="Budgets of the rubric categories (the paper gives none)."
     )
     gold_in_training: bool = Field(
-        False,
+        default=False,
         description="Let the credit rule read the right answers or passages of the tasks; results "
         "show the setting.",
     )
 
     # Updates
     optimizer: Annotated[str, AfterValidator(OPTIMIZERS.check)] = Field(
-        "adamw", description="Optimizer of the learners: adamw, muon or 'file.py:NAME'."
+        default="adamw", description="Optimizer of the learners: adamw, muon or 'file.py:NAME'."
     )
-    lr: float = Field(8e-7, gt=0.0, description="Learning rate.")
-    lr_warmup_updates: int = Field(0, ge=0, description="Updates of linear warm-up of the lr.")
-    adam_betas: tuple[Probability, Probability] = Field((0.9, 0.999), description="Betas of AdamW.")
-    weight_decay: float = Field(0.0, ge=0.0, description="Weight decay of the optimizer.")
-    grad_clip: float | None = Field(1.0, gt=0.0, description="Clip of the global gradient norm.")
-    num_epochs: Positive = Field(1, description="Passes over an iteration's steps.")
-    minibatch_size: Positive = Field(256, description="Steps in one optimizer update.")
+    lr: float = Field(default=8e-7, gt=0.0, description="Learning rate.")
+    lr_warmup_updates: int = Field(
+        default=0, ge=0, description="Updates of linear warm-up of the lr."
+    )
+    adam_betas: tuple[Probability, Probability] = Field(
+        default=(0.9, 0.999), description="Betas of AdamW."
+    )
+    weight_decay: float = Field(default=0.0, ge=0.0, description="Weight decay of the optimizer.")
+    grad_clip: float | None = Field(
+        default=1.0, gt=0.0, description="Clip of the global gradient norm."
+    )
+    num_epochs: Positive = Field(default=1, description="Passes over an iteration's steps.")
+    minibatch_size: Positive = Field(default=256, description="Steps in one optimizer update.")
 
     # Evaluation
     evaluation_split: str | None = Field(
-        None, description="Split of the evaluation panel; none: the environment's default split."
+        default=None,
+        description="Split of the evaluation panel; none: the environment's default split.",
     )
     evaluation_tasks: Positive | None = Field(
-        None, description="Number of tasks, from the panel's start; none: all tasks of the panel."
+        default=None,
+        description="Number of tasks, from the panel's start; none: all tasks of the panel.",
     )
-    evaluation_rollouts: Positive = Field(1, description="Rollouts of each evaluated task.")
+    evaluation_rollouts: Positive = Field(default=1, description="Rollouts of each evaluated task.")
     evaluation_temperature: float = Field(
-        0.4, ge=0.0, description="Sampling temperature of evaluation; 0 is greedy."
+        default=0.4, ge=0.0, description="Sampling temperature of evaluation; 0 is greedy."
     )
 
     @field_validator("credit")

@@ -50,7 +50,7 @@ class Details:
 
     def load(self) -> None:
         """Loads the parts that the first call of `of` needs."""
-        from trca.algorithms.trca import credit  # noqa: F401
+        from trca.algorithms.rules import trca  # noqa: F401
 
         _ = self._reasons, self._vocabulary
 
@@ -123,7 +123,7 @@ class Details:
 
     def _parts(self, rollouts: Sequence[Rollout]) -> tuple[list[Parts], str]:
         """Return, A^E and A^S of each rollout if the rule is TRCA, and a note for the reader."""
-        from trca.algorithms.trca.credit import TRCAParameters, trca_parts
+        from trca.algorithms.rules.trca import TRCAParameters, trca_parts
         from trca.records import StepBatch, advantages_of
 
         none: list[Parts] = [{} for _ in rollouts]

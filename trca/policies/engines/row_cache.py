@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -44,16 +43,6 @@ class RowCache(Cache):
             if isinstance(layer, _RowLayer)
             for each in (layer.keys, layer.values)
         ]
-
-    def move(self, buffers: Sequence[Tensor]) -> None:
-        """Moves each of `tensors` to the beginning of a buffer of one dimension."""
-        moved = []
-        for tensor, buffer in zip(self.tensors, buffers, strict=True):
-            moved.append(buffer[: tensor.numel()].view(tensor.shape))
-            moved[-1].copy_(tensor)
-        layers = [layer for layer in self._own if isinstance(layer, _RowLayer)]
-        for layer, keys, values in zip(layers, moved[::2], moved[1::2], strict=True):
-            layer.keys, layer.values = keys, values
 
     def aim(self, positions: Tensor) -> None:
         """Sets the position of the next token of each row, int64 (rows,)."""

@@ -10,8 +10,7 @@ A request's completion does not depend on the rest of its batch, bit for bit on 
   functions of the length of each prompt, and copies fill up a pass of single tokens. `prefill`
   pads prompts, and each row writes keys and values at the positions of its tokens.
 
-On a GPU, where rounding depends on the batch, all requests are one batch, and the pass of single
-tokens is a CUDA graph (`cuda_graphs`).
+On a GPU, where rounding depends on the batch, all requests are one batch.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ import torch
 from torch import Tensor
 
 from trca.policies.architectures import RECURRENT, context_length
-from trca.policies.engines.cuda_graphs import GraphedPass, NextLogits
 from trca.policies.engines.engine import (
     BatchEngine,
     Completion,
@@ -48,8 +46,6 @@ _ROWS: Final = 8
 _CACHE_GRID: Final = 64
 _CACHE_SLACK: Final = 32
 _BATCH_ROWS: Final = 512
-_GRAPHED: Final = 1 / 16
-"""Share of a GPU's memory that the buffers of CUDA graphs may take."""
 
 
 class TransformersEngine(BatchEngine):
@@ -73,9 +69,8 @@ class TransformersEngine(BatchEngine):
     @classmethod
     def memory(cls, load: EngineLoad) -> EngineMemory:
         """See `Engine.memory`: one batch of at most ``max_batch_rows``. Adapters share the base."""
-        on_gpu = load.gpu is not None
-        most = _most_rows(int(load.options.get("max_batch_rows", _BATCH_ROWS)), on_gpu)
-        rows = min(_padded(load.rollouts, on_gpu), most)
+        most = _most_rows(int(load.options.get("max_batch_rows", _BATCH_ROWS)))
+        rows = min(_round_up(load.rollouts, _ROWS), most)
         bases = 1 if load.adapter else load.policies
         weights = bases * load.weights + load.policies * load.adapter
         return EngineMemory(weights, rows * load.row, min(load.rollouts, most))
@@ -103,7 +98,7 @@ class TransformersEngine(BatchEngine):
         self._tokenizer = tokenizer
         self._vocabulary = len(tokenizer)
         self._on_gpu = model.device.type == "cuda"
-        self._max_rows = _most_rows(max_batch_rows, self._on_gpu)
+        self._max_rows = _most_rows(max_batch_rows)
         self._ends = end_ids(model, tokenizer)
         config = model.config.get_text_config()
         self._positions = context_length(config)
@@ -112,11 +107,6 @@ class TransformersEngine(BatchEngine):
         self._recurrent = RECURRENT in self._kinds
         slides = "sliding_attention" in self._kinds if kinds else True
         self._window = getattr(config, "sliding_window", None) if slides else None
-        self._pass: NextLogits = self._next_logits
-        if self._on_gpu and not self._recurrent:
-            size = torch.cuda.get_device_properties(model.device).total_memory
-            most = int(_GRAPHED * size)
-            self._pass = GraphedPass(self._next_logits, self._vocabulary, most)
         self._lock = Lock()
 
     def generate(self, requests: Sequence[Request], sampling: SamplingParams) -> list[Completion]:
@@ -162,7 +152,6 @@ class TransformersEngine(BatchEngine):
     def close(self) -> None:
         """Frees the model."""
         self.model = None
-        self._pass = self._next_logits
 
     def _checked_length(self, request: Request, sampling: SamplingParams) -> int:
         size = len(request.prompt_ids)
@@ -201,7 +190,7 @@ class TransformersEngine(BatchEngine):
         for turn in range(sampling.max_new_tokens):
             if turn >= _CACHE_SLACK and (turn - _CACHE_SLACK) % _CACHE_GRID == 0:
                 cache.grow(_CACHE_GRID)
-            logits = self._pass(tokens, positions, cache)
+            logits = self._next_logits(tokens, positions, cache)
             chosen, logprobs = _sample(logits, uniform[:, turn], sampling.temperature)
             ids, scores = chosen.tolist(), logprobs.tolist()
             for place, row in list(live.items()):
@@ -221,8 +210,8 @@ class TransformersEngine(BatchEngine):
         return [row.completion(self.version) for row in rows]
 
     def _filled(self, places: list[int]) -> list[int]:
-        """The places, filled up with copies of the first place; see `_padded`."""
-        return places + [places[0]] * (_padded(len(places), self._on_gpu) - len(places))
+        """The places, filled up with copies of the first place to a multiple of eight."""
+        return places + [places[0]] * (-len(places) % _ROWS)
 
     def _next_logits(self, tokens: Tensor, positions: Tensor, cache: RowCache) -> Tensor:
         """float32 logits (rows, vocabulary) after the next token of each row."""
@@ -293,14 +282,9 @@ def _sample(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor
     return chosen, logprobs.gather(-1, chosen[:, None])[:, 0]
 
 
-def _most_rows(most: int, on_gpu: bool) -> int:
-    """The largest size of `_padded` up to ``most``."""
-    return max(_ROWS, 1 << (most.bit_length() - 1) if on_gpu else most // _ROWS * _ROWS)
-
-
-def _padded(rows: int, on_gpu: bool) -> int:
-    """Rows of a pass: a multiple of eight, and on a GPU a power of two, for few CUDA graphs."""
-    return max(_ROWS, 1 << (rows - 1).bit_length()) if on_gpu else _round_up(rows, _ROWS)
+def _most_rows(most: int) -> int:
+    """The largest multiple of eight up to ``most``, at least eight."""
+    return max(_ROWS, most // _ROWS * _ROWS)
 
 
 def _round_up(size: int, grid: int) -> int:

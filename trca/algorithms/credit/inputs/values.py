@@ -31,21 +31,22 @@ class CriticSettings(BaseModel):
     """Hyperparameters of algorithms with a critic."""
 
     critic: CriticKind = Field(
-        "own",
+        default="own",
         description="Network of the values: a linear head on the policy's hidden states (trunk), or"
         " a separate network with the policy's start weights (own; with LoRA a second adapter).",
     )
     critic_lr: Annotated[float, Field(gt=0.0)] = Field(
-        1e-5, description="Learning rate of the critic's weights."
+        default=1e-5, description="Learning rate of the critic's weights."
     )
     value_coeff: Annotated[float, Field(gt=0.0)] = Field(
-        1.0, description="Weight of the critic's loss; the objective has weight 1."
+        default=1.0, description="Weight of the critic's loss; the objective has weight 1."
     )
     value_clip: Annotated[float, Field(gt=0.0)] | None = Field(
-        0.5, description="Clip of the difference to the old value in the loss; none: no clip."
+        default=0.5,
+        description="Clip of the difference to the old value in the loss; none: no clip.",
     )
     gae_lambda: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        1.0,
+        default=1.0,
         description="Weight of later temporal differences: 0 trusts the critic, 1 the outcome.",
     )
 

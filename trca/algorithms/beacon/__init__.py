@@ -1,1 +1,0 @@
-"""Config and algorithm in `beacon.py`, credit rule in `credit.py`."""

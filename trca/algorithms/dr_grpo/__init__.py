@@ -1,1 +1,0 @@
-"""Config and algorithm in `dr_grpo.py`, credit rule in `credit.py`."""

@@ -1,1 +1,0 @@
-"""Config and algorithm in `gagpo.py`, credit rule in `credit.py`."""

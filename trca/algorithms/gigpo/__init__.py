@@ -1,1 +1,0 @@
-"""Config and algorithm in `gigpo.py`, credit rule in `credit.py`."""

@@ -1,1 +1,0 @@
-"""Config and algorithm in `graphgpo.py`, credit rule in `credit.py`."""

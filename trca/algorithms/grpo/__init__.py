@@ -1,1 +1,0 @@
-"""Config and algorithm in `grpo.py`, credit rule in `credit.py`."""

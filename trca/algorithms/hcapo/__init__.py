@@ -1,1 +1,0 @@
-"""Config and algorithm in `hcapo.py`, credit rule in `credit.py`."""

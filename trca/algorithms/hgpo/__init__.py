@@ -1,1 +1,0 @@
-"""Config and algorithm in `hgpo.py`, credit rule in `credit.py`."""

@@ -1,1 +1,0 @@
-"""Config and algorithm in `hiper.py`, credit rule in `credit.py`."""

@@ -1,1 +1,0 @@
-"""Config and algorithm in `igpo.py`, credit rule in `credit.py`."""

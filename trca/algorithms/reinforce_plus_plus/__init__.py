@@ -1,1 +1,0 @@
-"""Config and algorithm in `reinforce_plus_plus.py`, credit rule in `credit.py`."""

@@ -1,1 +1,0 @@
-"""Config and algorithm in `rewardflow.py`, credit rule in `credit.py`."""

@@ -1,1 +1,0 @@
-"""Config and algorithm in `rloo.py`, credit rule in `credit.py`."""

@@ -1,0 +1,1 @@
+"""The credit rules, one file each: equations, parameters, function."""

@@ -1,1 +1,0 @@
-"""Config and algorithm in `stepsearch.py`, credit rule in `credit.py`."""

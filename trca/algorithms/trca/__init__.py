@@ -1,1 +1,0 @@
-"""Config and algorithm in `trca.py`, credit rule in `credit.py`."""
