@@ -23,7 +23,7 @@ PYTEST = .venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile --no-loads
 WORDS ?=
 
 # Folders of tests for `make quick`; PART names another.
-QUICK = tests/rubric tests/common tests/records tests/analysis tests/runs tests/tune_configs
+QUICK = tests/rubric tests/common tests/analysis tests/test_root_files.py
 
 .PHONY: train test quick test-slow test-vllm test-smollm2 test-interop faults lint docs .venv
 
