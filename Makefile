@@ -1,5 +1,6 @@
 # make train   sets up what training needs and trains the embedded quickstart
 # make test    sets everything up and runs the tests
+# make quick   runs the fast tests that start neither Ray nor a model; make quick PART=envs those of tests/envs
 # make test-slow  runs the tests that start clusters and several learners, and kill them
 # make test-vllm  sets up an environment with vLLM and runs the tests of the vLLM engine
 # make test-smollm2  fetches a pretrained language model, and imitates and trains with it, on vLLM too
@@ -21,13 +22,19 @@ PYTEST = .venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile --no-loads
 # Faults of `make faults` by words of their names; all without a word.
 WORDS ?=
 
-.PHONY: train test test-slow test-vllm test-smollm2 test-interop faults lint docs .venv
+# Folders of tests for `make quick`; PART names another.
+QUICK = tests/rubric tests/common tests/analysis tests/test_root_files.py
+
+.PHONY: train test quick test-slow test-vllm test-smollm2 test-interop faults lint docs .venv
 
 train: .venv/.train
 	.venv/bin/trca train quickstart
 
 test: .venv/.ready
 	$(PYTEST) -m "not slow"
+
+quick: .venv/.ready
+	$(PYTEST) -m "not slow" $(if $(PART),tests/$(PART),$(QUICK))
 
 test-slow: .venv/.ready
 	$(PYTEST) -m slow

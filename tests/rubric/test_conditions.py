@@ -1,15 +1,16 @@
-"""The language of conditions: valid and invalid expressions, and the speed of refusals."""
+"""The language of conditions: valid and invalid expressions, values and their errors."""
 
 import contextlib
+import inspect
+import sys
 from dataclasses import dataclass, make_dataclass
 from typing import Literal
 
-import cel
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trca.rubric.conditions import MAX_LENGTH, Condition, RubricError, field_terms
+from trca.rubric.conditions import MAX_DEPTH, MAX_LENGTH, Condition, RubricError, field_terms
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,7 @@ def test_names_and_types_are_checked_against_the_records(text, message):
         "facts.accepted; facts.accepted",
         "r'\\d' == task.target",
         "'''a''' == task.target",
+        "'a\rb' == task.target",
         "facts.accepted == ",
         "facts.accepted facts.accepted",
         "(facts.accepted",
@@ -133,14 +135,55 @@ PIECES += ["1", "true", "&&", "||", "==", "!=", "<", "in", "!", "(", ")", "[", "
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join))
 @settings(max_examples=2000)
-def test_whatever_is_taken_cel_evaluates_to_a_truth_value(text):
+def test_whatever_is_taken_has_a_truth_value(text):
     try:
         condition = Condition.parse(text, TERMS)
     except RubricError:
         return
-    variables = {"facts_accepted": True, "facts_kinds": ("cup",), "facts_verb": "take"}
-    variables |= {"task_target": "cup", "facts_count": 1}
-    assert isinstance(cel.compile(condition.program).execute(variables), bool)
+    facts = Facts(accepted=True, count=1, verb="take", kinds=("cup",))
+    assert isinstance(condition.evaluate(facts, Task("cup")), bool)
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "value", "kind"),
+    [
+        ("facts.accepted", "accepted", 1, "truth value"),
+        ("!facts.accepted", "accepted", None, "truth value"),
+        ("facts.count < 2", "count", True, "whole number"),
+        ("facts.count == 2", "count", "2", "whole number"),
+        ("facts.price < 2.0", "price", float("nan"), "number"),
+        ("facts.verb == 'take'", "verb", None, "string"),
+        ("'cup' in facts.kinds", "kinds", "cupboard", "list of strings"),
+        ("size(facts.kinds) == 3", "kinds", "cup", "list of strings"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_an_error_that_names_the_field(text, field, value, kind):
+    condition = Condition.parse(text, TERMS)
+    with pytest.raises(TypeError, match=rf"^facts\.{field} is {value!r}, not a {kind}$"):
+        condition.evaluate(Facts(**{field: value}), Task())
+    assert condition.explain(Facts(**{field: value}), Task()) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "true" + " && true" * (MAX_LENGTH // 8 - 1),
+        "true" + " && true || true" * (MAX_LENGTH // 16 - 1),
+        "(" * MAX_DEPTH + "true" + ")" * MAX_DEPTH,
+        "!(" * (MAX_DEPTH // 2) + "true" + ")" * (MAX_DEPTH // 2),
+        "(true && (false || " * (MAX_DEPTH // 2) + "true" + "))" * (MAX_DEPTH // 2),
+    ],
+    ids=["a chain", "two chains", "parentheses", "negations", "alternating groups"],
+)
+def test_no_condition_exhausts_the_stack(text):
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 150)
+    try:
+        condition = Condition.parse(text)
+        assert condition.evaluate(Facts(), Task())
+        assert condition.explain(Facts(), Task())
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def test_a_record_with_a_field_of_another_type_is_a_mistake_of_the_world():

@@ -1,8 +1,8 @@
 """Transition judges: a library of Boolean operators, the judge that evaluates it, and the rewards.
 
-A library is data (YAML). Its conditions are CEL expressions over the ``facts`` of a transition and
-the ``task`` binding of the instruction. This package depends on no environment: `Judge` takes the
-facts and binding dataclasses of an environment::
+A library is data (YAML). Its conditions are expressions in a subset of CEL over the ``facts`` of
+a transition and the ``task`` binding of the instruction. This package depends on no environment:
+`Judge` takes the facts and binding dataclasses of an environment::
 
     library = RubricLibrary.load("alfworld")
     judge = Judge(library, ALFWorldFacts, ALFWorldBinding)

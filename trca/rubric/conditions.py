@@ -4,23 +4,25 @@ A condition is a truth value built from ``facts.<name>``, ``task.<name>``, strin
 of strings, ``&& || ! == != < <= > >= in size()`` and parentheses. The subset has no macros, no
 arithmetic, no indexing and no further functions. Therefore evaluation takes time linear in the
 length of the condition and of the facts, and it neither loops nor raises on well-typed facts with
-finite numbers. CEL evaluates conditions. This module parses a condition once, when a library is
-loaded: it lists the names in the condition, refuses expressions outside the subset, and later
-explains which clauses were true.
+finite numbers. A condition is parsed once, when a library is loaded. The parser checks names and
+types, and returns one function per expression. Every condition is also valid CEL (https://cel.dev)
+and has the same value there.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import operator
 import re
-from collections.abc import Iterator, Mapping
-from functools import cached_property
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from trca.common.names import nearest
-from trca.common.shared import Shared
+from trca.common.shared import Shared, named
+from trca.common.short_line import short_line
 
 MAX_LENGTH: Final = 600
 """Largest length of a condition, in characters."""
@@ -30,7 +32,7 @@ MAX_DEPTH: Final = 16
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<name>(?:facts|task)\.[A-Za-z_][A-Za-z0-9_]*)
-      | (?P<string>'[^'\\\n]*'|"[^"\\\n]*")
+      | (?P<string>'[^'\\\r\n]*'|"[^"\\\r\n]*")
       | (?P<number>[0-9]+(?:\.[0-9]+)?)
       | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
       | (?P<symbol>\|\||&&|==|!=|<=|>=|[<>!()\[\],])
@@ -64,6 +66,10 @@ class Term:
     constants: tuple[str, ...] = ()
 
 
+_TRUTH: Final = Term("truth value")
+_WHOLE: Final = Term("whole number")
+
+
 @dataclasses.dataclass(frozen=True)
 class Clause:
     """A part of a condition between ``&&`` and ``||``, with the values of its fields.
@@ -79,23 +85,22 @@ class Clause:
 
 @dataclasses.dataclass(frozen=True)
 class Condition(Shared):
-    """A parsed condition.
+    """A parsed condition, or an expression inside a condition.
 
     Attributes:
-        text: The condition as written.
-        program: The CEL text with flat variables (``facts_verb`` for ``facts.verb``), which CEL
-            converts several times faster than the fields of a map.
+        text: The condition as written, without parentheses around it.
         reads: The names in ``facts.<name>``.
         binds: The names in ``task.<name>``.
+        term: The type.
+        sides: The conditions that an outermost ``&&`` or ``||`` joins.
     """
 
     text: str
-    program: str
     reads: frozenset[str]
     binds: frozenset[str]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Condition, (self.text, self.program, self.reads, self.binds)
+    term: Term
+    sides: tuple[Condition, ...]
+    _value: Callable[[Any, Any], Any]
 
     @classmethod
     def parse(cls, text: str, terms: Mapping[str, Term] | None = None) -> Condition:
@@ -104,28 +109,26 @@ class Condition(Shared):
         Args:
             text: The expression.
             terms: Fields with their types by qualified name (see `field_terms`). With None, names
-                and types are not checked.
+                and types are not checked, neither here nor by `evaluate`.
 
         Raises:
             RubricError: If the expression is outside the subset or does not fit ``terms``.
         """
         if len(text) > MAX_LENGTH:
             raise RubricError(f"the condition has {len(text)} characters: use at most {MAX_LENGTH}")
-        return _Parser(text, terms).condition()
+        return named(_Parser(text, terms).condition(), Condition.parse, text, terms)
 
     def evaluate(self, facts: Any, binding: Any) -> bool:
-        """Evaluates the condition with CEL.
+        """Evaluates the condition.
 
         Args:
             facts: The facts of a transition.
             binding: The task binding.
 
         Raises:
-            Exception: If CEL cannot evaluate the condition, such as for facts of a wrong type.
+            TypeError: If the result depends on a field whose value does not have the field's type.
         """
-        values = {f"facts_{name}": getattr(facts, name) for name in self.reads}
-        values |= {f"task_{name}": getattr(binding, name) for name in self.binds}
-        return bool(self._compiled.execute(values))
+        return bool(self._value(facts, binding))
 
     def explain(self, facts: Any, binding: Any) -> tuple[Clause, ...]:
         """The clauses that make the condition true, in order; empty for a false condition.
@@ -139,40 +142,70 @@ class Condition(Shared):
         """
         try:
             true = self.evaluate(facts, binding)
-        except Exception:
+        except TypeError:
             true = False
-        return tuple(self._reasons(facts, binding)) if true else ()
-
-    def _reasons(self, facts: Any, binding: Any) -> Iterator[Clause]:
-        parts = [Condition.parse(part) for part in _parts(self.text)]
-        if len(parts) > 1:
-            for part in parts:
-                yield from part.explain(facts, binding)
-            return
+        if not true:
+            return ()
+        if self.sides:
+            return tuple(clause for side in self.sides for clause in side.explain(facts, binding))
         values = {f"facts.{name}": getattr(facts, name) for name in sorted(self.reads)}
         values |= {f"task.{name}": getattr(binding, name) for name in sorted(self.binds)}
-        yield Clause(" ".join(parts[0].text.split()), values)
-
-    @cached_property
-    def _compiled(self) -> Any:
-        import cel  # slow import (0.25 s), since the package loads its command line
-
-        return cel.compile(self.program)
+        return (Clause(self.text, values),)
 
 
-def _parts(text: str) -> list[str]:
-    """The sides of the outermost ``||`` of a valid condition, else of ``&&``, else all of it."""
-    tokens = list(_TOKEN.finditer(text))
-    depth = list(accumulate((t["symbol"] == "(") - (t["symbol"] == ")") for t in tokens))
-    if tokens[0]["symbol"] == "(" and depth.index(0) == len(tokens) - 1:
-        return _parts(text[tokens[0].end() : tokens[-1].start("symbol")])
-    for symbol in ("||", "&&"):
-        cuts = [t for t, d in zip(tokens, depth, strict=True) if t["symbol"] == symbol and d == 0]
-        if cuts:
-            starts = [0, *(cut.end() for cut in cuts)]
-            ends = [*(cut.start("symbol") for cut in cuts), len(text)]
-            return [text[start:end] for start, end in zip(starts, ends, strict=True)]
-    return [text]
+_NUMBERS: Final = (int, float, np.integer, np.floating)
+_TYPES: Final[dict[Kind, tuple[type, ...]]] = {
+    "truth value": (bool, np.bool_),
+    "whole number": _NUMBERS,
+    "number": _NUMBERS,
+    "string": (str,),
+    "list of strings": (tuple, list),
+    "unknown": (object,),
+}
+_RELATIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda value, values: value in values,
+}
+
+
+def _field(name: str, kind: Kind) -> Callable[[Any, Any], Any]:
+    """A function that reads a field and checks its type. NaN, which has no order, is no number."""
+    record, _, field = name.partition(".")
+    types = _TYPES[kind]
+
+    def read(facts: Any, binding: Any) -> Any:
+        value = getattr(facts if record == "facts" else binding, field)
+        fits = isinstance(value, types)
+        if fits and types is _NUMBERS:
+            fits = value == value and not isinstance(value, bool)
+        if not fits:
+            raise TypeError(f"{name} is {short_line(repr(value))}, not a {kind}")
+        return value
+
+    return read
+
+
+def _join(sides: Sequence[Condition], decisive: bool) -> Callable[[Any, Any], bool]:
+    """``||`` if true is decisive, else ``&&``. As in CEL, a decisive side overrules an error."""
+
+    def value(facts: Any, binding: Any) -> bool:
+        error = None
+        for side in sides:
+            try:
+                if side.evaluate(facts, binding) is decisive:
+                    return decisive
+            except TypeError as side_error:
+                error = side_error
+        if error is not None:
+            raise error
+        return not decisive
+
+    return value
 
 
 def field_terms(prefix: str, record: type) -> dict[str, Term]:
@@ -220,48 +253,36 @@ def _term(name: str, hint: Any) -> Term:
 
 
 class _Parser:
-    """A recursive-descent parser. Every parsing method returns the term that it parsed."""
+    """A recursive-descent parser. Every parsing method returns the expression that it parsed."""
 
     def __init__(self, text: str, terms: Mapping[str, Term] | None) -> None:
-        self.text = text.strip()
         self.terms = terms
-        self.tokens = self._split(text.rstrip())
+        self.tokens: list[re.Match[str]] = []
         self.place = 0
         self.depth = 0
-        self.names: dict[str, None] = {}
+        text, end = text.rstrip(), 0
+        while end < len(text):
+            token = _TOKEN.match(text, end)
+            if token is None:
+                raise RubricError(f"cannot read {text[end : end + 20]!r}: {_LANGUAGE}")
+            self.tokens.append(token)
+            end = token.end()
 
     def condition(self) -> Condition:
-        self._want("truth value", self._or(), "the condition")
+        condition = self._or()
+        self._want("truth value", condition, "the condition")
         if self.place < len(self.tokens):
-            raise RubricError(f"unexpected {self._next()!r}: {_LANGUAGE}")
-        return Condition(
-            self.text,
-            " ".join(
-                token.replace(".", "_") if kind == "name" else token for kind, token in self.tokens
-            ),
-            frozenset(n.partition(".")[2] for n in self.names if n.startswith("facts.")),
-            frozenset(n.partition(".")[2] for n in self.names if n.startswith("task.")),
-        )
-
-    @staticmethod
-    def _split(text: str) -> list[tuple[str, str]]:
-        tokens, place = [], 0
-        while place < len(text):
-            match = _TOKEN.match(text, place)
-            if match is None:
-                raise RubricError(f"cannot read {text[place : place + 20]!r}: {_LANGUAGE}")
-            tokens.append((str(match.lastgroup), match[match.lastgroup or 0]))
-            place = match.end()
-        return tokens
+            raise RubricError(f"unexpected {self._peek()!r}: {_LANGUAGE}")
+        return condition
 
     def _peek(self) -> str:
-        return self.tokens[self.place][1] if self.place < len(self.tokens) else ""
+        return self.tokens[self.place][0].strip() if self.place < len(self.tokens) else ""
 
     def _next(self) -> str:
         if self.place == len(self.tokens):
             raise RubricError(f"the condition is incomplete: {_LANGUAGE}")
         self.place += 1
-        return self.tokens[self.place - 1][1]
+        return self.tokens[self.place - 1][0].strip()
 
     def _expect(self, symbol: str) -> None:
         token = self._next()
@@ -269,42 +290,63 @@ class _Parser:
             raise RubricError(f"expected {symbol!r}, found {token!r}: {_LANGUAGE}")
 
     @staticmethod
-    def _want(kind: Kind, term: Term, subject: str) -> None:
-        if term.kind not in (kind, "unknown"):
-            raise RubricError(f"{subject} is a {term.kind}, not a {kind}")
+    def _want(kind: Kind, expression: Condition, subject: str) -> None:
+        if expression.term.kind not in (kind, "unknown"):
+            raise RubricError(f"{subject} is a {expression.term.kind}, not a {kind}")
 
-    def _or(self) -> Term:
+    def _since(
+        self,
+        start: int,
+        term: Term,
+        value: Callable[[Any, Any], Any],
+        sides: Sequence[Condition] = (),
+    ) -> Condition:
+        """The expression from the token with the index ``start`` to the last token read."""
+        tokens = self.tokens[start : self.place]
+        text = " ".join("".join(token[0] for token in tokens).split())
+        names = [token["name"] for token in tokens if token["name"]]
+        reads, binds = (
+            frozenset(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+            for prefix in ("facts.", "task.")
+        )
+        return Condition(text, reads, binds, term, tuple(sides), value)
+
+    def _or(self) -> Condition:
         return self._chain("||", lambda: self._chain("&&", self._relation))
 
-    def _chain(self, symbol: str, operand: Any) -> Term:
-        first: Term = operand()
+    def _chain(self, symbol: str, operand: Callable[[], Condition]) -> Condition:
+        start, sides = self.place, [operand()]
         while self._peek() == symbol:
-            self._want("truth value", first, f"the left side of {symbol}")
+            self._want("truth value", sides[-1], f"the left side of {symbol}")
             self._next()
-            self._want("truth value", operand(), f"the right side of {symbol}")
-            first = Term("truth value")
-        return first
+            sides.append(operand())
+            self._want("truth value", sides[-1], f"the right side of {symbol}")
+        if len(sides) == 1:
+            return sides[0]
+        return self._since(start, _TRUTH, _join(sides, symbol == "||"), sides)
 
-    def _relation(self) -> Term:
-        left = self._unary()
+    def _relation(self) -> Condition:
+        start, left = self.place, self._unary()
         symbol = self._peek()
-        if symbol not in ("==", "!=", "<", "<=", ">", ">=", "in"):
+        if symbol not in _RELATIONS:
             return left
         self._next()
         right = self._unary()
+        kind, other = left.term.kind, right.term.kind
         if symbol == "in":
             self._want("string", left, "the left side of 'in'")
             self._want("list of strings", right, "the right side of 'in'")
-        elif "unknown" not in (left.kind, right.kind):
-            if left.kind != right.kind:
-                raise RubricError(f"a {left.kind} cannot be compared with a {right.kind}")
-            if symbol not in ("==", "!=") and left.kind not in ("whole number", "number"):
-                raise RubricError(f"a {left.kind} has no order: use == or != in place of {symbol}")
-            if left.kind == "list of strings":
+        elif "unknown" not in (kind, other):
+            if kind != other:
+                raise RubricError(f"a {kind} cannot be compared with a {other}")
+            if symbol not in ("==", "!=") and kind not in ("whole number", "number"):
+                raise RubricError(f"a {kind} has no order: use == or != in place of {symbol}")
+            if kind == "list of strings":
                 raise RubricError(f"lists cannot be compared with {symbol}: use 'in' or size()")
-        self._fit(left, right)
-        self._fit(right, left)
-        return Term("truth value")
+        self._fit(left.term, right.term)
+        self._fit(right.term, left.term)
+        relation, first, second = _RELATIONS[symbol], left._value, right._value
+        return self._since(start, _TRUTH, lambda f, b: relation(first(f, b), second(f, b)))
 
     @staticmethod
     def _fit(field: Term, constant: Term) -> None:
@@ -314,67 +356,70 @@ class _Parser:
                     f"the field never has the value {value!r}: {nearest(value, field.allowed)}"
                 )
 
-    def _unary(self) -> Term:
+    def _unary(self) -> Condition:
         if self._peek() != "!":
             return self._primary()
+        start = self.place
         self._next()
-        self._enter()
-        self._want("truth value", self._unary(), "the operand of !")
-        self.depth -= 1
-        return Term("truth value")
+        operand = self._nested(self._unary)
+        self._want("truth value", operand, "the operand of !")
+        return self._since(start, _TRUTH, lambda f, b: not operand.evaluate(f, b))
 
-    def _enter(self) -> None:
+    def _nested(self, parse: Callable[[], Condition]) -> Condition:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise RubricError(f"the condition nests deeper than {MAX_DEPTH} levels")
+        expression = parse()
+        self.depth -= 1
+        return expression
 
-    def _primary(self) -> Term:
-        token = self._next()
-        kind = self.tokens[self.place - 1][0]
-        if kind == "name":
-            return self._name(token)
-        if kind == "string":
-            return Term("string", constants=(token[1:-1],))
-        if kind == "number":
-            if len(token) > 15:
-                raise RubricError(f"the number {token} is too long")
-            return Term("number" if "." in token else "whole number")
-        if token in ("true", "false"):
-            return Term("truth value")
+    def _primary(self) -> Condition:
+        start, token = self.place, self._next()
         if token == "(":
-            self._enter()
-            inner = self._or()
+            inner = self._nested(self._or)
             self._expect(")")
-            self.depth -= 1
             return inner
-        if token == "[":
-            return self._list()
         if token == "size":
             self._expect("(")
-            self._enter()
-            self._want("list of strings", self._primary(), "the argument of size()")
+            values = self._nested(self._primary)
+            self._want("list of strings", values, "the argument of size()")
             self._expect(")")
-            self.depth -= 1
-            return Term("whole number")
-        raise RubricError(f"unexpected {token!r}: {_LANGUAGE}")
+            return self._since(start, _WHOLE, lambda f, b: len(values._value(f, b)))
+        if self.tokens[start].lastgroup == "name":
+            term = self._term(token)
+            return self._since(start, term, _field(token, term.kind))
+        term, constant = self._constant(token, self.tokens[start].lastgroup)
+        return self._since(start, term, lambda f, b: constant)
 
-    def _name(self, name: str) -> Term:
-        self.names[name] = None
+    def _term(self, name: str) -> Term:
         if self.terms is None:
             return Term("unknown")
         if name not in self.terms:
             raise RubricError(f"there is no {name!r}: {nearest(name, self.terms)}")
         return self.terms[name]
 
-    def _list(self) -> Term:
-        constants: list[str] = []
+    def _constant(self, token: str, kind: str | None) -> tuple[Term, Any]:
+        if kind == "string":
+            return Term("string", constants=(token[1:-1],)), token[1:-1]
+        if kind == "number":
+            if len(token) > 15:
+                raise RubricError(f"the number {token} is too long")
+            return (Term("number"), float(token)) if "." in token else (_WHOLE, int(token))
+        if token in ("true", "false"):
+            return _TRUTH, token == "true"
+        if token == "[":
+            values = tuple(self._list())
+            return Term("list of strings", constants=values), values
+        raise RubricError(f"unexpected {token!r}: {_LANGUAGE}")
+
+    def _list(self) -> Iterator[str]:
         while True:
             item = self._next()
-            if self.tokens[self.place - 1][0] != "string":
+            if self.tokens[self.place - 1].lastgroup != "string":
                 raise RubricError(f"a list contains {item!r}: use strings only")
-            constants.append(item[1:-1])
+            yield item[1:-1]
             symbol = self._next()
             if symbol == "]":
-                return Term("list of strings", constants=tuple(constants))
+                return
             if symbol != ",":
                 raise RubricError(f"expected ',' or ']' in a list, found {symbol!r}")

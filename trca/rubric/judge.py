@@ -24,12 +24,12 @@ _REMEMBERED: Final = 4096
 class Judge:
     """Evaluates a library on transitions. Judging is deterministic and runs no code of the library.
 
-    Each condition is compiled once. Since an operator reads few fields with few values, its
+    Each condition is parsed once. Since an operator reads few fields with few values, its
     judgments are cached by these values. A judge is not thread-safe.
 
     Attributes:
         library: The library.
-        errors: Number of failed CEL evaluations by operator id. A failed evaluation gives the
+        errors: Number of failed evaluations by operator id. A failed evaluation gives the
             judgment 0; the first one of an operator in a process gives a warning.
     """
 
@@ -42,7 +42,8 @@ class Judge:
             binding_type: Dataclass of the task binding; every field has a default.
 
         Raises:
-            RubricError: If a condition names an unknown field or does not fit its type.
+            RubricError: If a condition names an unknown field or does not fit its type, or a
+                default value does not have the type of its field.
         """
         self.library = library
         self.errors: Counter[str] = Counter()
@@ -55,9 +56,9 @@ class Judge:
         for operator in self._operators:
             try:
                 operator.condition.evaluate(facts, binding)
-            except Exception:
+            except Exception as error:
                 raise RubricError(
-                    f"{library.source}: operator {operator.name!r}: CEL cannot evaluate it"
+                    f"{library.source}: operator {operator.name!r} on default facts: {error}"
                 ) from None
 
     def judge(self, binding: Any, facts: Any) -> NDArray[np.uint8]:
