@@ -132,18 +132,23 @@ def config_class(algorithm: str) -> type[TextAlgorithmConfig]:
     return ALGORITHMS[algorithm_name(algorithm)].config_class
 
 
-def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
+def switch(settings: Mapping[str, Any], algorithm: str | type[TextParameters]) -> dict[str, Any]:
     """The settings for another algorithm.
 
     Ignores settings that the new algorithm does not have, settings whose default it changes,
     changed defaults of the old algorithm, and its credit rule. A credit rule of a user's file
     stays.
 
+    Args:
+        settings: Flat settings.
+        algorithm: The name of an algorithm, or the hyperparameters of one.
+
     Raises:
         ConfigError: For an unknown algorithm; names the nearest.
     """
     name = settings.get("algorithm", RunParameters.model_fields["algorithm"].default)
-    before, after = parameters_class(name), parameters_class(algorithm)
+    before = parameters_class(name)
+    after = parameters_class(algorithm) if isinstance(algorithm, str) else algorithm
     left_out = before.model_fields.keys() - after.model_fields.keys()
     if after is not before:
         fields = before.model_fields
@@ -152,7 +157,7 @@ def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
         if settings.get("credit") == before.own_rule():
             left_out |= {"credit", "credit_config"}
     kept = {k: v for k, v in settings.items() if k not in left_out}
-    return {**kept, "algorithm": algorithm_name(algorithm)}
+    return {**kept, "algorithm": after.algorithm}
 
 
 def in_environment(settings: Mapping[str, Any], env: str) -> dict[str, Any]:

@@ -20,7 +20,9 @@ from trca.algorithms import (
 from trca.algorithms.base import text_config
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.setting_names import IGNORED
+from trca.tune_configs.files import read
 from trca.tune_configs.run_parameters import RunParameters
+from trca.tune_configs.settings import RunSettings, switch
 
 
 def test_defaults_are_the_papers_and_stand_as_attributes():
@@ -185,6 +187,19 @@ def test_a_preset_gives_a_whole_config():
     assert aggregations == ["rollout_mean", "rollout_sum"]
     with pytest.raises(ValueError, match="did you mean 'quickstart'"):
         TRCAConfig.from_preset("quikstart")
+
+
+@pytest.mark.parametrize("of", ["DrGRPO", "IGPO", "Imitation", "TRCA", "TurnPPO"])
+def test_the_settings_of_another_algorithms_run_give_the_defaults_of_this_one(of, tmp_path):
+    path = tmp_path / "config.yaml"
+    settings = RunSettings.resolve(switch(read("quickstart"), of)).flat()
+    path.write_text(json.dumps(settings))
+    config = GRPOConfig.from_preset(path)
+    assert config.parameters() == GRPOConfig.from_preset("quickstart").parameters()
+    own = {**settings, "credit": "examples/own_rule/first_visits.py:first_visits"}
+    path.write_text(json.dumps(own | {"credit_config": {"x": 1}}))
+    kept = GRPOConfig.from_preset(path)
+    assert (kept.credit, kept.credit_config) == (str(Path(own["credit"]).resolve()), {"x": 1})
 
 
 def test_a_tiny_model_with_the_papers_prompt_is_warned_about():

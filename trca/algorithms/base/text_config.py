@@ -35,7 +35,7 @@ from ray.tune.search.sample import Domain
 from trca.algorithms.base.combinations import check_combinations
 from trca.algorithms.base.recorder import RunRecorder
 from trca.algorithms.base.team_policies import set_up_team
-from trca.algorithms.settings.parameters import check, family
+from trca.algorithms.settings.parameters import check
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.algorithms.settings.setting_names import IGNORED, unknown_setting
@@ -44,6 +44,7 @@ from trca.envs.text_space import AnyText
 from trca.policies.engines import engine_class
 from trca.tune_configs.files import OWN_KEYS, read
 from trca.tune_configs.recording import RecordingParameters
+from trca.tune_configs.settings import switch
 
 if TYPE_CHECKING:
     from trca.algorithms.settings.keywords import (
@@ -105,8 +106,8 @@ class TextAlgorithmConfig(PolicyConfig):
             config = TRCAConfig.from_preset("quickstart").training(lambda_=0.5)
             tune.Tuner("TRCA", param_space=config).fit()
 
-        The preset of another algorithm works too. The config ignores settings that this algorithm
-        does not have, and settings whose default this algorithm changes.
+        The preset of another algorithm works too; `trca.tune_configs.settings.switch` explains
+        which settings the config takes over.
 
         Args:
             name_or_path: A file of `trca.tune_configs`, such as ``quickstart``, or the path of one.
@@ -114,13 +115,8 @@ class TextAlgorithmConfig(PolicyConfig):
         Raises:
             ValueError: For an unknown preset, and for wrong settings.
         """
-        others = {name for model in family() for name in model.model_fields}
-        left_out = (others - cls.parameters_class.model_fields.keys()) | OWN_KEYS
-        settings = read(name_or_path)
-        written_for = str(settings.get("algorithm")).casefold()
-        if written_for != cls.parameters_class.algorithm.casefold():
-            left_out |= cls.parameters_class.own_defaults()
-        return cls().update_from_dict({k: v for k, v in settings.items() if k not in left_out})
+        settings = switch(read(name_or_path), cls.parameters_class)
+        return cls().update_from_dict({k: v for k, v in settings.items() if k not in OWN_KEYS})
 
     def training(self, **settings: Unpack[TrainingKeywords]) -> Self:  # type: ignore[override]
         """Sets hyperparameters and RLlib's arguments of ``training``.
