@@ -30,6 +30,7 @@ from trca.algorithms.base.iteration_sampling import IterationSampler
 from trca.algorithms.base.metrics import means, rollout_metrics
 from trca.algorithms.base.recorder import RunRecorder
 from trca.algorithms.base.replay import AgentReplays
+from trca.algorithms.base.supply import check_supply
 from trca.algorithms.base.text_config import ALGORITHM_OF, TextAlgorithmConfig
 from trca.algorithms.base.weight_push import WeightPush, staleness, warn_of_mismatch
 from trca.algorithms.credit import READS, Sources, bind_credit
@@ -81,7 +82,12 @@ class TextAlgorithm(Algorithm):
             cls.config_class, ALGORITHM_OF[config] = config, cls
 
     def setup(self, config: AlgorithmConfig) -> None:  # type: ignore[override]
-        """Sets up RLlib's parts and the training panel."""
+        """Sets up RLlib's parts and the training panel.
+
+        Raises:
+            ValueError: If the processes ask for more than Ray has, if the environment lacks a source
+                of the credit rule, or a rubric.
+        """
         torch.set_num_threads(self.config.torch_threads)
         self.rollouts: list[Rollout] = []
         self.failures: list[Failure] = []
@@ -93,6 +99,7 @@ class TextAlgorithm(Algorithm):
         self._first_reason = ""
         self._panels: dict[str, Panel] = {}
         self._credit = bind_credit(self.config.credit, self.config.parameters())
+        check_supply(self.config)
         super().setup(config)
         try:
             self._check_sources()
