@@ -26,7 +26,7 @@ def test_more_than_exists_is_refused_at_once(make_config, cluster, method, proce
     config = make_config()
     getattr(config, method)(**processes)
     with pytest.raises(ValueError, match=need) as refusal:
-        config.build_algo()
+        check_supply(config)
     for setting in ("num_env_runners", "num_learners", "ray.init(num_cpus="):
         assert setting in str(refusal.value)
 
