@@ -104,13 +104,11 @@ def _keywords(name: str, bases: str, model: type[BaseModel], fields: list[str]) 
 
 def _rllib(method: Callable[..., Any], taken: list[str]) -> str:
     """RLlib's arguments of a method that have an effect here."""
-    attributes = {*vars(AlgorithmConfig()), *dir(AlgorithmConfig)}
     names = [
         name
         for name, argument in list(inspect.signature(method).parameters.items())[1:]
         if name not in {*taken, *IGNORED, *TextParameters.model_fields}
         and argument.default != DEPRECATED_VALUE
-        and name in attributes
     ]
     return "".join(f"    {name}: Any\n" for name in names)
 

@@ -40,7 +40,7 @@ from trca.algorithms.learner.mismatch import MISMATCH_METRICS
 from trca.algorithms.learner.rows import Rows
 from trca.algorithms.learner.update_metrics import UPDATE_METRICS
 from trca.algorithms.rollouts.batch import RolloutBatch
-from trca.algorithms.rollouts.environments import env_creator, no_rubric
+from trca.algorithms.rollouts.environments import default_split, env_creator, no_rubric
 from trca.algorithms.rollouts.sampling import wait_for_one
 from trca.common.memory import own_memory_mb
 from trca.envs.annotate import Operators
@@ -85,8 +85,8 @@ class TextAlgorithm(Algorithm):
         """Sets up RLlib's parts and the training panel.
 
         Raises:
-            ValueError: If the processes ask for more than Ray has, if the environment lacks a source
-                of the credit rule, or a rubric.
+            ValueError: If the processes need more than Ray has, or the environment lacks a source
+                of the credit rule or a rubric.
         """
         torch.set_num_threads(self.config.torch_threads)
         self.rollouts: list[Rollout] = []
@@ -152,6 +152,15 @@ class TextAlgorithm(Algorithm):
         if split not in self._panels:
             self._panels[split] = self._ask_runner("panel", split)
         return self._panels[split]
+
+    @cached_property
+    def evaluation_panel(self) -> Panel:
+        """The tasks of an evaluation."""
+        config, changes = self.config, self.config.evaluation_env_config
+        env_config = {**config.env_config, **changes}
+        split = config.evaluation_split or default_split(config.env, env_config)
+        panel = self._ask_runner("panel", split, changes) if changes else self.panel(split)
+        return panel.head(config.evaluation_tasks)
 
     @cached_property
     def curriculum(self) -> Curriculum:

@@ -27,36 +27,12 @@ class EvaluationKeywords(TypedDict, total=False):
     evaluation_rollouts: Setting[int]
     evaluation_temperature: Setting[float]
     evaluation_interval: Any
-    evaluation_auto_duration_min_env_steps_per_sample: Any
-    evaluation_auto_duration_max_env_steps_per_sample: Any
     evaluation_sample_timeout_s: Any
     evaluation_parallel_to_training: Any
     evaluation_unhealthy_workers_timeout_s: Any
-    evaluation_error_after_n_consecutive_skips: Any
     evaluation_config: Any
-    off_policy_estimation_methods: Any
-    ope_split_batch_by_episode: Any
     evaluation_num_env_runners: Any
     custom_evaluation_function: Any
-    offline_evaluation_interval: Any
-    num_offline_eval_runners: Any
-    offline_evaluation_type: Any
-    offline_eval_runner_class: Any
-    offline_loss_for_module_fn: Any
-    offline_eval_batch_size_per_runner: Any
-    offline_eval_rl_module_inference_only: Any
-    num_cpus_per_offline_eval_runner: Any
-    num_gpus_per_offline_eval_runner: Any
-    custom_resources_per_offline_eval_runner: Any
-    offline_evaluation_timeout_s: Any
-    max_requests_in_flight_per_offline_eval_runner: Any
-    broadcast_offline_eval_runner_states: Any
-    validate_offline_eval_runners_after_construction: Any
-    restart_failed_offline_eval_runners: Any
-    ignore_offline_eval_runner_failures: Any
-    max_num_offline_eval_runner_restarts: Any
-    offline_eval_runner_health_probe_timeout_s: Any
-    offline_eval_runner_restore_timeout_s: Any
 
 
 class ReportingKeywords(TypedDict, total=False):
@@ -67,10 +43,8 @@ class ReportingKeywords(TypedDict, total=False):
     tracking_project: Setting[str]
     tracked_rollouts_interval: Setting[int]
     run_folder: str | Path | Literal[False] | None
-    keep_per_episode_custom_metrics: Any
-    metrics_episode_collection_timeout_s: Any
     metrics_num_episodes_for_smoothing: Any
-    log_gradients: Any
+    custom_stats_cls_lookup: Any
 
 
 class TrainingKeywords(TypedDict, total=False):
@@ -149,7 +123,6 @@ class TrainingKeywords(TypedDict, total=False):
     evaluation_rollouts: Setting[int]
     evaluation_temperature: Setting[float]
     learner_class: Any
-    add_default_connectors_to_learner_pipeline: Any
     learner_config_dict: Any
 
 
