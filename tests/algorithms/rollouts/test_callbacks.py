@@ -1,6 +1,7 @@
 """RLlib's callbacks of env runners, and the environment of evaluations."""
 
 from collections import Counter
+from typing import ClassVar
 
 import pytest
 from ray.rllib.callbacks.callbacks import RLlibCallback
@@ -19,7 +20,7 @@ def groups(runner, count=2, size=2):
 class Noting(RLlibCallback):
     """Notes its calls."""
 
-    calls: list = []
+    calls: ClassVar[list] = []
 
     def on_environment_created(self, *, env_runner, metrics_logger, env, env_context, **kwargs):
         self.calls.append(("environment", env_context["split"]))
@@ -105,3 +106,20 @@ def test_metrics_of_callbacks_reach_training_and_evaluation(make_config, cluster
         assert result["evaluation"]["env_runners"]["longest"] == 2
         assert result["env_runners"]["longest"] > 2
         algorithm.stop()
+
+
+def test_the_roles_of_a_team_share_an_episode(make_config):
+    played: list = []
+    config = make_config(env_config={"team": "alfworld_planner", "games": "small", "max_steps": 3})
+    config.environment("trca/ALFWorld-v0")
+    config.callbacks(on_sample_end=lambda samples, **kwargs: played.extend(samples))
+    runner = local_runner(config)
+    batch = runner.sample(groups=groups(runner, count=1, size=1))
+    (episode,) = played
+    assert isinstance(episode, MultiAgentEpisode)
+    assert episode.is_done
+    for rollout in batch.rollouts:
+        of_role = episode.agent_episodes[rollout.agent_id]
+        assert list(of_role.actions) == [step.action for step in rollout.steps]
+        assert of_role.get_return() == sum(step.reward for step in rollout.steps)
+    runner.stop()
