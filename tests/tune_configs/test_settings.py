@@ -1,7 +1,8 @@
 import pytest
 
+from trca.algorithms.settings.by_name import switch
 from trca.tune_configs.files import ConfigError, assign, read, shipped
-from trca.tune_configs.settings import RunSettings, switch
+from trca.tune_configs.settings import RunSettings
 from trca.tune_configs.sweeps import SweepSettings
 
 

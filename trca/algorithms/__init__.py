@@ -14,14 +14,13 @@ The commands postpone the import of Ray and PyTorch to the first use of an algor
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trca.algorithms.settings.by_name import parameter_models as parameter_models
 from trca.common import loading
 
 if TYPE_CHECKING:
     from trca.algorithms.catalog import *  # noqa: F403
-    from trca.algorithms.settings.parameters import TextParameters
 
 _FUNCTIONS: Final = ("evaluate_panel", "export", "local_runner")
 
@@ -31,16 +30,6 @@ def __getattr__(name: str) -> Any:
     if name[:1].isupper() or name in _FUNCTIONS:  # rooms are in lower case
         return getattr(import_module(f"{__name__}.catalog"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def parameter_models() -> dict[str, type[TextParameters]]:
-    """The hyperparameters of each algorithm by its name. Loads neither Ray nor PyTorch."""
-    from trca.algorithms.settings.parameters import family
-
-    for path in sorted(Path(__file__).parent.glob("rules/[!_]*.py")):
-        import_module(f"{__name__}.rules.{path.stem}")
-    packaged = [model for model in family() if model.__module__.startswith(f"{__name__}.")]
-    return {model.algorithm: model for model in packaged}
 
 
 if not loading.postponed:

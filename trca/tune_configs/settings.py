@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from trca.algorithms.settings.by_name import algorithm_name, parameters_class
 from trca.common.names import nearest
 from trca.common.registry import own_file
 from trca.tune_configs.files import ConfigError
@@ -95,32 +96,6 @@ class RunSettings(Settings):
         return groups * self.parameters.group_size
 
 
-def algorithm_name(name: str) -> str:
-    """The name of an algorithm as `trca.algorithms.ALGORITHMS` has it; case does not matter.
-
-    Raises:
-        ConfigError: For an unknown algorithm; names the nearest.
-    """
-    from trca.algorithms import parameter_models
-
-    algorithms = parameter_models()
-    for algorithm in algorithms:
-        if algorithm.casefold() == str(name).casefold():
-            return algorithm
-    raise ConfigError(f"algorithm is {name!r}: {nearest(str(name), algorithms)}")
-
-
-def parameters_class(algorithm: str) -> type[TextParameters]:
-    """The hyperparameters of an algorithm. Loads neither Ray nor PyTorch.
-
-    Raises:
-        ConfigError: When there is no such algorithm; names the nearest.
-    """
-    from trca.algorithms import parameter_models
-
-    return parameter_models()[algorithm_name(algorithm)]
-
-
 def config_class(algorithm: str) -> type[TextAlgorithmConfig]:
     """The config class of an algorithm.
 
@@ -130,29 +105,6 @@ def config_class(algorithm: str) -> type[TextAlgorithmConfig]:
     from trca.algorithms import ALGORITHMS
 
     return ALGORITHMS[algorithm_name(algorithm)].config_class
-
-
-def switch(settings: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
-    """The settings for another algorithm.
-
-    Ignores settings that the new algorithm does not have, settings whose default it changes,
-    changed defaults of the old algorithm, and its credit rule. A credit rule of a user's file
-    stays.
-
-    Raises:
-        ConfigError: For an unknown algorithm; names the nearest.
-    """
-    name = settings.get("algorithm", RunParameters.model_fields["algorithm"].default)
-    before, after = parameters_class(name), parameters_class(algorithm)
-    left_out = before.model_fields.keys() - after.model_fields.keys()
-    if after is not before:
-        fields = before.model_fields
-        left_out |= after.own_defaults()
-        left_out |= {k for k in before.own_defaults() if settings.get(k) == fields[k].default}
-        if settings.get("credit") == before.own_rule():
-            left_out |= {"credit", "credit_config"}
-    kept = {k: v for k, v in settings.items() if k not in left_out}
-    return {**kept, "algorithm": algorithm_name(algorithm)}
 
 
 def in_environment(settings: Mapping[str, Any], env: str) -> dict[str, Any]:

@@ -30,11 +30,12 @@ from typing import Annotated, Any, Final
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from trca.algorithms.settings.by_name import parameters_class, switch
 from trca.common.extras import missing_extra
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, assign, read
 from trca.tune_configs.run_parameters import Count
-from trca.tune_configs.settings import RunSettings, parameters_class, switch
+from trca.tune_configs.settings import RunSettings
 
 METRICS: Final = ("success_rate", "score", "evaluation/success_rate", "evaluation/score")
 """Metrics for searches and schedulers; more is better."""

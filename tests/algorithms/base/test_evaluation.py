@@ -191,7 +191,7 @@ def test_evaluation_waits_as_long_as_training_does_unless_set(setting, seconds):
     runners = Runners(config)
     algorithm = SimpleNamespace(
         config=config,
-        panel=lambda split: Panel("Rooms", split, ("a", "b")),
+        evaluation_panel=Panel("Rooms", "test", ("a", "b")),
         env_runner_group=runners,
         metrics=MetricsLogger(),
     )

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from ray import tune
-from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 from trca.algorithms import (
     ALGORITHMS,
@@ -19,8 +18,9 @@ from trca.algorithms import (
 )
 from trca.algorithms.base import text_config
 from trca.algorithms.settings.parameters import TextParameters
-from trca.algorithms.settings.setting_names import IGNORED
+from trca.tune_configs.files import read
 from trca.tune_configs.run_parameters import RunParameters
+from trca.tune_configs.settings import RunSettings, switch
 
 
 def test_defaults_are_the_papers_and_stand_as_attributes():
@@ -141,11 +141,9 @@ def test_settings_of_rllib_that_nothing_reads_are_refused_by_every_way_in():
 
 
 def test_settings_of_one_policy_are_refused_with_those_that_policies_have():
-    config = TRCAConfig.from_preset("quickstart").multi_agent(
-        algorithm_config_overrides_per_module={"default_policy": TRCAConfig.overrides(lr=0.5)}
-    )
+    overrides = {"default_policy": TRCAConfig.overrides(lr=0.5)}
     with pytest.raises(ValueError, match="policies share their settings: set policy_lr"):
-        config.validate()
+        TRCAConfig().multi_agent(algorithm_config_overrides_per_module=overrides)
 
 
 def test_a_milestone_of_the_environment_is_refused_for_a_team():
@@ -154,11 +152,6 @@ def test_a_milestone_of_the_environment_is_refused_for_a_team():
     config.env_config["team"] = "alfworld_planner"
     with pytest.raises(ValueError, match="a message of a team completes none"):
         config.validate()
-
-
-@pytest.mark.parametrize("name", sorted(IGNORED))
-def test_every_setting_called_ignored_is_one_of_rllibs(name):
-    assert hasattr(AlgorithmConfig(), name)
 
 
 def test_the_rule_of_another_algorithm_is_refused_in_one_line():
@@ -185,6 +178,19 @@ def test_a_preset_gives_a_whole_config():
     assert aggregations == ["rollout_mean", "rollout_sum"]
     with pytest.raises(ValueError, match="did you mean 'quickstart'"):
         TRCAConfig.from_preset("quikstart")
+
+
+@pytest.mark.parametrize("of", ["DrGRPO", "IGPO", "Imitation", "TRCA", "TurnPPO"])
+def test_the_settings_of_another_algorithms_run_give_the_defaults_of_this_one(of, tmp_path):
+    path = tmp_path / "config.yaml"
+    settings = RunSettings.resolve(switch(read("quickstart"), of)).flat()
+    path.write_text(json.dumps(settings))
+    config = GRPOConfig.from_preset(path)
+    assert config.parameters() == GRPOConfig.from_preset("quickstart").parameters()
+    own = {**settings, "credit": "examples/own_rule/first_visits.py:first_visits"}
+    path.write_text(json.dumps(own | {"credit_config": {"x": 1}}))
+    kept = GRPOConfig.from_preset(path)
+    assert (kept.credit, kept.credit_config) == (str(Path(own["credit"]).resolve()), {"x": 1})
 
 
 def test_a_tiny_model_with_the_papers_prompt_is_warned_about():

@@ -12,7 +12,7 @@ Reports of a checkpoint therefore draw from different random streams.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from trca.algorithms.base.metrics import rollout_metrics
 from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
-from trca.algorithms.rollouts.environments import default_split, env_creator
+from trca.algorithms.rollouts.environments import env_creator
 from trca.algorithms.rollouts.sampling import sample_groups
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.envs.panel import Panel
@@ -43,12 +43,14 @@ class Evaluation:
         rollouts: The finished rollouts, by task and index.
         failures: The tasks with missing rollouts, and the technical reasons.
         incidents: All failures, also the failures that a retry repaired.
+        metrics: Metrics of the env runners of an algorithm.
     """
 
     panel: Panel
     rollouts: list[Rollout]
     failures: list[Failure]
     incidents: list[Incident] = field(default_factory=list)
+    metrics: list[dict[str, Any]] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
         """Returns metrics by name; ``task_types`` has the success rate and n of each type.
@@ -97,6 +99,7 @@ def evaluate_panel(
     max_new_tokens: int | None = None,
     live: int = 128,
     timeout_s: float | None = None,
+    env_config: Mapping[str, Any] | None = None,
 ) -> Evaluation:
     """Samples rollouts of every task of a panel; keeps each finished rollout.
 
@@ -110,6 +113,7 @@ def evaluate_panel(
         max_new_tokens: Limit on a response; None means the source's setting.
         live: Approximate number of simultaneous episodes, which share the engine's batches.
         timeout_s: Seconds after which a remote runner counts as lost.
+        env_config: Changes of the environment's arguments.
     """
     config: Any = source.config if isinstance(source, TextEnvRunner) else source._remote_config
     sampling = SamplingParams(
@@ -117,19 +121,28 @@ def evaluate_panel(
         max_new_tokens or config.max_new_tokens,
     )
     groups = [
-        GroupRequest(k, task, panel.split, rollouts, (streams, seed), keep_finished=True)
+        GroupRequest(
+            k,
+            task,
+            panel.split,
+            rollouts,
+            (streams, seed),
+            keep_finished=True,
+            env_config=env_config,
+        )
         for k, task in enumerate(panel.task_ids)
     ]
-    evaluated = RolloutBatch()
+    evaluated, metrics = RolloutBatch(), list[dict[str, Any]]()
     together = max(1, live // rollouts)
     for start in range(0, len(groups), together):
         some = groups[start : start + together]
         if isinstance(source, TextEnvRunner):
             batch = source.sample(groups=some, sampling=sampling)
         else:
-            batch, _ = sample_groups(source, some, sampling, timeout_s)
+            batch, of_runners = sample_groups(source, some, sampling, timeout_s)
+            metrics += of_runners
         evaluated.add_later(batch)
-    return Evaluation(panel, evaluated.rollouts, evaluated.failures, evaluated.incidents)
+    return Evaluation(panel, evaluated.rollouts, evaluated.failures, evaluated.incidents, metrics)
 
 
 def evaluate_algorithm(
@@ -138,16 +151,14 @@ def evaluate_algorithm(
     """RLlib's ``custom_evaluation_function``: evaluates on the head of the evaluation panel.
 
     Samples on the evaluation runners, or on the training runners without evaluation runners. The
-    summary goes under ``evaluation`` in RLlib's results, and the rollouts into
-    ``algorithm.evaluation``.
+    summary goes under ``evaluation`` in RLlib's results, metrics of the runners under
+    ``evaluation/env_runners``, and the rollouts into ``algorithm.evaluation``.
 
     Args:
         algorithm: The `TextAlgorithm`.
         eval_env_runner_group: RLlib's evaluation runners.
     """
-    config = algorithm.config
-    split = config.evaluation_split or default_split(config.env, config.env_config)
-    panel = algorithm.panel(split).head(config.evaluation_tasks)
+    config, panel = algorithm.config, algorithm.evaluation_panel
     evaluation = evaluate_panel(
         eval_env_runner_group or algorithm.env_runner_group,
         panel,
@@ -156,6 +167,7 @@ def evaluate_algorithm(
         streams="evaluation",
         live=config.tasks_per_iteration * config.group_size,
         timeout_s=config.evaluation_sample_timeout_s or config.sample_timeout_s,
+        env_config=config.evaluation_env_config,
     )
     algorithm.evaluation = evaluation
     summary = evaluation.summary()
@@ -163,6 +175,6 @@ def evaluate_algorithm(
     logger.log_dict(summary, reduce="mean", window=1)
     logger.log_value("panel_hash", panel.hash, reduce="item")
     steps = sum(r.env_steps() for r in evaluation.rollouts)
-    logger.log_value((ENV_RUNNER_RESULTS, "num_episodes"), summary["n"], reduce="sum")
     algorithm.metrics.aggregate([logger.reduce()], key=EVALUATION_RESULTS)
+    algorithm.metrics.aggregate(evaluation.metrics, key=(EVALUATION_RESULTS, ENV_RUNNER_RESULTS))
     return summary, steps, steps

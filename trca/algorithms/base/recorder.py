@@ -233,9 +233,8 @@ class RunRecorder(RLlibCallback):
         Raises:
             ConfigError: If the run continues, and its tasks have changed.
         """
-        config, settings = algorithm.config, self._settings
-        held_out = algorithm.panel(settings.evaluation_split).head(config.evaluation_tasks)
-        panels = {"train": algorithm.panel(config.train_split), "evaluation": held_out}
+        trained = algorithm.panel(algorithm.config.train_split)
+        panels = {"train": trained, "evaluation": algorithm.evaluation_panel}
         records = {name: panel_record(panel) for name, panel in panels.items()}
         now = versions()
         if continues:

@@ -30,6 +30,7 @@ from trca.algorithms.base.iteration_sampling import IterationSampler
 from trca.algorithms.base.metrics import means, rollout_metrics
 from trca.algorithms.base.recorder import RunRecorder
 from trca.algorithms.base.replay import AgentReplays
+from trca.algorithms.base.supply import check_supply
 from trca.algorithms.base.text_config import ALGORITHM_OF, TextAlgorithmConfig
 from trca.algorithms.base.weight_push import WeightPush, staleness, warn_of_mismatch
 from trca.algorithms.credit import READS, Sources, bind_credit
@@ -39,7 +40,7 @@ from trca.algorithms.learner.mismatch import MISMATCH_METRICS
 from trca.algorithms.learner.rows import Rows
 from trca.algorithms.learner.update_metrics import UPDATE_METRICS
 from trca.algorithms.rollouts.batch import RolloutBatch
-from trca.algorithms.rollouts.environments import env_creator, no_rubric
+from trca.algorithms.rollouts.environments import default_split, env_creator, no_rubric
 from trca.algorithms.rollouts.sampling import wait_for_one
 from trca.common.memory import own_memory_mb
 from trca.envs.annotate import Operators
@@ -81,7 +82,12 @@ class TextAlgorithm(Algorithm):
             cls.config_class, ALGORITHM_OF[config] = config, cls
 
     def setup(self, config: AlgorithmConfig) -> None:  # type: ignore[override]
-        """Sets up RLlib's parts and the training panel."""
+        """Sets up RLlib's parts and the training panel.
+
+        Raises:
+            ValueError: If the processes need more than Ray has, or the environment lacks a source
+                of the credit rule or a rubric.
+        """
         torch.set_num_threads(self.config.torch_threads)
         self.rollouts: list[Rollout] = []
         self.failures: list[Failure] = []
@@ -93,6 +99,7 @@ class TextAlgorithm(Algorithm):
         self._first_reason = ""
         self._panels: dict[str, Panel] = {}
         self._credit = bind_credit(self.config.credit, self.config.parameters())
+        check_supply(self.config)
         super().setup(config)
         try:
             self._check_sources()
@@ -145,6 +152,15 @@ class TextAlgorithm(Algorithm):
         if split not in self._panels:
             self._panels[split] = self._ask_runner("panel", split)
         return self._panels[split]
+
+    @cached_property
+    def evaluation_panel(self) -> Panel:
+        """The tasks of an evaluation."""
+        config, changes = self.config, self.config.evaluation_env_config
+        env_config = {**config.env_config, **changes}
+        split = config.evaluation_split or default_split(config.env, env_config)
+        panel = self._ask_runner("panel", split, changes) if changes else self.panel(split)
+        return panel.head(config.evaluation_tasks)
 
     @cached_property
     def curriculum(self) -> Curriculum:

@@ -18,9 +18,10 @@ The hyperparameters are the fields of `parameters_class`. Each method checks the
 from __future__ import annotations
 
 import copy
+import inspect
 import warnings
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -35,20 +36,23 @@ from typing import (
 )
 
 from pydantic import BaseModel
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.models.catalog import MODEL_DEFAULTS
 from ray.rllib.utils import force_list
+from ray.rllib.utils.from_config import NotProvided
 from ray.tune.search.sample import Domain
 
 from trca.algorithms.base.combinations import check_combinations
 from trca.algorithms.base.recorder import RunRecorder
 from trca.algorithms.base.team_policies import set_up_team
-from trca.algorithms.settings.parameters import TextParameters, check, family
+from trca.algorithms.settings.by_name import switch
+from trca.algorithms.settings.parameters import TextParameters, check
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
-from trca.algorithms.settings.setting_names import IGNORED, unknown_setting
+from trca.algorithms.settings.setting_names import IGNORED, attributes_of, unknown_setting
 from trca.common.extras import missing_extra
 from trca.common.files import FileVersion, versions
 from trca.envs.text_space import AnyText
@@ -64,6 +68,17 @@ C = TypeVar("C", bound="TextAlgorithmConfig")
 
 _DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda", "input"})
 """Keys of RLlib's dictionaries that are no attribute of a config."""
+
+_OF_EVALUATION: Final = frozenset(
+    {
+        *("env_config", "num_cpus_per_env_runner", "num_gpus_per_env_runner"),
+        *("custom_resources_per_env_runner", "restart_failed_env_runners"),
+        *("ignore_env_runner_failures", "max_num_env_runner_restarts"),
+        *("delay_between_env_runner_restarts_s", "env_runner_health_probe_timeout_s"),
+        *("env_runner_restore_timeout_s", "validate_env_runners_after_construction"),
+    }
+)
+"""Settings that `evaluation_config` may change."""
 
 ALGORITHM_OF: Final[dict[type, type]] = {}
 """The algorithm of each config class.
@@ -115,8 +130,8 @@ class TextAlgorithmConfig(PolicyConfig):
             config = TRCAConfig.from_preset("quickstart").training(lambda_=0.5)
             tune.Tuner("TRCA", param_space=config).fit()
 
-        The preset of another algorithm works too. The config ignores settings that this algorithm
-        does not have, and settings whose default this algorithm changes.
+        The preset of another algorithm works too; the config takes over the settings that
+        `trca.algorithms.settings.by_name.switch` keeps.
 
         Args:
             name_or_path: A file of `trca.tune_configs`, such as ``quickstart``, or the path of one.
@@ -124,13 +139,8 @@ class TextAlgorithmConfig(PolicyConfig):
         Raises:
             ValueError: For an unknown preset, and for wrong settings.
         """
-        others = {name for model in family() for name in model.model_fields}
-        left_out = (others - cls.parameters_class.model_fields.keys()) | OWN_KEYS
-        settings = read(name_or_path)
-        written_for = str(settings.get("algorithm")).casefold()
-        if written_for != cls.parameters_class.algorithm.casefold():
-            left_out |= cls.parameters_class.own_defaults()
-        return cls().update_from_dict({k: v for k, v in settings.items() if k not in left_out})
+        settings = switch(read(name_or_path), cls.parameters_class)
+        return cls().update_from_dict({k: v for k, v in settings.items() if k not in OWN_KEYS})
 
     def training(self, *args: Any, **settings: Any) -> Self:
         """Sets hyperparameters and RLlib's arguments of ``training``.
@@ -148,18 +158,6 @@ class TextAlgorithmConfig(PolicyConfig):
         self._refuse_unknown(rest)
         super().training(*args, **rest)
         return self
-
-    if not TYPE_CHECKING:  # for editors the arguments are RLlib's
-
-        def env_runners(self, **kwargs: Any) -> Self:
-            """Sets RLlib's arguments of ``env_runners``.
-
-            Raises:
-                ValueError: For a setting without effect; names the setting to use instead.
-            """
-            self._refuse_ignored(kwargs)
-            super().env_runners(**kwargs)
-            return self
 
     def evaluation(self, **settings: Unpack[EvaluationKeywords]) -> Self:  # type: ignore[override]
         """Sets the ``evaluation_*`` hyperparameters and RLlib's arguments of ``evaluation``.
@@ -239,6 +237,7 @@ class TextAlgorithmConfig(PolicyConfig):
             )
         if not self.in_evaluation:
             self._refuse_ignored(vars(self))
+            self._check_evaluation_config()
         check_combinations(self)
         if self.max_staleness:  # RLlib drops a push to a runner that holds an older push
             pushes = max(self.max_requests_in_flight_per_env_runner, self.max_staleness + 1)
@@ -350,6 +349,19 @@ class TextAlgorithmConfig(PolicyConfig):
             return {"grid_search": [self._checked(model, name, v) for v in value["grid_search"]]}
         return check(model, {name: value})[name]
 
+    def _check_evaluation_config(self) -> None:
+        """Refuses changes for evaluations that training runners could not follow."""
+        for name in self.evaluation_config or {}:
+            if name not in _OF_EVALUATION:
+                raise ValueError(
+                    f"evaluation_config.{name} has no effect here: evaluations play as training"
+                    " does, besides env_config, evaluation_temperature and the resources of"
+                    " evaluation runners"
+                )
+        split = self.evaluation_env_config.get("split")
+        if split is not None:
+            self.evaluation_split = split
+
     def _refuse_unknown(self, values: dict[str, Any]) -> None:
         names = set(vars(self)) | _DICT_KEYS
         names |= {
@@ -366,11 +378,17 @@ class TextAlgorithmConfig(PolicyConfig):
         self._refuse_ignored(values)
 
     def _refuse_ignored(self, values: Mapping[str, Any]) -> None:
-        """Refuses RLlib's settings without effect here, if they differ from the default."""
+        """Refuses RLlib's settings without effect here, if they differ from the default.
+
+        Args:
+            values: Values by argument of a config method, or by attribute.
+        """
         default = vars(_default_config())
-        for name in IGNORED.keys() & values.keys():
-            if values[name] != default.get(name):
-                raise ValueError(unknown_setting(name, self.parameters_class, ()))
+        for argument in IGNORED:
+            for name in attributes_of(argument):
+                stored = next((a for a in attributes_of(argument) if a in default), name)
+                if name in values and values[name] != default.get(stored):
+                    raise ValueError(unknown_setting(argument, self.parameters_class, ()))
 
 
 class Training(Generic[P]):
@@ -398,6 +416,35 @@ class Training(Generic[P]):
 def _algorithm_of(config_class: type[TextAlgorithmConfig]) -> type | None:
     """The algorithm of a config class, or of its nearest base class."""
     return next((ALGORITHM_OF[c] for c in config_class.__mro__ if c in ALGORITHM_OF), None)
+
+
+def _refusing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """RLlib's config method, which refuses arguments without effect here."""
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def refusing(self: TextAlgorithmConfig, *args: Any, **kwargs: Any) -> Any:
+        if "run_folder" in vars(self):  # RLlib's constructor calls some of its methods
+            self._refuse_ignored(signature.bind_partial(self, *args, **kwargs).arguments)
+        return method(self, *args, **kwargs)
+
+    return refusing
+
+
+def config_methods() -> dict[str, Callable[..., Any]]:
+    """RLlib's methods of `AlgorithmConfig` that set arguments, by name."""
+    return {
+        name: method
+        for name, method in vars(AlgorithmConfig).items()
+        if inspect.isfunction(method)
+        and any(p.default is NotProvided for p in inspect.signature(method).parameters.values())
+    }
+
+
+for _name, _method in config_methods().items():
+    # RLlib's env runners call framework() with TensorFlow's arguments.
+    if _name != "framework" and _name not in vars(TextAlgorithmConfig):
+        setattr(TextAlgorithmConfig, _name, _refusing(_method))
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,10 @@ class ImitationRunner(TextEnvRunner):
     def _teacher(self) -> Teacher:
         return make_teacher(self.config)
 
-    def _make_env(self, split: str) -> gymnasium.Env[str, str]:
-        config, env = self.config, super()._make_env(split)
+    def _make_env(
+        self, split: str, changes: Mapping[str, Any] | None = None
+    ) -> gymnasium.Env[str, str]:
+        config, env = self.config, super()._make_env(split, changes)
         if config.demonstrations == "recorded" or split != config.train_split:
             return env
         return Demonstrations(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ class GroupRequest:
         keep_finished: Whether the finished rollouts of an incomplete group stay, for any
             `Limits.on_missing_rollout`. Evaluations set it: each finished rollout counts.
         demonstration: Number of the demonstration of the loop's `Teacher`; None without a teacher.
+        env_config: Changes of the environment's arguments; None for the arguments of the config.
     """
 
     group: int
@@ -40,6 +41,7 @@ class GroupRequest:
     memory: str | None = None
     keep_finished: bool = False
     demonstration: int | None = None
+    env_config: Mapping[str, Any] | None = None
 
     def options(self) -> dict[str, Any]:
         """Returns the options of the environment's ``reset``."""

@@ -42,7 +42,7 @@ class PooledEnv:
 
     Attributes:
         env: The environment, wrapped.
-        split: Split of its tasks.
+        kind: Split and arguments of the environment, by which it is reused.
         max_steps: Its step limit.
         idle_actions: Its admissible actions that change nothing.
         waits: Whether its steps and resets wait on a network.
@@ -53,7 +53,7 @@ class PooledEnv:
     """
 
     env: gymnasium.Env[str, str]
-    split: str
+    kind: str
     max_steps: int
     idle_actions: frozenset[str]
     waits: bool
@@ -72,15 +72,19 @@ class PooledEnv:
 
 
 class EnvPool:
-    """Environments by split. An environment is reused: making it costs more than a reset."""
+    """Environments by split and arguments.
+
+    An environment is reused: making it costs more than a reset.
+    """
 
     def __init__(
-        self, make_env: Callable[[str], gymnasium.Env[str, str]], timeout_s: float = math.inf
+        self, make_env: Callable[..., gymnasium.Env[str, str]], timeout_s: float = math.inf
     ) -> None:
         """Starts empty.
 
         Args:
-            make_env: Makes an environment of a split; the environment takes actions.
+            make_env: Makes an environment of a split, which takes actions; the second argument, if
+                there is one, has changes of the environment's arguments.
             timeout_s: Longest time of a step or a reset, in seconds.
         """
         self._make_env = make_env
@@ -92,17 +96,22 @@ class EnvPool:
         self._lock = threading.Lock()
         self._waited = self._unjudged = self._judging = 0.0
 
-    def take(self, split: str, *, fresh: bool = False) -> PooledEnv:
+    def take(
+        self, split: str, changes: Mapping[str, Any] | None = None, *, fresh: bool = False
+    ) -> PooledEnv:
         """Takes an environment of a split, and makes it if necessary, without a time limit.
 
         Args:
             split: The split.
+            changes: Changes of the environment's arguments.
             fresh: Whether to make a new environment although another is idle.
         """
-        idle = self._idle.setdefault(split, [])
+        kind = f"{split} {changes}" if changes else split
+        idle = self._idle.setdefault(kind, [])
         if idle and not fresh:
             return idle.pop()
-        made: PooledEnv = self._one.submit(self._make, split).result()
+        arguments = (split, changes) if changes else (split,)
+        made: PooledEnv = self._one.submit(self._make, kind, *arguments).result()
         return made
 
     def give_back(self, env: PooledEnv, *, broken: bool = False) -> None:
@@ -122,7 +131,7 @@ class EnvPool:
             elif not env.stuck:
                 self._close(env)
         else:
-            self._idle.setdefault(env.split, []).append(env)
+            self._idle.setdefault(env.kind, []).append(env)
 
     def reset(self, env: PooledEnv, seed: int, options: dict[str, Any]) -> Callable[[], Start]:
         """Starts an episode; see `gymnasium.Env.reset`.
@@ -258,15 +267,15 @@ class EnvPool:
             self._unjudged += unjudged
             self._judging += judging
 
-    def _make(self, split: str) -> PooledEnv:
-        env = self._make_env(split)
+    def _make(self, kind: str, *arguments: Any) -> PooledEnv:
+        env = self._make_env(*arguments)
         stopwatch, annotation = None, find_annotation(env)
         if annotation is not None:
             annotation.env = stopwatch = _Stopwatch(annotation.env)
         mro = type(env.unwrapped).__mro__
         return PooledEnv(
             env=env,
-            split=split,
+            kind=kind,
             max_steps=env.get_wrapper_attr("max_steps"),
             idle_actions=getattr(env.unwrapped, "idle_actions", frozenset()),
             waits=getattr(env.unwrapped, "waits", False),

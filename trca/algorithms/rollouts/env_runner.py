@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ from ray.rllib.core import (
 from ray.rllib.env import INPUT_ENV_SPACES
 from ray.rllib.env.env_context import EnvContext
 from ray.rllib.env.env_runner import EnvRunner
+from ray.rllib.utils import deep_update
 from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.framework import get_device
 from ray.rllib.utils.metrics import (
@@ -34,6 +36,7 @@ from ray.rllib.utils.metrics import (
 )
 
 from trca.algorithms.rollouts.batch import GroupRequest, Limits, RolloutBatch
+from trca.algorithms.rollouts.callbacks import RunnerCallbacks
 from trca.algorithms.rollouts.env_pool import find_annotation, operators_of
 from trca.algorithms.rollouts.loop import RolloutLoop
 from trca.algorithms.rollouts.teacher import Teacher
@@ -105,7 +108,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         responses = RESPONSE_FORMATS.get(config.response_format)
         limits = Limits(**{f.name: getattr(config, f.name) for f in fields(Limits)})
         return RolloutLoop(
-            self._make_env,
+            self._make_played_env,
             self._open_engine(),
             make_prompter(config, tokenizer),
             tokenizer,
@@ -115,7 +118,13 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             keep_final_prompts=bool(config.critic_kind),
             module_of=config.module_of,
             teacher=self._teacher(),
+            callbacks=self.callbacks,
         )
+
+    @cached_property
+    def callbacks(self) -> RunnerCallbacks | None:
+        """RLlib's callbacks of env runners; None without one."""
+        return RunnerCallbacks.of(self)
 
     def sample(
         self,
@@ -136,6 +145,8 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             groups, sampling or SamplingParams(config.temperature, config.max_new_tokens)
         )
         self._log(batch.rollouts)
+        if self.callbacks is not None:
+            self.callbacks.sampled(batch)
         if config.output and any(group.progress is not None for group in groups):
             self._record(batch.rollouts)
         return batch
@@ -149,9 +160,14 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             canaries[module] = ask(loop.engine, tokenizer, temperature, sent, module)
         return self.worker_index or 0, canaries
 
-    def panel(self, split: str) -> Panel:
-        """Returns the tasks of a split, in order."""
-        env = self._make_env(split)
+    def panel(self, split: str, changes: Mapping[str, Any] | None = None) -> Panel:
+        """Returns the tasks of a split, in order.
+
+        Args:
+            split: The split.
+            changes: Changes of the environment's arguments.
+        """
+        env = self._make_env(split, changes)
         try:
             panel: Panel = env.get_wrapper_attr("panel")
             return panel
@@ -254,12 +270,29 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         (first, *more) = self.config.module_ids
         engine.load_weights(weights if more else weights[first], self.weights_version)
 
-    def _make_env(self, split: str) -> gymnasium.Env[str, str]:
-        context = EnvContext(
-            {**self.config.env_config, "split": split},
+    def _make_played_env(
+        self, split: str, changes: Mapping[str, Any] | None = None
+    ) -> gymnasium.Env[str, str]:
+        env = self._make_env(split, changes)
+        if self.callbacks is not None:
+            self.callbacks.environment_created(env, self._context(split, changes))
+        return env
+
+    def _context(self, split: str, changes: Mapping[str, Any] | None) -> EnvContext:
+        """The arguments of an environment."""
+        env_config = self.config.env_config
+        if changes:  # as in RLlib's evaluation config
+            env_config = deep_update(copy.deepcopy(env_config), dict(changes), True)
+        return EnvContext(
+            {**env_config, "split": split},
             worker_index=self.worker_index or 0,
             num_workers=self.num_workers or 0,
         )
+
+    def _make_env(
+        self, split: str, changes: Mapping[str, Any] | None = None
+    ) -> gymnasium.Env[str, str]:
+        context = self._context(split, changes)
         env: gymnasium.Env[str, str] = self._env_creator(context)
         team = env.unwrapped
         for judged in (find_annotation(env), team if isinstance(team, TeamEnv) else None):

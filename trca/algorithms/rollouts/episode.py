@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,9 @@ from trca.policies.prompts.control_tokens import response_ids
 from trca.policies.spans import Response, read_response
 from trca.records import Rollout
 
+if TYPE_CHECKING:
+    from trca.algorithms.rollouts.callbacks import RunnerCallbacks
+
 
 @dataclass(frozen=True)
 class PolicyInterface:
@@ -47,6 +50,7 @@ class PolicyInterface:
         keep_final_prompts: Whether truncated rollouts keep the prompt of their last state.
         module_of: Returns the id of the policy that acts for an agent of a group.
         teacher: Gives the responses of groups with a demonstration.
+        callbacks: RLlib's callbacks of the env runner.
     """
 
     prompter: Prompter
@@ -55,6 +59,7 @@ class PolicyInterface:
     keep_final_prompts: bool
     module_of: Callable[[str, GroupRequest], str]
     teacher: Teacher | None = None
+    callbacks: RunnerCallbacks | None = None
 
 
 @dataclass(eq=False)
@@ -118,7 +123,9 @@ class Episode:
     def reset(self, pool: EnvPool) -> None:
         """Takes an environment and starts its reset; a retry takes a fresh environment."""
         request = self.request
-        self.env = pool.take(request.split, fresh=self.is_retry)
+        self.env = pool.take(request.split, request.env_config, fresh=self.is_retry)
+        if self.interface.callbacks is not None:
+            self.interface.callbacks.created(self)
         seed = derive_seed(*request.key, request.group, self.index, "reset") % 2**31
         self._start = pool.reset(self.env, seed, request.options())
 
@@ -153,6 +160,8 @@ class Episode:
             self._recorder = TeamRecorder(observation, info, new_rollout, roles, instruction)
         else:
             self._recorder = AgentRecorder(observation, info, new_rollout)
+        if self.interface.callbacks is not None:
+            self.interface.callbacks.started(self)
 
     def next_request(self) -> Request:
         """Renders the next prompt.
@@ -231,6 +240,8 @@ class Episode:
             for view in views:
                 if view.rollout.truncated:
                     view.rollout.final_prompt_ids = self._prompt(view)
+        if self.interface.callbacks is not None:
+            self.interface.callbacks.stepped(self, self._turn, views)
 
     def _prompt(self, view: View) -> NDArray[np.int32]:
         """The prompt of a view."""

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 import gymnasium
 
 from trca.algorithms.rollouts.batch import NO_LIMITS, GroupRequest, Limits, RolloutBatch
+from trca.algorithms.rollouts.callbacks import RunnerCallbacks
 from trca.algorithms.rollouts.engine_guard import EngineGuard, one_line
 from trca.algorithms.rollouts.env_pool import EnvPool
 from trca.algorithms.rollouts.episode import Episode, PolicyInterface
@@ -55,7 +56,7 @@ class RolloutLoop:
 
     def __init__(
         self,
-        make_env: Callable[[str], gymnasium.Env[str, str]],
+        make_env: Callable[..., gymnasium.Env[str, str]],
         engine: Engine,
         prompter: Prompter,
         tokenizer: Any,
@@ -65,11 +66,12 @@ class RolloutLoop:
         keep_final_prompts: bool = False,
         module_of: Callable[[str, GroupRequest], str] = lambda agent, request: DEFAULT_MODULE,
         teacher: Teacher | None = None,
+        callbacks: RunnerCallbacks | None = None,
     ) -> None:
         """Starts with an empty pool.
 
         Args:
-            make_env: Makes an environment of a split; the environment takes actions.
+            make_env: See `EnvPool`.
             engine: The generation engine.
             prompter: Renders prompts.
             tokenizer: Tokenizer of the engine's model.
@@ -80,13 +82,14 @@ class RolloutLoop:
             keep_final_prompts: Whether truncated rollouts keep the prompt of their last state.
             module_of: Returns the id of the policy that acts for an agent of a group.
             teacher: Gives the responses of groups with a demonstration.
+            callbacks: RLlib's callbacks of the env runner.
         """
         self.prompter, self.tokenizer = prompter, tokenizer
         self.pool = EnvPool(make_env, limits.env_step_timeout_s)
         self._limits = limits
         self._guard = EngineGuard(engine, limits.generation_timeout_s, open_engine)
         self._interface = PolicyInterface(
-            prompter, tokenizer, response_format, keep_final_prompts, module_of, teacher
+            prompter, tokenizer, response_format, keep_final_prompts, module_of, teacher, callbacks
         )
 
     @property

@@ -18,6 +18,7 @@ class EvaluationKeywords(TypedDict, total=False):
     evaluation_parallel_to_training: bool
     evaluation_config: Any
     evaluation_sample_timeout_s: float | None
+    evaluation_unhealthy_workers_timeout_s: float
     custom_evaluation_function: Any
 
 
@@ -29,7 +30,5 @@ class ReportingKeywords(TypedDict, total=False):
     tracking_project: str
     tracked_rollouts_interval: int
     run_folder: str | Path | Literal[False] | None
-    keep_per_episode_custom_metrics: bool
-    metrics_episode_collection_timeout_s: float
     metrics_num_episodes_for_smoothing: int
-    log_gradients: bool
+    custom_stats_cls_lookup: Any

@@ -90,6 +90,11 @@ class PolicyConfig(AlgorithmConfig):
         """The split of the training panel: ``split`` of env_config, else ``train``."""
         return str(self.env_config.get("split", "train"))
 
+    @property
+    def evaluation_env_config(self) -> dict[str, Any]:
+        """The changes of ``env_config`` in ``evaluation_config``."""
+        return dict((self.evaluation_config or {}).get("env_config", {}))
+
     def resolved_model(self) -> str:
         """Folder or Hugging Face name of the model; builds the embedded policy on first use.
 

@@ -27,32 +27,125 @@ _CRITIC: Final = (
     " gae_lambda"
 )
 
-IGNORED: Final = {
-    "train_batch_size": _BATCH,
-    "train_batch_size_per_learner": _BATCH,
-    "shuffle_batch_per_epoch": "mini-batches are shuffled every epoch",
-    "grad_clip_by": "the global norm is clipped: set grad_clip",
-    "torch_skip_nan_gradients": "updates that are not finite are always skipped, and counted",
-    "rollout_fragment_length": _WHOLE,
-    "batch_mode": _WHOLE,
-    "num_envs_per_env_runner": _SIDE_BY_SIDE,
-    "gym_env_vectorize_mode": _SIDE_BY_SIDE,
-    "explore": _DRAWN,
-    "exploration_config": _DRAWN,
-    "observation_filter": "observations are text",
-    "clip_rewards": "rewards are normalised by the credit rule",
-    "evaluation_duration": _PANEL,
-    "evaluation_duration_unit": _PANEL,
-    "evaluation_force_reset_envs_before_iteration": "every rollout begins with a reset",
-    "min_time_s_per_iteration": _GROUPS,
-    "min_train_timesteps_per_iteration": _GROUPS,
-    "min_sample_timesteps_per_iteration": _GROUPS,
-    "compress_observations": "observations are text",
-    "episode_lookback_horizon": "history_length turns of an episode are in the prompt",
-    "algorithm_config_overrides_per_module": "policies share their settings: set policy_lr",
-    "num_aggregator_actors_per_learner": "the driver makes the rows of all learners",
+_REFUSED: Final = {
+    _BATCH: "train_batch_size train_batch_size_per_learner",
+    _WHOLE: "rollout_fragment_length batch_mode",
+    _SIDE_BY_SIDE: """
+        num_envs_per_env_runner gym_env_vectorize_mode remote_worker_envs remote_env_batch_wait_ms
+    """,
+    _DRAWN: "explore exploration_config",
+    _PANEL: """
+        evaluation_duration evaluation_duration_unit
+        evaluation_auto_duration_min_env_steps_per_sample
+        evaluation_auto_duration_max_env_steps_per_sample
+    """,
+    _GROUPS: """
+        min_time_s_per_iteration min_train_timesteps_per_iteration
+        min_sample_timesteps_per_iteration
+    """,
+    "mini-batches are shuffled every epoch": "shuffle_batch_per_epoch",
+    "the global norm is clipped: set grad_clip": "grad_clip_by",
+    "metrics of every update have the gradient's norm": "log_gradients",
+    "updates that are not finite are always skipped, and counted": "torch_skip_nan_gradients",
+    "observations and actions are text": """
+        observation_space action_space normalize_actions clip_actions is_atari preprocessor_pref
+        observation_filter observation_fn use_worker_filter_stats update_worker_filter_stats
+        compress_observations episodes_to_numpy _disable_preprocessor_api
+        _disable_action_flattening
+    """,
+    "the prompt lists the admissible actions": "action_mask_key",
+    "rewards are normalised by the credit rule": "clip_rewards",
+    "every rollout begins with a reset": "evaluation_force_reset_envs_before_iteration",
+    "an evaluation without its runners has missing_rollouts": """
+        evaluation_error_after_n_consecutive_skips
+    """,
+    "history_length turns of an episode are in the prompt": "episode_lookback_horizon",
+    "policies share their settings: set policy_lr": "algorithm_config_overrides_per_module",
+    "the driver makes the rows of all learners": """
+        num_aggregator_actors_per_learner max_requests_in_flight_per_aggregator_actor
+        max_requests_in_flight_per_learner
+    """,
+    "the algorithms use RLlib's new API stack": """
+        enable_rl_module_and_learner enable_env_runner_and_connector_v2 enable_connectors
+        sample_collector fake_sampler sampler_perf_stats_ema_coef policy_map_capacity
+        policy_states_are_swappable count_steps_by keep_per_episode_custom_metrics
+        metrics_episode_collection_timeout_s _disable_initialize_loss_from_dummy_batch
+    """,
+    "the algorithms use PyTorch": """
+        framework eager_tracing eager_max_retraces tf_session_args local_tf_session_args
+        enable_tf1_exec_eagerly _tf_policy_handles_more_than_one_loss
+    """,
+    "models are not compiled; engine: vllm compiles its own": """
+        torch_compile_learner torch_compile_learner_what_to_compile
+        torch_compile_learner_dynamo_mode torch_compile_learner_dynamo_backend
+        torch_compile_worker torch_compile_worker_dynamo_backend torch_compile_worker_dynamo_mode
+    """,
+    "learners add their gradients up without DDP": "torch_ddp_kwargs",
+    "bfloat16 needs no scaling of the loss: set dtype": "_torch_grad_scaler_class",
+    "set lr_warmup_updates, or optimizer to file.py:NAME": "_torch_lr_scheduler_classes",
+    "set num_gpus_per_learner and num_gpus_per_env_runner": "num_gpus _fake_gpus",
+    "set the variables before ray.init, or in its runtime_env": """
+        extra_python_environs_for_driver extra_python_environs_for_worker
+    """,
+    "prompts pass the environment's text to the model: set template, or wrap env": """
+        env_to_module_connector add_default_connectors_to_env_to_module_pipeline
+    """,
+    "a response becomes an action by its format: set response_format to file.py:FORMAT": """
+        module_to_env_connector add_default_connectors_to_module_to_env_pipeline
+    """,
+    "a credit rule makes the advantages: set credit to file.py:NAME": """
+        learner_connector add_default_connectors_to_learner_pipeline
+    """,
+    "the driver needs its env runner, which is empty beside remote ones": """
+        create_local_env_runner create_env_on_local_worker
+    """,
+    "env runners have no state besides the weights": """
+        merge_env_runner_states broadcast_env_runner_states use_env_runner_state_server
+        env_runner_state_server_max_concurrency
+    """,
+    "a failed rollout is played again: set on_missing_rollout": "restart_failed_sub_environments",
+    "env.render() returns text: see trca play and trca view": "render_env",
+    "RLlib does not check text environments: trca play ENV --check does": "disable_env_checking",
+    "set model, dtype and lora_rank": "model_config rl_module_spec",
+    "the result of an iteration always has perf": "log_sys_usage",
+    "trca export writes a model": "export_native_model_files",
+    "a checkpoint has all policies": "checkpoint_trainable_policies_only _use_msgpack_checkpoints",
+    "an evaluation plays tasks": """
+        off_policy_estimation_methods ope_split_batch_by_episode offline_evaluation_interval
+        num_offline_eval_runners offline_evaluation_type offline_eval_runner_class
+        offline_loss_for_module_fn offline_eval_batch_size_per_runner
+        dataset_num_iters_per_offline_eval_runner offline_eval_rl_module_inference_only
+        num_cpus_per_offline_eval_runner num_gpus_per_offline_eval_runner
+        custom_resources_per_offline_eval_runner offline_evaluation_timeout_s
+        max_requests_in_flight_per_offline_eval_runner broadcast_offline_eval_runner_states
+        validate_offline_eval_runners_after_construction restart_failed_offline_eval_runners
+        ignore_offline_eval_runner_failures max_num_offline_eval_runner_restarts
+        offline_eval_runner_health_probe_timeout_s offline_eval_runner_restore_timeout_s
+        on_evaluate_offline_start on_evaluate_offline_end on_offline_eval_runners_recreated
+    """,
+    "algorithms learn from their own rollouts: Imitation reads recorded_rollouts": """
+        input_ offline_data_class input_read_method input_read_method_kwargs input_read_schema
+        input_read_episodes input_read_sample_batches input_read_batch_size input_filesystem
+        input_filesystem_kwargs input_compress_columns materialize_data materialize_mapped_data
+        map_batches_kwargs iter_batches_kwargs ignore_final_observation prelearner_class
+        prelearner_buffer_class prelearner_buffer_kwargs prelearner_module_synch_period
+        prelearner_use_recorded_module_states dataset_num_iters_per_learner input_config
+        actions_in_input_normalized postprocess_inputs shuffle_buffer_size offline_sampling
+    """,
+    "output is a folder or a URI of Parquet files, one an iteration and env runner": """
+        output_config output_compress_columns output_max_file_size output_max_rows_per_file
+        output_write_remaining_data output_write_method output_write_method_kwargs
+        output_filesystem output_filesystem_kwargs output_write_episodes
+    """,
 }
-"""Settings of RLlib that this suite does not read -> settings to use instead."""
+IGNORED: Final = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
+"""Arguments of RLlib's config methods without an effect here, and what to use instead."""
+
+_ATTRIBUTES: Final = {
+    "framework": "framework_str",
+    "dataset_num_iters_per_offline_eval_runner": "dataset_num_iters_per_eval_runner",
+}
+"""Arguments of RLlib whose attribute has an unlike name."""
 
 _ELSEWHERE: Final = {
     "vf_loss_coeff": _CRITIC,
@@ -104,6 +197,12 @@ _SYNONYMS: Final = {
     "model_name": "model",
     "model_name_or_path": "model",
 }
+
+
+def attributes_of(argument: str) -> tuple[str, ...]:
+    """The names under which RLlib may store an argument of a config method."""
+    stored = _ATTRIBUTES.get(argument, argument)
+    return argument, stored, f"_{stored}", f"callbacks_{stored}"
 
 
 def unknown_setting(name: str, parameters: type[TextParameters], others: Iterable[str]) -> str:

@@ -112,9 +112,10 @@ def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any])
     values of the run.
     """
     from trca.algorithms import parameter_models
+    from trca.algorithms.settings.by_name import switch
     from trca.common.registry import own_file
     from trca.tune_configs.files import assign
-    from trca.tune_configs.settings import RunSettings, switch
+    from trca.tune_configs.settings import RunSettings
 
     if credit and not own_file(credit):
         models = parameter_models().items()

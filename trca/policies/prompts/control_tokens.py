@@ -74,11 +74,11 @@ class ControlTokens:
         ]
 
     @cached_property
-    def _renamed(self) -> tuple[Tokenizer, dict[int, int]]:
+    def _renamed(self) -> tuple[Tokenizer, dict[int | None, int]]:
         """The tokenizer with other texts for added tokens; its ids of these tokens -> usual ids."""
         state = json.loads(self._backend.to_str())
         renamed = Tokenizer.from_str(json.dumps({**state, "added_tokens": []}))
-        ids = {}
+        ids: dict[int | None, int] = {}
         for number, token in self._added.items():
             name = f"{_OPEN}{token.content}{_CLOSE}"
             renamed.add_tokens(
