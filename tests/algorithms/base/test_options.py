@@ -64,6 +64,22 @@ def test_refilling_credits_rollouts_once_where_none_are_added(make_config, tmp_p
     algorithm.stop()
 
 
+def test_the_groups_of_a_second_refill_have_new_numbers_and_tasks(make_config, tmp_path):
+    rule = tmp_path / "own.py"
+    rule.write_text("def nothing(batch):\n    return 0 * batch.reward\n")
+    settings = {"tasks_per_iteration": 1, "group_size": 2, "on_zero_advantage": "drop_groups"}
+    algorithm = make_config(
+        GRPOConfig, credit=f"{rule}:nothing", refill_groups=2, **settings
+    ).build_algo()
+    result = algorithm.train()
+    algorithm.stop()
+    assert result["refilled_groups"] == 2
+    assert [(r.group, r.index) for r in algorithm.rollouts] == [
+        (group, index) for group in range(3) for index in range(2)
+    ]
+    assert len({r.task_id for r in algorithm.rollouts}) == 3
+
+
 def test_without_success_rubric_credit_is_kept_where_outcomes_have_none(make_config):
     """The toy's step limit of 1 lets nobody win who starts a room away."""
     settings = {"env_config": {"max_steps": 1, "tasks": 1}, "on_zero_advantage": "drop_groups"}

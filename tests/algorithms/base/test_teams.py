@@ -24,6 +24,7 @@ from trca.algorithms import (
 from trca.algorithms.base.evaluation import evaluate_panel, local_runner
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.learner.rows import join_roles
+from trca.algorithms.rollouts.batch import GroupRequest
 from trca.analysis.diagnosis import diagnose
 from trca.envs.plans import read_plan
 from trca.envs.text_env import DEFAULT_AGENT
@@ -266,7 +267,9 @@ def test_a_role_that_was_cut_off_keeps_what_it_would_have_read_next(
     env_config = {"team": str(tmp_path / "team.yaml")}
     runner = local_runner(make_config(TurnPPOConfig, env_config, template="paper"))
     decode = runner.loop.tokenizer.decode
-    rollouts = evaluate_panel(runner, runner.panel("train"), temperature=1.0).rollouts
+    tasks = enumerate(runner.panel("train").task_ids)
+    groups = [GroupRequest(k, task, "train", 1, ("report", 0), progress=0.0) for k, task in tasks]
+    rollouts = runner.sample(groups=groups).rollouts
     runner.stop()
     cut = [rollout for rollout in rollouts if rollout.truncated]
     assert {rollout.agent_id for rollout in cut} == set(ROLES)

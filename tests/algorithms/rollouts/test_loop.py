@@ -3,6 +3,7 @@
 import re
 import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -271,6 +272,42 @@ def test_a_rollout_that_fails_twice_is_missing_and_its_group_with_it_or_not(batc
     assert failure == Failure(1, "train-1", lost, failure.reason)
     assert failure.reason.startswith("OSError: the roof is leaking (in Leaking, at test_loop.py:")
     assert [i.action for i in left.incidents] == ["retried", "dropped"]
+
+
+def grows_at_the_end(instruction, step, *rest):
+    return f"{instruction} {'x ' * 400 * step}"
+
+
+@pytest.mark.parametrize("policy", ["drop_group", "go_on"])
+@pytest.mark.parametrize("team", [None, "planner: {speaks: true}\n  executor: {acts: [all]}"])
+def test_a_training_rollout_whose_final_prompt_does_not_fit_is_missing_and_not_done(
+    model, tmp_path, policy, team
+):
+    """A critic needs the value of the state at the step limit; an evaluation does not."""
+    env_config = {}
+    if team:
+        (tmp_path / "team.yaml").write_text(f"names: [numbered]\nroles:\n  {team}\n")
+        env_config["team"] = str(tmp_path / "team.yaml")
+    tokenizer = load_tokenizer(str(model))
+    loop = RolloutLoop(
+        lambda split: make(Rooms, split=split, max_steps=1, **env_config),
+        TransformersEngine(load_model(str(model)), tokenizer),
+        Prompter(tokenizer, grows_at_the_end, max_prompt_tokens=300),
+        tokenizer,
+        limits=Limits(on_missing_rollout=policy),
+        keep_final_prompts=True,
+    )
+    left = loop.run(GROUPS[:1], SAMPLING)
+    [failure] = left.failures
+    assert left.rollouts == []
+    assert failure == Failure(0, "train-0", 4, failure.reason)
+    assert "take over 300 tokens: raise max_prompt_tokens" in failure.reason
+    assert {i.action for i in left.incidents} == {"retried", "dropped"}
+    evaluated = loop.run([replace(GROUPS[0], progress=None, keep_finished=True)], SAMPLING)
+    assert evaluated.failures == []
+    assert [r.index for r in evaluated.rollouts] == sorted([0, 1, 2, 3] * (2 if team else 1))
+    assert all(r.truncated and r.final_prompt_ids is None for r in evaluated.rollouts)
+    loop.close()
 
 
 def test_a_group_that_lacks_a_rollout_is_credited_as_a_smaller_group(batch, model):

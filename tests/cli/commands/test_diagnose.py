@@ -1,6 +1,7 @@
 """`trca diagnose` compares the first part of a run with the last and names signs of trouble."""
 
 import json
+import shutil
 
 import pytest
 
@@ -29,6 +30,19 @@ def test_the_first_and_the_last_part_of_a_run_stand_beside_each_other(recorded_r
     line = next(line for line in result.output.splitlines() if "failed rollouts  " in line)
     assert line.split() == ["failed", "rollouts", "66.7%", "66.7%"]
     assert (tmp_path / "diagnosis.png").stat().st_size > 10_000
+
+
+def test_groups_of_two_iterations_are_two_groups(recorded_run, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(recorded_run, run)
+    for iteration in range(1, 11):
+        folder = run / f"rollouts/iteration_{iteration:06d}"
+        shutil.copytree(recorded_run / "rollouts/iteration_000001", folder, dirs_exist_ok=True)
+    result = trca("diagnose", run)
+    assert result.exit_code == 0, result.output
+    parts = json.loads((run / "diagnosis.json").read_text())
+    assert list(parts) == ["iterations 1-2", "iterations 9-10", "alarms"]
+    assert (parts["iterations 1-2"]["rollouts"], parts["iterations 1-2"]["groups"]) == (12, 4)
 
 
 def test_the_groups_of_a_file_are_its_tasks(recorded_run, tmp_path):

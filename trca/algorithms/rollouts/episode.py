@@ -47,7 +47,7 @@ class PolicyInterface:
         prompter: Renders prompts.
         tokenizer: Tokenizer of the engine's model.
         response_format: Format of actions in responses.
-        keep_final_prompts: Whether truncated rollouts keep the prompt of their last state.
+        keep_final_prompts: Whether truncated training rollouts keep the prompt of their last state.
         module_of: Returns the id of the policy that acts for an agent of a group.
         teacher: Gives the responses of groups with a demonstration.
         callbacks: RLlib's callbacks of the env runner.
@@ -76,7 +76,7 @@ class Episode:
         started: Time of the first prompt, by `time.monotonic`.
         asked: Time of the last prompt, by `time.monotonic`.
         pending: The completion or step under way; None if the episode was given up.
-        done: Whether the episode has ended.
+        done: Whether the episode has ended and is complete; a failed episode is never done.
         error: Why the episode failed, on one line; blank without a failure.
     """
 
@@ -230,16 +230,22 @@ class Episode:
         )
 
     def record(self, transition: Transition) -> None:
-        """Records the transition of the last response."""
+        """Records the transition of the last response.
+
+        Raises:
+            ValueError: If the final prompt of a truncated training rollout does not fit into its
+                limit. The episode then is not done: its critic would lack a value.
+        """
         assert self._turn is not None
         views = self.recorder.add(self._turn, transition)
         self.turns += 1
         _, _, terminated, truncated, _ = transition
-        self.done = bool(terminated or truncated)
-        if self.done and self.interface.keep_final_prompts:
+        ended = bool(terminated or truncated)
+        if ended and self.interface.keep_final_prompts and self.request.progress is not None:
             for view in views:
                 if view.rollout.truncated:
                     view.rollout.final_prompt_ids = self._prompt(view)
+        self.done = ended
         if self.interface.callbacks is not None:
             self.interface.callbacks.stepped(self, self._turn, views)
 

@@ -79,7 +79,8 @@ class RolloutLoop:
             limits: Time limits, and the policy for incomplete groups.
             open_engine: Opens an engine with the same weights in place of a failed engine; None
                 keeps the failed engine.
-            keep_final_prompts: Whether truncated rollouts keep the prompt of their last state.
+            keep_final_prompts: Whether truncated training rollouts keep the prompt of their last
+                state, which a critic reads.
             module_of: Returns the id of the policy that acts for an agent of a group.
             teacher: Gives the responses of groups with a demonstration.
             callbacks: RLlib's callbacks of the env runner.
