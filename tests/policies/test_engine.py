@@ -1,11 +1,23 @@
-"""Engines of batches: one batch per flush; a bad request fails without its batch."""
+"""Engines of batches: one batch per flush; a bad request fails without its batch.
+
+A closed engine refuses requests and ends the requests that it has.
+"""
 
 import weakref
 
 import numpy as np
 import pytest
 
-from trca.policies.engines.engine import BatchEngine, Completion, Request, SamplingParams
+from trca.policies.engines import ENGINES
+from trca.policies.engines.engine import (
+    BatchEngine,
+    Completion,
+    EngineSpec,
+    Request,
+    SamplingParams,
+)
+from trca.policies.engines.several import SeveralEngines
+from trca.policies.engines.transformers import TransformersEngine
 
 
 class Echo(BatchEngine):
@@ -69,3 +81,33 @@ def test_a_bad_request_fails_without_its_batch():
     with pytest.raises(ValueError, match="0 is no token"):
         futures[0].result()
     assert [future.result().ids.tolist() for future in futures[1:]] == [[t] for t in range(1, 8)]
+
+
+def endpoint():
+    spec = EngineSpec("m", options={"base_url": "http://127.0.0.1:9/v1"})
+    return ENGINES.get("openai").open(spec)
+
+
+@pytest.mark.parametrize("kind", ["batches", "transformers", "openai", "several"])
+def test_a_closed_engine_refuses_requests_and_weights(kind, tiny, tokenizer):
+    engine = {
+        "batches": Echo,
+        "transformers": lambda: TransformersEngine(tiny, tokenizer),
+        "openai": endpoint,
+        "several": lambda: SeveralEngines({"": Echo()}),
+    }[kind]()
+    engine.close()
+    engine.close()
+    with pytest.raises(RuntimeError, match="is closed: open another engine"):
+        submit(engine, 1)
+    with pytest.raises(RuntimeError):
+        engine.load_weights({"": {}}, 1)
+
+
+def test_requests_of_the_next_batch_end_with_an_error_when_the_engine_closes():
+    engine = Echo()
+    futures = submit(engine, 1, 2)
+    engine.close()
+    for future in futures:
+        with pytest.raises(RuntimeError, match="was closed"):
+            future.result(timeout=0)

@@ -24,7 +24,7 @@ from trca.policies.engines.stops import end_ids
 from trca.policies.lora import add_lora
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.spans import token_bytes
-from trca.policies.weights import export_weights
+from trca.policies.weights import export_weights, import_weights
 
 pytest.importorskip("vllm", reason="vLLM is not installed here: make test-vllm")
 
@@ -230,6 +230,39 @@ def test_a_pushed_adapter_arrives_each_time(tied: Path) -> None:
     engine.close()
 
 
+@pytest.mark.parametrize("in_process", [True, False])
+def test_a_request_keeps_its_adapter_over_later_pushes(tied: Path, in_process: bool) -> None:
+    """vLLM evicts the adapter at each push and reads its folder again for the running requests."""
+    model, vocabulary = load_model(str(tied)), len(load_tokenizer(str(tied)))
+    add_lora(model, rank=4, alpha=8)
+    pushed = [export_weights(moved(model, seed, scale=0.2)) for seed in range(5)]
+    options = {"in_process": in_process}
+    engine = open_vllm(tied, lora_rank=4, lora_alpha=8, options=options)
+    asked, long = requests(tied, 24), replace(SAMPLING, max_new_tokens=120)
+    engine.load_weights(pushed[0], 1)
+    futures = [engine.submit(request, long) for request in asked]
+    for version, weights in enumerate(pushed[1:], 2):
+        engine.load_weights(weights, version)
+    completions = [future.result(timeout=120) for future in futures]
+    import_weights(model, pushed[0])
+    assert {c.version for c in completions} == {1}
+    assert distance(model, vocabulary, asked, completions) < 1e-4
+    del futures
+    assert len(list(engine._folder.iterdir())) == 1
+    engine.close()
+
+
+def test_other_weights_of_the_same_version_arrive(tied: Path) -> None:
+    model, vocabulary = load_model(str(tied)), len(load_tokenizer(str(tied)))
+    add_lora(model, rank=4, alpha=8)
+    engine, asked = open_vllm(tied, lora_rank=4, lora_alpha=8), requests(tied, 6)
+    for seed in (1, 2):
+        engine.load_weights(export_weights(moved(model, seed, scale=0.2)), 1)
+        completions = generate(engine, asked, SAMPLING)
+        assert distance(model, vocabulary, asked, completions) < 1e-4
+    engine.close()
+
+
 @pytest.mark.parametrize("prompts", [True, False])
 def test_one_adapter_on_a_cpu_adds_what_vllm_adds_token_by_token(prompts: bool) -> None:
     from vllm.lora.layers.utils import LoRAMapping
@@ -301,11 +334,20 @@ def test_a_request_that_vllm_ends_early_is_an_error_and_no_completion(
         future.result(timeout=5)
 
 
-def test_a_closed_engine_loses_its_running_requests(tied: Path) -> None:
-    engine = open_vllm(tied, options={"in_process": False})
-    futures = [engine.submit(request, SamplingParams(1.0, 120)) for request in requests(tied, 24)]
+@pytest.mark.parametrize("in_process", [True, False])
+def test_a_closed_engine_loses_its_running_requests_and_refuses_others(
+    tied: Path, in_process: bool
+) -> None:
+    engine = open_vllm(tied, options={"in_process": in_process})
+    asked = requests(tied, 24)
+    futures = [engine.submit(request, SamplingParams(1.0, 120)) for request in asked]
+    engine.close()
     engine.close()
     assert all(future.exception(timeout=5) for future in futures)
+    with pytest.raises(RuntimeError, match="VLLMEngine is closed"):
+        engine.submit(asked[0], SAMPLING)
+    with pytest.raises(RuntimeError, match="VLLMEngine is closed"):
+        engine.load_weights(export_weights(load_model(str(tied))), 1)
 
 
 def test_a_push_to_a_dead_process_is_an_error(

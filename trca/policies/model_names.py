@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from trca.common.errors import first_line
 from trca.common.files import find
+from trca.policies.adapters import is_adapter, merged_model
 from trca.policies.smollm2 import SMOLLM2, smollm2_folder
 
 TINY: Final = "tiny"
@@ -28,6 +29,7 @@ def resolve_model(
         name: ``tiny`` for the embedded policy of the environment, built on first use;
             ``shrunk:NAME`` for a small random model of a known architecture, for dry runs;
             ``smollm2`` for the model that ``trca data smollm2`` fetches; a GGUF file, converted on
+            first use; a LoRA adapter in a folder or the hub's cache, merged into its base model on
             first use; otherwise a folder or a Hugging Face name, returned unchanged.
         env_id: Environment of the tiny policy, as for `trca.envs.make`.
         env_config: Keyword arguments of the environment.
@@ -37,9 +39,10 @@ def resolve_model(
         A folder or a Hugging Face name, for `load_model` and `load_tokenizer`.
 
     Raises:
-        ImportError: If a GGUF file cannot be read without a further package.
+        ImportError: If a GGUF file or an adapter cannot be read without a further package.
         ValueError: If the name looks like a folder that does not exist, a shrunk architecture is
-            unknown, SmolLM2 is not fetched, or a GGUF file has no tested conversion.
+            unknown, SmolLM2 is not fetched, a GGUF file has no tested conversion, or an adapter
+            cannot be merged.
     """
     if name == TINY:
         from trca.policies.tiny import tiny_policy
@@ -50,6 +53,8 @@ def resolve_model(
 
         return str(shrunk_model(name.removeprefix(SHRUNK)))
     path = find(name)
+    if adapter := _adapter_folder(name):
+        return str(merged_model(adapter))
     if path.is_dir():
         return str(path)
     if is_gguf(name):
@@ -63,6 +68,17 @@ def resolve_model(
     return name
 
 
+def _adapter_folder(name: str) -> Path | None:
+    """The folder of an adapter; `None` for other models. Does not ask the Hugging Face hub."""
+    path = find(name)
+    if not path.exists() and name.count("/") == 1 and not missing_folder(name):
+        from huggingface_hub import try_to_load_from_cache
+
+        cached = try_to_load_from_cache(name, "adapter_config.json")
+        path = Path(cached).parent if isinstance(cached, str) else path
+    return path if is_adapter(path) else None
+
+
 def missing_folder(name: str) -> str:
     """One sentence for the path of a folder that does not exist; blank for any other name."""
     if name == SMOLLM2 and not smollm2_folder().is_dir():
@@ -72,8 +88,8 @@ def missing_folder(name: str) -> str:
     if not name.startswith(("/", ".", "~")) and name.count("/") <= 1:
         return ""
     return (
-        f"no model at {name!r}: give {TINY}, {SMOLLM2}, a folder with config.json, a GGUF file, or"
-        " a Hugging Face name such as Qwen/Qwen2.5-1.5B-Instruct"
+        f"no model at {name!r}: give {TINY}, {SMOLLM2}, a folder with config.json, an adapter, a"
+        " GGUF file, or a Hugging Face name such as Qwen/Qwen2.5-1.5B-Instruct"
     )
 
 
@@ -83,7 +99,7 @@ def local_model(
     env_config: Mapping[str, Any],
     response_format: str,
 ) -> str:
-    """Returns the folder of a model on this machine; blank if the model is not here.
+    """Returns the folder of a model on this machine; blank if the model cannot be read here.
 
     Builds no tiny policy. Takes the arguments of `resolve_model`.
     """
@@ -93,8 +109,11 @@ def local_model(
         folder = tiny_folder(env_id, env_config, response_format)
         return str(folder) if folder.is_dir() else ""
     local = name.startswith(SHRUNK) or is_gguf(name) or find(name).is_dir()
-    if local or (name == SMOLLM2 and smollm2_folder().is_dir()):
-        return resolve_model(name, env_id=env_id)
+    if local or _adapter_folder(name) or (name == SMOLLM2 and smollm2_folder().is_dir()):
+        try:
+            return resolve_model(name, env_id=env_id)
+        except (ImportError, ValueError):  # `missing_model` has the reason
+            return ""
     return ""
 
 

@@ -13,6 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging
 
+from trca.policies.adapters import is_adapter, merged_model
 from trca.policies.dtypes import AUTO, check_dtype
 
 _VOCABULARIES: Final = ("tokenizer.json", "vocab.json", "tokenizer.model")
@@ -22,12 +23,15 @@ def load_model(name: str, dtype: str = "auto") -> Any:
     """Loads a causal LM from a folder or a Hugging Face name, in evaluation mode.
 
     Args:
-        name: See `resolve_model`.
+        name: A folder or a Hugging Face name, also of a LoRA adapter; see `resolve_model`.
         dtype: ``float32``, ``bfloat16`` or ``auto``; see `resolve_dtype`.
 
     Raises:
-        ValueError: If the dtype is unknown.
+        ImportError: See `merged_model`.
+        ValueError: If the dtype is unknown, or an adapter cannot be merged.
     """
+    if is_adapter(Path(name)):
+        name = str(merged_model(Path(name)))
     resolved = resolve_dtype(name, dtype)
     with quiet():
         model = AutoModelForCausalLM.from_pretrained(name, dtype=getattr(torch, resolved))

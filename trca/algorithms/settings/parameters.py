@@ -82,7 +82,8 @@ class TextParameters(
     # Model and prompt
     model: str = Field(
         default="tiny",
-        description="'tiny', 'smollm2', a GGUF file, a Hugging Face name, or a folder of a model.",
+        description="'tiny', 'smollm2', a GGUF file, a Hugging Face name, or a folder of a model "
+        "or a LoRA adapter.",
     )
     engine: Annotated[str, AfterValidator(ENGINES.check)] = Field(
         default="transformers",

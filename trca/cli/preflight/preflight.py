@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from trca.cli.preflight.environments import Environments
+from trca.common.files import find
 from trca.policies.model_names import SHRUNK, TINY, local_model, missing_folder, missing_model
 from trca.runs.trackers import missing_trackers
 from trca.tune_configs.files import ConfigError
@@ -155,8 +156,9 @@ class Preflight:
         if not self.model_folder:
             if model == TINY:
                 lacks.append("the tiny policy is not built yet; the first run builds and keeps it")
-            elif missing_model(model, ask_hub=False):
-                lacks.append(f"the model {model} is not on this machine; the run downloads it")
+            elif lack := missing_model(model, ask_hub=False):
+                elsewhere = f"the model {model} is not on this machine; the run downloads it"
+                lacks.append(lack if find(model).exists() else elsewhere)
         return lacks
 
     def missing_data(self) -> str:

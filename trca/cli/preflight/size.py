@@ -302,4 +302,7 @@ def _architecture(settings: RunSettings) -> Any:
     if model == TINY and not folder:
         spec = spec_of(settings.run.env)
         return architecture(spec, spec.words + spec.merges)
-    return AutoConfig.from_pretrained(folder or model, local_files_only=True)
+    try:
+        return AutoConfig.from_pretrained(folder or model, local_files_only=True)
+    except ValueError as error:  # a folder of other content
+        raise OSError(str(error)) from None

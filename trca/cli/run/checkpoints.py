@@ -13,6 +13,7 @@ from filelock import FileLock
 
 from trca.cli.show.console import noise_to, tracing_to
 from trca.common.names import nearest
+from trca.policies.adapters import is_adapter
 from trca.policies.model_names import is_gguf, is_packaged
 from trca.runs.folder import DEFAULT_ROOT, RunFolder, Which, run_name
 from trca.runs.selection import Selection
@@ -185,7 +186,7 @@ def _label(name: str) -> str:
 
 
 def _is_model(path: Path) -> bool:
-    return (path / "config.json").is_file()
+    return (path / "config.json").is_file() or is_adapter(path)
 
 
 def _is_hub_name(name: str) -> bool:

@@ -96,10 +96,12 @@ class EndpointEngine(Engine):
 
     def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
         """Sends a request as soon as a thread is free."""
+        self.refuse_if_closed()
         return self._threads.submit(self._complete, request, sampling)
 
     def close(self) -> None:
         """Closes all connections."""
+        super().close()
         self._threads.close()
         self._endpoint.close()
 

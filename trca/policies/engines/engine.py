@@ -107,6 +107,7 @@ class Engine(ABC):
 
     Attributes:
         version: Version of the weights.
+        closed: Whether `close` was called. `submit` and `load_weights` call `refuse_if_closed`.
         extra: Extra of this package that installs the engine; blank without an extra.
         remote: Whether the model is at an endpoint: ``EngineSpec.model`` is its name there.
         takes_weights: Whether `load_weights` takes the policy's weights; training needs it.
@@ -120,6 +121,7 @@ class Engine(ABC):
     """
 
     version: int = 0
+    closed: bool = False
     extra: ClassVar[str] = ""
     remote: ClassVar[bool] = False
     takes_weights: ClassVar[bool] = True
@@ -145,7 +147,11 @@ class Engine(ABC):
 
     @abstractmethod
     def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
-        """Starts a completion. Errors of the request or of the engine go into the future."""
+        """Starts a completion. Errors of the request or of the engine go into the future.
+
+        Raises:
+            RuntimeError: If the engine is closed.
+        """
 
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
         """Takes new weights (a state dict of tensors or arrays) and their version.
@@ -155,8 +161,18 @@ class Engine(ABC):
         """
         raise RuntimeError(f"the weights of {type(self).__name__} cannot be set")
 
-    def close(self) -> None:  # noqa: B027
-        """Frees the engine's resources."""
+    def close(self) -> None:
+        """Frees the engine's resources; requests without a completion end with an error."""
+        self.closed = True
+
+    def refuse_if_closed(self) -> None:
+        """Raises an error if the engine is closed.
+
+        Raises:
+            RuntimeError: Names the engine.
+        """
+        if self.closed:
+            raise RuntimeError(f"{type(self).__name__} is closed: open another engine")
 
     def flush(self) -> None:  # noqa: B027
         """Runs the submitted batch; nothing to do for an engine that starts requests at once."""
@@ -239,9 +255,17 @@ class BatchEngine(Engine):
 
     def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
         """Puts a request into the next batch."""
+        self.refuse_if_closed()
         future: Future[Completion] = Future()
         self._submitted.append((request, sampling, future))
         return future
+
+    def close(self) -> None:
+        """Ends the requests of the next batch with an error."""
+        super().close()
+        for _, _, future in self._submitted:
+            future.set_exception(RuntimeError("the engine was closed"))
+        self._submitted.clear()
 
     def flush(self) -> None:
         """Generates the next batch. A request that breaks its batch is generated separately."""

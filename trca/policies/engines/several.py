@@ -46,5 +46,6 @@ class SeveralEngines(Engine):
 
     def close(self) -> None:
         """Closes every engine."""
+        super().close()
         for engine in self.engines.values():
             engine.close()

@@ -146,11 +146,13 @@ class TransformersEngine(BatchEngine):
         Raises:
             ValueError: If names or shapes differ from the model's; weights and version stay.
         """
+        self.refuse_if_closed()
         import_weights(self.model, weights)
         self.version = version
 
     def close(self) -> None:
         """Frees the model."""
+        super().close()
         self.model = None
 
     def _checked_length(self, request: Request, sampling: SamplingParams) -> int:

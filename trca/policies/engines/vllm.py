@@ -14,7 +14,8 @@ Stop strings        vLLM detects some of them a token late; the surplus is cut o
 Prefix cache        On. A push empties it, and prompts of two versions never share an entry.
 Weights             Pushed through a file in shared memory, in the engine's precision. Names and
                     shapes are checked before: vLLM ignores missing tensors and dies of wrong
-                    shapes. An adapter is pushed as a file in peft's format.
+                    shapes. An adapter is pushed as a folder in peft's format. vLLM reads an evicted
+                    adapter again, so the folder exists until its last request has ended.
 Push under way      Running requests are computed again under the new weights and keep their tokens.
                     Requests with an adapter keep their adapter. A completion carries the version at
                     its submission.
@@ -25,11 +26,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -183,7 +187,8 @@ class VLLMEngine(Engine):
             model.generation_config = GenerationConfig.from_pretrained(spec.model)
         self._expected = {} if spec.lora_rank else named_tensors(model)
         self._lora = (spec.lora_rank, spec.lora_alpha)
-        self._adapter: Any = None
+        self._adapter: _Adapter | None = None
+        self._pushes = count(1)
         self._scratch = tempfile.TemporaryDirectory(
             prefix="trca-", dir=_shared_memory(), ignore_cleanup_errors=True
         )
@@ -208,10 +213,11 @@ class VLLMEngine(Engine):
 
     def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
         """Starts a completion."""
+        self.refuse_if_closed()
         self._wake()
         done: Future[Completion] = Future()
         sampled = Completion(_NO_IDS, _NO_LOGPROBS, "length", self.version)
-        self._continue(done, request, sampling, sampled)
+        self._continue(done, request, sampling, sampled, self._adapter)
         return done
 
     def _continue(
@@ -220,6 +226,7 @@ class VLLMEngine(Engine):
         request: Request,
         sampling: SamplingParams,
         before: Completion,
+        adapter: _Adapter | None,
     ) -> None:
         """Samples the rest of a completion.
 
@@ -232,6 +239,7 @@ class VLLMEngine(Engine):
             request: The request.
             sampling: Temperature and limits of the whole completion.
             before: The tokens so far.
+            adapter: The adapter of the whole completion.
         """
         from trca.policies.engines.vllm_server import sampling_params
 
@@ -241,7 +249,7 @@ class VLLMEngine(Engine):
             [*request.prompt_ids.tolist(), *before.ids.tolist()],
             sampling_params(rest, request.seed + size, self._ends),
             str(self.version),
-            self._adapter,
+            adapter and adapter.request,
         )
 
         def finish(future: Future[Any]) -> None:
@@ -250,7 +258,7 @@ class VLLMEngine(Engine):
                 if ended:
                     done.set_result(sampled)
                 else:
-                    self._continue(done, request, sampling, sampled)
+                    self._continue(done, request, sampling, sampled, adapter)
             except Exception as error:
                 done.set_exception(error)
 
@@ -270,6 +278,7 @@ class VLLMEngine(Engine):
         """
         from safetensors.torch import save_file
 
+        self.refuse_if_closed()
         self._wake()
         tensors = {name: to_tensor(value).contiguous() for name, value in weights.items()}
         if self._expected:
@@ -279,25 +288,29 @@ class VLLMEngine(Engine):
             self._server.load(str(path))
             path.unlink()
         else:
-            self._adapter = self._server.adapter(version, self._adapter_folder(tensors, version))
+            push = next(self._pushes)
+            folder = self._adapter_folder(tensors, push)
+            self._adapter = _Adapter(self._server.adapter(push, folder), folder)
         self.version = version
 
     def close(self) -> None:
         """Stops vLLM."""
-        self._server.close()
-        self._scratch.cleanup()
+        if not self.closed:
+            super().close()
+            self._server.close()
+            self._scratch.cleanup()
 
     def _wake(self) -> None:
         if self._asleep:
             self._server.wake()
             self._asleep = False
 
-    def _adapter_folder(self, tensors: Mapping[str, torch.Tensor], version: int) -> str:
-        """Writes an adapter in peft's format; two folders alternate."""
+    def _adapter_folder(self, tensors: Mapping[str, torch.Tensor], push: int) -> str:
+        """Writes an adapter in peft's format."""
         from safetensors.torch import save_file
 
-        folder = self._folder / f"adapter-{version % 2}"
-        folder.mkdir(exist_ok=True)
+        folder = self._folder / f"adapter-{push}"
+        folder.mkdir()
         rank, alpha = self._lora
         layers = sorted({name.rsplit(".", 3)[1] for name in tensors})
         config = {"peft_type": "LORA", "r": rank, "lora_alpha": alpha, "target_modules": layers}
@@ -326,6 +339,14 @@ class VLLMEngine(Engine):
         reason: Literal["stop", "length"] = "length" if limit else "stop"
         joined = replace(before, ids=ids[:size], logprobs=logprobs[:size], finish_reason=reason)
         return joined, limit or not quoted
+
+
+class _Adapter:
+    """An adapter in vLLM. Its folder exists as long as this object."""
+
+    def __init__(self, request: Any, folder: str) -> None:
+        self.request = request
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
 
 def _built_for_gpus() -> bool:

@@ -67,9 +67,9 @@ def sampling_params(sampling: SamplingParams, seed: int, ends: Sequence[int]) ->
     )
 
 
-def _adapter_request(version: int, folder: str) -> Any:
-    """Names an adapter by its version, so that vLLM keeps versions apart."""
-    return LoRARequest(f"version {version}", version + 1, folder)
+def _adapter_request(push: int, folder: str) -> Any:
+    """Names an adapter by its push: vLLM loads a name and a number only once."""
+    return LoRARequest(f"push {push}", push, folder)
 
 
 class InProcess:
@@ -102,6 +102,8 @@ class InProcess:
             try:
                 if self._error is not None:
                     raise RuntimeError(f"vLLM died: {self._error!r}")
+                if not self._open:  # between two requests of a completion
+                    raise RuntimeError("the engine was closed")
                 prompt = tokens_input(ids, cache_salt=salt)
                 self._engine.add_request(name, prompt, params, lora_request=adapter)
                 self._running[name] = future
@@ -120,9 +122,9 @@ class InProcess:
 
         self._call(load)
 
-    def adapter(self, version: int, folder: str) -> Any:
+    def adapter(self, push: int, folder: str) -> Any:
         """Loads an adapter; returns its request object for `submit`."""
-        request = _adapter_request(version, folder)
+        request = _adapter_request(push, folder)
 
         def load() -> None:
             self._engine.add_lora(request)
@@ -156,7 +158,7 @@ class InProcess:
             started.set_exception(error)
             return
         started.set_result(None)
-        while self._open:
+        while self._open or not self._jobs.empty():
             try:
                 job = self._jobs.get(block=not self._running)
             except Empty:
@@ -265,9 +267,9 @@ class Separate:
 
         self._wait(self._paused(load))
 
-    def adapter(self, version: int, folder: str) -> Any:
+    def adapter(self, push: int, folder: str) -> Any:
         """Loads an adapter; returns its request object for `submit`."""
-        request = _adapter_request(version, folder)
+        request = _adapter_request(push, folder)
 
         async def load() -> None:
             await self._engine.add_lora(request)
