@@ -9,6 +9,7 @@ engines, the frozen reference and export then read the merged model.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,15 +31,16 @@ def is_adapter(folder: Path) -> bool:
     return (folder / _CONFIG).is_file()
 
 
-def merged_model(folder: Path) -> Path:
+def merged_model(folder: Path, resolve: Callable[[str], str] = str) -> Path:
     """Folder of an adapter's base model with the adapter in its weights.
 
     The first call merges in float32 and saves in the precision of the base model. The tokenizer is
     the adapter's, or the base model's if the adapter has none.
 
     Args:
-        folder: An adapter of a causal language model, in peft's format. Its base model is a name of
-            `trca.policies.model_names.resolve_model` that is on this machine.
+        folder: An adapter of a causal language model, in peft's format.
+        resolve: Gives the folder or hub name of the base model, which is on this machine, from the
+            name in the adapter's config.
 
     Returns:
         A folder of the cache, named by a digest of adapter and base model: the same content is
@@ -51,7 +53,7 @@ def merged_model(folder: Path) -> Path:
     """
     if message := missing_extra("peft", "a LoRA adapter", "lora"):
         raise ImportError(message)
-    base = _base_folder(folder)
+    base = _base_folder(folder, resolve)
     weights = next((p for name in _WEIGHTS if (p := folder / name).is_file()), None)
     if weights is None:
         raise ValueError(f"{folder} is a LoRA adapter without {' or '.join(_WEIGHTS)}")
@@ -65,14 +67,12 @@ def merged_model(folder: Path) -> Path:
     return build_once(cache_folder() / "merged" / name, lambda draft: _merge(folder, base, draft))
 
 
-def _base_folder(adapter: Path) -> Path:
+def _base_folder(adapter: Path, resolve: Callable[[str], str]) -> Path:
     """The folder of an adapter's base model.
 
     Raises:
         ValueError: If the adapter has another kind, or if its base model is not on this machine.
     """
-    from trca.policies.model_names import resolve_model
-
     try:
         config = json.loads((adapter / _CONFIG).read_text())
         kind, task = config["peft_type"], config.get("task_type")
@@ -85,7 +85,7 @@ def _base_folder(adapter: Path) -> Path:
             " adapter of a CAUSAL_LM, or merge the adapter and give the merged model"
         )
     try:
-        folder = weights_folder(resolve_model(base, env_id="")) if base else adapter
+        folder = weights_folder(resolve(base)) if base else adapter
         if folder != adapter and weights_hash(str(folder)):
             return folder
     except OSError:  # not in the hub's cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,7 +55,7 @@ def resolve_model(
         return str(shrunk_model(name.removeprefix(SHRUNK)))
     path = find(name)
     if adapter := _adapter_folder(name):
-        return str(merged_model(adapter))
+        return str(merged_model(adapter, partial(resolve_model, env_id="")))
     if path.is_dir():
         return str(path)
     if is_gguf(name):

@@ -50,7 +50,8 @@ class RunnerCallbacks:
             runner: The env runner.
             calls: The callbacks by name.
         """
-        self._runner, self._calls = runner, calls
+        self._runner: Any = runner
+        self._calls = calls
         self._copies: dict[Episode, Any] = {}
         self._acting: dict[Episode, str] = {}  # the agent with the turn
         self._error: Exception | None = None
@@ -122,7 +123,9 @@ class RunnerCallbacks:
             "response": turn.response.text,
             Columns.ACTION_LOGP: float(np.sum(turn.completion.logprobs)),
         }
-        rewards = {view.rollout.agent_id: view.rollout.steps[-1].reward for view in views}
+        rewards: dict[Any, Any] = {
+            view.rollout.agent_id: view.rollout.steps[-1].reward for view in views
+        }
         if isinstance(made, MultiAgentEpisode):
             seen = {v.rollout.agent_id: v for v in (views if episode.done else (*views, after))}
             made.add_env_step(

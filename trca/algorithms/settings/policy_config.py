@@ -37,6 +37,7 @@ class PolicyConfig(AlgorithmConfig):
     minibatch_size: Any
     optimizer: Any
     output: Any
+    evaluation_config: Any
 
     if TYPE_CHECKING:
 
