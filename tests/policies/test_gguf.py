@@ -42,6 +42,9 @@ def write(qwen_folder: str, tmp_path: Path) -> Callable[..., Path]:
         parts: int = 1,
         without: str = "none",
         factors: bool = False,
+        bos: bool | None = None,
+        eos: bool = False,
+        named: bool = True,
     ) -> Path:
         qwen = load_model(qwen_folder)
         config = qwen.config
@@ -71,6 +74,12 @@ def write(qwen_folder: str, tmp_path: Path) -> Callable[..., Path]:
         writer.add_token_list(words)
         writer.add_token_types([control if k in special else normal for k in range(len(words))])
         writer.add_token_merges([" ".join(pair) for pair in tokenizer["model"]["merges"]])
+        if bos is not None:
+            writer.add_add_bos_token(bos)
+        if eos:
+            writer.add_add_eos_token(True)
+        if named:
+            writer.add_bos_token_id(min(special))
         writer.add_eos_token_id(load_tokenizer(qwen_folder).eos_token_id)
         writer.add_chat_template(load_tokenizer(qwen_folder).chat_template)
         names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN2, config.num_hidden_layers)
@@ -105,6 +114,28 @@ def test_the_folder_has_the_logits_and_token_ids_of_the_original(
     assert load_model(folder).config.model_type == "qwen2"
 
 
+@pytest.mark.parametrize(
+    ("settings", "begins"),
+    [
+        ({"bos": True}, True),
+        ({"bos": False}, False),
+        ({}, False),
+        ({"pre": "llama-bpe"}, True),
+        ({"pre": "llama-bpe", "bos": False}, False),
+        ({"pre": "llama-bpe", "named": False}, False),
+    ],
+)
+def test_a_text_begins_with_bos_as_in_llama_cpp(
+    write: Callable[..., Path], settings: dict[str, Any], begins: bool
+) -> None:
+    tokenizer = load_tokenizer(str(gguf_model(write(**settings))))
+    first = [tokenizer.bos_token_id] if begins else []
+    for text in TEXTS:
+        plain = tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert tokenizer(text)["input_ids"] == [*first, *plain]
+        assert tokenizer.backend_tokenizer.encode(text).ids == [*first, *plain]
+
+
 def test_a_file_is_converted_once(write: Callable[..., Path], tmp_path: Path) -> None:
     first = gguf_model(write())
     weights = first / "model.safetensors"
@@ -133,6 +164,8 @@ def test_a_changed_file_is_converted_again(write: Callable[..., Path]) -> None:
         ({"without": "blk.1."}, r"lacks 12 weights, such as model\.layers\.1\."),
         ({"scaling": gguf.RopeScalingType.YARN}, "scales the model's positions"),
         ({"factors": True}, "scales the model's positions"),
+        ({"eos": True}, "adds a last token to each text"),
+        ({"bos": True, "named": False}, "a first token that it does not name"),
     ],
 )
 def test_an_untested_file_is_refused(

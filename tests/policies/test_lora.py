@@ -183,3 +183,11 @@ def test_policies_on_the_same_base_store_the_base_once(folders: dict[str, str], 
     move(other)
     assert torch.equal(scores(one), before[0])
     assert not torch.equal(scores(other), before[1])
+
+
+def test_policies_of_other_precisions_keep_their_bases(folders: dict[str, str]) -> None:
+    exact, rounded = (build_lora(folders["qwen2"], dtype=d) for d in ("float32", "bfloat16"))
+    before = scores(exact), scores(rounded)
+    share_bases([exact.model, rounded.model])
+    assert torch.equal(scores(exact), before[0])
+    assert torch.equal(scores(rounded), before[1])

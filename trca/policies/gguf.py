@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from tokenizers import pre_tokenizers
+from tokenizers import pre_tokenizers, processors
 from tokenizers.pre_tokenizers import PreTokenizer
 
 from trca.common.cache import build_once, cache_folder
@@ -21,7 +21,7 @@ from trca.policies.bpe import words_then_bytes
 from trca.policies.models import quiet
 from trca.policies.shrunk import QWEN_SPLIT
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _LLAMA_SPLIT: Final = QWEN_SPLIT.replace(r"\p{N}|", r"\p{N}{1,3}|")
 
 
@@ -60,7 +60,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    kind = _checked(file)
+    kind, begins = _checked(file)
     try:
         config = AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
     except (ValueError, KeyError) as error:
@@ -83,11 +83,18 @@ def convert_gguf(file: Path, folder: Path) -> None:
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     # Transformers writes GPT-2's splitting of words for every file.
     tokenizer.backend_tokenizer.pre_tokenizer = PRE_TOKENIZERS[kind]
+    if begins:  # Transformers leaves the token out, and llama.cpp adds it
+        first = tokenizer.convert_ids_to_tokens(begins[0])
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single=[first, "$A"],
+            pair=[first, "$A", f"{first}:1", "$B:1"],
+            special_tokens=[(first, begins[0])],
+        )
     tokenizer.save_pretrained(folder)
 
 
-def _checked(file: Path) -> str:
-    """The key of `PRE_TOKENIZERS` that the file names.
+def _checked(file: Path) -> tuple[str, list[int]]:
+    """The key of `PRE_TOKENIZERS` that the file names, and the ids that begin each text.
 
     Raises:
         ValueError: If the file is not a whole GGUF file, or has content that would be lost.
@@ -116,7 +123,17 @@ def _checked(file: Path) -> str:
             f" tested are 'gpt2' with {', '.join(map(repr, PRE_TOKENIZERS))}. Use the model's"
             " original folder in place of the GGUF file"
         )
-    return kind
+    begin, adds, ends = (
+        _content(fields, f"tokenizer.ggml.{name}")
+        for name in ("bos_token_id", "add_bos_token", "add_eos_token")
+    )
+    adds = adds or str(kind == "llama-bpe" and bool(begin))  # llama.cpp's default
+    if ends == "True" or (adds == "True" and not begin):
+        raise ValueError(
+            f"{file} adds a last token to each text (tokenizer.ggml.add_eos_token), or a first"
+            " token that it does not name (bos_token_id). Use a file of a chat model"
+        )
+    return kind, [int(begin)] if adds == "True" else []
 
 
 def _content(fields: Any, key: str) -> str:

@@ -5,6 +5,7 @@ import pytest
 
 from trca.algorithms.learner.rows import Rows, TokenColumns, join_rows, make_rows, padded
 from trca.algorithms.learner.tensors import token_batch
+from trca.algorithms.settings.types import Aggregation
 from trca.records import Rollout, Step, StepBatch, assign_advantages
 
 
@@ -26,11 +27,15 @@ def step(prompt: list[int], response: list[int], action: list[bool], parsed: boo
     )
 
 
-def rows_of(steps: list[Step], train_malformed: bool = True) -> Rows:
+def rows_of(
+    steps: list[Step],
+    train_malformed: bool = True,
+    aggregation: Aggregation = "rollout_mean",
+) -> Rows:
     rollout = Rollout("t", "train", "Any", 0, 0, 0, steps=steps)
     batch = StepBatch.from_rollouts([rollout], np.array([0, 1, 2], dtype=np.int8))
     assign_advantages([rollout], np.arange(len(steps), dtype=np.float64))
-    return make_rows([rollout], batch, "rollout_mean", train_malformed)
+    return make_rows([rollout], batch, aggregation, train_malformed)
 
 
 THREE = [
@@ -53,6 +58,15 @@ def random_rows(count: int) -> Rows:
 def test_a_response_without_an_action_is_trained_whole_or_not_at_all():
     assert rows_of(THREE).action.tolist() == [False, True, False, True, True, True]
     assert rows_of(THREE, train_malformed=False).action.tolist()[-1] is False
+
+
+def test_token_mean_counts_the_tokens_of_actions_and_not_of_thoughts():
+    steps = [step([1], [2, 3, 4, 5], [False, True, False, False]), step([1], [2, 3], [True, True])]
+    np.testing.assert_allclose(rows_of(steps, aggregation="token_mean").weights, [1 / 3, 2 / 3])
+    steps = [step([1], [2, 3, 4], [False] * 3, parsed=False), step([1], [2, 3], [True, False])]
+    for malformed, weights in ((True, [3 / 4, 1 / 4]), (False, [0, 1])):
+        rows = rows_of(steps, malformed, "token_mean")
+        np.testing.assert_allclose(rows.weights, weights)
 
 
 def test_taking_rows_keeps_their_segments_together():

@@ -1,6 +1,7 @@
 """The plan against the bytes of real learners and engines, and the plan of each preset."""
 
 import re
+import shlex
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -21,7 +22,7 @@ from trca.cli.preflight.size import Shape, engine, learner, machine, row_cache_b
 from trca.envs.text_space import AnyText
 from trca.policies.engines.row_cache import RowCache
 from trca.policies.models import load_model
-from trca.tune_configs.files import read, shipped
+from trca.tune_configs.files import assignments, read, shipped
 from trca.tune_configs.settings import RunSettings
 
 SHAPE = Shape(
@@ -292,8 +293,36 @@ def test_a_mend_that_is_named_makes_the_run_fit():
     assert "sharding=fsdp num_learners=4 sync_each_pass=true" in found
     assert "lora_rank=16" in found
     for mend in found:
-        changed = settings.flat() | dict(each.split("=") for each in mend.split())
+        changed = settings.flat() | assignments(shlex.split(mend))
         assert not problems(RunSettings.resolve(changed), large, gpus), mend
+
+
+def test_a_mend_keeps_capital_letters_and_is_quoted_for_a_shell():
+    options = {"download_dir": "/Data/My Models", "gpu_memory_utilization": 0.5}
+    settings = settings_of(
+        engine="vllm", dtype="bfloat16", num_env_runners=1, num_gpus_per_env_runner=0.5,
+        num_learners=1, num_gpus_per_learner=0.5, engine_config=options, micro_batch_tokens=16384,
+    )  # fmt: skip
+    large = replace(SHAPE, parameters=10**9)
+    first = mends(settings, large, GPUs(1, 24))[0]
+    change = assignments(shlex.split(first))
+    assert change["engine_config"] == {**options, "sleep": True}
+    assert change["gradient_checkpointing"] is True
+
+
+def test_no_mend_is_an_adapter_that_the_engine_refuses():
+    """vLLM has no adapters in float32 on a GPU; the mend then changes the precision too."""
+    large = replace(SHAPE, parameters=15 * 10**8)
+    run = {"num_env_runners": 1, "num_gpus_per_env_runner": 1, "num_learners": 1}
+    run |= {"num_gpus_per_learner": 1}
+    for dtype, also in (
+        ("bfloat16", ""),
+        ("float32", " dtype=bfloat16"),
+    ):
+        cache = {"kv_cache_memory_bytes": 2**30}
+        settings = settings_of(engine="vllm", dtype=dtype, engine_config=cache, **run)
+        (mend,) = [m for m in mends(settings, large, GPUs(2, 32)) if "lora_rank" in m]
+        assert mend == f"lora_rank=16{also}"
 
 
 def test_an_engine_that_sleeps_leaves_its_memory_to_the_learner():
@@ -304,7 +333,7 @@ def test_an_engine_that_sleeps_leaves_its_memory_to_the_learner():
     )  # fmt: skip
     gpus = GPUs(1, 80)
     assert problems(settings, SHAPE, gpus)
-    mend = "engine_config={'gpu_memory_utilization': 0.75, 'sleep': true}"
+    mend = """'engine_config={"gpu_memory_utilization": 0.75, "sleep": true}'"""
     assert mend in mends(settings, SHAPE, gpus)
     sleeping = settings.flat() | {"engine_config": {"gpu_memory_utilization": 0.75, "sleep": True}}
     assert not problems(RunSettings.resolve(sleeping), SHAPE, gpus)
@@ -347,7 +376,7 @@ def test_where_gpus_are_too_few_a_mend_asks_for_fewer_processes(gigabytes, also)
     for mend in found:
         assert mend.startswith("num_env_runners=1 num_learners=1")
         assert also in mend
-        changed = settings.flat() | dict(each.split("=") for each in mend.split())
+        changed = settings.flat() | assignments(shlex.split(mend))
         assert not problems(RunSettings.resolve(changed), large, gpus), mend
     shares = {"num_gpus_per_env_runner": 1.0, "num_gpus_per_learner": 1.0}
     whole = settings_of(num_env_runners=1, num_learners=1, **shares)

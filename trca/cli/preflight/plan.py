@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -19,6 +20,7 @@ from trca.cli.preflight.size import (
     policy_count,
     row_cache_bytes,
 )
+from trca.runs.refusals import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,7 +163,7 @@ def _fewer_processes(settings: RunSettings, gpus: GPUs) -> dict[str, Any]:
 
 
 def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
-    """Changes of settings that save memory, the cheapest first."""
+    """Changes of settings that save memory and that the engine takes, the cheapest first."""
     from trca.policies.engines import engine_class
 
     parameters = settings.parameters
@@ -182,8 +184,12 @@ def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
         share = settings.run.num_gpus_per_learner or 1
         learners = max(gpus.count if share <= 1 else 2, settings.run.num_learners)
         yield {"sharding": "fsdp", "num_learners": learners, "sync_each_pass": True}
-    if not parameters.lora_rank:
-        yield {"lora_rank": 16}
+    if not parameters.lora_rank and engine_class(parameters.engine).takes_adapters:
+        for precision in ({}, {"dtype": "bfloat16"}):
+            change: dict[str, Any] = {"lora_rank": 16, **precision}
+            if not _refused(settings, change):
+                yield change
+                break
     if split_option := engine_class(parameters.engine).split_option:
         for split in (2, 4, 8):
             if split <= gpus.count:
@@ -191,6 +197,31 @@ def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
                     "engine_config": {**parameters.engine_config, split_option: split},
                     "num_gpus_per_env_runner": split,
                 }
+
+
+def _refused(settings: RunSettings, change: dict[str, Any]) -> bool:
+    """Whether the engine refuses the run with changed settings."""
+    from trca.cli.preflight.preflight import model_folder
+    from trca.policies.engines import engine_class
+    from trca.policies.engines.engine import EngineSpec
+
+    parameters = _with(settings, change).parameters
+    spec = EngineSpec(
+        model_folder(settings) or parameters.model,
+        parameters.dtype,
+        "cuda" if settings.run.num_gpus_per_env_runner else "cpu",
+        parameters.max_prompt_tokens + parameters.max_new_tokens,
+        parameters.lora_rank,
+        parameters.lora_alpha,
+        parameters.engine_config,
+    )
+    try:
+        engine_class(parameters.engine).check(spec)
+    except ValueError:
+        return True
+    except OSError:  # a model elsewhere
+        return False
+    return False
 
 
 def _with(settings: RunSettings, change: dict[str, Any]) -> RunSettings:
@@ -202,7 +233,9 @@ def _with(settings: RunSettings, change: dict[str, Any]) -> RunSettings:
 
 
 def _assignments(change: dict[str, Any]) -> str:
-    return " ".join(f"{key}={str(value).lower()}" for key, value in change.items())
+    """The changes as values of ``--set``, quoted for a shell; each value is YAML on one line."""
+    values = {k: v if isinstance(v, str) else json.dumps(v) for k, v in change.items()}
+    return " ".join(quoted(f"{key}={value}") for key, value in values.items())
 
 
 def _together(settings: RunSettings, shape: Shape, gpus: GPUs, names: list[str]) -> float:
