@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from trca.common.errors import first_line
 from trca.common.files import find
-from trca.policies.adapters import is_adapter, merged_model
+from trca.policies.adapters import is_adapter
 from trca.policies.smollm2 import SMOLLM2, smollm2_folder
 
 TINY: Final = "tiny"
@@ -55,6 +55,8 @@ def resolve_model(
         return str(shrunk_model(name.removeprefix(SHRUNK)))
     path = find(name)
     if adapter := _adapter_folder(name):
+        from trca.policies.models import merged_model
+
         return str(merged_model(adapter, partial(resolve_model, env_id="")))
     if path.is_dir():
         return str(path)

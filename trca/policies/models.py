@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -13,10 +13,20 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging
 
-from trca.policies.adapters import is_adapter, merged_model
+from trca.common.cache import build_once, cache_folder, digest
+from trca.common.errors import first_line
+from trca.common.extras import missing_extra
+from trca.common.files import sha256
+from trca.policies.adapters import base_folder, is_adapter
 from trca.policies.dtypes import AUTO, check_dtype
+from trca.policies.weight_files import weights_hash
 
 _VOCABULARIES: Final = ("tokenizer.json", "vocab.json", "tokenizer.model")
+_ADAPTER_WEIGHTS: Final = ("adapter_model.safetensors", "adapter_model.bin")
+_TEXTS: Final = ("*.json", "*.jinja", "*.txt", "*.model")
+"""Config and tokenizer of a model or an adapter."""
+_MERGED: Final = 1
+"""Version of the format of merged models."""
 
 
 def load_model(name: str, dtype: str = "auto") -> Any:
@@ -125,3 +135,86 @@ def quiet() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()
+
+
+def merged_model(folder: Path, resolve: Callable[[str], str] = str) -> Path:
+    """Folder of an adapter's base model with the adapter in its weights.
+
+    The first call merges in float32 and saves in the precision of the base model. The tokenizer is
+    the adapter's, or the base model's if the adapter has none.
+
+    Args:
+        folder: An adapter of a causal language model, in peft's format.
+        resolve: Gives the folder or hub name of the base model, which is on this machine, from the
+            name in the adapter's config.
+
+    Returns:
+        A folder of the cache, named by a digest of adapter and base model: the same content is
+        merged once.
+
+    Raises:
+        ImportError: If the package ``peft`` is missing.
+        ValueError: If the adapter is no LoRA adapter, lacks its weights or does not fit its base
+            model, or if the base model is not on this machine.
+    """
+    if message := missing_extra("peft", "a LoRA adapter", "lora"):
+        raise ImportError(message)
+    base = base_folder(folder, resolve)
+    weights = next((p for name in _ADAPTER_WEIGHTS if (p := folder / name).is_file()), None)
+    if weights is None:
+        raise ValueError(f"{folder} is a LoRA adapter without {' or '.join(_ADAPTER_WEIGHTS)}")
+    texts = [
+        (path.name, sha256(path))
+        for each in (folder, base)
+        for pattern in _TEXTS
+        for path in sorted(each.glob(pattern))
+    ]
+    name = f"{digest(texts, sha256(weights), weights_hash(str(base)))}-{_MERGED}"
+    return build_once(cache_folder() / "merged" / name, lambda draft: _merge(folder, base, draft))
+
+
+def _merge(adapter: Path, base: Path, target: Path) -> None:
+    model = load_model(str(base), "float32")
+    try:
+        merged = _with_adapter(model, adapter)
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+        raise ValueError(
+            f"{adapter} is a LoRA adapter that cannot be merged into {base}: {first_line(error)}"
+        ) from None
+    with quiet():
+        merged.to(getattr(torch, resolve_dtype(str(base), "auto"))).save_pretrained(target)
+    try:
+        tokenizer = load_tokenizer(str(adapter))
+    except ValueError:
+        tokenizer = load_tokenizer(str(base))
+    tokenizer.save_pretrained(target)
+
+
+def _with_adapter(model: Any, adapter: Path) -> Any:
+    """The model with the adapter in its weights."""
+    from peft import PeftConfig, PeftModelForCausalLM
+    from peft.tuners.tuners_utils import BaseTunerLayer
+    from peft.utils import load_peft_weights
+    from peft.utils.other import AuxiliaryTrainingWrapper
+
+    ends = (model.get_input_embeddings(), model.get_output_embeddings())
+    names = tuple(f".{name}.weight" for name, module in model.named_modules() if module in ends)
+    weights = load_peft_weights(str(adapter), device="cpu")
+    # An adapter that was trained with further tokens holds the larger embeddings.
+    rows = {len(tensor) for name, tensor in weights.items() if name.endswith(names)}
+    if rows and rows != {model.config.vocab_size}:
+        model.resize_token_embeddings(max(rows), mean_resizing=False)
+    config = PeftConfig.from_pretrained(str(adapter))
+    config.inference_mode = True
+    tuned = PeftModelForCausalLM(model, config)
+    trained = (BaseTunerLayer, AuxiliaryTrainingWrapper)
+    ends = (model.get_input_embeddings(), model.get_output_embeddings())
+    if model.config.tie_word_embeddings and any(isinstance(each, trained) for each in ends):
+        raise ValueError(
+            "it changes the embedding or the head, which share their weights; merge it with the"
+            " program that trained it, and give the merged model"
+        )
+    report = tuned.load_adapter(str(adapter), "default", torch_device="cpu")
+    if other := [*report.missing_keys, *report.unexpected_keys]:
+        raise ValueError(f"{len(other)} weights do not fit, such as {other[0]}")
+    return tuned.merge_and_unload(safe_merge=True)
