@@ -1,9 +1,10 @@
 """LoRA adapters as models.
 
 TRL, verl, LLaMA-Factory and peft save a fine-tuned model as an adapter: a folder with
-``adapter_config.json``, which names the base model, and the adapter's weights. `trca.policies.models.merged_model` adds
-the adapter to the weights of the base model and writes an ordinary folder into the cache. Training,
-engines, the frozen reference and export then read the merged model.
+``adapter_config.json``, which names the base model, and the adapter's weights.
+`trca.policies.models.merged_model` adds the adapter to the weights of the base model and writes an
+ordinary folder into the cache. Training, engines, the frozen reference and export then read the
+merged model.
 """
 
 from __future__ import annotations

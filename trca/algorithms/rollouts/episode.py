@@ -36,7 +36,6 @@ from trca.policies.spans import Response, read_response
 from trca.records import Rollout
 
 if TYPE_CHECKING:
-    from trca.algorithms.rollouts.callbacks import RunnerCallbacks
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class PolicyInterface:
     keep_final_prompts: bool
     module_of: Callable[[str, GroupRequest], str]
     teacher: Teacher | None = None
-    callbacks: RunnerCallbacks | None = None
+    callbacks: Any = None
 
 
 @dataclass(eq=False)
