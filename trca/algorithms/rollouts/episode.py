@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,6 @@ from trca.policies.prompts import Conversation, Prompter
 from trca.policies.prompts.control_tokens import response_ids
 from trca.policies.spans import Response, read_response
 from trca.records import Rollout
-
-if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
