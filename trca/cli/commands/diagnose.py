@@ -180,9 +180,11 @@ def _study(
 
 def _title(run: str, settings: RunSettings) -> str:
     """The run or file, its games, its algorithm and its environment."""
+    from trca.tune_configs.run_parameters import method_name
+
     games = settings.run.env_config.get("games")
     name = Path(run).name + (f", games={games}" if games else "")
-    return f"{name}: {settings.run.algorithm} on {short_name(settings.run.env)}"
+    return f"{name}: {method_name(settings.flat())} on {short_name(settings.run.env)}"
 
 
 def _by_agent(
