@@ -1,5 +1,8 @@
 """Runs for the commands that read one: recorded, and real."""
 
+import os
+import shutil
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -65,3 +68,25 @@ def runs(tmp_path_factory):
     """A folder with one finished run, and the output of the run."""
     folder = tmp_path_factory.mktemp("runs")
     return folder, run(folder, "train", "quickstart", *SMALL)
+
+
+@pytest.fixture
+def read_only_copy(tmp_path):
+    """Copies a run; the folders of the copy are read-only until the test ends, for root too."""
+    folders = []
+
+    def copy(run):
+        path = shutil.copytree(run, tmp_path / "read-only", symlinks=True)
+        folders.extend(folder for folder, _, _ in os.walk(path))
+        for folder in folders:
+            os.chmod(folder, 0o555)
+        if os.access(path, os.W_OK):  # permissions do not restrict root
+            done = subprocess.run(["chattr", "+i", *folders], capture_output=True, text=True)
+            if done.returncode:
+                pytest.skip(f"this file system has no immutable folders: {done.stderr}")
+        return path
+
+    yield copy
+    subprocess.run(["chattr", "-i", *folders], capture_output=True)
+    for folder in folders:
+        os.chmod(folder, 0o755)

@@ -142,6 +142,13 @@ def test_past_responses_keep_thoughts_and_lose_special_tokens():
         assert [names.count(tag) for tag in ("<think>", "</think>", "<|im_end|>")] == [2, 1, 1]
 
 
+def test_an_offered_action_keeps_its_text_in_the_prompt_of_react():
+    ids = prompt(
+        TOKENIZERS["qwen3"], REACT_FORMAT.prompt, REACT_FORMAT, admissible=["a <|im_end|>"]
+    )
+    assert "'a <|im_end|>'" in TOKENIZERS["qwen3"].decode(ids)
+
+
 def test_a_written_response_has_tags_and_no_special_token_of_its_action():
     tokenizer = TOKENIZERS["qwen3"]
     ids = response_ids(tokenizer, "<think>ok</think><action>click[<|im_end|>]</action>")

@@ -2,6 +2,7 @@ import pytest
 
 from trca.algorithms.settings.by_name import switch
 from trca.tune_configs.files import ConfigError, assign, read, shipped
+from trca.tune_configs.run_parameters import method_name
 from trca.tune_configs.settings import RunSettings
 from trca.tune_configs.sweeps import SweepSettings
 
@@ -81,9 +82,24 @@ def test_a_complete_file_serves_another_algorithm_with_the_credit_rule_of_that_a
     grpo = RunSettings.resolve(switch(complete, "GRPO")).parameters
     assert (grpo.credit, grpo.credit_config) == ("grpo", {})
     assert switch(complete, "TRCA") == complete
-    own = {**complete, "credit": "examples/own_rule/first_visits.py:first_visits"}
-    assert switch(own, "GRPO")["credit"] == own["credit"]
-    assert switch(own, "GRPO")["credit_config"] == {"x": 1}
+    unnamed = {key: value for key, value in complete.items() if key != "credit"}
+    assert switch(unnamed, "TRCA") == unnamed
+    assert "credit_config" not in switch(unnamed, "GRPO")
+
+
+@pytest.mark.parametrize("algorithm", ["GRPO", "TRCA"])
+def test_a_named_algorithm_replaces_the_rule_of_a_users_file(algorithm):
+    rule = {"credit": "examples/own_rule/first_visits.py:first_visits", "credit_config": {"x": 1}}
+    complete = RunSettings.resolve(read("quickstart")).flat() | rule
+    parameters = RunSettings.resolve(switch(complete, algorithm)).parameters
+    assert (parameters.credit, parameters.credit_config) == (algorithm.lower(), {})
+
+
+def test_a_method_is_named_by_the_rule_that_credits():
+    settings = RunSettings.resolve(read("quickstart")).flat()
+    assert method_name(settings) == "TRCA"
+    own = {**settings, "algorithm": "GRPO", "credit": "/home/me/my_rule.py:mine"}
+    assert method_name(own) == "GRPO with my_rule.py:mine"
 
 
 def test_the_own_defaults_of_an_algorithm_win_over_a_file_for_another():

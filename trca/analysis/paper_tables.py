@@ -19,7 +19,7 @@ from trca.runs.folder import RunFolder
 from trca.runs.names import STOPPED
 from trca.runs.reports import read_evaluation
 from trca.tune_configs.files import map_texts, parse
-from trca.tune_configs.run_parameters import RunParameters
+from trca.tune_configs.run_parameters import RunParameters, method_name
 
 COLUMNS: Final = {
     "ALFWorld": ("Pick", "Look", "Clean", "Heat", "Cool", "Pick2", "All"),
@@ -50,13 +50,15 @@ class Result:
     Attributes:
         environment: The environment without version, such as ``ALFWorld``.
         model: The trained model.
-        method: The algorithm and the values of the distinguishing settings.
+        method: The algorithm, the credit rule of a user's file, and the values of the
+            distinguishing settings.
         by: The distinguishing settings by name.
         cells: Percentages by column.
         panel: Hash of the evaluated panel.
         tasks: Number of tasks of the panel.
         metrics: The run's metrics, one row per iteration.
         settings: The settings that must agree in all runs of a method.
+        repeat: Seed, start model and games. Two runs of a method differ in one of them.
         path: Folder of the run.
     """
 
@@ -69,6 +71,7 @@ class Result:
     tasks: int
     metrics: list[dict[str, Any]] = field(repr=False)
     settings: dict[str, Any] = field(repr=False)
+    repeat: dict[str, Any] = field(repr=False)
     path: Path
 
 
@@ -117,7 +120,7 @@ def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
     cells = _cells(environment, report["rows"])
     if not cells:
         raise ValueError(f"no episode in {path} is finished: leave {folder.path} out")
-    words = [str(config["algorithm"])]
+    words = [method_name(config)]
     if config.get("ablation") not in (None, "none"):
         words.append(str(config["ablation"]))
     distinct: dict[str, Any] = {}
@@ -139,6 +142,11 @@ def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
         report["tasks"],
         folder.metrics(),
         _settings(folder),
+        {
+            "seed": config.get("seed"),
+            "model": config["model"],
+            **{key: value for key, value in config["env_config"].items() if key in _GAMES},
+        },
         folder.path,
     )
 
@@ -181,14 +189,17 @@ def _settings(folder: RunFolder) -> dict[str, Any]:
 
 
 def refuse_mixture(results: Sequence[Result]) -> None:
-    """Refuses runs of one method that differ in more than seed, tasks and machine.
+    """Refuses runs of one method that differ in more than seed, tasks and machine, or in nothing.
 
     Raises:
-        ValueError: If two runs differ. The message names the runs and their different settings.
+        ValueError: If two runs differ, or repeat each other. The message names the runs and their
+            different settings.
     """
-    first: dict[tuple[str, str, str], Result] = {}
+    runs: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
-        other = first.setdefault((result.environment, result.model, result.method), result)
+        earlier = runs.setdefault((result.environment, result.model, result.method), [])
+        earlier.append(result)
+        other = earlier[0]
         left, right = other.settings, result.settings
         keys = sorted(key for key in left.keys() | right.keys() if left.get(key) != right.get(key))
         if keys:
@@ -197,13 +208,19 @@ def refuse_mixture(results: Sequence[Result]) -> None:
                 f"{other.path} and {result.path} are not runs of the same method, they differ in"
                 f" {', '.join(keys)}: distinguish them with {by}, or make separate reports"
             )
+        if twice := [each for each in earlier[:-1] if each.repeat == result.repeat]:
+            raise ValueError(
+                f"{twice[0].path} and {result.path} are one trial: they have the same settings,"
+                f" games and seed {result.repeat['seed']}. Name one of them"
+            )
 
 
 def tables(results: Sequence[Result], with_paper: bool = True) -> list[Table]:
     """Returns one table for each environment and model.
 
     Raises:
-        ValueError: If runs of one method differ in more than seed, tasks and machine.
+        ValueError: If runs of one method differ in more than seed, tasks and machine, or in
+            nothing.
     """
     refuse_mixture(results)
     made = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from trca.tune_configs.files import ConfigError
@@ -40,3 +41,18 @@ def taken(path: Path, storage: Storage | None) -> str:
 def not_writable(path: Path, error: OSError) -> str:
     """The error for a storage path without write access."""
     return f"cannot write to {path}: {error.strerror or error}: choose another --storage-path"
+
+
+def make_writable(folder: Path) -> None:
+    """Creates the folder of a report if it does not exist.
+
+    Raises:
+        ConfigError: If the folder is not writable. The message names ``--output``.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write to {folder}: {error.strerror or error}: name another folder by --output"
+        ) from None

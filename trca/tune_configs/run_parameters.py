@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from trca.common.registry import own_file, short_name
 from trca.tune_configs.files import OWN_KEYS
 from trca.tune_configs.recording import RecordingParameters
 
@@ -99,3 +101,12 @@ class Settings:
     def evaluation_split(self) -> str:
         """Split of the evaluation panel."""
         return str(self.parameters.evaluation_split)
+
+
+def method_name(settings: Mapping[str, Any]) -> str:
+    """The algorithm of flat settings, and the credit rule if a user's file has the rule.
+
+    For example ``GRPO`` or ``GRPO with my_rule.py:mine``.
+    """
+    algorithm, rule = str(settings["algorithm"]), str(settings.get("credit", ""))
+    return f"{algorithm} with {short_name(rule)}" if own_file(rule) else algorithm

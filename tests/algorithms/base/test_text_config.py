@@ -17,10 +17,11 @@ from trca.algorithms import (
     TRCAConfig,
 )
 from trca.algorithms.base import text_config
+from trca.algorithms.settings.by_name import switch
 from trca.algorithms.settings.parameters import TextParameters
 from trca.tune_configs.files import read
 from trca.tune_configs.run_parameters import RunParameters
-from trca.tune_configs.settings import RunSettings, switch
+from trca.tune_configs.settings import RunSettings
 
 
 def test_defaults_are_the_papers_and_stand_as_attributes():

@@ -75,6 +75,18 @@ def test_what_cannot_be_diagnosed_is_refused_with_the_mend(recorded_run, tmp_pat
         assert message in " ".join(result.output.split())
 
 
+def test_a_read_only_run_is_diagnosed_in_another_folder(recorded_run, read_only_copy, tmp_path):
+    path = read_only_copy(recorded_run)
+    result = trca("diagnose", path)
+    assert result.exit_code == 2, result.output
+    refusal = " ".join(result.output.split())
+    assert f"cannot write to {path}: " in refusal
+    assert "name another folder by --output" in refusal
+    result = trca("diagnose", path, "--output", tmp_path / "study")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "study" / "diagnosis.png").exists()
+
+
 def labelled(url, run, *options):
     return trca("diagnose", run, "--judge=m", f"--base-url={url}", *options)
 

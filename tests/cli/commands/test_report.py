@@ -310,14 +310,34 @@ def test_runs_of_one_row_differ_in_seed_games_and_machine_alone(run):
 
 def test_a_file_of_the_users_is_the_same_where_its_content_is(run, tmp_path):
     names = []
-    for number, text in enumerate(("a", "a", "b")):
-        rule = tmp_path / str(number) / "rules.py"
+    for seed, text in enumerate(("a", "a", "b")):
+        rule = tmp_path / str(seed) / "rules.py"
         rule.parent.mkdir()
         rule.write_text(f"def zero(batch):\n    return {text!r}\n")
-        names.append(run(str(number), [row("All", 0.4)]))
+        names.append(run(str(seed), [row("All", 0.4)], seed=seed))
         folder = RunFolder.open(names[-1])
         folder.write_settings(folder.read_config() | {"credit": f"{rule}:zero"})
     first, again, other = (read_run(name, "") for name in names)
-    assert len(tables([first, again])[0].rows["TRCA"]["All"]) == 2
+    assert len(tables([first, again])[0].rows["TRCA with rules.py:zero"]["All"]) == 2
     with pytest.raises(ValueError, match="differ in credit"):
         tables([first, other])
+
+
+def test_a_trial_that_is_named_by_two_folders_is_refused(run, tmp_path):
+    first = run("003_lambda-0.2_seed-1", [row("All", 0.4)], seed=1, lambda_=0.2)
+    orphan = run("003_lambda-0.2_seed-1_0850", [row("All", 0.4)], seed=1, lambda_=0.2)
+    games = {"games": "small-7", "max_steps": 16}
+    others = [
+        run("other-seed", [row("All", 0.4)], seed=2, lambda_=0.2),
+        run("other-point", [row("All", 0.4)], seed=1, lambda_=0.8),
+        run("other-games", [row("All", 0.4)], seed=1, lambda_=0.2, env_config=games),
+    ]
+    options = ["--by=lambda_", "--no-paper", f"--output={tmp_path}/report"]
+    for twice in ([first, *others, orphan], [orphan, first]):
+        result = trca(*twice, *options)
+        assert result.exit_code == 2, result.output
+        words = " ".join(result.output.split())
+        assert "they have the same settings, games and seed 1. Name one of them" in words
+        assert first in words
+        assert orphan in words
+    assert trca(first, *others, *options).exit_code == 0

@@ -86,6 +86,20 @@ def test_a_sweep_is_one_job_with_the_machines_of_its_trials(here):
     assert config["base"]["env"] == "trca/ALFWorld-v0"
 
 
+@pytest.mark.parametrize("to", ["kuberay", "skypilot"])
+def test_a_job_on_official_games_fetches_the_games(here, to):
+    (here / "mine.yaml").write_text(
+        "base: quickstart\ngrid: {lambda_: [0.2, 0.8]}\nseeds: [0]\n"
+        "panels: [{env_config.games: small}, {env_config.games: official}]\n"
+    )
+    options = [f"--to={to}", "--storage-path=s3://b/r", "--image=me/trca", "--dry-run"]
+    for config in ("paper/alfworld_qwen2.5_1.5b", "mine.yaml"):
+        result = CliRunner().invoke(app, ["submit", config, *options])
+        assert result.exit_code == 0, result.output
+        assert "python -m trca data alfworld" in result.output
+    assert "python -m trca data" not in submit(*options).output
+
+
 def test_a_job_asks_for_the_base_and_for_what_its_run_needs():
     declared = [
         "gymnasium==1.2.2",

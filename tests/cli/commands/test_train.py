@@ -243,6 +243,27 @@ def test_a_report_of_the_best_checkpoint_leaves_out_the_tasks_that_chose_it(runs
     assert report["selection"]["tasks_in_this_report"] == 0
 
 
+def test_a_read_only_run_is_evaluated_and_exported(runs, read_only_copy, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "cache"))
+    finished = runs[0] / "quickstart"
+    shutil.rmtree(finished / "checkpoints/iteration_000003/model", ignore_errors=True)
+    path = str(read_only_copy(finished))
+    command = ["evaluate", path, "--tasks=2"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2, result.output
+    refusal = " ".join(result.output.split())
+    assert f"cannot write to {path}: " in refusal
+    assert "name another folder by --output" in refusal
+    for _ in range(2):
+        result = CliRunner().invoke(app, [*command, f"--output={tmp_path}/reports"])
+        assert result.exit_code == 0, result.output
+    assert len(list(tmp_path.glob("reports/evaluation_*.json"))) == 1
+    assert len(list(tmp_path.glob("cache/exports/*/config.json"))) == 1
+    result = CliRunner().invoke(app, ["export", path, f"--to={tmp_path}/policy"])
+    assert result.exit_code == 0, result.output
+
+
 def test_the_interval_of_a_run_is_over_tasks(runs):
     path = runs[0] / "quickstart"
     row, whole = RunFolder(path).metrics()[-1], json.loads((path / "evaluation.json").read_text())

@@ -43,3 +43,20 @@ def test_the_learning_rate_reaches_the_settings(tmp_path):
     assert result.exit_code == 0, result.output
     assert "algorithm: GRPO\n" in result.output
     assert "lr: 0.0002\n" in result.output
+
+
+def test_another_algorithm_after_a_run_with_a_users_rule_has_its_own_rule(tmp_path):
+    rule = tmp_path / "my_rule.py"
+    rule.write_text("def mine(batch):\n    return batch.rewards\n")
+    base = switch(read("quickstart"), "GRPO") | {"credit": f"{rule}:mine"}
+    run = RunFolder.create(tmp_path, "mine")
+    run.write_settings(RunSettings.resolve(base).flat())
+    settings = RunSettings.resolve(run.read_config())
+    (command,) = [c for c, _ in next_steps(run, settings) if c.startswith("trca train")]
+    arguments = shlex.split(command)[1:]
+    dry = ["--dry-run", f"--storage-path={tmp_path}"]
+    result = CliRunner().invoke(app, [*arguments, *dry])
+    assert result.exit_code == 0, result.output
+    assert "credit: gigpo\n" in result.output
+    result = CliRunner().invoke(app, [*arguments, *dry, f"--set=credit={rule}:mine"])
+    assert f"credit: {rule}:mine\n" in result.output

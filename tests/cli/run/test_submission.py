@@ -12,8 +12,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from trca.cli.run.submission import Cluster, dns_label, render
-from trca.tune_configs.files import shipped
+from trca.cli.run.submission import Cluster, data_commands, dns_label, render
+from trca.tune_configs.files import read, shipped
+from trca.tune_configs.settings import RunSettings
 
 DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 LONGEST_RAYJOB = 47  # KubeRay: 63 - len("-serve-svc") - 6 characters of the cluster's suffix
@@ -58,8 +59,8 @@ def job(tmp_path):
     (tmp_path / "config.yaml").write_text("algorithm: TRCA\nenv_config: {}\n")
     (tmp_path / "files" / "mine.py").write_text("  # indented\n\n'''\"{{ x }} $HOME: é\t#'''\n\n")
 
-    def rendered(file_name, cluster=CLUSTER, name="alfworld_qwen2.5_1.5b"):
-        render(file_name, name, cluster, tmp_path, COMMAND)
+    def rendered(file_name, cluster=CLUSTER, name="alfworld_qwen2.5_1.5b", data=()):
+        render(file_name, name, cluster, tmp_path, COMMAND, data)
         return (tmp_path / file_name).read_text()
 
     rendered.folder = tmp_path
@@ -92,10 +93,11 @@ def rayjob(text):
         assert {type(group[key]) for key in numbers} == {int}
         pods.append(group["template"]["spec"])
     for pod in pods:
-        assert pod.keys() <= {"serviceAccountName", "containers", "volumes"}
+        assert pod.keys() <= {"serviceAccountName", "initContainers", "containers", "volumes"}
         volumes = {volume["name"] for volume in pod["volumes"]}
-        for container in pod["containers"]:
+        for container in (*pod["containers"], *pod.get("initContainers", ())):
             assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+        for container in pod["containers"]:
             limits = container["resources"]["limits"]
             assert {type(amount) for amount in limits.values()} == {str}
     return settings, spec, pods
@@ -226,3 +228,33 @@ def test_skypilot_gets_a_valid_task(job):
     assert task["num_nodes"] == 2
     assert task["resources"] == {"cpus": "16+", "memory": "64+", "accelerators": "A100-80GB:2"}
     assert "bash run.sh" in task["run"]
+
+
+def data_of(name, **changes):
+    settings = RunSettings.resolve({**read(name), **changes}, name, need_data=False)
+    return data_commands([settings])
+
+
+def test_runs_on_official_games_or_smollm2_fetch_their_data():
+    for preset in (name for name in shipped() if name.startswith("paper/alfworld")):
+        assert data_of(preset) == ["python -m trca data alfworld"]
+    assert data_of("quickstart") == data_of("webshop") == []
+    assert data_of("quickstart", model="smollm2", env_config={"games": "official"}) == [
+        "python -m trca data alfworld",
+        "python -m trca data smollm2",
+    ]
+
+
+def test_each_machine_fetches_the_data_before_the_run(job):
+    data = ["python -m trca data alfworld", "python -m trca data smollm2"]
+    _, _, pods = rayjob(job("rayjob.yaml", data=data))
+    assert len(pods) == 2
+    for pod in pods:
+        (fetching,), (ray,) = pod["initContainers"], pod["containers"]
+        assert fetching["command"] == ["bash", "-c", " && ".join(data)]
+        for key in ("image", "env", "envFrom", "volumeMounts"):  # the same cache and tokens
+            assert fetching[key] == ray[key]
+    setup = yaml.safe_load(job("sky.yaml", data=data))["setup"].splitlines()
+    assert setup == ["pip install -r requirements.txt", *data]
+    for pod in rayjob(job("rayjob.yaml"))[2]:
+        assert "initContainers" not in pod

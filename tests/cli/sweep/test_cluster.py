@@ -1,4 +1,4 @@
-"""A sweep on a cluster of two nodes that loses one of them, and its driver."""
+"""A sweep on a cluster of two nodes that loses its driver, and one of the nodes."""
 
 import json
 import os
@@ -106,6 +106,52 @@ def test_a_trial_that_no_node_can_hold_is_named_until_ctrl_c(cluster_of_two, tmp
     process.send_signal(signal.SIGINT)
     assert "0 of 2 trials are done" in process.communicate()[0]
     assert process.returncode == 130
+
+
+@pytest.mark.slow
+def test_a_killed_driver_loses_no_trial_on_a_cluster_that_stays_up(
+    cluster_of_two, tmp_path, monkeypatch
+):
+    cluster, _ = cluster_of_two
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slow.py").write_text(EASY)
+    quick = {"iterations": 2, "tasks_per_iteration": 2}
+    (tmp_path / "mine.yaml").write_text(
+        yaml.safe_dump({**SWEEP, "base": {**SWEEP["base"], **quick}, "seeds": [0, 1]})
+    )
+    # Tune writes its state only at the start: the later trials are not in the state.
+    variables = {**environment(cluster), "TUNE_GLOBAL_CHECKPOINT_S": "600"}
+    command = [sys.executable, "-m", "trca", "sweep"]
+    process = subprocess.Popen(
+        [*command, "mine.yaml", "--name=killed"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=variables,
+    )
+    folder = tmp_path / "outputs" / "killed"
+
+    def ended():
+        runs = [run for run in trials(folder) if run.status()["state"] == "finished"]
+        return {run.name: run.metrics() for run in runs}
+
+    wait(lambda: any(name.startswith("003") for name in ended()), process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = ended()
+
+    resume = [*command, "--resume=killed"]
+    done = subprocess.run(resume, capture_output=True, text=True, env=variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{4 - len(kept)} of 4 trials" in done.stdout
+    assert [run.name[:3] for run in trials(folder)] == ["001", "002", "003", "004"]
+    assert kept.items() <= ended().items()
+    whole = [*command, "mine.yaml", "--name=whole"]
+    done = subprocess.run(whole, capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (folder / "sweep.md").read_text() == (
+        tmp_path / "outputs" / "whole" / "sweep.md"
+    ).read_text()
 
 
 @pytest.mark.slow

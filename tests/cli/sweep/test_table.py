@@ -102,6 +102,18 @@ def test_a_trial_that_is_gone_is_waiting_and_shifts_no_other(tmp_path):
     assert (trca["n"], grpo["n"]) == (1, 2)
 
 
+def test_a_trial_that_has_not_ended_has_a_reason(tmp_path):
+    settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1]}, "mine")
+    trials = made(settings, RunFolder.create(tmp_path, "sweep"))
+    trials[1].run.set_status("failed", 2, "no credit today")
+    trials[2].run.set_status("running", 3)
+    assert [trial.reason for trial in trials[:3]] == [
+        "it did not start",
+        "no credit today",
+        "its process ended after iteration 3",
+    ]
+
+
 def test_the_picture_has_every_run_of_equal_points(tmp_path):
     drawn = {"grid": {}, "sample": {"group_size": {"choice": [2, 4]}}, "samples": 6}
     settings = SweepSettings.resolve(SWEEP | drawn | {"set": {}}, "mine")

@@ -1,13 +1,13 @@
 """The index of a file of rollouts equals the result of parsing the JSON."""
 
 import json
+from dataclasses import fields
 
 import pytest
 
 from tests.cli.view.conftest import ATTACKS
-from trca.cli.view import index
 from trca.cli.view.index import RolloutIndex, index_of
-from trca.records import from_json
+from trca.records import Rollout, Step, from_json, read_rollouts, to_json
 
 
 def path_of(folder):
@@ -15,16 +15,36 @@ def path_of(folder):
 
 
 @pytest.mark.parametrize("which", ["recorded_run", "hostile_run"])
-@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
-def test_the_ends_of_a_line_tell_what_all_of_it_tells(which, separators, request, monkeypatch):
-    lines = path_of(request.getfixturevalue(which)).read_text().splitlines()
-    for line in lines:
-        record = json.loads(line)
-        whole = index._parsed(record)
-        with monkeypatch.context() as patch:
-            patch.setattr(index, "_parsed", None)  # without parsing
-            quick = index._summary(json.dumps(record, separators=separators).encode() + b"\n")
-        assert quick == whole
+def test_a_summary_has_the_numbers_of_the_rollout(which, request):
+    path = path_of(request.getfixturevalue(which))
+    index = RolloutIndex(path)
+    summaries = [summary for group in index.groups for summary in group["rollouts"]]
+    for rollout, summary in zip(read_rollouts(path), summaries, strict=True):
+        assert (summary["won"], summary["score"]) == (rollout.won, rollout.score)
+        assert summary["steps"] == len(rollout.steps)
+        assert summary["foundational"] == sum(step.foundational for step in rollout.steps)
+        assert summary["breakthrough"] == sum(step.breakthrough for step in rollout.steps)
+        fired = {rollout.operators[k] for s in rollout.steps for k in s.judgments.nonzero()[0]}
+        assert {index.operators[place] for place in summary["fired"]} == fired
+
+
+NAMES = sorted({f.name for part in (Rollout, Step) for f in fields(part)} | {"missing"})
+
+
+def test_measures_and_facts_may_have_any_name(recorded_run, tmp_path):
+    path = path_of(recorded_run)
+    step = {"judgments": [1, 1], "parsed": True, "accepted": True}
+    mimic = {**step, "foundational": 9.0, "breakthrough": 9.0, "steps": [step]}
+    values = [1.0, "text", '"steps":[{"judgments": [1], "parsed": true', [1, 0], mimic]
+    for value in values:
+        rollouts = list(read_rollouts(path))
+        for rollout in rollouts:
+            rollout.measures = dict.fromkeys(NAMES, value)
+            for step in rollout.steps:
+                step.facts.update(dict.fromkeys(NAMES, value), **mimic)
+        named = tmp_path / "train.jsonl"
+        named.write_text("".join(to_json(rollout) + "\n" for rollout in rollouts))
+        assert RolloutIndex(named).groups == RolloutIndex(path).groups
 
 
 def test_keys_in_another_order_are_read_too(recorded_run, tmp_path):

@@ -42,7 +42,7 @@ from trca.runs.rollout_files import write_rollouts
 from trca.runs.selection import is_best
 from trca.runs.tracking import Tracking
 from trca.tune_configs.files import ConfigError, absolute
-from trca.tune_configs.run_parameters import Settings
+from trca.tune_configs.run_parameters import Settings, method_name
 
 logger = logging.getLogger(__name__)
 
@@ -317,8 +317,8 @@ class RunRecorder(RLlibCallback):
     def _title(self) -> str:
 
         assert self.run is not None
-        settings = self._settings.run
-        return f"{self.run.name}: {settings.algorithm} on {short_name(settings.env)}"
+        method = method_name(self._settings.flat())
+        return f"{self.run.name}: {method} on {short_name(self._settings.run.env)}"
 
     @property
     def _panel(self) -> str:

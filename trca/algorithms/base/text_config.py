@@ -48,7 +48,7 @@ from ray.tune.search.sample import Domain
 from trca.algorithms.base.combinations import check_combinations
 from trca.algorithms.base.recorder import RunRecorder
 from trca.algorithms.base.team_policies import set_up_team
-from trca.algorithms.settings.by_name import switch
+from trca.algorithms.settings.by_name import parameters_class, switch
 from trca.algorithms.settings.parameters import TextParameters, check
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
@@ -139,7 +139,9 @@ class TextAlgorithmConfig(PolicyConfig):
         Raises:
             ValueError: For an unknown preset, and for wrong settings.
         """
-        settings = switch(read(name_or_path), cls.parameters_class)
+        settings = read(name_or_path)
+        if parameters_class(settings.get("algorithm", "TRCA")) is not cls.parameters_class:
+            settings = switch(settings, cls.parameters_class)
         return cls().update_from_dict({k: v for k, v in settings.items() if k not in OWN_KEYS})
 
     def training(self, *args: Any, **settings: Any) -> Self:

@@ -49,8 +49,8 @@ def switch(settings: Mapping[str, Any], algorithm: str | type[TextParameters]) -
     """The settings for another algorithm.
 
     Ignores settings that the new algorithm does not have, settings whose default it changes,
-    changed defaults of the old algorithm, and its credit rule. A credit rule of a user's file
-    stays.
+    changed defaults of the old algorithm, and its credit rule. The credit rule of a user's file is
+    replaced too, by the same algorithm as well.
 
     Args:
         settings: Flat settings.
@@ -67,7 +67,7 @@ def switch(settings: Mapping[str, Any], algorithm: str | type[TextParameters]) -
         fields = before.model_fields
         left_out |= after.own_defaults()
         left_out |= {k for k in before.own_defaults() if settings.get(k) == fields[k].default}
-        if settings.get("credit") == before.own_rule():
-            left_out |= {"credit", "credit_config"}
+    if after is not before or settings.get("credit", before.own_rule()) != before.own_rule():
+        left_out |= {"credit", "credit_config"}
     kept = {k: v for k, v in settings.items() if k not in left_out}
     return {**kept, "algorithm": after.algorithm}

@@ -79,6 +79,7 @@ def diagnose(
     from trca.common.chat_endpoint import EndpointError
     from trca.envs.text_env import DEFAULT_AGENT
     from trca.runs.folder import RunFolder
+    from trca.runs.refusals import make_writable
     from trca.runs.rollout_files import agent_operators, judged, recorded
     from trca.tune_configs.files import ConfigError, read
     from trca.tune_configs.settings import RunSettings
@@ -111,7 +112,7 @@ def diagnose(
             raise ValueError("no rollout with a step is recorded")
         for absent in operators.keys() - agents:
             console.print(f"{absent} did not act in every part: left out", markup=False)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_writable(folder)
         for agent in agents:
             agent_parts = {words: pairs[agent] for words, pairs in played.items()}
             agreed = None
@@ -179,9 +180,11 @@ def _study(
 
 def _title(run: str, settings: RunSettings) -> str:
     """The run or file, its games, its algorithm and its environment."""
+    from trca.tune_configs.run_parameters import method_name
+
     games = settings.run.env_config.get("games")
     name = Path(run).name + (f", games={games}" if games else "")
-    return f"{name}: {settings.run.algorithm} on {short_name(settings.run.env)}"
+    return f"{name}: {method_name(settings.flat())} on {short_name(settings.run.env)}"
 
 
 def _by_agent(

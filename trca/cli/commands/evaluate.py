@@ -139,6 +139,7 @@ def evaluate(
     from trca.envs.canonical import canonical_panel
     from trca.policies.weight_files import weights_hash
     from trca.runs.provenance import versions
+    from trca.runs.refusals import make_writable
     from trca.runs.reports import Report
     from trca.tune_configs.files import ConfigError, assignments
 
@@ -175,7 +176,7 @@ def evaluate(
             selection = subject.selection
             panel = (selection.others(panel) if selection else panel).head(tasks)
         folder = output or subject.folder
-        folder.mkdir(parents=True, exist_ok=True)
+        make_writable(folder)
     if temperature is None:
         temperature = subject.settings.parameters.evaluation_temperature
     count = len(panel.task_ids)
@@ -192,7 +193,7 @@ def evaluate(
         about["checkpoint"] = subject.selection.words_for(panel)
         record["selection"] = subject.selection.record(panel)
         console.print(f"Checkpoint: {about['checkpoint']}", markup=False)
-    log = subject.folder / "logs" / "evaluate.log"
+    log = folder / "logs" / "evaluate.log"
     changed = {k: v for k, v in given.items() if k not in _NAMED}
     if panel_name:
         about["panel_name"] = panel_name

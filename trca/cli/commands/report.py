@@ -39,9 +39,10 @@ def report(
 
     Runs that differ only in seed, games or machine form one row: mean, and standard deviation over
     runs. `--by` names every further difference. Numbers are from the end of a run, never from its
-    peak. A run that has not ended, or that a sweep stopped early, is refused. Tables come
-    as Markdown, LaTeX and CSV, figures as PNG and SVG: learning curves, success at three budgets,
-    by type of task as dots and as a radar, and over the numbers of a single `--by`.
+    peak. A run that has not ended, or that a sweep stopped early, is refused, and so is a second
+    run with the same settings, games and seed. Tables come as Markdown, LaTeX and CSV, figures as
+    PNG and SVG: learning curves, success at three budgets, by type of task as dots and as a radar,
+    and over the numbers of a single `--by`.
 
     - `trca report outputs/quickstart outputs/grpo --output report`
     - `trca report outputs/lambda/trials/* --by lambda_ --no-paper`

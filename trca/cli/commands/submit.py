@@ -131,7 +131,7 @@ def submit(
         with preflight:
             preflight.check()
             settings = preflight.settings
-        from trca.cli.run.submission import Cluster, pack
+        from trca.cli.run.submission import Cluster, data_commands, pack
 
         name = name or run_name(config)
         cluster = Cluster.of(
@@ -155,7 +155,10 @@ def submit(
             else:
                 _submit(folder, name, address)
             return
-        written, start = _render(to, name, cluster, folder, command)
+        checked = sweep.checked(need_data=False) if sweep else []
+        trials = [trial for _, panels in checked for trial in panels]
+        data = data_commands(trials or [settings])
+        written, start = _render(to, name, cluster, folder, command, data)
         if dry_run:
             _show(folder, written)
             return
@@ -185,13 +188,13 @@ def _storage(given: str | None, to: Target) -> str:
 
 
 def _render(
-    to: Target, name: str, cluster: Cluster, folder: Path, command: list[str]
+    to: Target, name: str, cluster: Cluster, folder: Path, command: list[str], data: list[str]
 ) -> tuple[str, str]:
     """Writes the scheduler's file into the job's folder; returns its name and the start command."""
     from trca.cli.run.submission import render
 
     file_name, start = _FILES[to]
-    render(file_name, name, cluster, folder, command)
+    render(file_name, name, cluster, folder, command, data)
     return file_name, start
 
 

@@ -212,7 +212,7 @@ def _run(folder: RunFolder) -> None:
         _note(folder, trials, "running")
         with noise_to(log) as terminal, tracing_to(log), stopping_politely(terminal):
             terminal.print(f"[bold]{folder.address}[/]: {todo}, {_side_by_side(sweep)}")
-            interrupted = run_sweep(sweep, folder, terminal)
+            interrupted = bool(left) and run_sweep(sweep, folder, terminal)
     except KeyboardInterrupt:
         interrupted = True
     except Exception as error:
@@ -236,7 +236,8 @@ def _run(folder: RunFolder) -> None:
     if len(over) < total or not over:
         message = f"{total - len(over)} of {total} trials failed"
         _note(folder, trials, "failed", message)
-        fail(f"{message}. Try again: {again}")
+        reasons = [f"  {t.run.name}: {t.reason}" for t in trials if t.state not in OVER]
+        fail("\n".join([f"{message}:", *reasons, f"Try again: {again}"]))
     _note(folder, trials, "finished")
     console.print(f"Look at a trial: trca evaluate {quoted(over[0].run.address)}", markup=False)
 

@@ -213,13 +213,13 @@ def _run(settings: RunSettings, run: RunFolder) -> None:
     from trca.cli.show.progress import Progress
     from trca.cli.show.slow_steps import slow_steps_shown
     from trca.runs.refusals import quoted
+    from trca.tune_configs.run_parameters import method_name
 
     again = f"trca train --resume {quoted(run.address)}"
     log = run.path / "logs" / "output.log"
     try:
-        console.print(
-            f"[bold]{run.address}[/]: {settings.run.algorithm} on {short_name(settings.run.env)}"
-        )
+        method = method_name(settings.flat())
+        console.print(f"[bold]{run.address}[/]: {method} on {short_name(settings.run.env)}")
         build_start(settings, log)
         with (
             noise_to(log) as terminal,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.runs.refusals import quoted
+from trca.tune_configs.run_parameters import method_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +54,7 @@ pipeline_tag: text-generation
 
 # {run.name}, iteration {selection.iteration}
 
-A policy for `{settings.run.env}`, trained with {settings.run.algorithm} by trca from
+A policy for `{settings.run.env}`, trained with {method_name(settings.flat())} by trca from
 `{parameters.model}`. It acts well only under the prompt and the tags it was trained with:
 
 | | |

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from filelock import FileLock
 
 from trca.cli.show.console import noise_to, tracing_to
+from trca.common.cache import build_once, cache_folder, digest
 from trca.common.names import nearest
 from trca.policies.adapters import is_adapter
 from trca.policies.model_names import is_gguf, is_packaged
@@ -91,11 +93,14 @@ def find_checkpoint(name: str) -> tuple[RunFolder, Which]:
 def export_checkpoint(run: RunFolder, which: Which, to: Path) -> None:
     """Writes a checkpoint's policy as a Hugging Face folder.
 
+    The log is in the folder of the run; in `DEFAULT_ROOT` if the run is read-only.
+
     Raises:
         ConfigError: When the run has no checkpoint yet.
         ValueError: When the model below an adapter has changed since the run started.
     """
-    log = run.path / "logs" / "export.log"
+    place = run.path if os.access(run.path, os.W_OK) else DEFAULT_ROOT
+    log = place / "logs" / "export.log"
     with noise_to(log), tracing_to(log):
         from trca.algorithms import export
 
@@ -105,7 +110,8 @@ def export_checkpoint(run: RunFolder, which: Which, to: Path) -> None:
 def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
     """The policy of a name.
 
-    A run has its settings; the settings of any other model come from a config.
+    A run has its settings; the settings of any other model come from a config. The first call
+    exports the model into the checkpoint, or into the cache if the checkpoint is read-only.
 
     Args:
         name: ``RUN``, ``RUN@best``, ``RUN@last``, or the name of a model.
@@ -130,6 +136,13 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
     settings = RunSettings.resolve(assign(run.read_config(), given), f"{run.name}/config.yaml")
     checkpoint, selection = run.checkpoint(which), Selection.of(run, which)
     exported = checkpoint / "model"
+    if not (_is_model(exported) or os.access(checkpoint, os.W_OK)):
+        key = digest(str(checkpoint), checkpoint.stat().st_mtime_ns)
+        exported = build_once(
+            cache_folder() / "exports" / key,
+            lambda folder: export_checkpoint(run, which, folder),
+            _is_model,
+        )
     if not _is_model(exported):
         with FileLock(checkpoint / ".model.lock"):
             if not _is_model(exported):  # another evaluation may have exported the model

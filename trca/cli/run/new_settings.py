@@ -10,7 +10,8 @@ ConfigArgument = Annotated[
     str, typer.Argument(help="A config that comes with the package, or a YAML file.")
 ]
 AlgorithmOption = Annotated[
-    str | None, typer.Option(help="Such as TRCA or GiGPO: docs/algorithms.md lists all.")
+    str | None,
+    typer.Option(help="Such as TRCA or GiGPO, with its credit rule: docs/algorithms.md lists all."),
 ]
 ModelOption = Annotated[
     str | None, typer.Option(help="tiny, a Hugging Face name, or a model folder.")

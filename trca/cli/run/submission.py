@@ -18,7 +18,7 @@ import math
 import re
 import shlex
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import requires, version
 from pathlib import Path
@@ -139,6 +139,23 @@ def _extras(settings: RunSettings, sweep: SweepSettings | None) -> list[str]:
     ]
 
 
+def data_commands(runs: Iterable[RunSettings]) -> list[str]:
+    """The commands that fetch the data that runs need and a new machine lacks."""
+    from trca.envs.alfworld.env import ENV_ID
+    from trca.envs.registration import canonical
+    from trca.policies.smollm2 import SMOLLM2
+
+    commands = set()
+    for settings in runs:
+        if canonical(settings.run.env) == ENV_ID and (
+            settings.run.env_config.get("games") == "official"
+        ):
+            commands.add("python -m trca data alfworld")
+        if settings.parameters.model == SMOLLM2:
+            commands.add("python -m trca data smollm2")
+    return sorted(commands)
+
+
 def requirements(declared: Iterable[str], extras: Iterable[str]) -> list[str]:
     """The lines of ``requirements.txt``: the base and some extras, without this package itself.
 
@@ -162,7 +179,14 @@ def environment() -> dict[str, str]:
     return {**ONE_THREAD, **({COMMIT_VARIABLE: commit} if commit else {})}
 
 
-def render(file_name: str, name: str, cluster: Cluster, folder: Path, command: list[str]) -> None:
+def render(
+    file_name: str,
+    name: str,
+    cluster: Cluster,
+    folder: Path,
+    command: list[str],
+    data: Sequence[str] = (),
+) -> None:
     """Writes the file that a scheduler takes into the job's folder.
 
     Args:
@@ -171,6 +195,8 @@ def render(file_name: str, name: str, cluster: Cluster, folder: Path, command: l
         cluster: The machines.
         folder: The job's folder, as `pack` writes it.
         command: The command that `pack` returns.
+        data: Commands that each machine runs first, as `data_commands` returns them. A Slurm job
+            does not run them: its nodes share a disk.
     """
     files = {"config.yaml": folder / "config.yaml"}
     files |= {name.replace("/", "__"): path for name, path in job_files(folder).items()}
@@ -184,6 +210,7 @@ def render(file_name: str, name: str, cluster: Cluster, folder: Path, command: l
         files={key: path.read_text("utf-8") for key, path in files.items()},
         paths={key: path.relative_to(folder).as_posix() for key, path in files.items()},
         entrypoint=shlex.join(started),
+        data=list(data),
         ray_version=version("ray"),
         shared_memory=max(1, int(cluster.memory * _OBJECT_STORE)),
     )

@@ -123,9 +123,10 @@ class _Waiting(logging.Handler):
 
 def label(config: Mapping[str, Any]) -> str:
     """The point, the panel and the seed of a trial in words."""
-    [words] = point_words([config["point"]["settings"]])
-    [panel] = point_words([config["pair"]["panel"]])
-    parts = (joined(words), joined(panel), f"seed={config['pair']['seed']}")
+    point, pair = config["trial"]["point"], config["trial"]["pair"]
+    [words] = point_words([point["settings"]])
+    [panel] = point_words([pair["panel"]])
+    parts = (joined(words), joined(panel), f"seed={pair['seed']}")
     return "  ".join(filter(None, parts))
 
 

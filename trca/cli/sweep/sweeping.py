@@ -4,25 +4,21 @@ Ray Tune places the trials on all nodes of a cluster, at most ``side_by_side`` a
 starts a trial again if its node is lost, and stores trials in a folder or at a URI. This module
 does not print; `trca.cli.sweep.progress` does, and handles Ctrl-C.
 
-`Tuner.restore` resumes a sweep of a grid. The other sweeps are resumed by a new `Tuner` on the same
-trial directories: each trial reports its recorded iterations and then trains. What `Tuner.restore`
-of Ray 2.60 lacks (paths below ``ray/tune``):
+A new `Tuner` on the same trial directories resumes a sweep: each trial reports its recorded
+iterations and then trains. `Tuner.restore` of Ray 2.60 does not fit (paths below ``ray/tune``):
 
-- Rungs of ASHA. The stored state has no scheduler (``execution/tune_controller.py``:
-  ``__getstate__`` deletes ``_scheduler_alg``), and a restored `ASHAScheduler` is empty.
-- A search that agrees with its trials. Both are stored every 10 s or less often, in two files, one
-  after the other (``save_to_dir``). After ``kill -9`` between both writes the searcher waits for
-  trials that do not exist.
-- Failed and interrupted trials, and trials whose directory is missing. Tune counts a trial that
-  returned ``done`` as ended.
-- A state file that is cut off. The copy to the storage is not atomic.
+- Its state is up to 10 s old or older, and the copy to the storage is not atomic. A trial that
+  started later gets another directory if the cluster still has Tune's staging folder
+  (``experiment/trial.py``: ``_create_unique_logdir_name``).
+- The state has no scheduler (``execution/tune_controller.py``: ``__getstate__`` deletes
+  ``_scheduler_alg``), and a searcher from another moment than the trials.
+- Tune counts a trial that returned ``done`` as ended, whether it failed or was interrupted.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-from pathlib import Path
+from collections.abc import Set
 from typing import TYPE_CHECKING, Any, Final
 
 import ray
@@ -32,7 +28,7 @@ from ray.tune.experiment import Trial as TuneTrial
 
 from trca.cli.sweep.progress import Progress
 from trca.cli.sweep.trial import METRIC, SweepTrial
-from trca.cli.sweep.trials import OVER, by_point, read_trials, trial_names
+from trca.cli.sweep.trials import OVER, Trial, by_point, read_trials, trial_names
 from trca.cli.sweep.tuning import (
     PanelASHA,
     PointSearch,
@@ -46,50 +42,65 @@ from trca.tune_configs.sweeps import SweepSettings
 if TYPE_CHECKING:
     from rich.console import Console
 
-logger = logging.getLogger(__name__)
-
 _RETRIES: Final = 3
 """Times that a trial is started again after its process or node is lost."""
 
 
 def directory_name(trial: TuneTrial) -> str:
     """The name of a trial's directory, such as ``001_lambda-0.2_seed-0``."""
-    config = trial.config
-    sweep, point = SweepSettings(**config["sweep"]), config["point"]
+    config = trial.config["trial"]
+    sweep, point = SweepSettings(**trial.config["sweep"]), config["point"]
     points = [point["settings"]] if sweep.search else sweep.every_point()
     names = trial_names(sweep, points, point["number"] if sweep.search else 0)
     pair = sweep.each_pair().index(config["pair"])
     return names[point["number"] * sweep.repeats + pair + 1]
 
 
-def param_space(sweep: SweepSettings, name: str) -> dict[str, Any]:
-    """The configs of all trials; a search adds points and repeats itself.
+def claim_directory(trial: TuneTrial) -> str:
+    """Assigns the directory of its name to a trial, and returns the name.
 
-    Tune sorts the keys and changes the first one first: all trials of a point follow each other.
+    Tune appends a suffix if the staging folder of the experiment has the name. Two drivers that
+    start in the same second on one cluster share this folder.
+    """
+    trial.relative_logdir = directory_name(trial)
+    if trial.storage:
+        trial.storage.trial_dir_name = trial.relative_logdir
+    return trial.relative_logdir
+
+
+def param_space(sweep: SweepSettings, name: str, ended: Set[int] = frozenset()) -> dict[str, Any]:
+    """The configs of the trials; a search adds points and repeats itself.
+
+    Args:
+        sweep: The sweep.
+        name: The name of the sweep's folder.
+        ended: The numbers of the trials that have ended. A scheduler needs their results; without
+            a scheduler Tune does not start them.
     """
     constants = {"sweep": sweep.model_dump(), "name": name}
     if sweep.search:
         return constants
-    points = [{"number": k, "settings": point} for k, point in enumerate(sweep.every_point())]
-    return {
-        "pair": tune.grid_search(sweep.each_pair()),
-        "point": tune.grid_search(points),
-        **constants,
-    }
+    trials = [
+        {"point": {"number": number, "settings": point}, "pair": pair}
+        for number, point in enumerate(sweep.every_point())
+        for pair in sweep.each_pair()
+    ]
+    if sweep.scheduler is None:
+        trials = [each for number, each in enumerate(trials, start=1) if number not in ended]
+    return {"trial": tune.grid_search(trials), **constants}
 
 
 def make_tuner(sweep: SweepSettings, folder: RunFolder) -> tune.Tuner:
     """The tuner of a sweep that is new or resumed."""
-    if restored := _restored(sweep, folder):
-        return restored
+    trials = read_trials(sweep, folder)
     tune_config = tune.TuneConfig(
         metric=METRIC,
         mode="max",
-        search_alg=_search(sweep, folder) if sweep.search else None,
+        search_alg=_search(sweep, trials) if sweep.search else None,
         scheduler=_scheduler(sweep),
         num_samples=sweep.samples * sweep.repeats if sweep.search else 1,
         max_concurrent_trials=sweep.side_by_side,
-        trial_dirname_creator=directory_name,
+        trial_dirname_creator=claim_directory,
         trial_name_creator=directory_name,
     )
     files, path = _place(folder)
@@ -102,17 +113,18 @@ def make_tuner(sweep: SweepSettings, folder: RunFolder) -> tune.Tuner:
         checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # the recorder has them
         verbose=0,
     )
+    ended = {trial.number for trial in trials if trial.state in OVER}
     return tune.Tuner(
         SweepTrial,
-        param_space=param_space(sweep, folder.name),
+        param_space=param_space(sweep, folder.name, ended),
         tune_config=tune_config,
         run_config=run_config,
     )
 
 
-def _search(sweep: SweepSettings, folder: RunFolder) -> PointSearch:
-    trials = by_point(read_trials(sweep, folder), sweep.repeats)
-    return PointSearch(sweep, {number: each[0].point for number, each in trials.items()})
+def _search(sweep: SweepSettings, trials: list[Trial]) -> PointSearch:
+    points = by_point(trials, sweep.repeats)
+    return PointSearch(sweep, {number: each[0].point for number, each in points.items()})
 
 
 def _scheduler(sweep: SweepSettings) -> SweepScheduler:
@@ -134,23 +146,6 @@ def _place(folder: RunFolder) -> tuple[FileSystem | None, str]:
     if isinstance(files, LocalFileSystem):
         return SubTreeFileSystem("/", files), path.lstrip("/")
     return files, path
-
-
-def _restored(sweep: SweepSettings, folder: RunFolder) -> tune.Tuner | None:
-    """The tuner of an experiment that Tune can restore (see the module); else `None`."""
-    files, path = _place(folder)
-    path = f"{path}/{TRIALS}"
-    if sweep.search or sweep.scheduler or not tune.Tuner.can_restore(path, files):
-        return None
-    try:
-        tuner = tune.Tuner.restore(path, SweepTrial, resume_errored=True, storage_filesystem=files)
-        results = tuner.get_results()
-    except Exception as error:
-        logger.warning("the experiment's state cannot be read: %s", error)
-        return None
-    over = {trial.run.name for trial in read_trials(sweep, folder) if trial.state in OVER}
-    ended = [results[k] for k in range(len(results)) if (results[k].metrics or {}).get("done")]
-    return tuner if {Path(result.path).name for result in ended} <= over else None
 
 
 def cpus_of_ray(sweep: SweepSettings) -> float:

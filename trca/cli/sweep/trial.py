@@ -90,8 +90,8 @@ class SweepTrial(Trainable):
         self._run.write_json(
             "trial.json",
             {
-                "point": config["point"]["settings"],
-                **config["pair"],
+                "point": config["trial"]["point"]["settings"],
+                **config["trial"]["pair"],
                 "sweep": config["name"],
             },
         )
@@ -174,6 +174,6 @@ class SweepTrial(Trainable):
 
 def _settings(config: Mapping[str, Any]) -> RunSettings:
     """The settings of a trial's run."""
-    pair = config["pair"]
-    point = {**pair["panel"], **config["point"]["settings"]}
+    pair = config["trial"]["pair"]
+    point = {**pair["panel"], **config["trial"]["point"]["settings"]}
     return SweepSettings(**config["sweep"]).trial(point, pair["seed"])

@@ -56,6 +56,13 @@ class Trial:
             return "stopped"
         return str(self.run.status().get("state", "waiting"))
 
+    @property
+    def reason(self) -> str:
+        """Why the trial has not ended."""
+        if not (status := self.run.status()):
+            return "it did not start"
+        return status["message"] or f"its process ended after iteration {status['iteration']}"
+
 
 def point_words(points: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """The values of points in words.

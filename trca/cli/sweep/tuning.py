@@ -132,7 +132,7 @@ class PointSearch(Searcher):
             self._waiting = self._next_trials()
         config = self._waiting.pop(0)
         self._points[trial_id] = config["point"]["number"]
-        return config
+        return {"trial": config}
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
@@ -274,7 +274,7 @@ class PanelASHA(SweepScheduler):
         return str(judged)
 
     def _among(self, trial: Trial) -> ASHAScheduler:
-        key = json.dumps(trial.config["pair"], sort_keys=True)
+        key = json.dumps(trial.config["trial"]["pair"], sort_keys=True)
         if key not in self._schedulers:
             self._schedulers[key] = ASHAScheduler(**self._arguments)
         return self._schedulers[key]

@@ -1,15 +1,8 @@
-"""An index of a file of rollouts: position and summary of each line.
-
-A line of a long rollout has many kilobytes of token ids that the list does not need. The index
-reads both ends of a line and the judgments of its steps, which is several times faster than parsing
-the JSON. Any text of a model is safe: in a JSON string a backslash precedes a quotation mark, so
-``"judgments":`` is always a key.
-"""
+"""An index of a file of rollouts: position and summary of each line."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -17,15 +10,7 @@ from typing import Any, Final
 
 from trca.common.files import FileVersion, versions
 
-_STEP: Final = re.compile(
-    rb' ?\[([01, ]*)\], ?"parsed": ?(?:true|false), ?"accepted": ?(?:true|false),'
-    rb' ?"foundational": ?([-+.\deE]+), ?"breakthrough": ?([-+.\deE]+)'
-)
 _BUFFER: Final = 2**20
-_STEPS: Final = b'"steps":'
-_END: Final = b'"last_observation":'
-_JUDGMENTS: Final = b'"judgments":'
-_SHOWN: Final = ("task_id", "task_type", "group", "index", "agent_id", "won", "score")
 
 
 class RolloutIndex:
@@ -58,7 +43,7 @@ class RolloutIndex:
             for number, line in enumerate(file, start=1):
                 try:
                     self._add(line, start, by_number)
-                except (ValueError, KeyError, TypeError) as error:
+                except (ValueError, KeyError, TypeError, RecursionError) as error:
                     raise ValueError(f"{path}, line {number}: not a rollout: {error}") from error
                 start += len(line)
 
@@ -85,7 +70,7 @@ class RolloutIndex:
         return self._numbers[group]
 
     def _add(self, line: bytes, start: int, by_number: dict[int, dict[str, Any]]) -> None:
-        record = _summary(line)
+        record = json.loads(line)
         group = by_number.get(record["group"])
         if group is None:
             group = {"group": record["group"], "task": record["task_id"], "type": ""}
@@ -97,7 +82,9 @@ class RolloutIndex:
         if "missing" in record:
             group["missing"] += record["missing"]
             return
+        steps = record["steps"]
         places = [self._place(name) for name in record["operators"]]
+        fired = {k for step in steps for k, bit in enumerate(step["judgments"]) if bit}
         group["type"] = record["task_type"]
         group["rollouts"].append(
             {
@@ -105,10 +92,10 @@ class RolloutIndex:
                 "agent": record["agent_id"],
                 "won": record["won"],
                 "score": record["score"],
-                "steps": len(record["foundational"]),
-                "foundational": sum(record["foundational"]),
-                "breakthrough": sum(record["breakthrough"]),
-                "fired": [places[k] for k in record["fired"]],
+                "steps": len(steps),
+                "foundational": sum(step["foundational"] for step in steps),
+                "breakthrough": sum(step["breakthrough"] for step in steps),
+                "fired": [places[k] for k in sorted(fired)],
             }
         )
         self._spans[record["group"]].append((start, len(line)))
@@ -129,38 +116,3 @@ def _index(path: Path, file: tuple[FileVersion, ...]) -> RolloutIndex:
 def index_of(path: Path) -> RolloutIndex:
     """The index of a file. The file is read again only after a change."""
     return _index(path, versions(path))
-
-
-def _summary(line: bytes) -> dict[str, Any]:
-    """The list entry of a line, with the steps as columns."""
-    steps, end = line.find(_STEPS), line.rfind(_END)
-    pieces = line[steps:end].split(_JUDGMENTS)[1:] if 0 <= steps < end else []
-    columns = [match.groups() for piece in pieces if (match := _STEP.match(piece))]
-    if not columns or len(columns) != len(pieces):
-        return _parsed(json.loads(line))  # other order of keys, or no steps
-    head = line[:steps].rstrip(b", ") + b"}"
-    record = {**json.loads(head), **json.loads(b"{" + line[end:])}
-    judgments = {each for each, _, _ in columns}
-    fired = {
-        k for each in judgments for k, bit in enumerate(each.replace(b" ", b"")[::2]) if bit == 49
-    }
-    return {
-        **{name: record[name] for name in _SHOWN},
-        "operators": record["operators"],
-        "fired": sorted(fired),
-        "foundational": [float(value) for _, value, _ in columns],
-        "breakthrough": [float(value) for _, _, value in columns],
-    }
-
-
-def _parsed(record: dict[str, Any]) -> dict[str, Any]:
-    if "missing" in record:
-        return {name: record[name] for name in ("missing", "group", "task_id")}
-    steps = record["steps"]
-    return {
-        **{name: record[name] for name in _SHOWN},
-        "operators": record["operators"],
-        "fired": sorted({k for s in steps for k, bit in enumerate(s["judgments"]) if bit}),
-        "foundational": [step["foundational"] for step in steps],
-        "breakthrough": [step["breakthrough"] for step in steps],
-    }

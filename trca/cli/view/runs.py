@@ -14,6 +14,7 @@ from trca.cli.view.index import RolloutIndex, index_of
 from trca.common.registry import short_name
 from trca.runs.refusals import quoted
 from trca.runs.rollout_files import iteration_files, load_library
+from trca.tune_configs.run_parameters import method_name
 
 if TYPE_CHECKING:
     from trca.cli.view.details import Details
@@ -50,7 +51,7 @@ class RecordedRun:
         names = [*_CURVES, *sorted({n for row in rows for n in row if n.startswith(_OPERATOR)})]
         return {
             "name": self.folder.name,
-            "algorithm": str(config.get("algorithm", "")),
+            "algorithm": method_name(config),
             "env": short_name(str(config.get("env", ""))),
             "iterations": {kind: sorted(self._paths(kind)) for kind in KINDS},
             "operators": self._meanings(),

@@ -104,7 +104,8 @@ def react_prompt(
         lines += [f"Observation {number}: {seen}", without_end(response)]
     lines.append(f"Observation {step + 1}: {observation}")
     if admissible:
-        lines.append(f"Admissible actions: {', '.join(repr(action) for action in admissible)}")
+        shown = ", ".join(f"'{action}'" for action in admissible)
+        lines.append(f"Admissible actions: {shown}")
     return "\n".join(lines)
 
 
