@@ -62,10 +62,11 @@ def claim_directory(trial: TuneTrial) -> str:
     Tune appends a suffix if the staging folder of the experiment has the name. Two drivers that
     start in the same second on one cluster share this folder.
     """
-    trial.relative_logdir = directory_name(trial)
+    name = directory_name(trial)
+    trial.relative_logdir = name  # type: ignore[assignment]  # Ray declares no type
     if trial.storage:
-        trial.storage.trial_dir_name = trial.relative_logdir
-    return trial.relative_logdir
+        trial.storage.trial_dir_name = name
+    return name
 
 
 def param_space(sweep: SweepSettings, name: str, ended: Set[int] = frozenset()) -> dict[str, Any]:
