@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray._private import worker as ray_worker
@@ -31,7 +31,8 @@ def check_supply(config: TextAlgorithmConfig) -> None:
         ValueError: If the Ray that this process has started has too few; names need, supply and the
             settings to change. On any other cluster a lack is only logged.
     """
-    evaluation, need = config.get_evaluation_config_object(), Counter[str]()
+    evaluation: Any = config.get_evaluation_config_object()
+    need = Counter[str]()
     for bundle in (
         *_get_env_runner_bundles(config),
         *_get_env_runner_bundles(evaluation),
@@ -51,7 +52,7 @@ def check_supply(config: TextAlgorithmConfig) -> None:
         f" {config.num_env_runners}, evaluation_num_env_runners {evaluation.num_env_runners},"
         f" num_learners {config.num_learners}"
     )
-    node = ray_worker._global_node
+    node: Any = ray_worker._global_node
     if node is None or not node.is_head():
         logger.warning("%s. Ray waits until the cluster has grown", message)
         return

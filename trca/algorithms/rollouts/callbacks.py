@@ -85,7 +85,7 @@ class RunnerCallbacks:
         roles = self._runner.config.roles
         made: Any = SingleAgentEpisode()
         if roles:
-            modules = {role: module_of(role, request) for role in roles}
+            modules: dict[Any, str] = {role: module_of(role, request) for role in roles}
             made = MultiAgentEpisode(agent_module_ids=modules)
         names = {"task_id": request.task_id, "split": request.split, "group": request.group}
         made.custom_data.update(names, index=episode.index)
@@ -121,7 +121,9 @@ class RunnerCallbacks:
             "response": turn.response.text,
             Columns.ACTION_LOGP: float(np.sum(turn.completion.logprobs)),
         }
-        rewards = {view.rollout.agent_id: view.rollout.steps[-1].reward for view in views}
+        rewards: dict[Any, float] = {
+            view.rollout.agent_id: view.rollout.steps[-1].reward for view in views
+        }
         if isinstance(made, MultiAgentEpisode):
             seen = {v.rollout.agent_id: v for v in (views if episode.done else (*views, after))}
             made.add_env_step(
