@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from trca.algorithms.settings.by_name import switch
 from trca.envs import make
 from trca.envs.check import self_check
 from trca.envs.registration import check_library
 from trca.tune_configs.files import ConfigError, assign, read
-from trca.tune_configs.settings import RunSettings, in_environment, switch
+from trca.tune_configs.settings import RunSettings, in_environment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDER = EXAMPLES / "key_door" / "key_door"

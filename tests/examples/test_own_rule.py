@@ -9,8 +9,9 @@ from ray import tune
 from tests.algorithms.credit.step_batches import step_batch
 from trca.algorithms import GRPOConfig
 from trca.algorithms.credit import bind_credit
+from trca.algorithms.settings.by_name import switch
 from trca.tune_configs.files import ConfigError, assign, assignments, read
-from trca.tune_configs.settings import RunSettings, switch
+from trca.tune_configs.settings import RunSettings
 from trca.tune_configs.sweeps import SweepSettings
 
 FOLDER = Path(__file__).parents[2] / "examples" / "own_rule"

@@ -9,12 +9,13 @@ from statistics import stdev
 import pytest
 from typer.testing import CliRunner
 
+from trca.algorithms.settings.by_name import switch
 from trca.analysis.paper_tables import as_latex, as_markdown, read_run, tables
 from trca.cli import app
 from trca.cli.commands.report import note, over_setting
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import read
-from trca.tune_configs.settings import RunSettings, switch
+from trca.tune_configs.settings import RunSettings
 
 
 def row(kind, mean, **measures):

@@ -5,11 +5,12 @@ import shlex
 import pytest
 from typer.testing import CliRunner
 
+from trca.algorithms.settings.by_name import switch
 from trca.cli import app
 from trca.cli.run.next_steps import next_steps
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import read
-from trca.tune_configs.settings import RunSettings, switch
+from trca.tune_configs.settings import RunSettings
 
 
 def another_algorithm(folder, algorithm, model):

@@ -2,9 +2,10 @@
 
 import pytest
 
+from trca.algorithms.settings.by_name import switch
 from trca.cli.run.start_policy import build_start, start_lines
 from trca.tune_configs.files import read
-from trca.tune_configs.settings import RunSettings, in_environment, switch
+from trca.tune_configs.settings import RunSettings, in_environment
 
 QUICK = """\
 from tests.envs.test_contract import Coin

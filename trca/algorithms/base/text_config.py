@@ -353,7 +353,8 @@ class TextAlgorithmConfig(PolicyConfig):
 
     def _check_evaluation_config(self) -> None:
         """Refuses changes for evaluations that training runners could not follow."""
-        for name in self.evaluation_config or {}:
+        changes: dict[str, Any] = self.evaluation_config or {}
+        for name in changes:
             if name not in _OF_EVALUATION:
                 raise ValueError(
                     f"evaluation_config.{name} has no effect here: evaluations play as training"

@@ -94,7 +94,8 @@ class PolicyConfig(AlgorithmConfig):
     @property
     def evaluation_env_config(self) -> dict[str, Any]:
         """The changes of ``env_config`` in ``evaluation_config``."""
-        return dict((self.evaluation_config or {}).get("env_config", {}))
+        changes: dict[str, Any] = self.evaluation_config or {}
+        return dict(changes.get("env_config", {}))
 
     def resolved_model(self) -> str:
         """Folder or Hugging Face name of the model; builds the embedded policy on first use.
