@@ -131,6 +131,29 @@ def test_words_are_hashed_without_case_and_counted() -> None:
     assert not hashed_words("...", 8).any()
 
 
+def test_stock_ppo_trains_a_policy_for_each_agent(cluster: Any) -> None:
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.rllib.env.multi_agent_env import make_multi_agent
+
+    doors = make_multi_agent(
+        lambda _: ActionChoice(make("examples/plain_key_door.py:KeyDoor"), choices=6, size=32)
+    )
+    config = (
+        PPOConfig()
+        .environment(doors, env_config={"num_agents": 2})
+        .env_runners(num_env_runners=0)
+        .multi_agent(policies={"0", "1"}, policy_mapping_fn=lambda agent, *_, **__: str(agent))
+        .training(train_batch_size_per_learner=64, minibatch_size=32, num_epochs=1)
+    )
+    algorithm = config.build_algo()
+    try:
+        result = algorithm.train()
+    finally:
+        algorithm.stop()
+    assert result["env_runners"]["agent_episode_returns_mean"].keys() == {"0", "1"}
+    assert all(result["learners"][policy]["num_module_steps_trained"] for policy in ("0", "1"))
+
+
 @pytest.mark.slow
 def test_stock_ppo_learns_to_open_the_door(cluster: Any) -> None:
     from ray.rllib.algorithms.ppo import PPOConfig

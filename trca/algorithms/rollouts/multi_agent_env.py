@@ -10,6 +10,7 @@
         policies={"planner", "executor"}, policy_mapping_fn=lambda agent, *_, **__: agent
     )
 
+RLlib's default models do not read text: the config needs an `RLModule` that does.
 The algorithms of this package do not use it: they train a team with ``env_config: {team: ...}``.
 """
 
@@ -64,7 +65,7 @@ class TextMultiAgentEnv(MultiAgentEnv):
     def step(  # type: ignore[override]
         self, action_dict: dict[Any, Any]
     ) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
-        """Takes the actions of the agents that may act; a missing action is blank."""
+        """Takes the actions of the agents that may act; a missing action is an empty text."""
         before = list(self._core.live)
         results = self._core.act_all(action_dict)
         rewards = {agent: reward for agent, (reward, _, _) in results.items()}
