@@ -190,8 +190,11 @@ def test_the_settings_of_another_algorithms_run_give_the_defaults_of_this_one(of
     assert config.parameters() == GRPOConfig.from_preset("quickstart").parameters()
     own = {**settings, "credit": "examples/own_rule/first_visits.py:first_visits"}
     path.write_text(json.dumps(own | {"credit_config": {"x": 1}}))
-    kept = GRPOConfig.from_preset(path)
-    assert (kept.credit, kept.credit_config) == (str(Path(own["credit"]).resolve()), {"x": 1})
+    replaced = GRPOConfig.from_preset(path)
+    assert (replaced.credit, replaced.credit_config) == ("grpo", {})
+    same = {**read("quickstart"), "algorithm": "GRPO", "credit": own["credit"]}
+    path.write_text(json.dumps(same))
+    assert GRPOConfig.from_preset(path).credit == str(Path(own["credit"]).resolve())
 
 
 def test_a_tiny_model_with_the_papers_prompt_is_warned_about():

@@ -17,19 +17,11 @@ from trca.envs.searchqa.binding import SearchQABinding, bind
 from trca.envs.searchqa.data.generate import generated
 from trca.envs.searchqa.env import SearchQAEnv
 from trca.envs.searchqa.facts import SearchQAFacts
+from trca.policies.engines.endpoint import byte_tokenizer
 from trca.policies.prompts import Prompter
 
 MARK = "zyzzyva"
 TOLD_AT_THE_END = {"won", "score", "measures"}
-
-
-class Letters:
-    """A tokenizer with one token per character, so that prompts can be decoded."""
-
-    chat_template = None
-
-    def __call__(self, text):
-        return {"input_ids": [ord(character) for character in text]}
 
 
 def question_file(path, secret):
@@ -84,7 +76,7 @@ def outputs(env, number, played):
     """All outputs of an episode, step by step, and the state of its adapter."""
     annotated = RubricAnnotation(env, library="searchqa")
     prompters = [
-        Prompter(Letters(), template, 4, 10**6, memory=memory)
+        Prompter(byte_tokenizer(), template, 4, 10**6, memory=memory)
         for template in ("paper", "compact")
         for memory in (False, True)
     ]
@@ -92,20 +84,17 @@ def outputs(env, number, played):
     history, steps = [], []
     for turn, action in enumerate([*played, None]):
         prompts = [
-            "".join(
-                map(
-                    chr,
-                    prompter.encode(
-                        instruction=info["task"],
-                        step=turn,
-                        max_steps=env.max_steps,
-                        history=history,
-                        observation=observation,
-                        admissible=info["admissible_actions"],
-                        memory=info["memory"],
-                    ),
-                )
-            )
+            bytes(
+                prompter.encode(
+                    instruction=info["task"],
+                    step=turn,
+                    max_steps=env.max_steps,
+                    history=history,
+                    observation=observation,
+                    admissible=info["admissible_actions"],
+                    memory=info["memory"],
+                ).tolist()
+            ).decode()
             for prompter in prompters
         ]
         visible = {k: v for k, v in info.items() if k != "task_id"}
