@@ -86,6 +86,20 @@ def test_a_node_that_goes_one_that_comes_and_a_full_object_store_cost_no_rollout
     local.stop()
 
 
+@pytest.mark.slow
+def test_sharded_learners_on_two_nodes_need_a_folder_that_both_see(nodes, make_config, tmp_path):
+    for _ in range(2):
+        join(nodes)
+    config = make_config(sharding="fsdp")
+    config.learners(num_learners=2, custom_resources_per_learner={"place": 1})
+    config.reporting(run_folder=f"file://{tmp_path}/runs/shards")
+    with pytest.raises(ValueError, match=r"2 nodes: .*Name a folder that all nodes see"):
+        config.build_algo()
+    algorithm = config.copy(copy_frozen=False).reporting(run_folder=tmp_path / "seen").build_algo()
+    algorithm.train()
+    algorithm.stop()
+
+
 @ray.remote(num_cpus=0)
 class Holder:
     """Holds a share of a GPU."""

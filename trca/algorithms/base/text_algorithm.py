@@ -10,6 +10,7 @@ import time
 from functools import cached_property
 from typing import Any, ClassVar
 
+import ray
 import torch
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -85,8 +86,9 @@ class TextAlgorithm(Algorithm):
         """Sets up RLlib's parts and the training panel.
 
         Raises:
-            ValueError: If the processes need more than Ray has, or the environment lacks a source
-                of the credit rule or a rubric.
+            ValueError: If the processes need more than Ray has, if sharded learners cannot write
+                their checkpoint into one folder, or if the environment lacks a source of the credit
+                rule or a rubric.
         """
         torch.set_num_threads(self.config.torch_threads)
         self.rollouts: list[Rollout] = []
@@ -103,6 +105,7 @@ class TextAlgorithm(Algorithm):
         super().setup(config)
         try:
             self._check_sources()
+            self._check_shards()
         except ValueError as error:
             self.recorder.fail(self, error)
             raise
@@ -325,6 +328,20 @@ class TextAlgorithm(Algorithm):
                 no_rubric(type(self).__name__, self.config.env, self.config.env_config)
             )
 
+    def _check_shards(self) -> None:
+        """Checks that sharded learners of a run at a URI, which begins on one node, are there."""
+        run = self.recorder.run
+        if self.config.sharding == "none" or run is None or run.storage is None:
+            return
+        nodes = set(self.learner_group.ask("apply", func=_node_id))
+        if len(nodes) > 1:
+            raise ValueError(
+                f"sharding is {self.config.sharding!r}, and the learners are on {len(nodes)} nodes:"
+                f" their shares of a checkpoint cannot meet before {run.address} gets them. Name a"
+                " folder that all nodes see in place of the URI, keep the learners on one node, or"
+                " set sharding to none"
+            )
+
     def _sources(self, rollouts: list[Rollout]) -> Sources:
         runner: Any = self.env_runner_group.local_env_runner
         learners: Any = self.learner_group
@@ -403,3 +420,7 @@ class TextAlgorithm(Algorithm):
     def _log(self, metrics: dict[str, Any], reduce: str = "mean") -> None:
         window = 1 if reduce == "mean" else None
         self.metrics.log_dict(metrics, reduce=reduce, window=window)
+
+
+def _node_id(learner: Any) -> str:
+    return str(ray.get_runtime_context().get_node_id())
