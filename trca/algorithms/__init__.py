@@ -16,7 +16,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from trca.algorithms.settings.by_name import parameter_models as parameter_models
 from trca.common import loading
 
 if TYPE_CHECKING:

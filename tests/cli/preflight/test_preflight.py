@@ -183,7 +183,8 @@ def test_the_import_of_the_algorithms_registers_them_with_ray_tune():
 
 
 def test_the_parameter_models_are_those_of_the_algorithms():
-    from trca.algorithms import ALGORITHMS, parameter_models
+    from trca.algorithms import ALGORITHMS
+    from trca.algorithms.settings.by_name import parameter_models
 
     assert missing_training() == ""
     assert parameter_models() == {n: a.config_class.parameters_class for n, a in ALGORITHMS.items()}

@@ -83,7 +83,7 @@ def test_a_trial_that_fails_leaves_the_others_which_are_runs_like_any(sweep, tmp
     assert str(tmp_path) not in (folder / "sweep.md").read_text()
     assert "|" not in done.stdout
     assert "1 of 2 trials failed:" in done.stderr
-    assert "  001_credit-rules.py-bad_seed-0: no credit today\n" in done.stderr
+    assert "  001_credit-rules.py-bad_seed-0: no credit today (in credit rule" in done.stderr
     assert f"trca sweep --resume {folder}" in done.stderr
     rows = json.loads((folder / "sweep.json").read_text())
     assert [(row["n"], row["failed"]) for row in rows] == [(0, 1), (1, 0)]

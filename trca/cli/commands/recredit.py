@@ -111,8 +111,7 @@ def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any])
     A registered rule has the defaults of its algorithm. Settings that both algorithms have keep the
     values of the run.
     """
-    from trca.algorithms import parameter_models
-    from trca.algorithms.settings.by_name import switch
+    from trca.algorithms.settings.by_name import parameter_models, switch
     from trca.common.registry import own_file
     from trca.tune_configs.files import assign
     from trca.tune_configs.settings import RunSettings

@@ -17,10 +17,11 @@ import json
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from tokenizers import AddedToken, Tokenizer
+if TYPE_CHECKING:
+    from tokenizers import AddedToken, Tokenizer
 
 _MARK, _OPEN, _CLOSE = "\ufdd0", "\ufdd1", "\ufdd2"
 """Noncharacters of Unicode, which `ControlTokens.guard` removes from texts."""
@@ -76,6 +77,8 @@ class ControlTokens:
     @cached_property
     def _renamed(self) -> tuple[Tokenizer, dict[int | None, int]]:
         """The tokenizer with other texts for added tokens; its ids of these tokens -> usual ids."""
+        from tokenizers import AddedToken, Tokenizer
+
         state = json.loads(self._backend.to_str())
         renamed = Tokenizer.from_str(json.dumps({**state, "added_tokens": []}))
         ids: dict[int | None, int] = {}
