@@ -42,6 +42,7 @@ class ControlTokens:
         self._added: dict[int, AddedToken] = dict(tokenizer.added_tokens_decoder)
         special = [token.content for token in self._added.values() if token.special]
         tags = [t.content for t in self._added.values() if _TAG.fullmatch(t.content)]
+        self._written = _any_of([token.content for token in self._added.values()])
         self._special = _any_of(special)
         self._control = _any_of([*special, *tags])
 
@@ -66,8 +67,9 @@ class ControlTokens:
         if _MARK not in text:
             return list(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
         renamed, ids = self._renamed
-        pattern = _any_of([token.content for token in self._added.values()])
-        written = pattern.sub(lambda found: f"{_OPEN}{found[0]}{_CLOSE}", text).replace(_MARK, "")
+        written = self._written.sub(lambda found: f"{_OPEN}{found[0]}{_CLOSE}", text).replace(
+            _MARK, ""
+        )
         encoded = renamed.encode(written, add_special_tokens=add_special_tokens)
         return [
             token if added else ids.get(token, token)
