@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from trca.algorithms import ALGORITHMS
 from trca.algorithms.credit import BoundRule, bind_credit
+from trca.algorithms.settings.parameters import TextParameters
 from trca.common.markdown import markdown_table
 from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.data.sources import game_source
@@ -41,7 +42,6 @@ from trca.records import Rollout, StepBatch
 from trca.runs.folder import RunFolder
 from trca.runs.rollout_files import agent_operators, judged, recorded
 from trca.tune_configs.files import assign
-from trca.tune_configs.settings import RunSettings
 
 ROWS: Final = (
     *("GRPO", "GiGPO", "TRCA", "ShapedReturnToGo", "BEACON"),
@@ -58,7 +58,7 @@ def rule_of(row: str, tuned: Mapping[str, Any]) -> BoundRule:
         raise SystemExit(f"{tuned_row} has no tuned settings: run comparison.py --tune first")
     settings = assign({}, {**tuned[tuned_row]["settings"], **additional})
     config = ALGORITHMS[algorithm].get_default_config().update_from_dict(settings)
-    rule = bind_credit(config.credit, config.parameters())
+    rule = bind_credit(config.credit, config.settings)
     if rule.reads:
         raise SystemExit(
             f"{row} reads {', '.join(rule.reads)}, which records lack: choose other rows"
@@ -132,7 +132,7 @@ def main() -> None:
     arguments = parser.parse_args()
     folder = RunFolder.open(arguments.run, "outputs")
     config = folder.read_config()
-    run = RunSettings.resolve(config, f"{folder.name}/config.yaml", need_data=False).run
+    run = TextParameters.resolve(config, f"{folder.name}/config.yaml", need_data=False)
     operators = agent_operators(run.env, run.env_config)
     if run.env != ENV_ID or len(operators) > 1:
         raise SystemExit(f"{folder.path} plays {run.env}: give an ALFWorld run of one agent")

@@ -55,6 +55,9 @@ as `files/my_rule.py:mine`, copy the folder `files` too.
 """
 
 
+ALGORITHM = "| `algorithm` | `TRCA` | The algorithm, one of `trca.algorithms.ALGORITHMS`. |"
+"""The row of the setting that chooses the class of the settings."""
+
 SHARED = ("library", "team")
 """Arguments of `trca.envs.make` that a config may give; the run sets budgets and lambda."""
 
@@ -94,17 +97,20 @@ file](settings.md#a-config-file-of-your-own). `python docs/build.py` writes this
 
 def settings_page() -> str:
     """The page of settings: first the settings that most runs choose, then groups by purpose."""
-    groups = [*reversed(TextParameters.__bases__), *RunParameters.__bases__]
+    *groups, run = TextParameters.__bases__
     return "\n".join(
         [
             HEAD,
-            _section("Run and environment", RunParameters, _declared(RunParameters)),
+            _section("Run and environment", run, _declared(run), ALGORITHM),
             _section("Every algorithm", TextParameters, _declared(TextParameters)),
             _section("`budgets`", Budgets, _declared(Budgets)),
             *_of_algorithms(),
             _changed_defaults(),
             _environments(),
-            *(_section(_purpose(group), group, _declared(group)) for group in groups),
+            *(
+                _section(_purpose(group), group, _declared(group))
+                for group in (*reversed(groups), *run.__bases__)
+            ),
             _configs(),
         ]
     )
@@ -224,9 +230,9 @@ def _first_sentence(path: Path) -> str:
     return comment.partition(". ")[0].removesuffix(".") + "."
 
 
-def _section(title: str, model: Any, names: list[str]) -> str:
-    """A table of settings."""
-    lines = [f"## {title}", "", "| name | default | meaning |", "|---|---|---|"]
+def _section(title: str, model: Any, names: list[str], *first: str) -> str:
+    """A table of settings, with first rows that are not fields."""
+    lines = [f"## {title}", "", "| name | default | meaning |", "|---|---|---|", *first]
     for name in names:
         field = model.model_fields[name]
         default = "the algorithm's rule" if name == "credit" else _default(field)

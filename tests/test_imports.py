@@ -12,27 +12,17 @@ import trca
 ROOT = Path(trca.__file__).parent
 BELOW = {
     "common": set(),
-    "tune_configs.files": {"common"},
-    "tune_configs.recording": {"common"},
-    "tune_configs.run_parameters": {"tune_configs.files", "tune_configs.recording", "common"},
+    "tune_configs": {"common"},
     "rubric": {"common"},
     "envs": {"rubric", "common"},
     "policies": {"envs", "rubric", "common"},
     "records": {"envs", "rubric", "common"},
-    "runs": {
-        "records",
-        "tune_configs.files",
-        "tune_configs.run_parameters",
-        "envs",
-        "rubric",
-        "common",
-    },
+    "runs": {"records", "tune_configs", "envs", "rubric", "common"},
 }
-"""Package -> the packages that it may import. `tune_configs.files` reads presets."""
-BELOW["algorithms"] = {"policies", *BELOW["runs"], "runs", *BELOW["tune_configs.run_parameters"]}
+"""Package -> the packages that it may import."""
+BELOW["algorithms"] = {"policies", "runs", *BELOW["runs"]}
 BELOW["interop"] = {"algorithms", "records", "envs", "rubric", "common"}
-BELOW["tune_configs"] = {"algorithms", *BELOW["algorithms"]}
-BELOW["analysis"] = {"tune_configs", *BELOW["tune_configs"]}
+BELOW["analysis"] = {"algorithms", *BELOW["algorithms"]}
 BELOW["cli"] = {"analysis", "interop", *BELOW["analysis"]}
 
 ROOMS = {

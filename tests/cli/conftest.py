@@ -10,21 +10,21 @@ import pytest
 from tests.cli.commands.test_inspect import played, played_by_team
 from tests.cli.commands.test_train import SMALL, run
 from trca.algorithms.credit import bind_credit
+from trca.algorithms.settings.parameters import TextParameters
 from trca.envs import make
 from trca.records import StepBatch, assign_advantages, by_agent, to_json
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import read
-from trca.tune_configs.settings import RunSettings
 
 
 @pytest.fixture(scope="session")
 def recorded_run(tmp_path_factory):
     """Two iterations of two groups: the oracle wins, is cut off, and is cut off unjudged."""
     env = make("alfworld")
-    settings = RunSettings.resolve(read("quickstart"), "quickstart")
+    settings = TextParameters.resolve(read("quickstart"), "quickstart")
     folder = RunFolder.create(tmp_path_factory.mktemp("runs"), "run")
     folder.write_config(settings.flat())
-    rule = bind_credit("trca", settings.parameters.model_dump())
+    rule = bind_credit("trca", settings)
     tasks = iter(env.get_wrapper_attr("task_ids"))
     for iteration in (1, 3):
         rollouts = []
@@ -45,10 +45,10 @@ def recorded_run(tmp_path_factory):
 def recorded_team(tmp_path_factory):
     """An iteration of two groups that a team played: the oracle wins, and is cut off unjudged."""
     env = make("alfworld", team="alfworld_planner").unwrapped
-    settings = RunSettings.resolve(read("team"), "team")
+    settings = TextParameters.resolve(read("team"), "team")
     folder = RunFolder.create(tmp_path_factory.mktemp("runs"), "run")
     folder.write_config(settings.flat())
-    rule = bind_credit("trca", settings.parameters.model_dump())
+    rule = bind_credit("trca", settings)
     rollouts = []
     for group, task in enumerate(env.task_ids[:2]):
         for whole in played_by_team(env, task):

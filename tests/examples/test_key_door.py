@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from trca.algorithms.settings.by_name import switch
+from trca.algorithms.settings.parameters import TextParameters, in_environment, switch
 from trca.envs import make
 from trca.envs.check import self_check
 from trca.envs.registration import check_library
 from trca.tune_configs.files import ConfigError, assign, read
-from trca.tune_configs.settings import RunSettings, in_environment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDER = EXAMPLES / "key_door" / "key_door"
@@ -28,9 +27,9 @@ SMALL = {
 }
 
 
-def settings(algorithm: str, env: str) -> RunSettings:
+def settings(algorithm: str, env: str) -> TextParameters:
     base = in_environment(switch(read("quickstart"), algorithm), env)
-    return RunSettings.resolve(assign(base, {**SMALL, "env_config.max_steps": 3}))
+    return TextParameters.resolve(assign(base, {**SMALL, "env_config.max_steps": 3}))
 
 
 @pytest.mark.parametrize(

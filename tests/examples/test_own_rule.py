@@ -9,10 +9,9 @@ from ray import tune
 from tests.algorithms.credit.step_batches import step_batch
 from trca.algorithms import GRPOConfig
 from trca.algorithms.credit import bind_credit
-from trca.algorithms.settings.by_name import switch
+from trca.algorithms.settings.parameters import TextParameters, switch
+from trca.algorithms.settings.sweeps import SweepSettings
 from trca.tune_configs.files import ConfigError, assign, assignments, read
-from trca.tune_configs.settings import RunSettings
-from trca.tune_configs.sweeps import SweepSettings
 
 FOLDER = Path(__file__).parents[2] / "examples" / "own_rule"
 RULE = f"{FOLDER}/first_visits.py:first_visits"
@@ -42,10 +41,10 @@ def test_the_sweep_of_the_rule_has_a_trial_for_every_value() -> None:
 
 def test_the_parameter_of_the_rule_is_a_setting() -> None:
     changed = assignments([f"credit={RULE}", "credit_config.bonus=0.3"])
-    settings = RunSettings.resolve(assign(switch(read("quickstart"), "GRPO"), changed))
+    settings = TextParameters.resolve(assign(switch(read("quickstart"), "GRPO"), changed))
     assert settings.algorithm_config().credit_config == {"bonus": 0.3}
     with pytest.raises(ConfigError, match="credit_config is 3: Input should be a valid dictionary"):
-        RunSettings.resolve({"credit_config": 3})
+        TextParameters.resolve({"credit_config": 3})
 
 
 def test_tune_searches_the_parameter_of_the_rule() -> None:

@@ -66,9 +66,9 @@ _GOLD = ("IGPO", "StepSearch")
 
 def settings() -> str:
     """All settings of the configs."""
+    from trca.algorithms.settings.parameters import TextParameters
+    from trca.algorithms.settings.sweeps import SweepSettings
     from trca.tune_configs.files import read, shipped
-    from trca.tune_configs.settings import RunSettings
-    from trca.tune_configs.sweeps import SweepSettings
 
     resolved: dict[str, Any] = {}
     for name in shipped():
@@ -79,7 +79,7 @@ def settings() -> str:
             pairs = sweep.each_pair()
             resolved[name] = {"points": points, "pairs": pairs, "first": first.flat()}
         else:
-            resolved[name] = RunSettings.resolve(read(name), name, need_data=False).flat()
+            resolved[name] = TextParameters.resolve(read(name), name, need_data=False).flat()
     return yaml.safe_dump(resolved, sort_keys=False, width=100)
 
 

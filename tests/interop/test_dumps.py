@@ -9,12 +9,12 @@ from typer.testing import CliRunner
 
 from tests.interop.foreign import LIBRARY, play
 from trca.algorithms.rules.trca import trca as trca_rule
+from trca.algorithms.settings.parameters import TextParameters
 from trca.cli import app
 from trca.interop.dumps import dump_files, read_dump, write_dump
 from trca.records import StepBatch, read_rollouts
 from trca.rubric import RubricLibrary
 from trca.tune_configs.files import read
-from trca.tune_configs.settings import RunSettings
 
 OPERATORS = RubricLibrary.load(LIBRARY).ids
 
@@ -76,7 +76,7 @@ def test_the_commands_of_runs_read_an_imported_dump(played, config, tmp_path):
     assert done.exit_code == 0, done.output
     assert f"24 rollouts with {2 * len(rows)} steps" in done.output
     run = tmp_path / "imported"
-    settings = RunSettings.resolve(read(str(config)), "config", need_data=False).parameters
+    settings = TextParameters.resolve(read(str(config)), "config", need_data=False)
     library = RubricLibrary.load(LIBRARY)
     batch = StepBatch.from_rollouts(rollouts, library.categories)
     wanted, rewards = trca_rule(batch, settings), batch.rubric_rewards(settings.budgets)

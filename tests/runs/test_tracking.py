@@ -6,6 +6,7 @@ import struct
 import pytest
 
 from tests.cli.commands.test_inspect import played
+from trca.algorithms.settings.parameters import TextParameters
 from trca.cli.preflight.preflight import Preflight
 from trca.envs import make
 from trca.runs.folder import RunFolder
@@ -13,8 +14,7 @@ from trca.runs.rollout_samples import as_markdown, sample
 from trca.runs.trackers import missing_trackers
 from trca.runs.tracking import Tracking
 from trca.tune_configs.files import ConfigError, assign, read
-from trca.tune_configs.recording import TRACKERS
-from trca.tune_configs.settings import RunSettings
+from trca.tune_configs.run_parameters import TRACKERS
 
 SECRETS = {
     "MLFLOW_TRACKING_PASSWORD": "mlflow-sesame",
@@ -52,7 +52,7 @@ def rollouts():
 
 def settings(*trackers, **changes):
     given = {"tracking": list(trackers), "iterations": 3, **changes}
-    return RunSettings.resolve(assign(read("quickstart"), given), "quickstart")
+    return TextParameters.resolve(assign(read("quickstart"), given), "quickstart")
 
 
 def mlflow_store(folder, name):
@@ -176,7 +176,7 @@ def test_a_tracker_has_metrics_and_rollouts_and_a_resumed_run_continues_in_the_t
     assert len(history) == 3
     assert samples == 2  # first and last iteration
     assert rollouts[0].steps[0].observation.splitlines()[0] in text.replace("\\n", "\n")
-    assert rate is None or float(rate) == settings().parameters.lr
+    assert rate is None or float(rate) == settings().lr
     record = run.read_json("tracking.json")
     assert record == ({tracker: {"run": key, "iteration": 3}} if key else None)
 
@@ -258,7 +258,7 @@ def test_a_sample_has_at_most_two_successful_and_two_failed_rollouts(rollouts):
 )
 def test_an_unknown_tracker_is_refused(given, message):
     with pytest.raises(ConfigError, match=message):
-        RunSettings.resolve(assign(read("quickstart"), {"tracking": given}), "mine")
+        TextParameters.resolve(assign(read("quickstart"), {"tracking": given}), "mine")
 
 
 def test_a_tracker_that_is_not_installed_names_its_extra(monkeypatch):

@@ -3,9 +3,9 @@
 import pytest
 from typer.testing import CliRunner
 
+from trca.algorithms.settings.parameters import TextParameters
 from trca.cli import app
 from trca.tune_configs.files import assign, read, shipped
-from trca.tune_configs.settings import RunSettings
 
 PAPER = sorted(name for name in shipped() if name.startswith("paper/"))
 OTHERS = {"search_r1_grpo", "search_r1_ppo", "r1_instruct", "zerosearch", "stepsearch", "igpo"}
@@ -63,7 +63,7 @@ def test_a_dry_run_of_a_preset_finds_nothing_wrong(name):
 
 @pytest.mark.parametrize("name", PAPER)
 def test_a_preset_trains_for_an_iteration(name, cluster):
-    settings = RunSettings.resolve(assign(read(name), shrunk(name)), name)
+    settings = TextParameters.resolve(assign(read(name), shrunk(name)), name)
     flat = settings.flat()
     assert (flat["template"], flat["dtype"]) == ("paper", "bfloat16")
     assert (flat["sharding"] == "fsdp") == ("1.5b" not in name and "critic" not in flat)

@@ -1,14 +1,13 @@
 import pytest
 
-from trca.algorithms.settings.by_name import switch
+from trca.algorithms.settings.parameters import TextParameters, switch
+from trca.algorithms.settings.sweeps import SweepSettings
 from trca.tune_configs.files import ConfigError, assign, read, shipped
 from trca.tune_configs.run_parameters import method_name
-from trca.tune_configs.settings import RunSettings
-from trca.tune_configs.sweeps import SweepSettings
 
 
 def resolve(name="quickstart", **changes):
-    return RunSettings.resolve(assign(read(name), changes), name)
+    return TextParameters.resolve(assign(read(name), changes), name)
 
 
 RUNS = [name for name in shipped() if not name.startswith("sweeps/")]
@@ -17,9 +16,9 @@ OFFLINE = [name for name in RUNS if not name.startswith("paper/")]
 
 @pytest.mark.parametrize("name", RUNS)
 def test_every_shipped_run_resolves(name):
-    settings = RunSettings.resolve(read(name), name, need_data=name in OFFLINE)
+    settings = TextParameters.resolve(read(name), name, need_data=name in OFFLINE)
     assert settings.flat()["algorithm"] == read(name)["algorithm"]
-    assert RunSettings.resolve(settings.flat(), need_data=name in OFFLINE) == settings
+    assert TextParameters.resolve(settings.flat(), need_data=name in OFFLINE) == settings
 
 
 @pytest.mark.parametrize("name", [name for name in shipped() if name.startswith("sweeps/")])
@@ -71,15 +70,15 @@ def test_settings_become_one_rllib_config():
 def test_a_file_for_one_algorithm_serves_another():
     other = switch({**read("quickstart"), "lambda_": 0.5}, "GRPO")
     assert "lambda_" not in other
-    assert RunSettings.resolve(other).algorithm_config().algo_class.__name__ == "GRPO"
+    assert TextParameters.resolve(other).algorithm_config().algo_class.__name__ == "GRPO"
     with pytest.raises(ConfigError, match="'lambda_'"):
-        RunSettings.resolve({**other, "lambda_": 0.5})
+        TextParameters.resolve({**other, "lambda_": 0.5})
 
 
 def test_a_complete_file_serves_another_algorithm_with_the_credit_rule_of_that_algorithm():
-    complete = RunSettings.resolve(read("quickstart")).flat() | {"credit_config": {"x": 1}}
+    complete = TextParameters.resolve(read("quickstart")).flat() | {"credit_config": {"x": 1}}
     assert complete["credit"] == "trca"
-    grpo = RunSettings.resolve(switch(complete, "GRPO")).parameters
+    grpo = TextParameters.resolve(switch(complete, "GRPO"))
     assert (grpo.credit, grpo.credit_config) == ("grpo", {})
     assert switch(complete, "TRCA") == complete
     unnamed = {key: value for key, value in complete.items() if key != "credit"}
@@ -90,13 +89,13 @@ def test_a_complete_file_serves_another_algorithm_with_the_credit_rule_of_that_a
 @pytest.mark.parametrize("algorithm", ["GRPO", "TRCA"])
 def test_a_named_algorithm_replaces_the_rule_of_a_users_file(algorithm):
     rule = {"credit": "examples/own_rule/first_visits.py:first_visits", "credit_config": {"x": 1}}
-    complete = RunSettings.resolve(read("quickstart")).flat() | rule
-    parameters = RunSettings.resolve(switch(complete, algorithm)).parameters
+    complete = TextParameters.resolve(read("quickstart")).flat() | rule
+    parameters = TextParameters.resolve(switch(complete, algorithm))
     assert (parameters.credit, parameters.credit_config) == (algorithm.lower(), {})
 
 
 def test_a_method_is_named_by_the_rule_that_credits():
-    settings = RunSettings.resolve(read("quickstart")).flat()
+    settings = TextParameters.resolve(read("quickstart")).flat()
     assert method_name(settings) == "TRCA"
     own = {**settings, "algorithm": "GRPO", "credit": "/home/me/my_rule.py:mine"}
     assert method_name(own) == "GRPO with my_rule.py:mine"
@@ -111,7 +110,7 @@ def test_the_own_defaults_of_an_algorithm_win_over_a_file_for_another():
 
 
 def test_the_own_defaults_of_an_algorithm_do_not_reach_another():
-    complete = RunSettings.resolve(switch(read("quickstart"), "DrGRPO")).flat()
+    complete = TextParameters.resolve(switch(read("quickstart"), "DrGRPO")).flat()
     assert complete["aggregation"] == "rollout_sum"
     assert "aggregation" not in switch(complete, "GRPO")
     assert switch({**complete, "aggregation": "token"}, "GRPO")["aggregation"] == "token"
@@ -297,6 +296,6 @@ def test_the_evaluation_split_is_the_environments_default_where_none_is_named():
 
 
 def test_the_case_of_an_algorithm_does_not_matter():
-    settings = RunSettings.resolve(switch(read("quickstart"), "grpo"))
+    settings = TextParameters.resolve(switch(read("quickstart"), "grpo"))
     assert settings.flat()["algorithm"] == "GRPO"
-    assert RunSettings.resolve({**read("quickstart"), "algorithm": "trca"}).run.algorithm == "TRCA"
+    assert TextParameters.resolve({**read("quickstart"), "algorithm": "trca"}).algorithm == "TRCA"

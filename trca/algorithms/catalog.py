@@ -47,7 +47,7 @@ from trca.algorithms.rules.trca import TRCAParameters
 from trca.algorithms.rules.turn_ppo import TurnPPOParameters
 
 
-class TRCAConfig(TextAlgorithmConfig):
+class TRCAConfig(TextAlgorithmConfig[TRCAParameters]):
     """Config of TRCA; the defaults are the paper's."""
 
     training = Training(TRCAParameters)
@@ -57,7 +57,7 @@ class TRCA(TextAlgorithm, config=TRCAConfig):
     """Transition-wise rubric credit assignment."""
 
 
-class GRPOConfig(TextAlgorithmConfig):
+class GRPOConfig(TextAlgorithmConfig[GRPOParameters]):
     """Config of GRPO under the paper's common settings."""
 
     training = Training(GRPOParameters)
@@ -67,7 +67,7 @@ class GRPO(TextAlgorithm, config=GRPOConfig):
     """Group-relative policy optimization."""
 
 
-class DrGRPOConfig(TextAlgorithmConfig):
+class DrGRPOConfig(TextAlgorithmConfig[DrGRPOParameters]):
     """Config of Dr. GRPO under the paper's common settings."""
 
     training = Training(DrGRPOParameters)
@@ -77,7 +77,7 @@ class DrGRPO(TextAlgorithm, config=DrGRPOConfig):
     """GRPO done right: no standard deviation, no division by length."""
 
 
-class RLOOConfig(TextAlgorithmConfig):
+class RLOOConfig(TextAlgorithmConfig[RLOOParameters]):
     """Config of RLOO under the paper's common settings."""
 
     training = Training(RLOOParameters)
@@ -87,7 +87,7 @@ class RLOO(TextAlgorithm, config=RLOOConfig):
     """REINFORCE with a leave-one-out baseline."""
 
 
-class ReinforcePlusPlusConfig(TextAlgorithmConfig):
+class ReinforcePlusPlusConfig(TextAlgorithmConfig[ReinforcePlusPlusParameters]):
     """Config of REINFORCE++ under the paper's common settings."""
 
     training = Training(ReinforcePlusPlusParameters)
@@ -97,7 +97,7 @@ class ReinforcePlusPlus(TextAlgorithm, config=ReinforcePlusPlusConfig):
     """REINFORCE with normalisation over the batch."""
 
 
-class GiGPOConfig(TextAlgorithmConfig):
+class GiGPOConfig(TextAlgorithmConfig[GiGPOParameters]):
     """Config of GiGPO under the paper's common settings."""
 
     training = Training(GiGPOParameters)
@@ -107,7 +107,7 @@ class GiGPO(TextAlgorithm, config=GiGPOConfig):
     """Group-in-group policy optimization."""
 
 
-class HGPOConfig(TextAlgorithmConfig):
+class HGPOConfig(TextAlgorithmConfig[HGPOParameters]):
     """Config of HGPO under the paper's common settings."""
 
     training = Training(HGPOParameters)
@@ -117,7 +117,7 @@ class HGPO(TextAlgorithm, config=HGPOConfig):
     """Hierarchy-of-groups policy optimization."""
 
 
-class GraphGPOConfig(TextAlgorithmConfig):
+class GraphGPOConfig(TextAlgorithmConfig[GraphGPOParameters]):
     """Config of GraphGPO under the paper's common settings."""
 
     training = Training(GraphGPOParameters)
@@ -127,7 +127,7 @@ class GraphGPO(TextAlgorithm, config=GraphGPOConfig):
     """Graph-based group policy optimization."""
 
 
-class RewardFlowConfig(TextAlgorithmConfig):
+class RewardFlowConfig(TextAlgorithmConfig[RewardFlowParameters]):
     """Config of RewardFlow under the paper's common settings."""
 
     training = Training(RewardFlowParameters)
@@ -137,7 +137,7 @@ class RewardFlow(TextAlgorithm, config=RewardFlowConfig):
     """Group credit from values that flow back through a graph of states."""
 
 
-class G2POConfig(TextAlgorithmConfig):
+class G2POConfig(TextAlgorithmConfig[G2POParameters]):
     """Config of G2PO under the paper's common settings."""
 
     training = Training(G2POParameters)
@@ -147,7 +147,7 @@ class G2PO(TextAlgorithm, config=G2POConfig):
     """Group-graph policy optimization."""
 
 
-class GAGPOConfig(TextAlgorithmConfig):
+class GAGPOConfig(TextAlgorithmConfig[GAGPOParameters]):
     """Config of GAGPO under the paper's common settings."""
 
     training = Training(GAGPOParameters)
@@ -157,7 +157,7 @@ class GAGPO(TextAlgorithm, config=GAGPOConfig):
     """Generalized advantage grouped policy optimization."""
 
 
-class IGPOConfig(TextAlgorithmConfig):
+class IGPOConfig(TextAlgorithmConfig[IGPOParameters]):
     """Config of IGPO under the paper's common settings."""
 
     training = Training(IGPOParameters)
@@ -167,7 +167,7 @@ class IGPO(TextAlgorithm, config=IGPOConfig):
     """Information gain-based policy optimization."""
 
 
-class FilteredBCConfig(TextAlgorithmConfig):
+class FilteredBCConfig(TextAlgorithmConfig[FilteredBCParameters]):
     """Config of filtered behaviour cloning under the paper's common settings."""
 
     training = Training(FilteredBCParameters)
@@ -177,7 +177,7 @@ class FilteredBC(TextAlgorithm, config=FilteredBCConfig):
     """Filtered behaviour cloning."""
 
 
-class HCAPOConfig(TextAlgorithmConfig):
+class HCAPOConfig(TextAlgorithmConfig[HCAPOParameters]):
     """Config of HCAPO under the paper's common settings."""
 
     training = Training(HCAPOParameters)
@@ -187,7 +187,7 @@ class HCAPO(TextAlgorithm, config=HCAPOConfig):
     """Hindsight credit assignment policy optimization."""
 
 
-class TurnPPOConfig(TextAlgorithmConfig):
+class TurnPPOConfig(TextAlgorithmConfig[TurnPPOParameters]):
     """Config of TurnPPO under the paper's common settings."""
 
     training = Training(TurnPPOParameters)
@@ -198,10 +198,11 @@ class TurnPPOConfig(TextAlgorithmConfig):
         Raises:
             ValueError: Names the wrong setting and the allowed values.
         """
-        if self.gae == "bi_level" and self.ratio_level != "token":
+        level = self.settings.ratio_level
+        if self.settings.gae == "bi_level" and level != "token":
             raise ValueError(
-                f"gae is 'bi_level' and ratio_level is {self.ratio_level!r}: each token has an"
-                " advantage, so set ratio_level to token"
+                f"gae is 'bi_level' and ratio_level is {level!r}: each token has an advantage, so"
+                " set ratio_level to token"
             )
         super().validate()
 
@@ -210,7 +211,7 @@ class TurnPPO(TextAlgorithm, config=TurnPPOConfig):
     """Proximal policy optimization over turns, with a critic."""
 
 
-class HiPERConfig(TextAlgorithmConfig):
+class HiPERConfig(TextAlgorithmConfig[HiPERParameters]):
     """Config of HiPER under the paper's common settings; responses have a plan."""
 
     training = Training(HiPERParameters)
@@ -222,12 +223,12 @@ class HiPERConfig(TextAlgorithmConfig):
         Raises:
             ValueError: Names the wrong setting and the allowed values.
         """
-        if lack := lacks_plan(self.response_format):
+        if lack := lacks_plan(self.settings.response_format):
             raise ValueError(f"HiPER credits switches, subgoals and actions, and {lack}")
-        if self.ratio_level != "token":
+        if self.settings.ratio_level != "token":
             raise ValueError(
                 f"HiPER gives each token an advantage of its own and ratio_level is"
-                f" {self.ratio_level!r}: set ratio_level to token"
+                f" {self.settings.ratio_level!r}: set ratio_level to token"
             )
         super().validate()
 
@@ -246,7 +247,7 @@ class StepSearch(TextAlgorithm, config=StepSearchConfig):
     """Step-wise proximal policy optimization of search agents."""
 
 
-class BEACONConfig(TextAlgorithmConfig):
+class BEACONConfig(TextAlgorithmConfig[BEACONParameters]):
     """Config of BEACON under the paper's common settings."""
 
     training = Training(BEACONParameters)
@@ -258,7 +259,7 @@ class BEACONConfig(TextAlgorithmConfig):
             ValueError: If ``milestones: environment`` meets a team: a message has no milestone.
         """
         super().validate()
-        if self.roles and self.milestones == "environment":
+        if self.roles and self.settings.milestones == "environment":
             raise ValueError(
                 "milestones is 'environment', and a message of a team completes none: set"
                 " milestones to execution, or leave env_config.team out"
@@ -269,7 +270,7 @@ class BEACON(TextAlgorithm, config=BEACONConfig):
     """Milestone-guided policy optimization."""
 
 
-class ShapedReturnConfig(TextAlgorithmConfig):
+class ShapedReturnConfig(TextAlgorithmConfig[ShapedReturnParameters]):
     """Config of ShapedReturn under the paper's common settings."""
 
     training = Training(ShapedReturnParameters)

@@ -34,7 +34,7 @@ MARK: Final = "†"
 """Marks the paper's numbers."""
 
 _NEVER_METHOD: Final = (RunParameters.model_fields.keys() - {"env_config"}) | {
-    "model",
+    *("algorithm", "model"),
     *("engine_config", "gradient_checkpointing", "micro_batch_tokens"),
     *("sharding", "sync_each_pass", "torch_threads"),
 }

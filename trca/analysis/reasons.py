@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.records import Rollout
     from trca.rubric import Clause, RubricLibrary
-    from trca.tune_configs.settings import RunSettings
 
 
 class Reasons:
@@ -17,7 +17,7 @@ class Reasons:
         library: The run's rubric library, in its current version.
     """
 
-    def __init__(self, settings: RunSettings) -> None:
+    def __init__(self, settings: TextParameters) -> None:
         """Loads the library of a run.
 
         Raises:
@@ -27,11 +27,10 @@ class Reasons:
         from trca.rubric import Judge
         from trca.runs.rollout_files import load_library
 
-        run = settings.run
-        library = load_library(run.env, run.env_config)
+        library = load_library(settings.env, settings.env_config)
         if library is None:
-            raise ValueError(f"{run.env} has no rubric library: set env_config.library")
-        adapter: Any = env_class(run.env).adapter_class
+            raise ValueError(f"{settings.env} has no rubric library: set env_config.library")
+        adapter: Any = env_class(settings.env).adapter_class
         self._adapter_class = adapter
         self._judge = Judge(library, adapter.facts_type, adapter.binding_type)
         self.library: RubricLibrary = library

@@ -135,7 +135,7 @@ class Credit:
                 f"credit rule {rule!r} reads judgments: name their library, such as alfworld"
             )
         categories = RubricLibrary.load(library).categories if library else _NO_CATEGORIES
-        bound = bind_credit(rule, parameters.model_dump())
+        bound = bind_credit(rule, parameters)
         return cls(bound, categories, ("step", "reward", *needs))
 
     def __call__(

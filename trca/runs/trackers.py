@@ -33,7 +33,7 @@ from trca.runs.rollout_samples import COLUMNS, as_markdown
 
 if TYPE_CHECKING:
     from trca.runs.folder import RunFolder
-    from trca.tune_configs.run_parameters import Settings
+    from trca.tune_configs.run_parameters import RunParameters
 
 _PARAM: Final = 500
 """Longest value of a setting, in characters, that every MLflow server accepts."""
@@ -64,10 +64,10 @@ class TrackedRun:
     first: int
 
     @classmethod
-    def of(cls, run: RunFolder, settings: Settings, first: int) -> TrackedRun:
+    def of(cls, run: RunFolder, settings: RunParameters, first: int) -> TrackedRun:
         """Returns the description of a run folder."""
         group = (run.read_json("trial.json") or {}).get("sweep", "")
-        project = settings.run.tracking_project
+        project = settings.tracking_project
         return cls(run.path, run.name, group, project, settings.flat(), first)
 
 

@@ -18,7 +18,7 @@ from trca.runs.trackers import TRACKERS, TrackedRun, Tracker
 if TYPE_CHECKING:
     from trca.records import Rollout
     from trca.runs.folder import RunFolder
-    from trca.tune_configs.run_parameters import Settings
+    from trca.tune_configs.run_parameters import RunParameters
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Tracking:
     """
 
     def __init__(
-        self, settings: Settings, run: RunFolder, first: int, tell: Callable[[str], None]
+        self, settings: RunParameters, run: RunFolder, first: int, tell: Callable[[str], None]
     ) -> None:
         """Starts or resumes the trackers.
 
@@ -47,14 +47,14 @@ class Tracking:
             Exception: The error of a tracker that cannot start. All started trackers are closed.
         """
         self._run, self._tell = run, tell
-        self._last = settings.parameters.iterations
-        self._interval = settings.run.tracked_rollouts_interval
+        self._last = int(settings.flat()["iterations"])
+        self._interval = settings.tracked_rollouts_interval
         self._records: dict[str, dict[str, Any]] = run.read_json(RECORD) or {}
         self._failed: set[str] = set()
         self._trackers: dict[str, Tracker] = {}
         about = TrackedRun.of(run, settings, first)
         try:
-            for name in settings.run.tracking:
+            for name in settings.tracking:
                 record = self._records.get(name, {})
                 tracker = TRACKERS[name](about, str(record.get("run", "")))
                 self._trackers[name] = tracker

@@ -1,4 +1,4 @@
-"""Runs and sweeps as YAML, and their translation to an RLlib algorithm config.
+"""Runs and sweeps as YAML files, how these files are read, and the settings of a run.
 
 A file is flat: every key is a setting of this package or of RLlib::
 

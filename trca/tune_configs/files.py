@@ -11,8 +11,6 @@ from typing import Any, Final
 from trca.common import strict_yaml
 from trca.common.names import nearest
 
-OWN_KEYS: Final = frozenset({"algorithm"})
-"""Settings of a run that are no keys of an RLlib config: each algorithm has a config class."""
 _NAMED: Final = re.compile(r"(?P<path>[^\n]+?)(?P<object>:[A-Za-z_]\w*)?")
 _LONGEST_PATH: Final = 4096
 

@@ -1,60 +1,98 @@
-"""`RunParameters`: settings of a run that are not hyperparameters; `Settings`: both kinds."""
+"""`RunParameters`: the settings of a run that are not hyperparameters."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from trca.common.names import nearest
 from trca.common.registry import own_file, short_name
-from trca.tune_configs.files import OWN_KEYS
-from trca.tune_configs.recording import RecordingParameters
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
+TRACKERS: Final = ("tensorboard", "mlflow", "wandb", "trackio")
+"""Experiment trackers of `trca.runs.tracking`."""
+
+
+class RecordingParameters(BaseModel):
+    """Checkpoints and experiment trackers."""
+
+    checkpoint_interval: int = Field(default=1, ge=1, description="Iterations between checkpoints.")
+    tracking: list[str] = Field(
+        default_factory=lambda: ["tensorboard"],
+        description="Experiment trackers: `tensorboard`, `mlflow`, `wandb`, `trackio`.",
+    )
+    tracking_project: str = Field(
+        default="trca", min_length=1, description="MLflow's experiment; project of W&B and trackio."
+    )
+    tracked_rollouts_interval: int = Field(
+        default=5, ge=1, description="Iterations between samples of rollouts for the trackers."
+    )
+
+    @field_validator("tracking")
+    @classmethod
+    def _check_trackers(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if name not in TRACKERS:
+                raise ValueError(f"unknown tracker {name!r}: {nearest(name, TRACKERS)}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"{names}: name each tracker once")
+        return names
 
 
 class ResourceParameters(BaseModel):
     """Resources and restarts of the processes."""
 
-    num_cpus_per_env_runner: float = Field(1, ge=0, description="CPUs of each env runner.")
-    num_gpus_per_env_runner: float = Field(0, ge=0, description="GPUs of each env runner.")
-    num_cpus_per_learner: float = Field(1, ge=0, description="CPUs of each learner.")
-    num_gpus_per_learner: float = Field(0, ge=0, description="GPUs of each learner.")
-    restart_failed_env_runners: bool = Field(True, description="Restart env runners that died.")
+    num_cpus_per_env_runner: float = Field(default=1, ge=0, description="CPUs of each env runner.")
+    num_gpus_per_env_runner: float = Field(default=0, ge=0, description="GPUs of each env runner.")
+    num_cpus_per_learner: float = Field(default=1, ge=0, description="CPUs of each learner.")
+    num_gpus_per_learner: float = Field(default=0, ge=0, description="GPUs of each learner.")
+    restart_failed_env_runners: bool = Field(
+        default=True, description="Restart env runners that died."
+    )
 
 
 class RunParameters(RecordingParameters, ResourceParameters):
-    """Settings of a run besides the algorithm's parameters: RLlib's names, and the recorder's."""
+    """Settings of a run besides the hyperparameters: RLlib's names, and the recorder's."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
-    algorithm: str = Field(
-        "TRCA", description="The algorithm, one of `trca.algorithms.ALGORITHMS`."
-    )
+    algorithm: ClassVar[str] = ""
+    """Name of the algorithm; the class of its settings has it."""
+
     env: str = Field(
-        "trca/ALFWorld-v0",
+        default="trca/ALFWorld-v0",
         description="The environment: a Gymnasium id, module:Class or path/to/file.py:Class.",
     )
     env_config: dict[str, Any] = Field(
         default_factory=dict,
         description="Arguments of the environment, such as games and max_steps.",
     )
-    seed: Count = Field(0, description="Seed of the run.")
+    seed: Count = Field(default=0, description="Seed of the run.")
     num_env_runners: Count = Field(
-        0, description="Processes that play rollouts; 0: the driver plays them."
+        default=0, description="Processes that play rollouts; 0: the driver plays them."
     )
-    num_learners: Count = Field(0, description="Processes that learn; 0: the driver learns.")
+    num_learners: Count = Field(
+        default=0, description="Processes that learn; 0: the driver learns."
+    )
     evaluation_interval: Positive | None = Field(
-        None, description="Iterations between evaluations; none: only at the end."
+        default=None, description="Iterations between evaluations; none: only at the end."
     )
+
+    def flat(self) -> dict[str, Any]:
+        """Every setting by name, defaults included, as YAML has it.
+
+        An object in ``env_config`` that YAML cannot express becomes text.
+        """
+        return {"algorithm": self.algorithm, **self.model_dump(mode="json", fallback=_plain)}
 
     def resources(self) -> tuple[float, float]:
         """CPUs and GPUs that env runners and learners request from Ray, at least the driver's GPUs.
 
-        The driver requests nothing: it computes on the first GPUs, beside the first processes.
+        The driver requests nothing: it shares the first GPUs with the first processes.
         """
         runners, learners = self.num_env_runners, self.num_learners
         gpus = runners * self.num_gpus_per_env_runner + learners * self.num_gpus_per_learner
@@ -70,37 +108,15 @@ class RunParameters(RecordingParameters, ResourceParameters):
             "learner": 0 if self.num_learners else self.num_gpus_per_learner,
         }
 
-
-@dataclass(frozen=True)
-class Settings:
-    """The settings of one run.
-
-    Attributes:
-        run: RLlib's settings and the recorder's.
-        parameters: The hyperparameters of the algorithm, a `TextParameters`.
-    """
-
-    run: RunParameters
-    parameters: Any
-
-    def flat(self) -> dict[str, Any]:
-        """Every setting by name, defaults included, in plain types."""
-        run, parameters = (m.model_dump(mode="json") for m in (self.run, self.parameters))
-        return {"algorithm": run.pop("algorithm"), **run, **parameters}
-
-    def rllib(self) -> dict[str, Any]:
-        """The settings of RLlib: a flat config, as Ray Tune takes it."""
-        return {key: value for key, value in self.flat().items() if key not in OWN_KEYS}
-
     @property
     def train_split(self) -> str:
         """Split of the training panel: ``split`` of ``env_config``, else ``train``."""
-        return str(self.run.env_config.get("split", "train"))
+        return str(self.env_config.get("split", "train"))
 
-    @property
-    def evaluation_split(self) -> str:
-        """Split of the evaluation panel."""
-        return str(self.parameters.evaluation_split)
+
+def _plain(value: Any) -> Any:
+    """An argument of an environment that YAML cannot express."""
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def method_name(settings: Mapping[str, Any]) -> str:

@@ -19,11 +19,11 @@ from trca_scienceworld.reading import read_page
 from trca_scienceworld.simulator import Simulator
 from trca_scienceworld.tasks import VARIATIONS, variations
 
+from trca.algorithms.settings.parameters import TextParameters
 from trca.envs import make
 from trca.envs.check import self_check
 from trca.envs.library_report import measure
 from trca.tune_configs.files import assign, read
-from trca.tune_configs.settings import RunSettings
 
 PACKAGE = Path(__file__).parents[1]
 SHORT = ["find-animal", "lifespan-longest-lived", "power-component", "use-thermometer"]
@@ -183,7 +183,7 @@ def test_it_trains(tmp_path):
         "evaluation_tasks": 2,
         "env_config.max_steps": 3,
     }
-    settings = RunSettings.resolve(assign(read(str(PACKAGE / "train.yaml")), small))
+    settings = TextParameters.resolve(assign(read(str(PACKAGE / "train.yaml")), small))
     trainer = settings.algorithm_config().build_algo()
     try:
         trainer.train()

@@ -6,8 +6,7 @@ import numpy as np
 
 from tests.algorithms.learner.test_rows import THREE
 from trca.algorithms import GRPOConfig
-from trca.algorithms.base.crediting import Crediting
-from trca.algorithms.base.filtering import teaching, teaching_groups
+from trca.algorithms.base.crediting import Crediting, teaching, teaching_groups
 from trca.algorithms.credit import Credited, bind_credit
 from trca.algorithms.rollouts.batch import RolloutBatch
 from trca.envs.annotate import NO_OPERATORS

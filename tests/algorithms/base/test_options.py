@@ -6,7 +6,7 @@ import pytest
 from tests.algorithms.base.test_training import assert_same, tokens_of, weights_of
 from tests.algorithms.credit.step_batches import rule
 from trca.algorithms import TRCA, FilteredBCConfig, GRPOConfig, TRCAConfig, TurnPPOConfig
-from trca.algorithms.base.filtering import teaching_groups
+from trca.algorithms.base.crediting import teaching_groups
 from trca.algorithms.rules.trca import failed_share
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.records import StepBatch, advantages_of

@@ -8,11 +8,10 @@ from ray import tune
 
 from tests import toy
 from trca.algorithms import ALGORITHMS, TRCA, TRCAConfig
-from trca.algorithms.base.config_settings import settings_of
 from trca.algorithms.base.recorder import flatten
+from trca.algorithms.settings.parameters import TextParameters
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import ConfigError, read, shipped
-from trca.tune_configs.settings import RunSettings
 
 ENDS_ITS_PROCESS = """
 import os
@@ -34,9 +33,8 @@ PRESETS = [name for name in shipped() if not name.startswith("sweeps/")]
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_settings_of_a_config_are_those_that_made_it(preset):
-    settings = RunSettings.resolve(read(preset), preset, need_data=False)
-    again = settings_of(settings.algorithm_config())
-    assert again.flat() == settings.flat()
+    settings = TextParameters.resolve(read(preset), preset, need_data=False)
+    assert settings.algorithm_config().settings == settings
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -45,14 +43,14 @@ def test_each_setting_keeps_its_name_in_a_dictionary(algorithm):
     config = config_class().environment("trca/ALFWorld-v0")
     settings = config.to_dict()
     assert settings.keys() >= config.parameters_class.model_fields.keys()
-    assert config_class().update_from_dict(settings).parameters() == config.parameters()
+    assert config_class().update_from_dict(settings).settings == config.settings
 
 
 def test_a_class_and_objects_become_text():
     config = TRCAConfig().environment(toy.Rooms, env_config={"where": object, "sizes": (1, 2)})
-    settings = settings_of(config)
-    assert settings.run.env == "tests.toy:Rooms"
-    assert settings.run.env_config == {"where": str(object), "sizes": [1, 2]}
+    settings = config.settings
+    assert settings.env == "tests.toy:Rooms"
+    assert settings.flat()["env_config"] == {"where": str(object), "sizes": [1, 2]}
 
 
 def test_a_result_becomes_one_row_of_numbers():

@@ -176,7 +176,7 @@ def test_credit_of_a_role_does_not_depend_on_the_other(make_team: Callable[..., 
         algorithm.train()
         for role, of_role in by_agent(algorithm.rollouts).items():
             batch = StepBatch.from_rollouts(of_role, algorithm._operators[role].categories)
-            advantages = bind_credit("trca", algorithm.config.parameters())(batch)
+            advantages = bind_credit("trca", algorithm.config.settings)(batch)
             given = np.concatenate([r.advantages for r in of_role])
             np.testing.assert_array_equal(given, advantages)
             assert np.abs(given).max() > 0.1

@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 from ray import tune
 
 from trca.algorithms import (
@@ -17,11 +18,8 @@ from trca.algorithms import (
     TRCAConfig,
 )
 from trca.algorithms.base import text_config
-from trca.algorithms.settings.by_name import switch
-from trca.algorithms.settings.parameters import TextParameters
+from trca.algorithms.settings.parameters import TextParameters, switch
 from trca.tune_configs.files import read
-from trca.tune_configs.run_parameters import RunParameters
-from trca.tune_configs.settings import RunSettings
 
 
 def test_defaults_are_the_papers_and_stand_as_attributes():
@@ -30,6 +28,41 @@ def test_defaults_are_the_papers_and_stand_as_attributes():
     assert (config.group_size, config.minibatch_size, config.max_new_tokens) == (8, 256, 512)
     assert (config.clip_low, config.clip_high, config.kl_coeff) == (0.2, 0.28, 0.012)
     assert config.budgets == {"evidence": 1.0, "invalidity": 1.0, "execution": 1.0}
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """The settings classes of all objects that are built from values."""
+    classes = []
+
+    def build(self, **values):
+        classes.append(type(self))
+        BaseModel.__init__(self, **values)
+
+    monkeypatch.setattr(TextParameters, "__init__", build)
+    return classes
+
+
+def test_settings_are_built_once_for_each_change(built):
+    settings = TextParameters.resolve(read("quickstart"))
+    assert len(built) == 1
+    config = settings.algorithm_config()
+    config.validate()
+    assert config.settings == config.copy().settings == settings
+    assert len(built) <= 4  # with the defaults of the class, once in a process, and the copy's
+    built.clear()
+    changed = config.training(lambda_=0.5, lr=1e-3, budgets={"evidence": 2.0})
+    assert len(built) == 1
+    assert changed.settings.lambda_ == 0.5
+    assert len(built) == 2
+
+
+def test_a_change_in_place_reaches_the_settings_with_the_next_check():
+    config = TRCAConfig.from_preset("quickstart")
+    assert config.settings.env_config["max_steps"] == 16
+    config.env_config["max_steps"] = 5
+    config.validate()
+    assert config.settings.env_config["max_steps"] == 5
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS.values())
@@ -52,10 +85,7 @@ def test_no_config_states_the_default_of_a_setting_again():
 
 
 def settings_of(algorithm):
-    return {
-        **RunParameters.model_fields,
-        **algorithm.config_class.parameters_class.model_fields,
-    }
+    return algorithm.config_class.parameters_class.model_fields
 
 
 def test_each_algorithm_has_its_own_credit_rule():
@@ -171,7 +201,7 @@ def test_a_preset_gives_a_whole_config():
     assert (config.model, config.template, config.max_new_tokens) == ("tiny", "compact", 24)
     assert (config.lr, config.num_env_runners, config.evaluation_interval) == (4e-4, 2, 5)
     in_a_trial = TRCAConfig().update_from_dict(config.to_dict())
-    assert in_a_trial.parameters() == config.parameters()
+    assert in_a_trial.settings == config.settings
     assert in_a_trial.env_config == config.env_config
     assert GRPOConfig.from_preset("quickstart").credit == "grpo"
     paper = "paper/alfworld_qwen2.5_1.5b"
@@ -184,10 +214,11 @@ def test_a_preset_gives_a_whole_config():
 @pytest.mark.parametrize("of", ["DrGRPO", "IGPO", "Imitation", "TRCA", "TurnPPO"])
 def test_the_settings_of_another_algorithms_run_give_the_defaults_of_this_one(of, tmp_path):
     path = tmp_path / "config.yaml"
-    settings = RunSettings.resolve(switch(read("quickstart"), of)).flat()
+    settings = TextParameters.resolve(switch(read("quickstart"), of)).flat()
     path.write_text(json.dumps(settings))
     config = GRPOConfig.from_preset(path)
-    assert config.parameters() == GRPOConfig.from_preset("quickstart").parameters()
+    plain = GRPOConfig.from_preset("quickstart")
+    assert config.settings.hyperparameters() == plain.settings.hyperparameters()
     own = {**settings, "credit": "examples/own_rule/first_visits.py:first_visits"}
     path.write_text(json.dumps(own | {"credit_config": {"x": 1}}))
     replaced = GRPOConfig.from_preset(path)
@@ -261,7 +292,11 @@ def test_a_flat_dictionary_sets_ours_and_rllibs_settings():
             "model": "some/model",
         }
     )
-    assert (config.num_env_runners, config.lambda_, config.train_split) == (2, 0.5, "valid_seen")
+    assert (config.num_env_runners, config.lambda_, config.settings.train_split) == (
+        2,
+        0.5,
+        "valid_seen",
+    )
     assert config.budgets == {"evidence": 1.0, "invalidity": 2.5, "execution": 1.0}
     assert (config.evaluation_interval, config.evaluation_tasks) == (3, 7)
     assert (config.adam_betas, config.model) == ((0.9, 0.99), "some/model")
@@ -270,8 +305,8 @@ def test_a_flat_dictionary_sets_ours_and_rllibs_settings():
 def test_a_config_survives_its_dictionary_and_a_copy():
     config = TRCAConfig().environment("trca/ALFWorld-v0").training(lambda_=0.3, model="m")
     again = TRCAConfig().update_from_dict(config.to_dict())
-    assert again.parameters() == config.copy().parameters() == config.parameters()
-    assert json.dumps(config.parameters())
+    assert again.settings == config.copy().settings == config.settings
+    assert json.dumps(config.settings.flat())
 
 
 def test_search_spaces_are_accepted_and_their_values_checked():

@@ -73,11 +73,11 @@ def test_a_parameter_of_its_own_that_is_wrong_is_named(own, given, message):
 
 
 def test_an_own_rule_may_take_the_parameter_object_of_an_algorithm(own):
-    settings = TRCAConfig().training(lambda_=0.5, budgets={"evidence": 4.0}).parameters()
+    settings = TRCAConfig().training(lambda_=0.5, budgets={"evidence": 4.0}).settings
     rule = bind_credit(f"{own}:by_lambda", settings)
     np.testing.assert_array_equal(rule(BATCH), [4, 4, 4])
-    settings["credit_config"] = {"height": 3.0}
-    rule = bind_credit(f"{own}:by_lambda", settings)
+    higher = settings.model_copy(update={"credit_config": {"height": 3.0}})
+    rule = bind_credit(f"{own}:by_lambda", higher)
     np.testing.assert_array_equal(rule(BATCH), [6, 6, 6])
     assert rule.parameters["lambda_"] == 0.5
     assert not {"lr", "credit", "parameters"} & rule.parameters.keys()
@@ -85,9 +85,9 @@ def test_an_own_rule_may_take_the_parameter_object_of_an_algorithm(own):
 
 def test_the_parameter_object_of_another_algorithm_is_refused(own):
     with pytest.raises(ValueError, match=r"takes TRCAParameters, .* set algorithm to TRCA"):
-        bind_credit(f"{own}:by_lambda", GRPOConfig().parameters())
+        bind_credit(f"{own}:by_lambda", GRPOConfig().settings)
     with pytest.raises(ValueError, match="annotate the class, such as parameters: TRCAParameters"):
-        bind_credit(f"{own}:without_class", GRPOConfig().parameters())
+        bind_credit(f"{own}:without_class", GRPOConfig().settings)
 
 
 def test_a_registered_rule_reads_the_discount_and_the_settings_of_its_algorithm():

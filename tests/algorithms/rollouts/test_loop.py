@@ -312,7 +312,7 @@ def test_a_training_rollout_whose_final_prompt_does_not_fit_is_missing_and_not_d
 
 def test_a_group_that_lacks_a_rollout_is_credited_as_a_smaller_group(batch, model):
     categories = RubricLibrary.load(Rooms.library).categories
-    credit = bind_credit("trca", TRCAConfig().parameters())
+    credit = bind_credit("trca", TRCAConfig().settings)
 
     def advantages(rollouts):
         values = credit(StepBatch.from_rollouts(rollouts, categories))

@@ -11,12 +11,12 @@ from transformers import AutoConfig
 
 from tests.algorithms.rollouts.plain_engine import PlainEngine
 from trca.algorithms import evaluate_panel, local_runner
+from trca.algorithms.settings.parameters import TextParameters
 from trca.cli.preflight.size import Shape, row_cache_bytes
 from trca.cli.preflight.size import engine as engine_memory
 from trca.policies.engines import ENGINES, engine_class
 from trca.policies.engines.engine import BatchEngine, Completion, EngineSpec
 from trca.policies.models import load_tokenizer
-from trca.tune_configs.settings import RunSettings
 
 FILE = Path(__file__).with_name("plain_engine.py")
 PLAIN = f"{FILE}:PlainEngine"
@@ -143,9 +143,9 @@ def test_the_page_shows_what_each_engine_states():
 
 
 def test_the_plan_asks_an_own_engine_for_its_memory(model):
-    settings = RunSettings.resolve({"algorithm": "GRPO", "model": str(model), "engine": PLAIN})
+    settings = TextParameters.resolve({"algorithm": "GRPO", "model": str(model), "engine": PLAIN})
     shape = Shape.of(settings)
     memory = engine_memory(settings, shape)
-    rows = settings.parameters.tasks_per_iteration * settings.parameters.group_size
+    rows = settings.tasks_per_iteration * settings.group_size
     assert memory.weights == shape.parameters * shape.size
     assert memory.cache == rows * row_cache_bytes(settings, shape)

@@ -95,7 +95,7 @@ def test_it_needs_a_rubric_for_operators_only():
 
 
 def test_a_walkthrough_is_gold():
-    settings = BEACONConfig().training(credit="beacon_walkthrough").parameters()
+    settings = BEACONConfig().training(credit="beacon_walkthrough").settings
     with pytest.raises(ValueError, match=r"reads gold_walkthrough, .*gold_in_training: true"):
         bind_credit("beacon_walkthrough", settings)
 

@@ -3,7 +3,7 @@ import numpy as np
 from tests.algorithms.credit.step_batches import rule, step_batch
 from tests.algorithms.learner.test_rows import step
 from trca.algorithms import FilteredBCConfig, GRPOConfig
-from trca.algorithms.base.filtering import teaching
+from trca.algorithms.base.crediting import teaching
 from trca.algorithms.learner.rows import make_rows
 from trca.records import Rollout, StepBatch, assign_advantages
 

@@ -70,7 +70,7 @@ def test_the_rule_reads_plans_and_credits_each_part(trained):
     assert len(said.parts) == sum(len(step.response_ids) for step in steps)
     mask = np.concatenate([step.action_mask for step in steps])
     assert ((said.parts > 0) == mask).all()
-    credit = bind_credit("hiper", config.parameters()).credit(batch, **read)
+    credit = bind_credit("hiper", config.settings).credit(batch, **read)
     step = np.repeat(np.arange(len(steps)), [len(s.response_ids) for s in steps])
     for part in (1, 2, 3):
         of_part = credit.token_advantages[said.parts == part]

@@ -90,7 +90,7 @@ def test_choices_are_checked_and_gold_is_asked_for():
             advantages([1], [0], [0.5], [1], **choice)
     assert bind_credit("igpo", {}).gold == ("answer_logprobs",)
     with pytest.raises(ValueError, match="gold_in_training"):
-        bind_credit("igpo", IGPOConfig().parameters())
+        bind_credit("igpo", IGPOConfig().settings)
 
 
 def test_the_last_reward_is_the_f1_of_sets_of_words_and_not_hotpotqas():
@@ -102,7 +102,7 @@ def test_the_last_reward_is_the_f1_of_sets_of_words_and_not_hotpotqas():
     batch = StepBatch.from_rollouts(rollouts, np.zeros(3, dtype=np.int8))
     sources = Sources(IGPOConfig(), None, None, rollouts)
     settings = {"gold_in_training": True, "credit_config": {"epsilon": 0.0}}
-    rule = bind_credit("igpo", IGPOConfig().training(**settings).parameters())
+    rule = bind_credit("igpo", IGPOConfig().training(**settings).settings)
     read = {name: READS.get(name)(sources, batch) for name in rule.reads if "f1" in name}
     advantages = rule(batch, answer_logprobs=np.zeros(2), **read)
     np.testing.assert_allclose(advantages, [1.0, -1.0])

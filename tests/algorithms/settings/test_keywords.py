@@ -8,9 +8,9 @@ import pytest
 from mypy import api
 
 from trca.algorithms import ALGORITHMS
-from trca.algorithms.settings.keywords import EvaluationKeywords, ReportingKeywords
+from trca.algorithms.base.text_config import EvaluationKeywords, ReportingKeywords
 from trca.algorithms.settings.parameters import TextParameters
-from trca.tune_configs.recording import RecordingParameters
+from trca.tune_configs.run_parameters import RecordingParameters
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from trca.algorithms.settings.parameters import TextParameters
 from trca.cli import app
 from trca.cli.show.steps import print_action
 from trca.envs import make
 from trca.records import Rollout, Step, changed_facts, to_json
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import read
-from trca.tune_configs.settings import RunSettings
 
 NO_IDS = np.empty(0, np.int32)
 TRANSITION = ("context", "next_context", "parsed", "accepted", "facts", "rubric")
@@ -104,7 +104,7 @@ def run(tmp_path, environment, env):
     """A run folder with two recorded rollouts of iteration 2."""
     folder = RunFolder.create(tmp_path, "run")
     preset = "quickstart" if environment == "alfworld" else environment
-    folder.write_config(RunSettings.resolve(read(preset), preset).flat())
+    folder.write_config(TextParameters.resolve(read(preset), preset).flat())
     tasks = env.get_wrapper_attr("task_ids")[:2]
     lines = [to_json(played(env, task)) + "\n" for task in tasks]
     (folder.rollouts(2) / "train.jsonl").write_text("".join(lines))

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from trca.algorithms.settings.parameters import TextParameters
+from trca.algorithms.settings.sweeps import SweepSettings
 from trca.cli import app
 from trca.cli.commands.new_env import write_package
 from trca.rubric import RubricLibrary
 from trca.tune_configs.files import read
-from trca.tune_configs.settings import RunSettings
-from trca.tune_configs.sweeps import SweepSettings
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "key_door"
 
@@ -52,8 +52,8 @@ def test_its_own_tests_pass(package):
 
 
 def test_its_configs_are_whole(package):
-    settings = RunSettings.resolve(read(package / "train.yaml"), "train.yaml")
-    assert settings.run.env == f"{package}/tower_of_ice/env.py:TowerOfIce"
+    settings = TextParameters.resolve(read(package / "train.yaml"), "train.yaml")
+    assert settings.env == f"{package}/tower_of_ice/env.py:TowerOfIce"
     sweep = SweepSettings.resolve(read(str(package / "sweep.yaml")), "sweep", need_data=False)
     assert len(sweep.every_point()) == 2
 

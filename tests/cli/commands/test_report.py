@@ -9,13 +9,12 @@ from statistics import stdev
 import pytest
 from typer.testing import CliRunner
 
-from trca.algorithms.settings.by_name import switch
+from trca.algorithms.settings.parameters import TextParameters, switch
 from trca.analysis.paper_tables import as_latex, as_markdown, read_run, tables
 from trca.cli import app
 from trca.cli.commands.report import note, over_setting
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import read
-from trca.tune_configs.settings import RunSettings
 
 
 def row(kind, mean, **measures):
@@ -32,7 +31,7 @@ def run(tmp_path):
     ):
         folder = RunFolder.create(tmp_path / "outputs", name)
         config = {**switch(read(preset), algorithm), **settings}
-        config = RunSettings.resolve(config, preset, need_data=False).flat()
+        config = TextParameters.resolve(config, preset, need_data=False).flat()
         folder.write_config(config)
         for k in range(config["iterations"] if iterations is None else iterations):
             figures = {"iteration": k + 1, "trajectories": 64 * (k + 1)}

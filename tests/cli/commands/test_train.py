@@ -11,12 +11,12 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from trca.algorithms.settings.parameters import TextParameters
 from trca.cli import app
 from trca.records import read_rollouts
 from trca.runs.folder import RunFolder
 from trca.runs.success_tables import wilson
 from trca.tune_configs.files import read
-from trca.tune_configs.settings import RunSettings
 
 SMALL = [
     "--model=shrunk:Qwen/Qwen2.5-1.5B-Instruct",
@@ -115,7 +115,7 @@ def test_a_job_is_compared_with_the_contents_of_copied_files(tmp_path):
     library = shutil.copy("trca/rubric/libraries/alfworld.yaml", tmp_path / "mine.yaml")
     settings = {**read("quickstart"), "env_config": {"library": str(library), "max_steps": 3}}
     run = RunFolder.create(tmp_path, "quickstart")
-    run.write_settings(RunSettings.resolve(settings, "mine").flat())
+    run.write_settings(TextParameters.resolve(settings, "mine").flat())
     job = ["train", "quickstart", "--auto-resume", f"--storage-path={tmp_path}"]
     job += ["--dry-run", f"--set=env_config={{library: {library}, max_steps: 3}}"]
     assert CliRunner().invoke(app, job).exit_code == 0

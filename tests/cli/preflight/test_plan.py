@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from tests.architectures import SIZES
 from trca.algorithms.learner.learner import TextLearner
+from trca.algorithms.settings.parameters import TextParameters
 from trca.cli import app
 from trca.cli.commands.new_env import write_package
 from trca.cli.preflight import plan
@@ -23,7 +24,6 @@ from trca.envs.text_space import AnyText
 from trca.policies.engines.row_cache import RowCache
 from trca.policies.models import load_model
 from trca.tune_configs.files import assignments, read, shipped
-from trca.tune_configs.settings import RunSettings
 
 SHAPE = Shape(
     parameters=10**9,
@@ -41,7 +41,7 @@ PAPER = sorted(name for name in shipped() if name.startswith("paper/"))
 
 
 def settings_of(**settings):
-    return RunSettings.resolve({"env_config": {"games": "small"}, "model": "tiny", **settings})
+    return TextParameters.resolve({"env_config": {"games": "small"}, "model": "tiny", **settings})
 
 
 def near(bytes_there):
@@ -271,14 +271,14 @@ def test_runners_start_first_and_learners_fill_up_the_gpus():
 def test_the_driver_computes_on_the_first_gpus():
     local = settings_of(num_gpus_per_env_runner=1, num_gpus_per_learner=1)
     assert place(local, 1) == [["engine", "learner"]]
-    assert local.run.resources()[1] == GPUs.asked(local).count == 1
+    assert local.resources()[1] == GPUs.asked(local).count == 1
     split = settings_of(num_gpus_per_env_runner=2, num_gpus_per_learner=0.5)
     assert place(split, 2) == [["engine", "learner"], ["engine"]]
     assert place(split, 1) is None
-    assert split.run.resources()[1] == 2
+    assert split.resources()[1] == 2
     beside = settings_of(num_env_runners=2, num_gpus_per_env_runner=1, num_gpus_per_learner=0.5)
     assert place(beside, 2) == [["engine", "learner"], ["engine"]]
-    assert beside.run.resources()[1] == 2
+    assert beside.resources()[1] == 2
 
 
 def test_a_mend_that_is_named_makes_the_run_fit():
@@ -294,7 +294,7 @@ def test_a_mend_that_is_named_makes_the_run_fit():
     assert "lora_rank=16" in found
     for mend in found:
         changed = settings.flat() | assignments(shlex.split(mend))
-        assert not problems(RunSettings.resolve(changed), large, gpus), mend
+        assert not problems(TextParameters.resolve(changed), large, gpus), mend
 
 
 def test_a_mend_keeps_capital_letters_and_is_quoted_for_a_shell():
@@ -336,10 +336,10 @@ def test_an_engine_that_sleeps_leaves_its_memory_to_the_learner():
     mend = """'engine_config={"gpu_memory_utilization": 0.75, "sleep": true}'"""
     assert mend in mends(settings, SHAPE, gpus)
     sleeping = settings.flat() | {"engine_config": {"gpu_memory_utilization": 0.75, "sleep": True}}
-    assert not problems(RunSettings.resolve(sleeping), SHAPE, gpus)
-    assert problems(RunSettings.resolve(sleeping), SHAPE, GPUs(1, 20))
+    assert not problems(TextParameters.resolve(sleeping), SHAPE, gpus)
+    assert problems(TextParameters.resolve(sleeping), SHAPE, GPUs(1, 20))
     apart = settings.flat() | {"num_gpus_per_env_runner": 1.0, "num_gpus_per_learner": 1.0}
-    assert "sleep" not in " ".join(mends(RunSettings.resolve(apart), SHAPE, GPUs(2, 20)))
+    assert "sleep" not in " ".join(mends(TextParameters.resolve(apart), SHAPE, GPUs(2, 20)))
 
 
 def test_vllm_on_a_cpu_has_the_cache_of_its_settings():
@@ -377,7 +377,7 @@ def test_where_gpus_are_too_few_a_mend_asks_for_fewer_processes(gigabytes, also)
         assert mend.startswith("num_env_runners=1 num_learners=1")
         assert also in mend
         changed = settings.flat() | assignments(shlex.split(mend))
-        assert not problems(RunSettings.resolve(changed), large, gpus), mend
+        assert not problems(TextParameters.resolve(changed), large, gpus), mend
     shares = {"num_gpus_per_env_runner": 1.0, "num_gpus_per_learner": 1.0}
     whole = settings_of(num_env_runners=1, num_learners=1, **shares)
     assert mends(whole, large, gpus) == [f"more GPUs: --gpus 2x{gigabytes}"]
@@ -484,7 +484,7 @@ def test_an_engine_of_a_users_file_states_its_memory(tmp_path):
 def test_the_plan_takes_the_step_limit_of_the_environment(tmp_path):
     package = write_package("key_door", tmp_path)  # its class has max_steps = 12
     config = str(package / "train.yaml")
-    rollouts = RunSettings.resolve(read(config), config).trajectories_per_iteration
+    rollouts = TextParameters.resolve(read(config), config).trajectories_per_iteration
     result = CliRunner().invoke(app, ["plan", config])
     assert result.exit_code == 0, result.output
     output = " ".join(result.output.split())
@@ -495,7 +495,7 @@ def test_the_plan_takes_the_step_limit_of_the_environment(tmp_path):
 
 def test_the_step_limit_without_data_is_the_default_of_the_class(monkeypatch, tmp_path):
     monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "nothing"))
-    settings = RunSettings.resolve({"env_config": {"games": "official"}}, need_data=False)
+    settings = TextParameters.resolve({"env_config": {"games": "official"}}, need_data=False)
     assert Environments().step_limit(settings) == 25
     assert declared_step_limit(settings_of(env="searchqa", env_config={}, algorithm="GRPO")) == 4
 

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from trca.algorithms.base.text_config import TextAlgorithmConfig
+from trca.algorithms.settings.parameters import TextParameters
 from trca.cli import app
 from trca.cli.preflight.preflight import Preflight
 from trca.cli.run import training
@@ -17,7 +18,6 @@ from trca.common.extras import missing_training
 from trca.envs.alfworld.env import ALFWorldEnv
 from trca.policies import models
 from trca.tune_configs.files import assign, read
-from trca.tune_configs.settings import RunSettings
 
 HEAVY = {"torch", "ray", "transformers", "scipy", "matplotlib", "pandas", "pyarrow"}
 ADAPTED = {"trl", "openenv", "verifiers", "pettingzoo", "datasets", "fastmcp"}
@@ -68,7 +68,7 @@ def test_a_dry_run_makes_environment_tokenizer_and_config_once(calls):
 
 def test_all_problems_come_at_once():
     changes = {"group_size": 1, "model": "./nothing", "num_gpus_per_learner": 64, "num_learners": 1}
-    settings = RunSettings.resolve(assign(read("quickstart"), changes))
+    settings = TextParameters.resolve(assign(read("quickstart"), changes))
     with Preflight(settings) as preflight:
         problems = preflight.problems()
     assert [problem.split(":")[0] for problem in problems[:2]] == [
@@ -80,7 +80,7 @@ def test_all_problems_come_at_once():
 
 def test_what_this_machine_lacks_is_no_problem_of_a_run_elsewhere():
     changes = {"num_gpus_per_learner": 64, "num_learners": 1}
-    settings = RunSettings.resolve(assign(read("quickstart"), changes))
+    settings = TextParameters.resolve(assign(read("quickstart"), changes))
     with Preflight(settings, here=False) as preflight:
         assert preflight.problems() == []
         assert any("asks for 64 GPUs" in lack for lack in preflight.lacks())
@@ -184,7 +184,7 @@ def test_the_import_of_the_algorithms_registers_them_with_ray_tune():
 
 def test_the_parameter_models_are_those_of_the_algorithms():
     from trca.algorithms import ALGORITHMS
-    from trca.algorithms.settings.by_name import parameter_models
+    from trca.algorithms.settings.parameters import parameter_models
 
     assert missing_training() == ""
     assert parameter_models() == {n: a.config_class.parameters_class for n, a in ALGORITHMS.items()}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from trca.algorithms.settings.parameters import TextParameters
 from trca.cli.preflight.panels import panel as split_of
 from trca.cli.run import checkpoints
 from trca.cli.run.card import card
@@ -15,14 +16,13 @@ from trca.envs.canonical import canonical_panel, canonical_panels
 from trca.runs.folder import RunFolder
 from trca.runs.selection import Selection
 from trca.tune_configs.files import ConfigError, read
-from trca.tune_configs.settings import RunSettings
 
 
 @pytest.mark.parametrize("name", [n for n in canonical_panels() if n.startswith("embedded-alf")])
 def test_a_canonical_panel_has_all_types_of_task_though_a_run_has_one(name: str) -> None:
     panel = canonical_panel(name)
     trained = {**read("quickstart"), "env_config": {"games": "small-7", "task_types": ["Pick"]}}
-    settings = RunSettings.resolve(trained, "pick")
+    settings = TextParameters.resolve(trained, "pick")
     played = Policy("pick", "pick", settings, "tiny", Path()).on(panel, {}).settings
     assert panel.draw(split_of(played, played.evaluation_split)).hash == panel.hash
 
@@ -85,7 +85,7 @@ def test_a_folder_may_have_an_at_sign_in_its_name(tmp_path: Path) -> None:
 def test_the_card_names_prompt_and_tags(response_format, words, tmp_path):
     run = RunFolder.create(tmp_path, "run")
     run.write_config(read("quickstart"))
-    settings = RunSettings.resolve(
+    settings = TextParameters.resolve(
         {"env": "trca/SearchQA-v0", "model": "tiny", "response_format": response_format},
         need_data=False,
     )

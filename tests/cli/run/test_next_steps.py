@@ -5,18 +5,17 @@ import shlex
 import pytest
 from typer.testing import CliRunner
 
-from trca.algorithms.settings.by_name import switch
+from trca.algorithms.settings.parameters import TextParameters, switch
 from trca.cli import app
 from trca.cli.run.next_steps import next_steps
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import read
-from trca.tune_configs.settings import RunSettings
 
 
 def another_algorithm(folder, algorithm, model):
     """The command that trains another algorithm after a run, without ``trca``."""
     base = switch(read("quickstart"), algorithm) | {"model": model}
-    settings = RunSettings.resolve(base, "quickstart")
+    settings = TextParameters.resolve(base, "quickstart")
     run = RunFolder.create(folder, "mine")
     run.write_settings(settings.flat())
     (command,) = [c for c, _ in next_steps(run, settings) if c.startswith("trca train")]
@@ -51,8 +50,8 @@ def test_another_algorithm_after_a_run_with_a_users_rule_has_its_own_rule(tmp_pa
     rule.write_text("def mine(batch):\n    return batch.rewards\n")
     base = switch(read("quickstart"), "GRPO") | {"credit": f"{rule}:mine"}
     run = RunFolder.create(tmp_path, "mine")
-    run.write_settings(RunSettings.resolve(base).flat())
-    settings = RunSettings.resolve(run.read_config())
+    run.write_settings(TextParameters.resolve(base).flat())
+    settings = TextParameters.resolve(run.read_config())
     (command,) = [c for c, _ in next_steps(run, settings) if c.startswith("trca train")]
     arguments = shlex.split(command)[1:]
     dry = ["--dry-run", f"--storage-path={tmp_path}"]

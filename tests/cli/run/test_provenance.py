@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 import trca
+from trca.algorithms.settings.parameters import TextParameters
 from trca.cli.commands.evaluate import _identity
 from trca.cli.run.checkpoints import Policy
 from trca.runs.selection import Selection
 from trca.tune_configs.files import read
-from trca.tune_configs.settings import RunSettings
 
 
 def test_reports_of_two_runs_in_one_folder_have_names_of_their_own(tmp_path: Path) -> None:
-    settings = RunSettings.resolve(read("quickstart"), "quickstart")
+    settings = TextParameters.resolve(read("quickstart"), "quickstart")
     chosen = Selection("best", 12)
     found = []
     for name in ("a", "b"):

@@ -2,10 +2,9 @@
 
 import pytest
 
-from trca.algorithms.settings.by_name import switch
+from trca.algorithms.settings.parameters import TextParameters, in_environment, switch
 from trca.cli.run.start_policy import build_start, start_lines
 from trca.tune_configs.files import read
-from trca.tune_configs.settings import RunSettings, in_environment
 
 QUICK = """\
 from tests.envs.test_contract import Coin
@@ -22,7 +21,7 @@ def settings(tmp_path, monkeypatch):
     (tmp_path / "quick.py").write_text(QUICK)
     config = in_environment(switch(read("quickstart"), "GRPO"), f"{tmp_path / 'quick.py'}:Quick")
     small = {"env_config": {"max_steps": 3}, "memory": False, "num_env_runners": 0}
-    return RunSettings.resolve({**config, **small}, "quick")
+    return TextParameters.resolve({**config, **small}, "quick")
 
 
 def test_a_policy_that_was_built_is_evaluated_once(settings, tmp_path, capsys):

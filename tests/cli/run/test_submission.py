@@ -12,9 +12,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from trca.algorithms.settings.parameters import TextParameters
 from trca.cli.run.submission import Cluster, data_commands, dns_label, render
 from trca.tune_configs.files import read, shipped
-from trca.tune_configs.settings import RunSettings
 
 DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 LONGEST_RAYJOB = 47  # KubeRay: 63 - len("-serve-svc") - 6 characters of the cluster's suffix
@@ -231,7 +231,7 @@ def test_skypilot_gets_a_valid_task(job):
 
 
 def data_of(name, **changes):
-    settings = RunSettings.resolve({**read(name), **changes}, name, need_data=False)
+    settings = TextParameters.resolve({**read(name), **changes}, name, need_data=False)
     return data_commands([settings])
 
 

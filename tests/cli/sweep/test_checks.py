@@ -8,11 +8,11 @@ import yaml
 from typer.testing import CliRunner
 
 from tests.cli.sweep.conftest import SWEEP
+from trca.algorithms.settings.sweeps import SweepSettings
 from trca.cli import app
 from trca.cli.sweep.files import shipped_sweeps
 from trca.cli.sweep.sweeping import cpus_of_ray
 from trca.tune_configs.files import ConfigError
-from trca.tune_configs.sweeps import SweepSettings
 
 
 def test_what_one_algorithm_alone_has_is_left_out_of_another_s_trials():
@@ -20,7 +20,7 @@ def test_what_one_algorithm_alone_has_is_left_out_of_another_s_trials():
     settings = SweepSettings.resolve(changed, "mine")
     trca, grpo = (settings.trial(point, 0) for point in settings.every_point())
     assert trca.flat()["lambda_"] == 0.5
-    assert grpo.run.algorithm == "GRPO"
+    assert grpo.algorithm == "GRPO"
     assert "lambda_" not in grpo.flat()
 
 

@@ -5,10 +5,10 @@ import shutil
 import pytest
 
 from tests.cli.sweep.conftest import SWEEP
+from trca.algorithms.settings.sweeps import SweepSettings
 from trca.cli.sweep.table import curves, summarise, write_table
 from trca.cli.sweep.trials import joined, point_words, read_trials
 from trca.runs.folder import RunFolder
-from trca.tune_configs.sweeps import SweepSettings
 
 
 def made(settings, folder):

@@ -11,6 +11,7 @@ from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
 from ray.tune.search.variant_generator import generate_variants
 
+from trca.algorithms.settings.sweeps import SweepSettings
 from trca.cli.sweep.progress import label
 from trca.cli.sweep.sweeping import claim_directory, directory_name, param_space
 from trca.cli.sweep.table import as_rich, summarise, write_table
@@ -19,7 +20,6 @@ from trca.cli.sweep.trials import begin, read_trials
 from trca.cli.sweep.tuning import PanelASHA, PointSearch, Result, SweepScheduler, stopping
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import ConfigError
-from trca.tune_configs.sweeps import SweepSettings
 
 SEARCH = {
     "base": "quickstart",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.records.test_records import make_rollout, make_step
+from trca.algorithms.settings.parameters import TextParameters
 from trca.analysis.reasons import Reasons
 from trca.cli.view.details import Details, align, texts_of
 from trca.cli.view.runs import RecordedRun
@@ -14,7 +15,6 @@ from trca.policies.tiny import tiny_folder
 from trca.records import from_json
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import assign
-from trca.tune_configs.settings import RunSettings
 
 
 def test_steps_stand_in_one_row_where_contexts_meet():
@@ -60,7 +60,7 @@ def test_the_parts_of_an_advantage_add_up_to_what_was_learned_from(run):
 
 def test_parts_that_do_not_add_up_are_not_shown(recorded_run):
     config = RunFolder(recorded_run).read_config() | {"lambda_": 0.1}
-    details = Details(RunSettings.resolve(config, need_data=False))
+    details = Details(TextParameters.resolve(config, need_data=False))
     lines = RecordedRun(RunFolder(recorded_run)).index("train", 1).lines(0)
     group = details.of([from_json(line) for line in lines])
     assert "their parts are not shown" in group["notes"][0]
@@ -70,7 +70,7 @@ def test_parts_that_do_not_add_up_are_not_shown(recorded_run):
 
 def test_operators_that_fired_come_with_the_values_they_read(run, recorded_run):
     group = run.group("train", 1, 0)
-    settings = RunSettings.resolve(RunFolder(recorded_run).read_config(), need_data=False)
+    settings = TextParameters.resolve(RunFolder(recorded_run).read_config(), need_data=False)
     first = from_json(next(run.index("train", 1).lines(0)))
     told = Reasons(settings).of(first)
     assert [[f["id"] for f in s["fired"]] for s in group["rollouts"][0]["steps"]] == [
@@ -98,8 +98,8 @@ def test_tokens_are_those_of_the_policy_that_sampled_them(recorded_run, tmp_path
         "env_config.games": "small-9",
     }  # games of no shipped policy
     config = assign(RunFolder(recorded_run).read_config(), changes)
-    settings = RunSettings.resolve(config, need_data=False)
-    response, run = "<think>ok</think><action>look</action>", settings.run
+    settings = TextParameters.resolve(config, need_data=False)
+    response, run = "<think>ok</think><action>look</action>", settings
     for name, text in (("action", "some other words"), ("plan", response)):
         tokenizer = train_tokenizer([text] * 9, [], 400, 100)
         tokenizer.save_pretrained(tiny_folder(run.env, run.env_config, name))

@@ -1,21 +1,31 @@
-"""Credit of an iteration: advantages of every step, and the rows that each policy learns from."""
+"""Credit of an iteration: advantages of every step, and the rows that each policy learns from.
+
+Rollouts without advantages can be left out of the update. The criterion is the advantage, not the
+reward: a group without success has equal rewards and may still have rubric credit. Left-out
+rollouts stay in the metrics, in the rollout file and in the count of trajectories.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from trca.algorithms.base.filtering import teaching
+import numpy as np
+
 from trca.algorithms.base.metrics import credit_metrics, means, rollout_metrics
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.credit import READS, BoundRule, Sources
 from trca.algorithms.credit.inputs.values import explained_variance
 from trca.algorithms.learner.rows import Rows, TokenColumns, join_roles, make_rows
+from trca.algorithms.settings.types import OnZeroAdvantage
 from trca.envs.annotate import Operators
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.records import Rollout, StepBatch, assign_advantages, by_agent
 from trca.rubric import Budgets
+
+NEAR_ZERO: Final = 1e-6
+"""Largest absolute advantage that counts as zero: the epsilon of the norms."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,7 @@ class Crediting:
         config, left_out = self._config, 0
         parts: dict[str, list[Rows]] = {}
         for each in credited:
-            taught = teaching(each.rollouts, config.on_zero_advantage)
+            taught = teaching(each.rollouts, config.settings.on_zero_advantage)
             left_out += len(each.rollouts) - len(taught)
             for module, rollouts in by_module(taught).items():
                 rows = self._rows(each, rollouts)
@@ -90,7 +100,7 @@ class Crediting:
 
     def metrics(self, credited: Sequence[CreditedRollouts]) -> dict[str, Any]:
         """The metrics of rubric and credit; for a team, the means over roles and each role's."""
-        budgets = Budgets.of(self._config.budgets)
+        budgets = Budgets.of(self._config.settings.budgets)
         by_role = {
             each.agent: credit_metrics(
                 each.rollouts, each.batch, budgets, self.operators[each.agent].ids
@@ -113,7 +123,7 @@ class Crediting:
         reads = {name: READS.get(name)(sources, batch) for name in rule.reads}
         credit = rule.credit(batch, **reads)
         tokens = sum(len(step.response_ids) for r in rollouts for step in r.steps)
-        heads = self._config.value_heads if self._config.critic_kind else 0
+        heads = self._config.value_heads if self._config.settings.critic_kind else 0
         rule.check_tokens(credit, tokens, heads)
         assign_advantages(rollouts, credit.advantages)
         values = reads["values"].tokens if "values" in reads else None
@@ -129,9 +139,9 @@ class Crediting:
         return make_rows(
             taught,
             columns,
-            config.aggregation,
-            config.train_malformed,
-            config.constant_steps,
+            config.settings.aggregation,
+            config.settings.train_malformed,
+            config.settings.constant_steps,
             tokens,
         )
 
@@ -146,3 +156,33 @@ def by_module(rollouts: Sequence[Rollout]) -> dict[str, list[Rollout]]:
     for rollout in rollouts:
         groups.setdefault(rollout.module_id, []).append(rollout)
     return groups
+
+
+def teaching_groups(rollouts: Sequence[Rollout]) -> set[int]:
+    """The groups with a step that has an advantage.
+
+    Args:
+        rollouts: Rollouts with their advantages.
+    """
+    return {rollout.group for rollout in rollouts if _teaches(rollout)}
+
+
+def teaching(rollouts: Sequence[Rollout], on_zero_advantage: OnZeroAdvantage) -> list[Rollout]:
+    """The rollouts of the update, in their order.
+
+    Args:
+        rollouts: Rollouts with their advantages.
+        on_zero_advantage: ``keep``, or the unit that is left out: ``drop_groups`` or
+            ``drop_rollouts``.
+    """
+    if on_zero_advantage == "drop_groups":
+        groups = teaching_groups(rollouts)
+        return [rollout for rollout in rollouts if rollout.group in groups]
+    if on_zero_advantage == "drop_rollouts":
+        return [rollout for rollout in rollouts if _teaches(rollout)]
+    return list(rollouts)
+
+
+def _teaches(rollout: Rollout) -> bool:
+    advantages = rollout.advantages
+    return advantages is not None and bool((np.abs(advantages) > NEAR_ZERO).any())

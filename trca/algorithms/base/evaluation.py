@@ -82,7 +82,9 @@ def local_runner(
         runner: Makes the runner from RLlib's arguments.
     """
     config = config.copy(copy_frozen=False)
-    config.in_evaluation = config.in_evaluation or bool(engine_class(config.engine).untrainable())
+    config.in_evaluation = config.in_evaluation or bool(
+        engine_class(config.settings.engine).untrainable()
+    )
     config.validate()
     creator = env_creator(config.env)
     return runner(config=config, env_creator=creator, worker_index=0, num_workers=0)
@@ -117,8 +119,8 @@ def evaluate_panel(
     """
     config: Any = source.config if isinstance(source, TextEnvRunner) else source._remote_config
     sampling = SamplingParams(
-        config.evaluation_temperature if temperature is None else temperature,
-        max_new_tokens or config.max_new_tokens,
+        config.settings.evaluation_temperature if temperature is None else temperature,
+        max_new_tokens or config.settings.max_new_tokens,
     )
     groups = [
         GroupRequest(
@@ -162,11 +164,11 @@ def evaluate_algorithm(
     evaluation = evaluate_panel(
         eval_env_runner_group or algorithm.env_runner_group,
         panel,
-        rollouts=config.evaluation_rollouts,
+        rollouts=config.settings.evaluation_rollouts,
         seed=config.seed or 0,
         streams="evaluation",
-        live=config.tasks_per_iteration * config.group_size,
-        timeout_s=config.evaluation_sample_timeout_s or config.sample_timeout_s,
+        live=config.settings.tasks_per_iteration * config.settings.group_size,
+        timeout_s=config.evaluation_sample_timeout_s or config.settings.sample_timeout_s,
         env_config=config.evaluation_env_config,
     )
     algorithm.evaluation = evaluation

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
-from trca.algorithms.base.crediting import CreditedRollouts, Crediting
+from trca.algorithms.base.crediting import CreditedRollouts, Crediting, teaching_groups
 from trca.algorithms.base.curriculum import Curriculum
-from trca.algorithms.base.filtering import teaching_groups
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.sampling import sample_groups
@@ -58,7 +57,7 @@ class IterationSampler:
         """
         self._config, self._runners = config, runners
         self._curriculum, self._crediting = curriculum, crediting
-        self._sampling = SamplingParams(config.temperature, config.max_new_tokens)
+        self._sampling = SamplingParams(config.settings.temperature, config.settings.max_new_tokens)
         self._ahead: SamplingAhead | None = None
 
     def sample(self, iteration: int) -> Sampled:
@@ -68,22 +67,26 @@ class IterationSampler:
             iteration: Number of the iteration, from 0.
         """
         config = self._config
-        if config.max_staleness:
+        if config.settings.max_staleness:
             if self._ahead is None:
                 self._ahead = SamplingAhead(
-                    self._runners, self.groups, self._sampling, config.max_staleness, iteration
+                    self._runners,
+                    self.groups,
+                    self._sampling,
+                    config.settings.max_staleness,
+                    iteration,
                 )
-            batch, metrics = self._ahead.take(iteration, config.sample_timeout_s)
+            batch, metrics = self._ahead.take(iteration, config.settings.sample_timeout_s)
         else:
             batch, metrics = self._sample(self.groups(iteration))
-        if not config.refill_groups:
+        if not config.settings.refill_groups:
             return Sampled(batch, None, 0, metrics)
         credited, refilled, more = self._refill(batch, iteration)
         return Sampled(batch, credited, refilled, metrics + more)
 
     def groups(self, iteration: int) -> list[GroupRequest]:
         """The rollout groups of an iteration, without replacements."""
-        tasks = self._curriculum.tasks(iteration, self._config.tasks_per_iteration)
+        tasks = self._curriculum.tasks(iteration, self._config.settings.tasks_per_iteration)
         return self._requests(iteration, tasks)
 
     def forget(self) -> None:
@@ -91,7 +94,9 @@ class IterationSampler:
         self._ahead = None
 
     def _sample(self, groups: Sequence[GroupRequest]) -> tuple[RolloutBatch, list[dict[str, Any]]]:
-        return sample_groups(self._runners, groups, self._sampling, self._config.sample_timeout_s)
+        return sample_groups(
+            self._runners, groups, self._sampling, self._config.settings.sample_timeout_s
+        )
 
     def _refill(
         self, batch: RolloutBatch, iteration: int
@@ -103,16 +108,19 @@ class IterationSampler:
             runners' metrics.
         """
         config, metrics = self._config, list[dict[str, Any]]()
-        size, count_of_groups = config.tasks_per_iteration, len({r.group for r in batch.rollouts})
+        size, count_of_groups = (
+            config.settings.tasks_per_iteration,
+            len({r.group for r in batch.rollouts}),
+        )
         credited, refilled = None, 0
-        while refilled < config.refill_groups and batch.rollouts:
+        while refilled < config.settings.refill_groups and batch.rollouts:
             start = time.perf_counter()
             credited = self._crediting.credit(batch.rollouts)
             seconds = batch.seconds.get("credit", 0.0) + time.perf_counter() - start
             batch.seconds["credit"] = seconds
             learned = [r for r in batch.rollouts if config.learns(r.agent_id, r.module_id)]
             lacking = count_of_groups - len(teaching_groups(learned))
-            count = min(lacking, config.refill_groups - refilled)
+            count = min(lacking, config.settings.refill_groups - refilled)
             if count <= 0:
                 break
             tasks = self._curriculum.more(iteration, size, refilled, count)
@@ -125,8 +133,10 @@ class IterationSampler:
     def _requests(self, iteration: int, tasks: Sequence[str], first: int = 0) -> list[GroupRequest]:
         config = self._config
         key = ("training", config.seed or 0, iteration)
-        progress = min(1.0, iteration / config.iterations)
+        progress = min(1.0, iteration / config.settings.iterations)
         return [
-            GroupRequest(k, task, config.train_split, config.group_size, key, progress)
+            GroupRequest(
+                k, task, config.settings.train_split, config.settings.group_size, key, progress
+            )
             for k, task in enumerate(tasks, first)
         ]

@@ -28,7 +28,8 @@ from ray.rllib.utils.metrics import EVALUATION_RESULTS
 from ray.tune.result import DONE
 from ray.tune.utils.util import unflatten_dict  # type: ignore[attr-defined]
 
-from trca.algorithms.base.config_settings import settings_of
+from trca.algorithms.rollouts.environments import default_split
+from trca.algorithms.settings.parameters import TextParameters
 from trca.common.errors import words
 from trca.common.registry import short_name
 from trca.records import episodes
@@ -42,7 +43,7 @@ from trca.runs.rollout_files import write_rollouts
 from trca.runs.selection import is_best
 from trca.runs.tracking import Tracking
 from trca.tune_configs.files import ConfigError, absolute
-from trca.tune_configs.run_parameters import Settings, method_name
+from trca.tune_configs.run_parameters import method_name
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class RunRecorder(RLlibCallback):
         self.run: RunFolder | None = None
         self.rows: list[dict[str, Any]] = []
         self.tell: Callable[[str], None] = logger.info
-        self._settings: Settings
+        self._settings: TextParameters
         self._trackers: Tracking | None = None
         self._decode: Callable[[Any], str]
         self._evaluated: object = None
@@ -97,7 +98,9 @@ class RunRecorder(RLlibCallback):
             return
         from trca.policies.models import load_tokenizer
 
-        self._settings = settings_of(algorithm.config)
+        config = algorithm.config
+        split = config.settings.evaluation_split or default_split(config.env, config.env_config)
+        self._settings = config.settings.model_copy(update={"evaluation_split": split})
         wait_s = 0 if algorithm.config.run_folder else _SECONDS_FOR_THE_LAST_PROCESS
         self._open.enter_context(run.locked(again=True, wait_s=wait_s))
         self.run = run
@@ -123,7 +126,7 @@ class RunRecorder(RLlibCallback):
         if run is None:
             return
 
-        iteration, last = algorithm.iteration, algorithm.config.iterations
+        iteration, last = algorithm.iteration, algorithm.config.settings.iterations
         if self.rows and self.rows[-1]["iteration"] >= iteration:
             self._rewind(run, iteration - 1)
         append_failures(run.failures, iteration, algorithm.incidents)
@@ -143,7 +146,7 @@ class RunRecorder(RLlibCallback):
             self._trackers.log(row, algorithm.rollouts, iteration)
         draw_curve(self.rows, run.path / "curve.png", self._title, self._panel)
         best = is_best(self.rows)
-        due = iteration % self._settings.run.checkpoint_interval == 0
+        due = iteration % self._settings.checkpoint_interval == 0
         if due or iteration == last or (best and evaluated):
             self._save(algorithm, run, best)
         run.set_status("finished" if iteration == last else "running", iteration)
@@ -202,7 +205,7 @@ class RunRecorder(RLlibCallback):
         if self._trackers:
             self._trackers.close(ended=False)
         self._trackers = Tracking(self._settings, run, iteration, lambda text: self.tell(text))
-        self._complete = bool(self.rows) and iteration >= algorithm.config.iterations
+        self._complete = bool(self.rows) and iteration >= algorithm.config.settings.iterations
         run.set_status("finished" if self._complete else "running", iteration)
 
     def _rewind(self, run: RunFolder, iteration: int) -> None:
@@ -233,7 +236,7 @@ class RunRecorder(RLlibCallback):
         Raises:
             ConfigError: If the run continues, and its tasks have changed.
         """
-        trained = algorithm.panel(algorithm.config.train_split)
+        trained = algorithm.panel(algorithm.config.settings.train_split)
         panels = {"train": trained, "evaluation": algorithm.evaluation_panel}
         records = {name: panel_record(panel) for name, panel in panels.items()}
         now = versions()
@@ -292,7 +295,7 @@ class RunRecorder(RLlibCallback):
         """The report of the iteration's evaluation."""
         evaluation = algorithm.evaluation
         assert evaluation is not None
-        return Report.of(evaluation.panel, {self._settings.run.seed: evaluation})
+        return Report.of(evaluation.panel, {self._settings.seed: evaluation})
 
     def _write_rollouts(
         self, algorithm: Any, run: RunFolder, iteration: int, report: Report | None
@@ -318,13 +321,15 @@ class RunRecorder(RLlibCallback):
 
         assert self.run is not None
         method = method_name(self._settings.flat())
-        return f"{self.run.name}: {method} on {short_name(self._settings.run.env)}"
+        return f"{self.run.name}: {method} on {short_name(self._settings.env)}"
 
     @property
     def _panel(self) -> str:
 
         settings = self._settings
-        return panel_words(settings.run.env_config, settings.train_split, settings.evaluation_split)
+        return panel_words(
+            settings.env_config, settings.train_split, str(settings.evaluation_split)
+        )
 
 
 def flatten(result: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

@@ -184,7 +184,7 @@ class AgentReplays:
 
     def of(self, agent: str) -> Replay:
         """The replay of an agent."""
-        size, age = self._config.replay_size, self._config.replay_max_age
+        size, age = self._config.settings.replay_size, self._config.settings.replay_max_age
         return self._replays.setdefault(agent, Replay(size, age))
 
     def add(
@@ -203,14 +203,16 @@ class AgentReplays:
             Rows by policy, and the number of replayed rollouts.
         """
         config = self._config
-        weight = replay_weight(iteration, config.replay_weight, config.replay_ramp)
+        weight = replay_weight(
+            iteration, config.settings.replay_weight, config.settings.replay_ramp
+        )
         learning = [r for r in rollouts if config.learns(r.agent_id, r.module_id)]
         acting = Counter(module for _, module in {(r.agent_id, r.module_id) for r in learning})
         rows_of, count = dict(parts), 0
         for agent, played in by_agent(learning).items():
             categories = self._operators[agent].categories
             no_rows = make_rows(
-                [], StepBatch.from_rollouts([], categories), config.aggregation, False
+                [], StepBatch.from_rollouts([], categories), config.settings.aggregation, False
             )
             replayed = self.of(agent).take(iteration)
             self.of(agent).keep(iteration, played)

@@ -33,10 +33,10 @@ def set_up_team(config: PolicyConfig) -> None:
         ValueError: For a role or a policy that the team does not have, for a team without a role
             that learns, and for sharded learners of several policies.
     """
-    roles, chosen = config.roles, config.role_policies
+    roles, chosen = config.roles, config.settings.role_policies
     settings = {
         "role_policies": chosen if isinstance(chosen, dict) else {},
-        "frozen_roles": config.frozen_roles,
+        "frozen_roles": config.settings.frozen_roles,
     }
     for name, names in settings.items():
         for role in names:
@@ -51,14 +51,14 @@ def set_up_team(config: PolicyConfig) -> None:
             raise ValueError(f"role_policies names no policy for {' and '.join(lacking)}")
         mapping: Any = RolePolicies(dict(policies))
         config.multi_agent(policies=set(policies.values()), policy_mapping_fn=mapping)
-    for name in config.policy_lr:
+    for name in config.settings.policy_lr:
         if name not in config.policies:
             raise unknown("policy in policy_lr", name, config.module_ids)
     if config.in_evaluation:
         return
     if roles and not any(config.learns(role, config.module_of(role)) for role in roles):
         raise ValueError("every role is frozen: nothing would be learned")
-    if len(config.policies) > 1 and config.sharding != "none":
+    if len(config.policies) > 1 and config.settings.sharding != "none":
         raise ValueError(
             "sharding is not built for several policies: set sharding to none, or role_policies to"
             " shared"

@@ -14,6 +14,7 @@ import ray
 import torch
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core import COMPONENT_LEARNER_GROUP
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import (
     ENV_RUNNER_RESULTS,
@@ -23,7 +24,6 @@ from ray.rllib.utils.metrics import (
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from ray.tune.result import DONE
 
-from trca.algorithms.base.checkpoint_start import refuse_other_start
 from trca.algorithms.base.crediting import CreditedRollouts, Crediting, by_module
 from trca.algorithms.base.curriculum import Curriculum
 from trca.algorithms.base.evaluation import Evaluation
@@ -39,6 +39,7 @@ from trca.algorithms.learner.critic import CRITIC_METRICS
 from trca.algorithms.learner.group import TextLearnerGroup
 from trca.algorithms.learner.mismatch import MISMATCH_METRICS
 from trca.algorithms.learner.rows import Rows
+from trca.algorithms.learner.start_weights import read_start_weights
 from trca.algorithms.learner.update_metrics import UPDATE_METRICS
 from trca.algorithms.rollouts.batch import RolloutBatch
 from trca.algorithms.rollouts.environments import default_split, env_creator, no_rubric
@@ -68,14 +69,14 @@ class TextAlgorithm(Algorithm):
         config_class: Class of the config.
     """
 
-    config_class: ClassVar[type[TextAlgorithmConfig]] = TextAlgorithmConfig
+    config_class: ClassVar[type[TextAlgorithmConfig[Any]]] = TextAlgorithmConfig
     config: TextAlgorithmConfig
     metrics: MetricsLogger
     env_runner_group: EnvRunnerGroup
     learner_group: TextLearnerGroup
 
     def __init_subclass__(
-        cls, config: type[TextAlgorithmConfig] | None = None, **kwargs: Any
+        cls, config: type[TextAlgorithmConfig[Any]] | None = None, **kwargs: Any
     ) -> None:
         """Pairs an algorithm with its config: ``class GRPO(TextAlgorithm, config=GRPOConfig)``."""
         super().__init_subclass__(**kwargs)
@@ -90,7 +91,7 @@ class TextAlgorithm(Algorithm):
                 their checkpoint into one folder, or if the environment lacks a source of the credit
                 rule or a rubric.
         """
-        torch.set_num_threads(self.config.torch_threads)
+        torch.set_num_threads(self.config.settings.torch_threads)
         self.rollouts: list[Rollout] = []
         self.failures: list[Failure] = []
         self.incidents: list[Incident] = []
@@ -100,7 +101,7 @@ class TextAlgorithm(Algorithm):
         self._rebuilt = 0
         self._first_reason = ""
         self._panels: dict[str, Panel] = {}
-        self._credit = bind_credit(self.config.credit, self.config.parameters())
+        self._credit = bind_credit(self.config.settings.credit, self.config.settings)
         check_supply(self.config)
         super().setup(config)
         try:
@@ -119,7 +120,7 @@ class TextAlgorithm(Algorithm):
     def step(self) -> dict[str, Any]:
         """Runs an iteration; ``done`` is True in the result of the last iteration."""
         result: dict[str, Any] = super().step()
-        return {**result, DONE: self.iteration + 1 >= self.config.iterations}
+        return {**result, DONE: self.iteration + 1 >= self.config.settings.iterations}
 
     def train(self) -> dict[str, Any]:
         """Runs and records an iteration.
@@ -161,15 +162,19 @@ class TextAlgorithm(Algorithm):
         """The tasks of an evaluation."""
         config, changes = self.config, self.config.evaluation_env_config
         env_config = {**config.env_config, **changes}
-        split = config.evaluation_split or default_split(config.env, env_config)
+        split = config.settings.evaluation_split or default_split(config.env, env_config)
         panel = self._ask_runner("panel", split, changes) if changes else self.panel(split)
-        return panel.head(config.evaluation_tasks)
+        return panel.head(config.settings.evaluation_tasks)
 
     @cached_property
     def curriculum(self) -> Curriculum:
         """Draws the training tasks."""
         config = self.config
-        return Curriculum(self.panel(config.train_split), config.task_curriculum, config.seed or 0)
+        return Curriculum(
+            self.panel(config.settings.train_split),
+            config.settings.task_curriculum,
+            config.seed or 0,
+        )
 
     @cached_property
     def sampler(self) -> IterationSampler:
@@ -207,16 +212,16 @@ class TextAlgorithm(Algorithm):
         self.incidents = batch.incidents
         missing = sum(f.rollouts for f in batch.failures)
         self._log({"missing_rollouts": missing, "timing": batch.seconds})
-        if self.config.refill_groups:
+        if self.config.settings.refill_groups:
             self._log({"refilled_groups": sampled.refilled})
         self.curriculum.learn(batch.rollouts)
-        self._log({"panel_hash": self.panel(self.config.train_split).hash}, reduce="item")
+        self._log({"panel_hash": self.panel(self.config.settings.train_split).hash}, reduce="item")
         if not batch.rollouts:
             self._skip(batch.failures)
             return
         self._failed_in_a_row = 0
         rows = self._credit_rollouts(batch, sampled.credited)
-        if self.config.replay_size:
+        if self.config.settings.replay_size:
             rows, replayed = self.replays.add(rows, batch.rollouts, number)
             self._log({"replayed_rollouts": replayed})
         if rows:
@@ -226,7 +231,7 @@ class TextAlgorithm(Algorithm):
 
     def restore_env_runners(self, env_runner_group: EnvRunnerGroup) -> list[int]:
         """Takes restarted runners into service; waits for a runner if all are lost."""
-        wait_for_one(env_runner_group, self.config.sample_timeout_s)
+        wait_for_one(env_runner_group, self.config.settings.sample_timeout_s)
         restored: list[int] = super().restore_env_runners(env_runner_group)
         return restored
 
@@ -234,9 +239,9 @@ class TextAlgorithm(Algorithm):
         """Returns RLlib's state with iteration, curriculum and replays."""
         state: dict[str, Any] = super().get_state(components, **kwargs)
         state[_TRAINING_STEPS] = self.training_steps
-        if self.config.task_curriculum:
+        if self.config.settings.task_curriculum:
             state[_CURRICULUM] = self.curriculum.get_state()
-        if self.config.replay_size:
+        if self.config.settings.replay_size:
             state[_REPLAY] = self.replays.get_state()
         return state
 
@@ -253,9 +258,15 @@ class TextAlgorithm(Algorithm):
             OtherStartError: If a policy has frozen weights that differ from the start weights
                 in the checkpoint.
         """
-        refuse_other_start(
-            self.learner_group, path, kwargs.get("component"), kwargs.get("filesystem")
-        )
+        component = str(kwargs.get("component") or "")
+        if not component or component.startswith(COMPONENT_LEARNER_GROUP):
+            checkpoint = str(path).removesuffix(f"/{component}")
+            saved = read_start_weights(checkpoint, kwargs.get("filesystem"))
+            fix = "set model: FOLDER in the config, for a run in its config.yaml"
+            for of_learner in self.learner_group.ask("start_weights"):
+                for module, start in of_learner.items():
+                    if module in saved:
+                        start.refuse_other(saved[module], module, checkpoint, fix)
         super().restore_from_path(path, *args, **kwargs)  # type: ignore[no-untyped-call]
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -264,9 +275,9 @@ class TextAlgorithm(Algorithm):
         self.training_steps = state.get(_TRAINING_STEPS, self.training_steps)
         self.weight_push.forget()
         self.sampler.forget()
-        if self.config.task_curriculum and _CURRICULUM in state:
+        if self.config.settings.task_curriculum and _CURRICULUM in state:
             self.curriculum.set_state(state[_CURRICULUM])
-        if self.config.replay_size and _REPLAY in state:
+        if self.config.settings.replay_size and _REPLAY in state:
             self.replays.set_state(state[_REPLAY])
 
     @classmethod
@@ -322,8 +333,9 @@ class TextAlgorithm(Algorithm):
         for name in self._credit.reads:
             if lack := READS.get(name).lack(self._sources([])):
                 raise ValueError(f"credit rule {self._credit.name!r} reads {name}: {lack}")
-        parameters = self.config.parameters_class(**self.config.parameters())
-        if parameters.needs_rubric() and not any(each.ids for each in self._operators.values()):
+        if self.config.settings.needs_rubric() and not any(
+            each.ids for each in self._operators.values()
+        ):
             raise ValueError(
                 no_rubric(type(self).__name__, self.config.env, self.config.env_config)
             )
@@ -331,15 +343,15 @@ class TextAlgorithm(Algorithm):
     def _check_shards(self) -> None:
         """Checks that sharded learners of a run at a URI, which begins on one node, are there."""
         run = self.recorder.run
-        if self.config.sharding == "none" or run is None or run.storage is None:
+        if self.config.settings.sharding == "none" or run is None or run.storage is None:
             return
         nodes = set(self.learner_group.ask("apply", func=_node_id))
         if len(nodes) > 1:
             raise ValueError(
-                f"sharding is {self.config.sharding!r}, and the learners are on {len(nodes)} nodes:"
-                f" their shares of a checkpoint cannot meet before {run.address} gets them. Name a"
-                " folder that all nodes see in place of the URI, keep the learners on one node, or"
-                " set sharding to none"
+                f"sharding is {self.config.settings.sharding!r}, and the learners are on"
+                f" {len(nodes)} nodes: their shares of a checkpoint cannot meet before"
+                f" {run.address} gets them. Name a folder that all nodes see in place of the URI,"
+                " keep the learners on one node, or set sharding to none"
             )
 
     def _sources(self, rollouts: list[Rollout]) -> Sources:
@@ -367,7 +379,7 @@ class TextAlgorithm(Algorithm):
             shuffle_key=(self.config.seed or 0, self.training_steps),
         )
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
-        names = UPDATE_METRICS + (CRITIC_METRICS if self.config.critic_kind else ())
+        names = UPDATE_METRICS + (CRITIC_METRICS if self.config.settings.critic_kind else ())
         by_policy: dict[str, dict[str, float]] = {}
         for module in rows:
             peeked = self.metrics.peek((LEARNER_RESULTS, module))
@@ -408,7 +420,7 @@ class TextAlgorithm(Algorithm):
         self._failed_in_a_row += 1
         self.metrics.log_value("skipped_iterations", 1, reduce="lifetime_sum")
         logger.error("iteration %d has no rollout: %s", self.training_steps, reason)
-        if self._failed_in_a_row >= self.config.max_failed_iterations:
+        if self._failed_in_a_row >= self.config.settings.max_failed_iterations:
             raise RuntimeError(
                 f"{self._first_reason} (every rollout is missing,"
                 f" {self._failed_in_a_row} iterations in a row)"

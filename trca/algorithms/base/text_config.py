@@ -1,4 +1,4 @@
-"""`TextAlgorithmConfig`: RLlib's fluent config, with checked hyperparameters.
+"""`TextAlgorithmConfig`: RLlib's fluent config, with checked settings.
 
 ::
 
@@ -11,8 +11,9 @@
     )
     algorithm = config.build_algo()
 
-The hyperparameters are the fields of `parameters_class`. Each method checks the values it sets, and
-`validate` checks all values, so a plain ``param_space`` of Ray Tune is checked too.
+The settings are the fields of `parameters_class`, and ``config.settings`` is an object of it, such
+as ``config.settings.lambda_``. Each method checks the values it sets, and `validate` checks all
+values, so a plain ``param_space`` of Ray Tune is checked too.
 """
 
 from __future__ import annotations
@@ -23,19 +24,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from functools import cache, partial, wraps
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Final,
-    Generic,
-    Literal,
-    ParamSpec,
-    Self,
-    TypeVar,
-    Unpack,
-)
+from typing import Any, Final, Generic, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
-from pydantic import BaseModel
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
@@ -45,26 +35,20 @@ from ray.rllib.utils import force_list
 from ray.rllib.utils.from_config import NotProvided
 from ray.tune.search.sample import Domain
 
-from trca.algorithms.base.combinations import check_combinations
 from trca.algorithms.base.recorder import RunRecorder
 from trca.algorithms.base.team_policies import set_up_team
-from trca.algorithms.settings.by_name import parameters_class, switch
-from trca.algorithms.settings.parameters import TextParameters, check
-from trca.algorithms.settings.policy_config import PolicyConfig
+from trca.algorithms.settings.parameters import TextParameters, check, parameters_class, switch
+from trca.algorithms.settings.policy_config import RLLIB_OWN, PolicyConfig, S
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
-from trca.algorithms.settings.setting_names import IGNORED, attributes_of, unknown_setting
+from trca.algorithms.settings.setting_names import IGNORED, attributes_of
 from trca.common.extras import missing_extra
 from trca.common.files import FileVersion, versions
 from trca.envs.text_space import AnyText
 from trca.policies.engines import engine_class
-from trca.tune_configs.files import OWN_KEYS, read
-from trca.tune_configs.recording import RecordingParameters
-
-if TYPE_CHECKING:
-    from trca.algorithms.settings.keywords import EvaluationKeywords, ReportingKeywords
+from trca.tune_configs.files import read
 
 P = ParamSpec("P")
-C = TypeVar("C", bound="TextAlgorithmConfig")
+C = TypeVar("C", bound="TextAlgorithmConfig[Any]")
 
 _DICT_KEYS = frozenset({"class", "multiagent", "callbacks", "framework", "lambda", "input"})
 """Keys of RLlib's dictionaries that are no attribute of a config."""
@@ -88,17 +72,40 @@ follows attributes that are classes when it exports a class, and would not end i
 """
 
 
-class TextAlgorithmConfig(PolicyConfig):
-    """The settings that algorithms share; an algorithm sets its `parameters_class`.
+class EvaluationKeywords(TypedDict, total=False):
+    """The ``evaluation_*`` fields of `TextParameters`, and RLlib's arguments with an effect."""
 
-    Attributes:
-        run_folder: Folder that the run is recorded in, a path or URI; `reporting` sets it.
-    """
+    evaluation_split: str | None
+    evaluation_tasks: int | None
+    evaluation_rollouts: int
+    evaluation_temperature: float
+    evaluation_interval: int | None
+    evaluation_num_env_runners: int
+    evaluation_parallel_to_training: bool
+    evaluation_config: Any
+    evaluation_sample_timeout_s: float | None
+    evaluation_unhealthy_workers_timeout_s: float
+    custom_evaluation_function: Any
+
+
+class ReportingKeywords(TypedDict, total=False):
+    """The fields of `RecordingParameters`, the run's folder, and RLlib's arguments."""
+
+    checkpoint_interval: int
+    tracking: list[str]
+    tracking_project: str
+    tracked_rollouts_interval: int
+    run_folder: str | Path | Literal[False] | None
+    metrics_num_episodes_for_smoothing: int
+    custom_stats_cls_lookup: Any
+
+
+class TextAlgorithmConfig(PolicyConfig[S]):
+    """The config that algorithms share; an algorithm sets its `parameters_class`."""
 
     env_runner_cls: Any
     custom_evaluation_function: Any
     callbacks_class: Any
-    run_folder: str | Path | Literal[False] | None
 
     def __init__(self, algo_class: type | None = None) -> None:
         from trca.algorithms.base.evaluation import evaluate_algorithm
@@ -114,12 +121,10 @@ class TextAlgorithmConfig(PolicyConfig):
         self._dont_auto_sync_env_runner_states = True
         self.delay_between_env_runner_restarts_s = 1.0
         self.custom_evaluation_function = evaluate_algorithm
-        for name, value in self.parameters_class().model_dump().items():
-            setattr(self, name, value)
         self.evaluation_sample_timeout_s = None
         self.run_folder = None
-        for name, value in RecordingParameters(tracking=[]).model_dump().items():
-            setattr(self, name, value)  # Ray Tune has its trackers
+        for name, value in copy.deepcopy(_defaults(self.parameters_class)).items():
+            setattr(self, name, value)
 
     @classmethod
     def from_preset(cls, name_or_path: str | Path) -> Self:
@@ -131,7 +136,7 @@ class TextAlgorithmConfig(PolicyConfig):
             tune.Tuner("TRCA", param_space=config).fit()
 
         The preset of another algorithm works too; the config takes over the settings that
-        `trca.algorithms.settings.by_name.switch` keeps.
+        `trca.algorithms.settings.parameters.switch` keeps.
 
         Args:
             name_or_path: A file of `trca.tune_configs`, such as ``quickstart``, or the path of one.
@@ -142,10 +147,20 @@ class TextAlgorithmConfig(PolicyConfig):
         settings = read(name_or_path)
         if parameters_class(settings.get("algorithm", "TRCA")) is not cls.parameters_class:
             settings = switch(settings, cls.parameters_class)
-        return cls().update_from_dict({k: v for k, v in settings.items() if k not in OWN_KEYS})
+        return cls().update_from_dict({k: v for k, v in settings.items() if k != "algorithm"})
+
+    @classmethod
+    def of(cls, settings: TextParameters) -> Self:
+        """Makes a config of checked settings."""
+        config, values = cls(), settings.model_dump()
+        own = {name: values.pop(name) for name in RLLIB_OWN}
+        for name, value in values.items():
+            setattr(config, name, value)
+        AlgorithmConfig.update_from_dict(config, own)
+        return config
 
     def training(self, *args: Any, **settings: Any) -> Self:
-        """Sets hyperparameters and RLlib's arguments of ``training``.
+        """Sets settings and RLlib's arguments of ``training``.
 
         `Training` types the arguments of an algorithm for editors.
 
@@ -157,6 +172,7 @@ class TextAlgorithmConfig(PolicyConfig):
             ValueError: For an unknown name (with the nearest name) or a value out of bounds.
         """
         rest = self._take({**settings})
+        self.update_from_dict({name: rest.pop(name) for name in RLLIB_OWN & rest.keys()})
         self._refuse_unknown(rest)
         super().training(*args, **rest)
         return self
@@ -184,7 +200,7 @@ class TextAlgorithmConfig(PolicyConfig):
         Raises:
             ValueError: For a value out of bounds, or a setting without effect.
         """
-        rest = self._take({**settings}, RecordingParameters)
+        rest = self._take({**settings})
         self._refuse_ignored(rest)
         if "run_folder" in rest:
             self.run_folder = rest.pop("run_folder")
@@ -205,7 +221,7 @@ class TextAlgorithmConfig(PolicyConfig):
             ValueError: For an unknown name or a value out of bounds.
         """
         settings = {self._translate_special_keys(k, False): v for k, v in config_dict.items()}
-        rest = self._take(self._take(settings), RecordingParameters)
+        rest = self._take(settings)
         self._refuse_unknown(rest)
         super().update_from_dict(rest)
         return self
@@ -218,13 +234,13 @@ class TextAlgorithmConfig(PolicyConfig):
         """
         from trca.algorithms.credit import bind_credit
 
-        check(self.parameters_class, self.parameters())
-        check(RecordingParameters, {k: getattr(self, k) for k in RecordingParameters.model_fields})
+        self.check_settings()
         if RunRecorder not in (callbacks := force_list(self.callbacks_class)):
             self.callbacks_class = [*callbacks, RunRecorder]
         set_up_team(self)
-        rule = bind_credit(self.credit, self.parameters())
-        if self.critic_kind and "values" not in rule.reads:
+        settings = self.settings
+        rule = bind_credit(settings.credit, settings)
+        if settings.critic_kind and "values" not in rule.reads:
             raise ValueError(
                 f"credit rule {rule.name!r} does not read values, and"
                 f" {self.parameters_class.algorithm} has a critic: give the rule a parameter"
@@ -240,39 +256,39 @@ class TextAlgorithmConfig(PolicyConfig):
         if not self.in_evaluation:
             self._refuse_ignored(vars(self))
             self._check_evaluation_config()
-        check_combinations(self)
-        if self.max_staleness:  # RLlib drops a push to a runner that holds an older push
-            pushes = max(self.max_requests_in_flight_per_env_runner, self.max_staleness + 1)
+        self._check_combinations()
+        if settings.max_staleness:  # RLlib drops a push to a runner that holds an older push
+            pushes = max(self.max_requests_in_flight_per_env_runner, settings.max_staleness + 1)
             self.max_requests_in_flight_per_env_runner = pushes
-        if self.lora_rank and (lack := missing_extra("peft", "LoRA", "lora")):
-            raise ValueError(f"lora_rank is {self.lora_rank}: {lack}")
+        if settings.lora_rank and (lack := missing_extra("peft", "LoRA", "lora")):
+            raise ValueError(f"lora_rank is {settings.lora_rank}: {lack}")
         recording = ("msgpack_numpy", "recording episodes", "offline")
         if self.output and (lack := missing_extra(*recording)):
             raise ValueError(f"output is {self.output}: {lack}")
-        engine = engine_class(self.engine)
+        engine = engine_class(settings.engine)
         if lack := engine.missing():
             raise ValueError(lack)
         if not self.in_evaluation and (reason := engine.untrainable()):
-            raise ValueError(f"engine {self.engine!r} {reason}")
-        if self.lora_rank and not engine.takes_adapters:
+            raise ValueError(f"engine {settings.engine!r} {reason}")
+        if settings.lora_rank and not engine.takes_adapters:
             raise ValueError(
-                f"lora_rank is {self.lora_rank}, and engine {self.engine!r} takes no adapters: set"
-                " lora_rank to 0, or another engine"
+                f"lora_rank is {settings.lora_rank}, and engine {settings.engine!r} takes no"
+                " adapters: set lora_rank to 0, or another engine"
             )
-        if str(self.model) != "tiny" and not engine.remote:
+        if settings.model != "tiny" and not engine.remote:
             model = self.resolved_model()
             files = versions(Path(model))
-            _check_model(model, files, self.max_prompt_tokens, self.max_new_tokens)
+            _check_model(model, files, settings.max_prompt_tokens, settings.max_new_tokens)
             device = "cuda" if self.num_gpus_per_env_runner else "cpu"
             engine.check(self.engine_spec(model, device))
-        elif self.template == "paper" and not engine.remote:
+        elif settings.template == "paper" and not engine.remote:
             warnings.warn(
                 "the tiny policy cannot follow the paper's prompt: set template to 'compact', or"
                 f" start from {type(self).__name__}.from_preset('quickstart')",
                 stacklevel=2,
             )
-        if self.template == "chat" or self.chat_template_kwargs:
-            make_prompter(self, engine_tokenizer(self.engine, self.resolved_model()))
+        if settings.template == "chat" or settings.chat_template_kwargs:
+            make_prompter(settings, engine_tokenizer(settings.engine, self.resolved_model()))
         # RLlib still looks into the old stack's dictionary where our model's name is kept.
         attributes = vars(self)
         model, attributes["model"] = attributes["model"], copy.deepcopy(MODEL_DEFAULTS)
@@ -316,40 +332,71 @@ class TextAlgorithmConfig(PolicyConfig):
         from trca.algorithms.learner.critic import ActorCriticLearner
         from trca.algorithms.learner.learner import TextLearner
 
-        return ActorCriticLearner if self.critic_kind else TextLearner
+        return ActorCriticLearner if self.settings.critic_kind else TextLearner
 
     @property
     def _model_config_auto_includes(self) -> dict[str, Any]:
+        settings = self.settings
         return {
             "model": self.resolved_model(),
-            "dtype": self.dtype,
-            "gradient_checkpointing": self.gradient_checkpointing,
-            "lora_rank": self.lora_rank,
-            "lora_alpha": self.lora_alpha,
-            "reference": self.kl_coeff > 0 or self.kl_coeff_format > 0,
-            "critic": self.critic_kind,
+            "dtype": settings.dtype,
+            "gradient_checkpointing": settings.gradient_checkpointing,
+            "lora_rank": settings.lora_rank,
+            "lora_alpha": settings.lora_alpha,
+            "reference": settings.kl_coeff > 0 or settings.kl_coeff_format > 0,
+            "critic": settings.critic_kind,
             "value_heads": self.value_heads,
         }
 
-    def _take(self, values: dict[str, Any], model: type[BaseModel] | None = None) -> dict[str, Any]:
-        """Sets the fields of a model, and returns the values of further names.
+    def _take(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Checks and sets settings, except RLlib's; returns the values of further names."""
+        fields = self.parameters_class.model_fields.keys() - RLLIB_OWN
+        chosen = {name: value for name, value in values.items() if name in fields}
+        spaces = {name: value for name, value in chosen.items() if _is_space(value)}
+        checked = {name: value for name, value in chosen.items() if name not in spaces}
+        if checked:
+            checked = check(self.parameters_class, checked)
+        for name, space in spaces.items():
+            checked[name] = space
+            if not isinstance(space, Domain):
+                each = [check(self.parameters_class, {name: v}) for v in space["grid_search"]]
+                checked[name] = {"grid_search": [alternative[name] for alternative in each]}
+        for name, value in checked.items():
+            setattr(self, name, value)
+        return {name: value for name, value in values.items() if name not in chosen}
 
-        Args:
-            values: Settings.
-            model: The model; `parameters_class` for `None`.
-        """
-        model = model or self.parameters_class
-        chosen = {k: v for k, v in values.items() if k in model.model_fields}
-        for name, value in chosen.items():
-            setattr(self, name, self._checked(model, name, value))
-        return {k: v for k, v in values.items() if k not in chosen}
-
-    def _checked(self, model: type[BaseModel], name: str, value: Any) -> Any:
-        if isinstance(value, Domain):
-            return value
-        if isinstance(value, dict) and set(value) == {"grid_search"}:
-            return {"grid_search": [self._checked(model, name, v) for v in value["grid_search"]]}
-        return check(model, {name: value})[name]
+    def _check_combinations(self) -> None:
+        """Checks settings that are valid one by one, and exclude or need each other."""
+        settings = self.settings
+        for name in ("importance_cap", "token_ratio_band", "action_ratio_band"):
+            if getattr(settings, name) is not None and not settings.recompute_logprobs:
+                raise ValueError(f"{name} compares with the trainer: set recompute_logprobs: true")
+        if settings.max_staleness and not self.in_evaluation and self.num_env_runners == 0:
+            raise ValueError(
+                f"max_staleness is {settings.max_staleness}, and sampling ahead needs processes:"
+                " set num_env_runners to 1 or more"
+            )
+        for name in ("refill_groups", "task_curriculum"):
+            if settings.max_staleness and getattr(settings, name):
+                raise ValueError(
+                    f"{name} goes by the results of the iteration before, and max_staleness"
+                    " samples ahead of these results: set one of the two to 0"
+                )
+        if settings.replay_size and settings.recompute_logprobs:
+            raise ValueError(
+                "replay_size compares with the policy that sampled, whose logprobs"
+                " recompute_logprobs replaces: turn one of the two off"
+            )
+        if settings.refill_groups and settings.on_zero_advantage == "keep":
+            raise ValueError(
+                f"refill_groups is {settings.refill_groups}, and no group is left out: set"
+                " on_zero_advantage to drop_groups or drop_rollouts"
+            )
+        if settings.critic_kind and settings.sharding != "none":
+            raise ValueError(
+                f"sharding is {settings.sharding!r}, and {type(self).__name__} has a critic, which"
+                " learners do not split: set sharding to none"
+            )
 
     def _check_evaluation_config(self) -> None:
         """Refuses changes for evaluations that training runners could not follow."""
@@ -377,7 +424,7 @@ class TextAlgorithmConfig(PolicyConfig):
         }
         for name in values:
             if name not in names and not name.startswith("__"):  # Tune's own bookkeeping
-                raise ValueError(unknown_setting(name, self.parameters_class, names))
+                raise ValueError(self.parameters_class.unknown(name, names))
         self._refuse_ignored(values)
 
     def _refuse_ignored(self, values: Mapping[str, Any]) -> None:
@@ -391,7 +438,7 @@ class TextAlgorithmConfig(PolicyConfig):
             for name in attributes_of(argument):
                 stored = next((a for a in attributes_of(argument) if a in default), name)
                 if name in values and values[name] != default.get(stored):
-                    raise ValueError(unknown_setting(argument, self.parameters_class, ()))
+                    raise ValueError(self.parameters_class.unknown(argument))
 
 
 class Training(Generic[P]):
@@ -399,7 +446,7 @@ class Training(Generic[P]):
 
     ::
 
-        class TRCAConfig(TextAlgorithmConfig):
+        class TRCAConfig(TextAlgorithmConfig[TRCAParameters]):
             training = Training(TRCAParameters)
 
     sets `parameters_class`, and mypy refuses ``TRCAConfig().training(lamda=0.5)``.
@@ -409,14 +456,25 @@ class Training(Generic[P]):
         """Takes the class of the hyperparameters."""
         self._parameters: Any = parameters
 
-    def __set_name__(self, owner: type[TextAlgorithmConfig], name: str) -> None:
+    def __set_name__(self, owner: type[TextAlgorithmConfig[Any]], name: str) -> None:
         owner.parameters_class = self._parameters
 
     def __get__(self, config: C, owner: type[C]) -> Callable[P, C]:
         return partial(TextAlgorithmConfig.training, config)
 
 
-def _algorithm_of(config_class: type[TextAlgorithmConfig]) -> type | None:
+def _is_space(value: object) -> bool:
+    """Whether a value is a search space of Ray Tune."""
+    return isinstance(value, Domain) or (isinstance(value, dict) and set(value) == {"grid_search"})
+
+
+@cache
+def _defaults(parameters: type[TextParameters]) -> dict[str, Any]:
+    """The defaults of a config, without those of RLlib; Ray Tune has its trackers."""
+    return parameters(tracking=[]).model_dump(exclude=set(RLLIB_OWN))
+
+
+def _algorithm_of(config_class: type[TextAlgorithmConfig[Any]]) -> type | None:
     """The algorithm of a config class, or of its nearest base class."""
     return next((ALGORITHM_OF[c] for c in config_class.__mro__ if c in ALGORITHM_OF), None)
 

@@ -60,13 +60,13 @@ class WeightPush:
         Runners that sample ahead are busy and are not asked: each step carries the version of the
         weights that sampled it.
         """
-        if self._config.max_staleness:
+        if self._config.settings.max_staleness:
             return {}
         runners, scored = self._runners, dict[tuple[str, bytes], Sent]()
         answers: list[tuple[int, dict[str, Canary]]] = runners.foreach_env_runner(
             methodcaller("canary"),
             local_env_runner=runners.num_remote_env_runners() == 0,
-            timeout_seconds=self._config.generation_timeout_s,
+            timeout_seconds=self._config.settings.generation_timeout_s,
         )
         worst = 0.0
         for number, module, canary in [(k, m, c) for k, each in answers for m, c in each.items()]:
@@ -109,7 +109,7 @@ def warn_of_mismatch(
         mismatch: Mismatch metrics of a policy.
         oldest: Largest age of the weights that sampled, in updates.
     """
-    dtype = resolve_dtype(config.resolved_model(), config.dtype)
+    dtype = resolve_dtype(config.resolved_model(), config.settings.dtype)
     bound = DTYPES[dtype].mismatch
     if mismatch["mismatch_kl"] > bound:
         logger.warning(

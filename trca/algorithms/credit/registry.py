@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.credit.reads import READS
-from trca.algorithms.settings.credit_rules import CREDIT_RULES as CREDIT_RULES
 from trca.algorithms.settings.parameters import TextParameters
+from trca.algorithms.settings.types import CREDIT_RULES as CREDIT_RULES
 from trca.common.names import nearest
 from trca.envs.blame import line_in
 from trca.records import StepBatch
+from trca.tune_configs.run_parameters import RunParameters
 
 _PARAMETERS: Final = "parameters"
 """Name of the argument that receives the settings as one object."""
@@ -159,7 +160,7 @@ class BoundRule:
             )
 
 
-def bind_credit(name: str, settings: Mapping[str, Any]) -> BoundRule:
+def bind_credit(name: str, settings: TextParameters | Mapping[str, Any]) -> BoundRule:
     """Binds a rule to its settings.
 
     The argument after the batch named ``parameters`` receives the settings as the object of its
@@ -168,7 +169,7 @@ def bind_credit(name: str, settings: Mapping[str, Any]) -> BoundRule:
 
     Args:
         name: A name of `CREDIT_RULES`, or ``path/to/file.py:function``.
-        settings: The settings of an algorithm, by name; empty for the defaults of the rule.
+        settings: The settings of an algorithm, or some by name; empty for the defaults of the rule.
 
     Raises:
         ValueError: For an unknown or broken rule; for ``parameters`` of another algorithm; for an
@@ -182,9 +183,13 @@ def bind_credit(name: str, settings: Mapping[str, Any]) -> BoundRule:
     arguments = list(inspect.signature(rule).parameters.values())[1:]
     model = _parameter_model(rule)
     chosen: dict[str, Any] = {}
+    complete = settings
+    if isinstance(settings, TextParameters):
+        settings = settings.hyperparameters()
     if model is not None:
         arguments = [a for a in arguments if a.name != _PARAMETERS]
-        chosen[_PARAMETERS] = _parameters(name, model, settings)
+        given = isinstance(complete, model)
+        chosen[_PARAMETERS] = complete if given else _parameters(name, model, settings)
     config = dict(settings.get("credit_config") or {})
     _check_config(name, config, arguments, settings)
     values = {**settings, **config}
@@ -235,7 +240,8 @@ def _parameter_model(rule: CreditRule) -> type[TextParameters] | None:
 def _parameters(
     name: str, model: type[TextParameters], settings: Mapping[str, Any]
 ) -> TextParameters:
-    missing = sorted(model.model_fields.keys() - settings.keys()) if settings else []
+    needed = model.model_fields.keys() - RunParameters.model_fields.keys()
+    missing = sorted(needed - settings.keys()) if settings else []
     if missing:
         raise ValueError(
             f"credit rule {name!r} takes {model.__name__}, and the algorithm has no"

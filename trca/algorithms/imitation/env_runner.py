@@ -12,6 +12,8 @@ import gymnasium
 from trca.algorithms.imitation.teachers import DemonstratorTeacher, RecordedTeacher
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
 from trca.algorithms.rollouts.teacher import Teacher
+from trca.algorithms.rules.imitation import ImitationParameters
+from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.common.files import FileVersion, find, versions
 from trca.envs.demonstrations import Demonstrations
 from trca.envs.responses import RESPONSE_FORMATS
@@ -28,11 +30,11 @@ def make_teacher(config: Any) -> Teacher:
         OSError: If the file of recorded rollouts cannot be read.
         ValueError: If the file is not a file of rollouts, or has no successful rollout.
     """
-    if config.demonstrations == "recorded":
-        path = find(config.recorded_rollouts)
+    if config.settings.demonstrations == "recorded":
+        path = find(config.settings.recorded_rollouts)
         return _recorded(path, versions(path))
-    acts = config.demonstrations == "demonstrator"
-    return DemonstratorTeacher(RESPONSE_FORMATS.get(config.response_format), acts)
+    acts = config.settings.demonstrations == "demonstrator"
+    return DemonstratorTeacher(RESPONSE_FORMATS.get(config.settings.response_format), acts)
 
 
 @lru_cache(4)
@@ -44,6 +46,8 @@ def _recorded(path: Path, file: tuple[FileVersion, ...]) -> RecordedTeacher:
 class ImitationRunner(TextEnvRunner):
     """Samples training groups with a teacher, and evaluation groups with the policy."""
 
+    config: PolicyConfig[ImitationParameters]
+
     def _teacher(self) -> Teacher:
         return make_teacher(self.config)
 
@@ -51,11 +55,11 @@ class ImitationRunner(TextEnvRunner):
         self, split: str, changes: Mapping[str, Any] | None = None
     ) -> gymnasium.Env[str, str]:
         config, env = self.config, super()._make_env(split, changes)
-        if config.demonstrations == "recorded" or split != config.train_split:
+        if config.settings.demonstrations == "recorded" or split != config.settings.train_split:
             return env
         return Demonstrations(
             env,
-            config.demonstrator_randomness,
-            config.deliberate_actions,
-            plans=RESPONSE_FORMATS.get(config.response_format).write_plan is not None,
+            config.settings.demonstrator_randomness,
+            config.settings.deliberate_actions,
+            plans=RESPONSE_FORMATS.get(config.settings.response_format).write_plan is not None,
         )

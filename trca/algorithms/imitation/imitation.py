@@ -20,7 +20,7 @@ _RESULTS: Final = ("success_rate", "score", "measures")
 __all__ = ["Imitation", "ImitationConfig", "ImitationParameters"]
 
 
-class ImitationConfig(TextAlgorithmConfig):
+class ImitationConfig(TextAlgorithmConfig[ImitationParameters]):
     """Config of imitation."""
 
     training = Training(ImitationParameters)
@@ -38,32 +38,33 @@ class ImitationConfig(TextAlgorithmConfig):
                 probabilities of a sampler, which demonstrations lack.
         """
         super().validate()
-        if (self.demonstrations == "recorded") != bool(self.recorded_rollouts):
+        settings = self.settings
+        if (settings.demonstrations == "recorded") != bool(settings.recorded_rollouts):
             raise ValueError(
                 "demonstrations: recorded and recorded_rollouts: FILE belong together: set both or"
                 " neither"
             )
         of_demonstrator = ("demonstrator_randomness", "deliberate_actions", "task_curriculum")
-        for name in of_demonstrator if self.demonstrations == "recorded" else ():
-            if getattr(self, name) != self.parameters_class.model_fields[name].default:
+        for name in of_demonstrator if settings.demonstrations == "recorded" else ():
+            if getattr(settings, name) != self.parameters_class.model_fields[name].default:
                 raise ValueError(f"{name} has no effect on recorded rollouts: leave {name} out")
-        if self.demonstrations == "recorded" and self.roles:
+        if settings.demonstrations == "recorded" and self.roles:
             raise ValueError("recorded rollouts are of single agents: leave env_config.team out")
         needs = {
-            "policy_loss": self.policy_loss != "log_likelihood",
-            "recompute_logprobs": self.recompute_logprobs,
-            "replay_size": self.replay_size > 0,
+            "policy_loss": settings.policy_loss != "log_likelihood",
+            "recompute_logprobs": settings.recompute_logprobs,
+            "replay_size": settings.replay_size > 0,
         }
         for name in (name for name, sampled in needs.items() if sampled):
             raise ValueError(
-                f"{name} is {getattr(self, name)}, and needs responses that the policy sampled:"
+                f"{name} is {getattr(settings, name)}, and needs responses that the policy sampled:"
                 f" leave {name} out"
             )
         try:
             make_teacher(self)
         except OSError as error:
             raise ValueError(
-                f"recorded_rollouts is {self.recorded_rollouts!r}: {error.strerror or error}"
+                f"recorded_rollouts is {settings.recorded_rollouts!r}: {error.strerror or error}"
             ) from None
 
 
@@ -74,10 +75,12 @@ class Imitation(TextAlgorithm, config=ImitationConfig):
     steps. Evaluation, checkpoints and resume are those of every algorithm.
     """
 
+    config: TextAlgorithmConfig[ImitationParameters]
+
     def _play_metrics(self, rollouts: list[Rollout]) -> dict[str, Any]:
         """The metrics of the rollouts; results of a teacher's play are below ``teacher``."""
         metrics = super()._play_metrics(rollouts)
-        if self.config.demonstrations == "on_policy":
+        if self.config.settings.demonstrations == "on_policy":
             return metrics
         results = {name: metrics.pop(name) for name in _RESULTS if name in metrics}
         return {**metrics, "teacher": results}

@@ -34,8 +34,8 @@ class DemonstrationSampler(IterationSampler):
             return super().groups(iteration)
         config = self._config
         numbers = tuple(map(str, range(len(recordings))))
-        panel = Panel("recordings", config.train_split, numbers)
-        chosen = panel.batch(iteration, config.tasks_per_iteration, config.seed or 0)
+        panel = Panel("recordings", config.settings.train_split, numbers)
+        chosen = panel.batch(iteration, config.settings.tasks_per_iteration, config.seed or 0)
         tasks = [recordings.task_id(int(number)) for number in chosen]
         return [
             replace(request, size=1, demonstration=int(number))
@@ -67,7 +67,8 @@ class LabelCrediting(Crediting):
         steps = []
         for step in rollout.steps:
             ids = step.response_ids
-            if self._config.demonstrations == "on_policy":  # the policy responded, not the teacher
+            settings: Any = self._config.settings
+            if settings.demonstrations == "on_policy":  # the policy responded, not the teacher
                 ids = np.array(response_ids(self._tokenizer, step.demonstration), dtype=np.int32)
             steps.append(
                 replace(

@@ -72,7 +72,8 @@ class ActorCriticUpdater(PolicyUpdater):
         """
         values = np.zeros((len(rows.action), self.config.value_heads), dtype=np.float32)
         with torch.no_grad():
-            for places, micro in rows.numbered_microbatches(self.config.micro_batch_tokens):
+            budget = self.config.settings.micro_batch_tokens
+            for places, micro in rows.numbered_microbatches(budget):
                 of_micro = self._values(micro, np.ones(len(micro.action), dtype=bool))
                 values[segments(rows.response_lengths, places)] = of_micro.cpu().numpy()
         return values
@@ -90,7 +91,8 @@ class ActorCriticUpdater(PolicyUpdater):
 
     def _add_value_gradients(self, rows: Rows, factor: float) -> None:
         sums, device = np.zeros(3), self._reduction.device
-        for micro in rows.microbatches(self.config.micro_batch_tokens):
+        settings: Any = self.config.settings  # of an algorithm with a critic
+        for micro in rows.microbatches(settings.micro_batch_tokens):
             if micro.value_targets is None or micro.old_values is None:
                 continue  # all rows are replayed
             targeted = ~np.isnan(micro.value_targets)
@@ -112,16 +114,16 @@ class ActorCriticUpdater(PolicyUpdater):
                     column(micro.old_values),
                     column(micro.value_targets),
                     column(share),
-                    self.config.value_clip,
+                    settings.value_clip,
                 )
-                (self.config.value_coeff * loss).backward()
+                (settings.value_coeff * loss).backward()
             sums += [float(loss.detach()), float(clipped), share[taught][at].sum()]
         self._value_sums.append(self._reduction.numbers(sums))
 
     def _reduce_gradients(self, counted: bool) -> bool:
         taught = bool(self._value_sums[-1][2] > 0)
         policy, critic = self._separate()
-        on_trunk = self.config.critic_kind == "trunk"
+        on_trunk = self.config.settings.critic_kind == "trunk"
         self._reduction.gradients(policy if counted or (taught and on_trunk) else [])
         self._reduction.gradients(critic if taught else [])
         return counted or taught
@@ -134,11 +136,12 @@ class ActorCriticUpdater(PolicyUpdater):
 
     def _parameter_groups(self) -> list[dict[str, Any]]:
         policy, _ = self._separate()
+        settings: Any = self.config.settings
         ids = {id(parameter) for parameter in policy}
         critic = [p for p in self.parameters if id(p) not in ids]
         return [
             {"params": policy, "lr": self._lr},
-            {"params": critic, "lr": self.config.critic_lr},
+            {"params": critic, "lr": settings.critic_lr},
         ]
 
     def _separate(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:

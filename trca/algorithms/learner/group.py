@@ -206,7 +206,7 @@ class TextLearnerGroup(LearnerGroup):
             return local
         if not self._check_component(COMPONENT_LEARNER, components, not_components):
             return {}
-        if self._saving and self.config.sharding != "none":
+        if self._saving and self.config.settings.sharding != "none":
             return {COMPONENT_LEARNER: {}}
         below: Any = self._get_subcomponents
         asked = {
@@ -214,7 +214,7 @@ class TextLearnerGroup(LearnerGroup):
             "not_components": below(COMPONENT_LEARNER, not_components),
             **kwargs,
         }
-        count = len(self._workers) if self.config.sharding != "none" else 1
+        count = len(self._workers) if self.config.settings.sharding != "none" else 1
         states = self._surviving(lambda: self._on_all("get_state", [asked] * count))
         return {COMPONENT_LEARNER: states[0]}
 
@@ -245,9 +245,9 @@ class TextLearnerGroup(LearnerGroup):
 
         Learners that are not sharded have equal states: the first learner's state is enough.
         """
-        if not self.config.max_learner_restarts:
+        if not self.config.settings.max_learner_restarts:
             return
-        asked = self._workers if self.config.sharding != "none" else self._workers[:1]
+        asked = self._workers if self.config.settings.sharding != "none" else self._workers[:1]
         calls = [worker.snapshot.options(num_returns=2).remote() for worker in asked]
         self._results([taken for taken, _ in calls])
         self._kept = [snapshot for _, snapshot in calls]
@@ -292,11 +292,11 @@ class TextLearnerGroup(LearnerGroup):
                 return act()
             except _LostLearner as lost:
                 reason = str(lost).strip().splitlines()[0]
-                if self.rebuilt >= self.config.max_learner_restarts:
+                if self.rebuilt >= self.config.settings.max_learner_restarts:
                     raise LearnersLostError(
                         f"a learner was lost: {reason} (max_learner_restarts is"
-                        f" {self.config.max_learner_restarts}). Resume the run from its last"
-                        " checkpoint"
+                        f" {self.config.settings.max_learner_restarts}). Resume the run from"
+                        " its last checkpoint"
                     ) from lost
                 logger.warning("a learner was lost and the group is built again: %s", reason)
             with suppress(_LostLearner):
@@ -365,7 +365,7 @@ class _Remote(Checkpointable):
     def save_to_path(self, path: Any = None, *, state: Any = None, **kwargs: Any) -> str:
         """Saves all sharded learners to a path that all nodes see, or one unsharded learner."""
         group, folder = self._group, str(path)
-        if group.config.sharding != "none":
+        if group.config.settings.sharding != "none":
             group._on_all("save_shards", [{"path": folder}] * len(group))
             shares = {path.name.split("_")[2] for path in Path(folder, SHARDS).glob("__*_*.distcp")}
             if len(shares) < len(group):

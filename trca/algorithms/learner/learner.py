@@ -53,7 +53,7 @@ class TextLearner(SavingLearner):
 
     def build(self) -> None:
         """Builds modules and optimizers; every learner starts from the first one's weights."""
-        torch.set_num_threads(self.config.torch_threads)
+        torch.set_num_threads(self.config.settings.torch_threads)
         super().build()
         if self.distributed and not self._sharded:
             for parameter in self._params.values():
@@ -125,9 +125,9 @@ class TextLearner(SavingLearner):
             batch = {self._only_module(): batch}
         for module_id, rows in batch.items():
             metrics = self.updaters[module_id].update(rows, shuffle_key)
-            self._log_update(module_id, metrics, len(rows) * self.config.num_epochs)
+            self._log_update(module_id, metrics, len(rows) * self.config.settings.num_epochs)
         self.after_gradient_based_update(timesteps=timesteps or {})
-        if self.config.engine_config.get("sleep") and torch.cuda.is_available():
+        if self.config.settings.engine_config.get("sleep") and torch.cuda.is_available():
             torch.cuda.empty_cache()  # for the engine, which wakes up at the push
         return self.metrics.reduce()
 

@@ -47,7 +47,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trca.algorithms.settings.parameters import Aggregation, KLKind, LossSettings, RatioLevel
+from trca.algorithms.settings.groups import LossSettings
+from trca.algorithms.settings.types import Aggregation, KLKind, RatioLevel
 from trca.common.names import unknown
 
 _LOG_RATIO_LIMIT = 20.0
@@ -127,7 +128,7 @@ def row_weights(
         action_tokens: int64 (S,), tokens of each row's action.
         aggregation: ``rollout_mean`` is the paper's, 1 / (groups x N x T_i): the mean over a
             rollout's steps, a group's rollouts, and the groups, counted among the given rows (see
-            `trca.algorithms.base.filtering`). ``rollout_sum`` replaces T_i by a constant.
+            `trca.algorithms.base.crediting`). ``rollout_sum`` replaces T_i by a constant.
             ``step_mean`` gives every row the same weight, ``token_mean`` every action token.
         constant_steps: The constant.
 

@@ -49,7 +49,9 @@ class ForwardPasses:
         """
         passes = [
             (places, micro)
-            for places, micro in rows.numbered_microbatches(self._config.micro_batch_tokens)
+            for places, micro in rows.numbered_microbatches(
+                self._config.settings.micro_batch_tokens
+            )
             if self._counted(micro).any()
         ]
         most, device = len(passes), self._reduction.device
@@ -81,7 +83,7 @@ class ForwardPasses:
                 row=batch.row,
                 position=batch.position,
                 targets=batch.targets,
-                temperature=self._config.temperature,
+                temperature=self._config.settings.temperature,
                 reference=reference,
                 shared=batch.shared,
             )
@@ -103,4 +105,4 @@ class ForwardPasses:
 
     def _counted(self, rows: Rows) -> NDArray[np.bool_]:
         """Marks action tokens, with ``kl_coeff_format`` all response tokens: bool (sum of R,)."""
-        return np.ones_like(rows.action) if self._config.kl_coeff_format else rows.action
+        return np.ones_like(rows.action) if self._config.settings.kl_coeff_format else rows.action

@@ -26,7 +26,6 @@ from trca.algorithms.learner.reduction import Reduction
 from trca.algorithms.learner.rows import Rows
 from trca.algorithms.learner.tensors import TokenBatch
 from trca.algorithms.learner.update_metrics import MinibatchSums, mean_metrics
-from trca.algorithms.settings.parameters import LossSettings
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.policies.llm_module import LLMModule
 from trca.policies.sharding import gathered, set_gradient_sync
@@ -71,17 +70,18 @@ class PolicyUpdater:
         self.passes = ForwardPasses(module, config, reduction)
         self.updates = 0
         self.compared = False
-        self._lr = float(config.policy_lr.get(module_id, config.lr))
+        self._lr = float(config.settings.policy_lr.get(module_id, config.settings.lr))
         self._reduction, self._compute_loss = reduction, compute_loss
         self._sums = MinibatchSums()
-        self._settings = LossSettings(
-            **{name: getattr(config, name) for name in LossSettings.model_fields}
-        )
+        self._settings = config.settings
         self._of_minibatch = self._settings
         spec = OptimizerSpec(
-            self._parameter_groups(), module, tuple(config.adam_betas), config.weight_decay
+            self._parameter_groups(),
+            module,
+            config.settings.adam_betas,
+            config.settings.weight_decay,
         )
-        self.optimizers = make_optimizers(config.optimizer, spec)
+        self.optimizers = make_optimizers(config.settings.optimizer, spec)
         self._rates = learning_rates(self.optimizers)
 
     @property
@@ -102,7 +102,7 @@ class PolicyUpdater:
         """
         config, reduce = self.config, self._reduction.numbers
         replays = False
-        if config.replay_size:
+        if config.settings.replay_size:
             replayed = rows.replayed is not None and rows.replayed.any()
             replays = bool(reduce([float(replayed)], largest=True)[0])
         self._compare_sampler(rows)
@@ -110,9 +110,9 @@ class PolicyUpdater:
         updates: list[dict[str, float]] = []
         skipped = 0
         drifts: list[NDArray[np.float64]] = []
-        for epoch in range(config.num_epochs):
+        for epoch in range(config.settings.num_epochs):
             key = (*shuffle_key, epoch)
-            for minibatch, factor in rows.minibatches(config.minibatch_size, key):
+            for minibatch, factor in rows.minibatches(config.settings.minibatch_size, key):
                 first = None if updates else drifts
                 metrics, finite = self._update_minibatch(minibatch, factor, first)
                 skipped += not finite
@@ -143,12 +143,12 @@ class PolicyUpdater:
         Raises:
             RuntimeError: If their log-probabilities differ too much.
         """
-        if self.compared or self.config.recompute_logprobs:
+        if self.compared or self.config.settings.recompute_logprobs:
             return
         fresh = rows.holding(rows.action & np.isfinite(rows.old_logprobs))
         if rows.replayed is not None:
             fresh = fresh & ~rows.replayed
-        some = rows.take(np.flatnonzero(fresh)[: self.config.minibatch_size])
+        some = rows.take(np.flatnonzero(fresh)[: self.config.settings.minibatch_size])
         drift = (self.passes.score(some).astype(np.float64) - some.old_logprobs)[some.action]
         kl = drift_metrics(drift, self._reduction.numbers)["mismatch_kl"]
         self.compared = not math.isnan(kl)
@@ -162,11 +162,10 @@ class PolicyUpdater:
         """
         if self._regularized:
             rows = replace(rows, reference=self.passes.score(rows, reference=True))
-        if not self.config.recompute_logprobs:
+        if not self.config.settings.recompute_logprobs:
             return rows, None
         logprobs = self.passes.score(rows)
-        settings: Any = self.config
-        return correct(rows, logprobs, settings, self._reduction.numbers)
+        return correct(rows, logprobs, self.config.settings, self._reduction.numbers)
 
     def _update_minibatch(
         self, rows: Rows, factor: float, drifts: list[NDArray[np.float64]] | None
@@ -219,7 +218,7 @@ class PolicyUpdater:
     ) -> None:
         """Adds the gradients of the objective, pass by pass."""
         for each in self.passes.over(rows):
-            set_gradient_sync(self.module.model, each.last or self.config.sync_each_pass)
+            set_gradient_sync(self.module.model, each.last or self.config.settings.sync_each_pass)
             out = self.passes.run(each.batch)
             if each.rows is None:
                 (0.0 * out["logprobs"].sum()).backward()
@@ -232,7 +231,7 @@ class PolicyUpdater:
 
     def _step(self, learned: bool) -> None:
         """Takes a step of each optimizer; a step without a gradient does not count."""
-        share = min(1.0, (self.updates + 1) / max(self.config.lr_warmup_updates, 1))
+        share = min(1.0, (self.updates + 1) / max(self.config.settings.lr_warmup_updates, 1))
         scale_learning_rates(self.optimizers, self._rates, share)
         for optimizer in self.optimizers.values():
             optimizer.step()
@@ -291,5 +290,5 @@ class PolicyUpdater:
         return self._clip(self.parameters), 0.0
 
     def _clip(self, parameters: Sequence[nn.Parameter]) -> float:
-        limit = self.config.grad_clip or float("inf")
+        limit = self.config.settings.grad_clip or float("inf")
         return float(gathered(torch.nn.utils.clip_grad_norm_(parameters, limit)))

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.learner.losses import row_weights
-from trca.algorithms.settings.parameters import Aggregation
+from trca.algorithms.settings.types import Aggregation
 from trca.records import Rollout, StepBatch, advantages_of
 from trca.records.tokens import action_counts, action_mask_of, flat
 

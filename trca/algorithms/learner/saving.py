@@ -259,8 +259,8 @@ class SavingLearner(TorchLearner):
 
     @property
     def _optimizer(self) -> SavedOptimizer:
-        return SavedOptimizer.of(self.config.optimizer, self._named_optimizers)
+        return SavedOptimizer.of(self.config.settings.optimizer, self._named_optimizers)
 
     @property
     def _sharded(self) -> bool:
-        return bool(self.config.sharding == "fsdp" and self.distributed)
+        return bool(self.config.settings.sharding == "fsdp" and self.distributed)

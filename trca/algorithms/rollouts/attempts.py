@@ -73,7 +73,9 @@ class AttemptsRunner(TextEnvRunner):
         if any(group.size != 1 for group in groups):
             raise ValueError("attempts follow each other: give groups of one rollout")
         config = self.config
-        sampling = sampling or SamplingParams(config.temperature, config.max_new_tokens)
+        sampling = sampling or SamplingParams(
+            config.settings.temperature, config.settings.max_new_tokens
+        )
         batch = RolloutBatch()
         last: dict[int, Rollout] = {}
         keys = {group.group: group.key for group in groups}
@@ -125,7 +127,7 @@ class AttemptsRunner(TextEnvRunner):
             groups = []
             for group, future in futures:
                 try:
-                    completion = future.result(self.config.generation_timeout_s)
+                    completion = future.result(self.config.settings.generation_timeout_s)
                     text = self.loop.tokenizer.decode(completion.ids, skip_special_tokens=True)
                     written = text[answer_start(text, self.loop.prompter.thought) :]
                     reflections[group.group].append(" ".join(written.split()))
@@ -170,7 +172,7 @@ class AttemptsRunner(TextEnvRunner):
         )
 
     def _prompt(self, rollout: Rollout, reflections: Sequence[str]) -> Any:
-        complete = RESPONSE_FORMATS.get(self.config.response_format).whole_history
+        complete = RESPONSE_FORMATS.get(self.config.settings.response_format).whole_history
         return self._prompter.encode(
             instruction=rollout.instruction,
             step=len(rollout.steps),

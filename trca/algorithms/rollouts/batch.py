@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from trca.algorithms.settings.parameters import OnMissingRollout
+from trca.algorithms.settings.types import OnMissingRollout
 from trca.records import Rollout
 from trca.records.failures import Failure, Incident
 from trca.records.packing import pack, unpack

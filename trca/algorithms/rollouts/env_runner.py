@@ -76,7 +76,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             kwargs: ``env_creator``, ``worker_index`` and further arguments of RLlib.
         """
         super().__init__(config=config, **kwargs)
-        torch.set_num_threads(config.torch_threads)
+        torch.set_num_threads(config.settings.torch_threads)
         if self.worker_index and config.run_folder:
             log_process(Path(config.run_folder, "logs", "output.log"))
         self._env_creator = kwargs["env_creator"]
@@ -104,18 +104,18 @@ class TextEnvRunner(EnvRunner, Checkpointable):
     def loop(self) -> RolloutLoop:
         """The rollout loop, with the engine and the weights loaded."""
         config = self.config
-        tokenizer = engine_tokenizer(config.engine, config.resolved_model())
-        responses = RESPONSE_FORMATS.get(config.response_format)
-        limits = Limits(**{f.name: getattr(config, f.name) for f in fields(Limits)})
+        tokenizer = engine_tokenizer(config.settings.engine, config.resolved_model())
+        responses = RESPONSE_FORMATS.get(config.settings.response_format)
+        limits = Limits(**{f.name: getattr(config.settings, f.name) for f in fields(Limits)})
         return RolloutLoop(
             self._make_played_env,
             self._open_engine(),
-            make_prompter(config, tokenizer),
+            make_prompter(config.settings, tokenizer),
             tokenizer,
             responses,
             limits,
-            None if engine_class(config.engine).remote else self._open_engine,
-            keep_final_prompts=bool(config.critic_kind),
+            None if engine_class(config.settings.engine).remote else self._open_engine,
+            keep_final_prompts=bool(config.settings.critic_kind),
             module_of=config.module_of,
             teacher=self._teacher(),
             callbacks=self.callbacks,
@@ -142,7 +142,8 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         """
         config = self.config
         batch = self.loop.run(
-            groups, sampling or SamplingParams(config.temperature, config.max_new_tokens)
+            groups,
+            sampling or SamplingParams(config.settings.temperature, config.settings.max_new_tokens),
         )
         self._log(batch.rollouts)
         if self.callbacks is not None:
@@ -156,7 +157,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         loop, weights, canaries = self.loop, self._weights or {}, dict[str, Canary]()
         for module in self.config.module_ids:
             sent = digest(weights.get(module, {}))
-            tokenizer, temperature = loop.tokenizer, self.config.temperature
+            tokenizer, temperature = loop.tokenizer, self.config.settings.temperature
             canaries[module] = ask(loop.engine, tokenizer, temperature, sent, module)
         return self.worker_index or 0, canaries
 
@@ -190,7 +191,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
 
     def operators(self) -> dict[str, Operators]:
         """Returns the rubric operators of each agent; empty without a rubric."""
-        env = self._make_env(self.config.train_split)
+        env = self._make_env(self.config.settings.train_split)
         try:
             return dict(operators_of(env))
         finally:
@@ -254,7 +255,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
 
     def _open_engine(self) -> Engine:
         config, device = self.config, str(self.device)
-        chosen = engine_class(config.engine)
+        chosen = engine_class(config.settings.engine)
         engines: dict[str, Engine] = {
             module: chosen.open(config.engine_spec(config.model_of(module), device))
             for module in config.module_ids
@@ -297,8 +298,9 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         team = env.unwrapped
         for judged in (find_annotation(env), team if isinstance(team, TeamEnv) else None):
             if judged is not None:
-                lambda_ = getattr(self.config, "lambda_", DEFAULT_LAMBDA)
-                judged.reward_by(self.config.budgets, lambda_)
+                settings = self.config.settings
+                lambda_ = getattr(settings, "lambda_", DEFAULT_LAMBDA)
+                judged.reward_by(settings.budgets, lambda_)
         return env
 
     def _record(self, rollouts: Sequence[Rollout]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium
 
+from trca.algorithms.settings import parameters
 from trca.envs import registration
 from trca.envs.registration import EnvClass, creator, lacks_rubric
 
@@ -46,8 +47,7 @@ def default_split(env: EnvClass, env_config: Mapping[str, Any]) -> str:
 def no_rubric(algorithm: str, env: EnvClass, env_config: Mapping[str, Any]) -> str:
     """Why an algorithm that learns from judgments cannot train here; blank if it can."""
     why = f"nothing judges {env}" if _is_rays(env) else lacks_rubric(env, env_config.get("library"))
-    hint = "add one (docs/environments.md) or train with GRPO or GiGPO"
-    return why and f"{algorithm} learns from rubric judgments, and {why}: {hint}"
+    return parameters.no_rubric(algorithm, why)
 
 
 def _is_rays(env: EnvClass) -> bool:

@@ -1,19 +1,23 @@
-"""Hyperparameters: one field each, with its default, its bounds and its meaning.
+"""The settings of an algorithm: one class, with one field for each setting.
 
 `TextParameters` holds the settings of every algorithm: first the settings that most runs choose,
-then the groups of `trca.algorithms.settings.groups`. An algorithm adds fields in a subclass. Each
-field is an attribute of the algorithm's config, an argument of ``training()``, a key of a YAML
-file, a name for ``--set`` and a key of Ray Tune's ``param_space``.
+then the groups of `trca.algorithms.settings.groups` and the run's settings,
+`trca.tune_configs.run_parameters`. An algorithm adds fields in a subclass. Each field is an
+attribute of ``config.settings``, an argument of ``training()``, a key of a YAML file, a name for
+``--set`` and a key of Ray Tune's ``param_space``. None of these functions loads Ray or PyTorch,
+except `TextParameters.config_class`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator
 
-from trca.algorithms.settings.credit_rules import CREDIT_RULES
 from trca.algorithms.settings.groups import (
     FailureSettings,
     HardwareSettings,
@@ -24,36 +28,28 @@ from trca.algorithms.settings.groups import (
     TeamSettings,
     WeightingSettings,
 )
-from trca.algorithms.settings.optimizers import OPTIMIZERS
+from trca.algorithms.settings.setting_names import ELSEWHERE, IGNORED, SYNONYMS
 from trca.algorithms.settings.types import (
-    Aggregation,
+    CREDIT_RULES,
+    OPTIMIZERS,
     Credit,
-    KLKind,
-    OnMissingRollout,
-    OnZeroAdvantage,
     Positive,
     Probability,
-    RatioLevel,
 )
-from trca.common.names import nearest
+from trca.common.names import nearest, nearest_name
+from trca.common.registry import own_file
+from trca.envs.registration import arguments, default_split, lacks_rubric, make
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.engines import ENGINES
 from trca.policies.prompts import Template
 from trca.rubric import Budgets
+from trca.tune_configs.files import ConfigError
+from trca.tune_configs.run_parameters import RunParameters
 
-__all__ = [
-    "Aggregation",
-    "KLKind",
-    "LossSettings",
-    "OnMissingRollout",
-    "OnZeroAdvantage",
-    "RatioLevel",
-    "TextParameters",
-    "check",
-    "explain",
-    "family",
-    "own_default",
-]
+P = TypeVar("P", bound="TextParameters")
+_RULES: Final = "trca.algorithms.rules"
+_DEFAULT: Final = "TRCA"
+"""The algorithm of settings that name none."""
 
 
 class TextParameters(
@@ -65,11 +61,10 @@ class TextParameters(
     SamplingSettings,
     WeightingSettings,
     LossSettings,
+    RunParameters,
 ):
-    """Hyperparameters that all algorithms share; defaults are the paper's."""
+    """Settings that all algorithms share; defaults of hyperparameters are the paper's."""
 
-    algorithm: ClassVar[str] = ""
-    """Name of the algorithm; each subclass sets it."""
     compares_rollouts: ClassVar[bool] = True
     """Whether the credit rule compares the rollouts of a task with each other."""
     credit_settings: ClassVar[frozenset[str]] = frozenset({"gamma"})
@@ -185,14 +180,102 @@ class TextParameters(
                 )
         return CREDIT_RULES.check(name)
 
+    @staticmethod
+    def resolve(
+        settings: Mapping[str, Any],
+        source: str = "config",
+        need_data: bool = True,
+        open_env: Callable[[str, Mapping[str, Any]], object] | None = None,
+    ) -> TextParameters:
+        """Checks flat settings, and fills in the defaults of the algorithm that they name.
+
+        Args:
+            settings: Flat settings, as `trca.tune_configs.files` reads them.
+            source: Name of the settings in errors.
+            need_data: Whether missing official data is an error.
+            open_env: Makes an environment of its name and arguments; by default the environment is
+                made and closed.
+
+        Raises:
+            ConfigError: Names every wrong key with its value, the allowed values, and the nearest
+                match of an unknown key.
+        """
+        try:
+            model = parameters_class(settings.get("algorithm", _DEFAULT))
+        except ConfigError as error:
+            raise ConfigError(f"{source}: {error}") from None
+        given = {name: value for name, value in settings.items() if name != "algorithm"}
+        fields = model.model_fields
+        wrong = [model.unknown(name, ("algorithm",)) for name in given if name not in fields]
+        checked = None
+        try:
+            checked = model(**{name: value for name, value in given.items() if name in fields})
+        except ValidationError as error:
+            wrong += explain(model, error)
+        if checked is not None and not wrong:
+            wrong += _env_errors(checked, need_data, open_env)
+        if checked is None or wrong:
+            raise ConfigError("\n".join(f"{source}: {message}" for message in wrong))
+        if checked.evaluation_split is None:
+            split = default_split(checked.env)
+            return checked.model_copy(update={"evaluation_split": split})
+        return checked
+
+    @classmethod
+    def config_class(cls) -> type[Any]:
+        """The `TextAlgorithmConfig` of the algorithm. Loads Ray and PyTorch."""
+        config: type[Any] = import_module("trca.algorithms").ALGORITHMS[cls.algorithm].config_class
+        return config
+
+    def algorithm_config(self) -> Any:
+        """The RLlib config of the settings. Loads Ray and PyTorch."""
+        return self.config_class().of(self)
+
+    @classmethod
+    def unknown(cls, name: str, others: Iterable[str] = ()) -> str:
+        """The error message for an unknown setting, with the replacement.
+
+        Args:
+            name: The unknown name.
+            others: Names of further settings, such as RLlib's.
+        """
+        lower = name.casefold().replace("-", "_")
+        instead = IGNORED.get(lower) or ELSEWHERE.get(lower)
+        if instead:
+            return f"{name!r} has no effect here: {instead}"
+        names = {*cls.model_fields, *others}
+        meant = SYNONYMS.get(lower, name)
+        owners = sorted(p.algorithm for p in family() if meant in p.model_fields)
+        if owners and meant not in names:
+            named = " and ".join([", ".join(owners[:-1]), owners[-1]] if owners[1:] else owners)
+            return f"{meant!r} belongs to {named}, not to {cls.algorithm}"
+        if lower in SYNONYMS:
+            return f"unknown setting {name!r}: did you mean {meant!r}?"
+        near = nearest_name(name, sorted(n for n in names if n[0] != "_"))
+        hint = f"did you mean {near!r}?" if near else nearest(name, cls.model_fields)
+        return f"unknown setting {name!r}: {hint}"
+
+    @property
+    def critic_kind(self) -> str:
+        """Network of the critic's values; empty without a critic."""
+        return str(getattr(self, "critic", ""))
+
+    @property
+    def trajectories_per_iteration(self) -> int:
+        """Maximum number of rollouts in an iteration, refilled groups included."""
+        return (self.tasks_per_iteration + self.refill_groups) * self.group_size
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """The settings besides those of `RunParameters`, as plain dicts and tuples."""
+        return self.model_dump(exclude=set(RunParameters.model_fields))
+
     def needs_rubric(self) -> bool:
         """Whether the algorithm's credit rule reads judgments, as rules with budgets do."""
         return "budgets" in self.credit_settings
 
     def too_small_group(self) -> str:
-        """Why a group of one rollout is too small; blank for a group that is large enough."""
-        own_file = ":" in self.credit
-        if self.group_size > 1 or not self.compares_rollouts or own_file:
+        """Why a group of one rollout is too small; empty for a group that is large enough."""
+        if self.group_size > 1 or not self.compares_rollouts or ":" in self.credit:
             return ""
         return (
             f"group_size is 1: {self.algorithm} compares the rollouts of a task with each other:"
@@ -225,31 +308,94 @@ def own_default(name: str, default: Any) -> Any:
 
 
 def family() -> list[type[TextParameters]]:
-    """The parameter models of the algorithms that are loaded."""
+    """The settings classes of the algorithms that are loaded."""
     models = TextParameters.__subclasses__()
     for model in models:  # the list grows during the loop
         models += model.__subclasses__()
     return [model for model in models if model.algorithm]
 
 
-def check(parameters: type[BaseModel], values: dict[str, Any]) -> dict[str, Any]:
-    """Checks hyperparameters.
+def parameter_models() -> dict[str, type[TextParameters]]:
+    """The settings class of each algorithm by its name."""
+    for path in sorted(Path(__file__).parents[1].glob("rules/[!_]*.py")):
+        import_module(f"{_RULES}.{path.stem}")
+    packaged = [model for model in family() if model.__module__.startswith(f"{_RULES}.")]
+    return {model.algorithm: model for model in packaged}
+
+
+def parameters_class(algorithm: str) -> type[TextParameters]:
+    """The settings class of an algorithm by name; case does not matter.
+
+    Raises:
+        ConfigError: For an unknown algorithm; names the nearest.
+    """
+    models = parameter_models()
+    for name, model in models.items():
+        if name.casefold() == str(algorithm).casefold():
+            return model
+    raise ConfigError(f"algorithm is {algorithm!r}: {nearest(str(algorithm), models)}")
+
+
+def switch(settings: Mapping[str, Any], algorithm: str | type[TextParameters]) -> dict[str, Any]:
+    """The settings for another algorithm.
+
+    Ignores settings that the new algorithm does not have, settings whose default it changes,
+    changed defaults of the old algorithm, and its credit rule. The credit rule of a user's file is
+    replaced too, by the same algorithm as well.
 
     Args:
-        parameters: The model with the bounds.
-        values: Some or all fields of the model.
+        settings: Flat settings.
+        algorithm: The name of an algorithm, or its settings class.
+
+    Raises:
+        ConfigError: For an unknown algorithm; names the nearest.
+    """
+    before = parameters_class(settings.get("algorithm", _DEFAULT))
+    after = parameters_class(algorithm) if isinstance(algorithm, str) else algorithm
+    left_out = before.model_fields.keys() - after.model_fields.keys()
+    if after is not before:
+        fields = before.model_fields
+        left_out |= after.own_defaults()
+        left_out |= {k for k in before.own_defaults() if settings.get(k) == fields[k].default}
+    if after is not before or settings.get("credit", before.own_rule()) != before.own_rule():
+        left_out |= {"credit", "credit_config"}
+    kept = {k: v for k, v in settings.items() if k not in left_out}
+    return {**kept, "algorithm": after.algorithm}
+
+
+def in_environment(settings: Mapping[str, Any], env: str) -> dict[str, Any]:
+    """The settings for another environment, without arguments and splits of the old environment."""
+    if own_file(env):
+        env = str(Path(env).absolute())
+    return {**settings, "env": env, "env_config": {}, "evaluation_split": None}
+
+
+def check(parameters: type[TextParameters], values: dict[str, Any]) -> dict[str, Any]:
+    """Checks settings.
+
+    Args:
+        parameters: The settings class of an algorithm.
+        values: Some or all fields of the class.
 
     Returns:
         The same keys with checked values, as plain dicts and tuples.
 
     Raises:
-        ValueError: Names each wrong parameter, its value and the allowed values.
+        ValueError: Names each wrong setting, its value and the allowed values.
+    """
+    return build(parameters, values).model_dump(include=set(values))
+
+
+def build(parameters: type[P], values: Mapping[str, Any]) -> P:
+    """The settings object of values, with defaults for the rest.
+
+    Raises:
+        ValueError: Names each wrong setting, its value and the allowed values.
     """
     try:
-        checked = parameters(**values)
+        return parameters(**values)
     except ValidationError as error:
         raise ValueError("; ".join(explain(parameters, error))) from None
-    return {name: checked.model_dump()[name] for name in values}
 
 
 def explain(model: type[BaseModel], error: ValidationError) -> list[str]:
@@ -266,3 +412,46 @@ def explain(model: type[BaseModel], error: ValidationError) -> list[str]:
         meaning = f" ({field.description})" if field else ""
         lines.append(f"{name} is {repr(detail['input'])[:80]}: {message}{meaning}")
     return lines
+
+
+def no_rubric(algorithm: str, why: str) -> str:
+    """The error of an algorithm that learns from judgments; empty without a reason ``why``."""
+    hint = "add one (docs/environments.md) or train with GRPO or GiGPO"
+    return why and f"{algorithm} learns from rubric judgments, and {why}: {hint}"
+
+
+def _env_errors(
+    settings: TextParameters,
+    need_data: bool,
+    open_env: Callable[[str, Mapping[str, Any]], object] | None,
+) -> list[str]:
+    """Errors of the environment, its arguments and its splits."""
+    env, env_config = settings.env, settings.env_config
+    try:
+        allowed = arguments(env)
+    except ValueError as error:
+        return [f"env is {env!r}: {error}"]
+    unknown = [
+        f"unknown key 'env_config.{key}': {nearest(key, allowed)}"
+        for key in env_config
+        if key not in allowed
+    ]
+    if unknown:
+        return unknown
+    if settings.needs_rubric():
+        why = lacks_rubric(env, env_config.get("library"))
+        if lack := no_rubric(settings.algorithm, why):
+            return [lack]
+    given = {"split": "train", **env_config}
+    try:
+        evaluated = settings.evaluation_split or default_split(env)
+        for arguments_of_split in (given, {**given, "split": evaluated}):
+            if open_env:
+                open_env(env, arguments_of_split)
+            else:
+                make(env, **arguments_of_split).close()
+    except (ValueError, TypeError, OSError, RuntimeError, ImportError) as error:
+        if isinstance(error, FileNotFoundError) and not need_data:
+            return []
+        return [f"the environment {env} with {given}: {error}"]
+    return []

@@ -5,27 +5,39 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Final, Generic, Literal, cast
+from weakref import WeakKeyDictionary
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from typing_extensions import TypeVar
 
-from trca.algorithms.settings.parameters import TextParameters
+from trca.algorithms.settings.parameters import TextParameters, build
 from trca.common.files import FileVersion, find, versions
 from trca.common.names import unknown
 from trca.envs.teams.team import Team
 from trca.policies.engines import engine_class
 from trca.policies.engines.engine import EngineSpec
+from trca.tune_configs.run_parameters import RecordingParameters, RunParameters
+
+S = TypeVar("S", bound=TextParameters, default=TextParameters, covariant=True)
+
+RLLIB_OWN: Final = RunParameters.model_fields.keys() - RecordingParameters.model_fields.keys()
+"""Settings of RLlib's methods, which may have values of RLlib, such as None."""
+_BUILT: Final[WeakKeyDictionary[AlgorithmConfig, TextParameters]] = WeakKeyDictionary()
+"""The settings of configs. Not attributes, which RLlib would write into checkpoints."""
 
 
-class PolicyConfig(AlgorithmConfig):
-    """The hyperparameters, the policies of the agents, and the models of the policies.
+class PolicyConfig(AlgorithmConfig, Generic[S]):
+    """The settings, the policies of the agents, and the models of the policies.
 
-    `TextAlgorithmConfig` adds how settings are set and checked.
+    RLlib and Ray Tune set, copy and pickle settings as attributes. ``config.settings`` is all of
+    them as one checked object. `TextAlgorithmConfig` adds how settings are set and checked.
 
     Attributes:
-        parameters_class: Model of the hyperparameters; each field is an attribute of the config.
+        parameters_class: Class of the settings.
         value_heads: Number of values of a critic for a token.
         evaluation_sample_timeout_s: RLlib's setting; None, the default, means ``sample_timeout_s``.
+        run_folder: Folder that the run is recorded in, a path or URI; ``reporting`` sets it.
     """
 
     parameters_class: ClassVar[type[TextParameters]] = TextParameters
@@ -34,15 +46,37 @@ class PolicyConfig(AlgorithmConfig):
     evaluation_sample_timeout_s: Any
     observation_space: Any
     action_space: Any
-    minibatch_size: Any
-    optimizer: Any
     output: Any
     evaluation_config: Any
+    run_folder: str | Path | Literal[False] | None
 
-    if TYPE_CHECKING:
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Sets an attribute; `settings` is built again at its next use."""
+        super().__setattr__(name, value)  # type: ignore[no-untyped-call]
+        if name in self.parameters_class.model_fields:
+            _BUILT.pop(self, None)
 
-        def __getattr__(self, name: str) -> Any:
-            """The hyperparameters are attributes."""
+    @property
+    def settings(self) -> S:
+        """All settings, checked. An environment class is ``module:Class`` here.
+
+        Raises:
+            ValueError: Names each wrong setting, its value and the allowed values.
+        """
+        return cast(S, _BUILT.get(self) or self.check_settings())
+
+    def check_settings(self) -> TextParameters:
+        """Builds `settings`, also after a change in place, such as in ``env_config``."""
+        values = {name: getattr(self, name) for name in self.parameters_class.model_fields}
+        if not isinstance(self.env, str | None):
+            values["env"] = f"{self.env.__module__}:{self.env.__qualname__}"
+        given = {
+            name: value
+            for name, value in values.items()
+            if name not in RLLIB_OWN or value not in (None, "auto")  # RLlib's words for its default
+        }
+        _BUILT[self] = build(self.parameters_class, given)
+        return _BUILT[self]
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -76,20 +110,11 @@ class PolicyConfig(AlgorithmConfig):
     def learns(self, agent: str, module: str) -> bool:
         """Whether a policy learns from the rollouts of an agent."""
         trained: Any = self.policies_to_train
-        if agent in self.frozen_roles:
+        if agent in self.settings.frozen_roles:
             return False
         if callable(trained):
             return bool(trained(module, None))
         return trained is None or module in trained
-
-    def parameters(self) -> dict[str, Any]:
-        """The current hyperparameters, by name."""
-        return {name: getattr(self, name) for name in self.parameters_class.model_fields}
-
-    @property
-    def train_split(self) -> str:
-        """The split of the training panel: ``split`` of env_config, else ``train``."""
-        return str(self.env_config.get("split", "train"))
 
     @property
     def evaluation_env_config(self) -> dict[str, Any]:
@@ -102,11 +127,12 @@ class PolicyConfig(AlgorithmConfig):
 
         For an engine of an endpoint: the model's name at the endpoint.
         """
-        if engine_class(self.engine).remote:
-            return str(self.model)
+        settings = self.settings
+        if engine_class(settings.engine).remote:
+            return settings.model
         env_config = json.dumps(self.env_config, sort_keys=True, default=str)
-        files = versions(find(str(self.model)))
-        return _resolve(str(self.model), files, self.env, env_config, self.response_format)
+        files = versions(find(settings.model))
+        return _resolve(settings.model, files, self.env, env_config, settings.response_format)
 
     def model_of(self, module: str) -> str:
         """Folder or Hugging Face name of a policy's model.
@@ -127,20 +153,16 @@ class PolicyConfig(AlgorithmConfig):
             model: Folder or Hugging Face name of the policy's model.
             device: ``cpu`` or ``cuda``.
         """
+        settings = self.settings
         return EngineSpec(
             model,
-            dtype=self.dtype,
+            dtype=settings.dtype,
             device=device,
-            max_tokens=self.max_prompt_tokens + self.max_new_tokens,
-            lora_rank=self.lora_rank,
-            lora_alpha=self.lora_alpha,
-            options=self.engine_config,
+            max_tokens=settings.max_prompt_tokens + settings.max_new_tokens,
+            lora_rank=settings.lora_rank,
+            lora_alpha=settings.lora_alpha,
+            options=settings.engine_config,
         )
-
-    @property
-    def critic_kind(self) -> str:
-        """Network of the critic's values; blank without a critic."""
-        return str(vars(self).get("critic", ""))
 
 
 @cache

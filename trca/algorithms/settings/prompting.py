@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from trca.algorithms.settings.parameters import TextParameters
 from trca.common.files import FileVersion, versions
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.engines import engine_class
@@ -13,24 +14,26 @@ from trca.policies.prompts import Prompter
 
 
 def make_prompter(
-    parameters: Any, tokenizer: Any, max_prompt_tokens: int | None = None
+    settings: TextParameters, tokenizer: Any, max_prompt_tokens: int | None = None
 ) -> Prompter:
     """Makes the prompter.
 
     Args:
-        parameters: `TextParameters` or a config.
+        settings: The settings of the algorithm.
         tokenizer: The tokenizer of the model.
-        max_prompt_tokens: Limit on a prompt; `None` for the limit in the parameters.
+        max_prompt_tokens: Limit on a prompt; `None` for the limit in the settings, which is in
+            bytes for an engine of an endpoint.
     """
-    responses = RESPONSE_FORMATS.get(parameters.response_format)
+    responses = RESPONSE_FORMATS.get(settings.response_format)
+    limit = settings.max_prompt_tokens * engine_class(settings.engine).ids_per_token
     return Prompter(
         tokenizer,
-        template=responses.prompt or parameters.template,
-        history_length=parameters.history_length,
-        max_prompt_tokens=max_prompt_tokens or _limit(parameters),
-        memory=parameters.memory,
+        template=responses.prompt or settings.template,
+        history_length=settings.history_length,
+        max_prompt_tokens=max_prompt_tokens or limit,
+        memory=settings.memory,
         response_format=responses,
-        chat_template_kwargs=parameters.chat_template_kwargs,
+        chat_template_kwargs=settings.chat_template_kwargs,
     )
 
 
@@ -47,9 +50,3 @@ def engine_tokenizer(engine: str, model: str) -> Any:
 @lru_cache(maxsize=2)
 def _tokenizer(engine: str, model: str, files: tuple[FileVersion, ...]) -> Any:
     return engine_class(engine).tokenizer(model)
-
-
-def _limit(parameters: Any) -> int:
-    """Limit on the ids of a prompt: tokens, or bytes for an endpoint."""
-    limit: int = parameters.max_prompt_tokens
-    return limit * engine_class(parameters.engine).ids_per_token

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
-
-from trca.algorithms.settings.parameters import TextParameters, family
-from trca.common.names import nearest, nearest_name
 
 _BATCH: Final = (
     "an iteration plays tasks_per_iteration x group_size rollouts and trains on all their steps,"
@@ -147,7 +143,7 @@ _ATTRIBUTES: Final = {
 }
 """Arguments of RLlib whose attribute has an unlike name."""
 
-_ELSEWHERE: Final = {
+ELSEWHERE: Final = {
     "vf_loss_coeff": _CRITIC,
     "vf_clip_param": _CRITIC,
     "use_critic": _CRITIC,
@@ -155,7 +151,7 @@ _ELSEWHERE: Final = {
     "top_p": _WHOLE_DISTRIBUTION,
     "top_k": _WHOLE_DISTRIBUTION,
 }
-_SYNONYMS: Final = {
+SYNONYMS: Final = {
     "learning_rate": "lr",
     "warmup_steps": "lr_warmup_updates",
     "betas": "adam_betas",
@@ -203,28 +199,3 @@ def attributes_of(argument: str) -> tuple[str, ...]:
     """The names under which RLlib may store an argument of a config method."""
     stored = _ATTRIBUTES.get(argument, argument)
     return argument, stored, f"_{stored}", f"callbacks_{stored}"
-
-
-def unknown_setting(name: str, parameters: type[TextParameters], others: Iterable[str]) -> str:
-    """The error message for an unknown setting, with the replacement.
-
-    Args:
-        name: The unknown name.
-        parameters: The algorithm's hyperparameters.
-        others: Names of further settings, such as RLlib's.
-    """
-    plain = name.casefold().replace("-", "_")
-    instead = IGNORED.get(plain) or _ELSEWHERE.get(plain)
-    if instead:
-        return f"{name!r} has no effect here: {instead}"
-    names = {*parameters.model_fields, *others}
-    meant = _SYNONYMS.get(plain, name)
-    owners = sorted(p.algorithm for p in family() if meant in p.model_fields)
-    if owners and meant not in names:
-        named = " and ".join([", ".join(owners[:-1]), owners[-1]] if owners[1:] else owners)
-        return f"{meant!r} belongs to {named}, not to {parameters.algorithm}"
-    if plain in _SYNONYMS:
-        return f"unknown setting {name!r}: did you mean {meant!r}?"
-    near = nearest_name(name, sorted(n for n in names if n[0] != "_"))
-    hint = f"did you mean {near!r}?" if near else nearest(name, parameters.model_fields)
-    return f"unknown setting {name!r}: {hint}"

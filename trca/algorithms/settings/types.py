@@ -1,12 +1,26 @@
-"""Types of hyperparameters: choices, and numbers with bounds."""
+"""Types of hyperparameters: choices, numbers with bounds, and registries of names."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-Positive = Annotated[int, Field(ge=1)]
+from trca.common.registry import Registry
+from trca.tune_configs.run_parameters import Positive as Positive
+
+CREDIT_RULES: Final[Registry[Callable[..., Any]]] = Registry("credit rule")
+"""Credit rules by name; ``@CREDIT_RULES.register("mine")`` adds one."""
+OPTIMIZERS: Final[Registry[Callable[..., Any]]] = Registry(
+    "optimizer",
+    {
+        "adamw": "trca.algorithms.learner.optimizers.adamw:make_adamw",
+        "muon": "trca.algorithms.learner.optimizers.muon:make_muon",
+    },
+)
+"""Optimizers by name, each an `OptimizerFactory`; ``path/to/file.py:NAME`` names a user's own."""
+
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 
 

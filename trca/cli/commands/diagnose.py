@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.analysis.diagnosis import Diagnosis
     from trca.analysis.llm_labels import Agreement
     from trca.envs.annotate import Operators
     from trca.records import Rollout
-    from trca.tune_configs.settings import RunSettings
 
     _Pairs = list[tuple[Rollout, object]]
 
@@ -76,13 +76,13 @@ def diagnose(
       a second call resumes after a stop
     """
     use_one_thread()
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.common.chat_endpoint import EndpointError
     from trca.envs.text_env import DEFAULT_AGENT
     from trca.runs.folder import RunFolder
     from trca.runs.refusals import make_writable
     from trca.runs.rollout_files import agent_operators, judged, recorded
     from trca.tune_configs.files import ConfigError, read
-    from trca.tune_configs.settings import RunSettings
 
     metrics: Sequence[Mapping[str, Any]] = ()
     with refusing(ConfigError, EndpointError, ValueError, OSError):
@@ -90,7 +90,7 @@ def diagnose(
             raise ConfigError("--judge NAME and --base-url URL go together")
         if run.endswith(".jsonl"):
             source = config or "quickstart"
-            settings = RunSettings.resolve(read(source), source, need_data=False)
+            settings = TextParameters.resolve(read(source), source, need_data=False)
             parts, mend = {"all": {0: Path(run)}}, "name the right --config, or "
             folder = output or Path(run).parent
         else:
@@ -98,12 +98,12 @@ def diagnose(
                 raise ConfigError("--config goes with a file: a run has its config")
             opened = RunFolder.open_run(run, storage_path)
             name = f"{opened.name}/config.yaml"
-            settings = RunSettings.resolve(opened.read_config(), name, need_data=False)
+            settings = TextParameters.resolve(opened.read_config(), name, need_data=False)
             parts, mend, metrics = _fifths(recorded(opened)), "", opened.metrics()
             folder = output or opened.path
-        operators = agent_operators(settings.run.env, settings.run.env_config)
+        operators = agent_operators(settings.env, settings.env_config)
         if not any(each.ids for each in operators.values()):
-            raise ConfigError(f"nothing judges {settings.run.env}: diagnose needs a rubric")
+            raise ConfigError(f"nothing judges {settings.env}: diagnose needs a rubric")
         played = {words: _by_agent(judged(p, operators, mend)) for words, p in parts.items()}
         agents = [
             a for a in operators if all(agent_parts.get(a) for agent_parts in played.values())
@@ -178,13 +178,13 @@ def _study(
     console.print(f"Written to {folder}: {name}.json, {name}.png", markup=False)
 
 
-def _title(run: str, settings: RunSettings) -> str:
+def _title(run: str, settings: TextParameters) -> str:
     """The run or file, its games, its algorithm and its environment."""
     from trca.tune_configs.run_parameters import method_name
 
-    games = settings.run.env_config.get("games")
+    games = settings.env_config.get("games")
     name = Path(run).name + (f", games={games}" if games else "")
-    return f"{name}: {method_name(settings.flat())} on {short_name(settings.run.env)}"
+    return f"{name}: {method_name(settings.flat())} on {short_name(settings.env)}"
 
 
 def _by_agent(

@@ -169,7 +169,7 @@ def evaluate(
             )
         if chosen:
             subject = subject.on(chosen, given)
-        panel = whole_panel(subject.settings, subject.settings.evaluation_split)
+        panel = whole_panel(subject.settings, str(subject.settings.evaluation_split))
         if chosen:
             panel = chosen.draw(panel)
         else:
@@ -178,7 +178,7 @@ def evaluate(
         folder = output or subject.folder
         make_writable(folder)
     if temperature is None:
-        temperature = subject.settings.parameters.evaluation_temperature
+        temperature = subject.settings.evaluation_temperature
     count = len(panel.task_ids)
     console.print(
         f"{subject.name} on {panel.split}: tasks {count}, seeds {seeds}, temperature"
@@ -224,7 +224,7 @@ def evaluate(
     console.print(report.table(), soft_wrap=False)
     rollouts = [rollout for each in played.evaluations.values() for rollout in each.rollouts]
     chat = bool(getattr(played.tokenizer, "chat_template", None))
-    if unreadable := why_unreadable(rollouts, subject.settings.parameters, chat):
+    if unreadable := why_unreadable(rollouts, subject.settings, chat):
         console.print(f"warning: {unreadable}", markup=False, style="yellow")
     for reason, missing in report.failures().items():
         console.print(f"{missing} missing: {reason}", markup=False, style="bold red")

@@ -28,18 +28,18 @@ def export(
     - `trca evaluate my-policy --config outputs/quickstart/config.yaml` then evaluates the folder
     """
     use_one_thread()
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.cli.run.card import card
     from trca.cli.run.checkpoints import export_checkpoint, find_checkpoint
     from trca.runs.selection import Selection
     from trca.tune_configs.files import ConfigError
-    from trca.tune_configs.settings import RunSettings
 
     with refusing(ValueError, OSError):
         if to.exists() and any(to.iterdir()):
             raise ConfigError(f"{to} is not empty: name a new folder")
         folder, which = find_checkpoint(run)
         selection = Selection.of(folder, which)
-        settings = RunSettings.resolve(folder.read_config(), "config.yaml", need_data=False)
+        settings = TextParameters.resolve(folder.read_config(), "config.yaml", need_data=False)
         text = card(folder, selection, settings, to)
         export_checkpoint(folder, which, to)
         (to / "README.md").write_text(text, encoding="utf-8")

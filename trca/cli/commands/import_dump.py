@@ -36,30 +36,29 @@ def import_dump(
     from functools import partial
 
     from trca.algorithms.credit import bind_credit
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.envs.text_env import DEFAULT_AGENT
     from trca.interop.dumps import dump_files, read_dump
     from trca.records import StepBatch, assign_advantages
     from trca.runs.folder import RunFolder
     from trca.runs.rollout_files import agent_operators, write_rollouts
     from trca.tune_configs.files import ConfigError, read
-    from trca.tune_configs.settings import RunSettings
 
     with refusing(ConfigError, ValueError, OSError):
         files = dump_files(dump)
         chosen = read(config)
-        settings = RunSettings.resolve(chosen, config, need_data=False)
-        parameters = settings.parameters
-        operators = agent_operators(settings.run.env, settings.run.env_config)
+        settings = TextParameters.resolve(chosen, config, need_data=False)
+        operators = agent_operators(settings.env, settings.env_config)
         if DEFAULT_AGENT not in operators:
             raise ConfigError(f"{config} has a team: import-dump reads rollouts of one agent")
         judges = operators[DEFAULT_AGENT]
-        rule = bind_credit(parameters.credit, parameters.model_dump())
+        rule = bind_credit(settings.credit, settings)
         if rule.reads:
             raise ConfigError(f"{rule.name} reads {', '.join(rule.reads)}: name another config")
         iterations = {step: read_dump(path, judges.ids) for step, path in files.items()}
         for rollouts, _ in iterations.values():
             batch = StepBatch.from_rollouts(rollouts, judges.categories)
-            rewards = batch.rubric_rewards(parameters.budgets)
+            rewards = batch.rubric_rewards(settings.budgets)
             assign_advantages(rollouts, rule(batch))
             r_f, r_b = (iter(column.tolist()) for column in rewards)
             for rollout in rollouts:

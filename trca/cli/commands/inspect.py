@@ -12,8 +12,8 @@ from trca.cli.show.console import console, refusing, use_one_thread
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.records import Rollout
-    from trca.tune_configs.settings import RunSettings
 
 
 def inspect(
@@ -48,11 +48,11 @@ def inspect(
     use_one_thread()
     from itertools import islice
 
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.records import read_rollouts
     from trca.runs.folder import RunFolder
     from trca.runs.rollout_files import read_prompts, recorded
     from trca.tune_configs.files import ConfigError
-    from trca.tune_configs.settings import RunSettings
 
     with refusing(ConfigError, ValueError, OSError):
         folder = RunFolder.open_run(run, storage_path)
@@ -66,7 +66,7 @@ def inspect(
         if chosen is None:
             count = sum(1 for _ in read_rollouts(path))
             raise ConfigError(f"--rollout {rollout}: {path} has {count} rollouts, numbered from 0")
-        settings = RunSettings.resolve(folder.read_config(), f"{folder.name}/config.yaml")
+        settings = TextParameters.resolve(folder.read_config(), f"{folder.name}/config.yaml")
         _show(chosen, settings, read_prompts(path, rollout) if prompts else [])
 
 
@@ -83,7 +83,7 @@ def _list(rollouts: Iterator[Rollout], path: Path) -> None:
         )
 
 
-def _show(rollout: Rollout, settings: RunSettings, prompts: Sequence[str]) -> None:
+def _show(rollout: Rollout, settings: TextParameters, prompts: Sequence[str]) -> None:
     """Prints a rollout. If there are prompts, they replace the observations."""
     from trca.analysis.reasons import Reasons
     from trca.cli.show.steps import (

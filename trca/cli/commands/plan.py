@@ -56,5 +56,5 @@ def plan(
         with Preflight.of(settings, run_name(config), here=False) as preflight:
             preflight.check()
             console.print(table_of(preflight, present), soft_wrap=False)
-            if not preflight.settings.run.resources()[1]:
+            if not preflight.settings.resources()[1]:
                 console.print("The run asks for no GPU: all processes compute on CPUs.")

@@ -12,8 +12,8 @@ from trca.cli.show.console import console, refusing, use_one_thread
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.analysis.recredit import Change, Fired
-    from trca.tune_configs.settings import RunSettings
 
 
 def recredit(
@@ -51,6 +51,7 @@ def recredit(
     from itertools import chain
 
     from trca.algorithms.credit import bind_credit
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.analysis.recredit import change
     from trca.analysis.recredit import recredit as credit_again
     from trca.common.files import write_json
@@ -58,7 +59,6 @@ def recredit(
     from trca.runs.folder import RunFolder
     from trca.runs.rollout_files import agent_operators, judged, recorded
     from trca.tune_configs.files import ConfigError, assignments
-    from trca.tune_configs.settings import RunSettings
 
     with refusing(ConfigError, ValueError, OSError):
         if not (credit or set_):
@@ -69,10 +69,10 @@ def recredit(
         folder = RunFolder.open_run(run, storage_path)
         config, source = folder.read_config(), f"{folder.name}/config.yaml"
         given = assignments(set_ or [])
-        was = RunSettings.resolve(config, source, need_data=False)
+        was = TextParameters.resolve(config, source, need_data=False)
         now = _settings(config, credit, given)
         paths = recorded(folder, iterations=iteration)
-        rule = bind_credit(now.parameters.credit, now.parameters.model_dump())
+        rule = bind_credit(now.credit, now)
         read = {*rule.parameters, "credit_config", "gold_in_training"}
         if unread := [key for key in given if key.split(".")[0] not in read]:
             raise ConfigError(
@@ -80,7 +80,7 @@ def recredit(
                 f" {', '.join(rule.parameters) or 'nothing'} here"
             )
         changes = {}
-        operators = agent_operators(was.run.env, was.run.env_config)
+        operators = agent_operators(was.env, was.env_config)
         for agent, judges in operators.items():  # reads again: one role's rollouts fit in memory
             played = (agents[agent] for _, agents in judged(paths, operators) if agent in agents)
             if (first := next(played, None)) is None:
@@ -92,7 +92,7 @@ def recredit(
     about = {
         "run": str(folder.path),
         "iterations": list(paths),
-        "credit": [was.parameters.credit, now.parameters.credit],
+        "credit": [was.credit, now.credit],
         "set": dict(given),
     }
     single = changes.get(DEFAULT_AGENT)
@@ -105,16 +105,15 @@ def recredit(
         console.print(f"Written to {output}", markup=False)
 
 
-def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any]) -> RunSettings:
+def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any]) -> TextParameters:
     """The settings that bind the named rule.
 
     A registered rule has the defaults of its algorithm. Settings that both algorithms have keep the
     values of the run.
     """
-    from trca.algorithms.settings.by_name import parameter_models, switch
+    from trca.algorithms.settings.parameters import TextParameters, parameter_models, switch
     from trca.common.registry import own_file
     from trca.tune_configs.files import assign
-    from trca.tune_configs.settings import RunSettings
 
     if credit and not own_file(credit):
         models = parameter_models().items()
@@ -124,7 +123,7 @@ def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any])
     source = " and ".join(name for name, value in (("--credit", credit), ("--set", given)) if value)
     if credit:  # a record has no gold: a rule that reads gold is refused below
         given = {"credit": credit, "gold_in_training": True, **given}
-    return RunSettings.resolve(assign(config, given), source, need_data=False)
+    return TextParameters.resolve(assign(config, given), source, need_data=False)
 
 
 def _print(change: Change, about: dict[str, Any], whose: str) -> None:

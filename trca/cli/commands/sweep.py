@@ -14,9 +14,9 @@ from trca.cli.show.console import console, fail, noise_to, refusing, tracing_to,
 from trca.common.errors import words
 
 if TYPE_CHECKING:
+    from trca.algorithms.settings.sweeps import SweepSettings
     from trca.cli.sweep.trials import Trial
     from trca.runs.folder import RunFolder
-    from trca.tune_configs.sweeps import SweepSettings
 
 _CONFIG: Final = "sweeps/lambda"
 
@@ -156,7 +156,7 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
     if not dry_run:
         return
     settings = [each for _, trials in checked for each in trials]
-    rollouts = sum(s.trajectories_per_iteration * s.parameters.iterations for s in settings)
+    rollouts = sum(s.trajectories_per_iteration * s.iterations for s in settings)
     most = " at most" if sweep.scheduler else ""
     console.print(
         f"{len(points) * sweep.repeats} trials, {_side_by_side(sweep)}:"
@@ -192,12 +192,12 @@ def _repeats(sweep: SweepSettings) -> str:
 
 
 def _run(folder: RunFolder) -> None:
+    from trca.algorithms.settings.sweeps import SweepSettings
     from trca.cli.sweep.progress import stopping_politely
     from trca.cli.sweep.sweeping import run_sweep
     from trca.cli.sweep.table import as_rich, draw_sweep, summarise, write_table
     from trca.cli.sweep.trials import OVER, read_trials
     from trca.runs.refusals import quoted
-    from trca.tune_configs.sweeps import SweepSettings
 
     sweep = SweepSettings.model_validate(folder.read_config())
     trials = read_trials(sweep, folder)

@@ -23,9 +23,9 @@ from trca.common.errors import words
 from trca.common.registry import short_name
 
 if TYPE_CHECKING:
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.cli.preflight.preflight import Preflight
     from trca.runs.folder import RunFolder
-    from trca.tune_configs.settings import RunSettings
 
 
 def train(
@@ -164,18 +164,18 @@ def _longer(run: RunFolder, asked: dict[str, Any]) -> dict[str, Any]:
         ConfigError: For a sweep, and if the job asks for other settings than the run has.
     """
     from trca.algorithms.base.recorder import ANY_MACHINE
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.tune_configs.files import ConfigError
-    from trca.tune_configs.settings import RunSettings
 
     has = _resumed(run, {})
-    now = RunSettings.resolve(asked, "config", need_data=False).flat()
+    now = TextParameters.resolve(asked, "config", need_data=False).flat()
     if words := run.differing(now, ANY_MACHINE):
         raise ConfigError(f"{run.address} exists with {words}: name another run")
     more = now["iterations"] > has["iterations"]
     return {"iterations": now["iterations"]} if more else {}
 
 
-def _check_iterations(run: RunFolder, settings: RunSettings, given: dict[str, Any]) -> None:
+def _check_iterations(run: RunFolder, settings: TextParameters, given: dict[str, Any]) -> None:
     """Refuses to continue a run that has all its iterations.
 
     Raises:
@@ -183,7 +183,7 @@ def _check_iterations(run: RunFolder, settings: RunSettings, given: dict[str, An
     """
     from trca.tune_configs.files import ConfigError
 
-    last, iterations = run.last_iteration(), settings.parameters.iterations
+    last, iterations = run.last_iteration(), settings.iterations
     # A run that was killed after its last checkpoint continues to its end: report and status.
     ended = run.status().get("state") == "finished" or given.get("iterations") == last
     if last > iterations or (last == iterations and ended):
@@ -192,10 +192,10 @@ def _check_iterations(run: RunFolder, settings: RunSettings, given: dict[str, An
         )
 
 
-def _prepare(settings: RunSettings, run: RunFolder) -> RunSettings:
+def _prepare(settings: TextParameters, run: RunFolder) -> TextParameters:
     """Writes a run's settings; returns them with the run's copies of the user's files."""
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.tune_configs.files import ConfigError
-    from trca.tune_configs.settings import RunSettings
 
     try:
         run.write_settings(settings.flat())
@@ -204,10 +204,10 @@ def _prepare(settings: RunSettings, run: RunFolder) -> RunSettings:
         raise ConfigError(f"cannot write to {run.path}: {words(error)}. Nothing is saved") from None
     if not run.own_files():
         return settings
-    return RunSettings.resolve(run.read_config(), f"{run.name}/config.yaml")
+    return TextParameters.resolve(run.read_config(), f"{run.name}/config.yaml")
 
 
-def _run(settings: RunSettings, run: RunFolder) -> None:
+def _run(settings: TextParameters, run: RunFolder) -> None:
     from trca.cli.run.start_policy import build_start
     from trca.cli.run.training import InterruptedRunError, train
     from trca.cli.show.progress import Progress
@@ -219,12 +219,12 @@ def _run(settings: RunSettings, run: RunFolder) -> None:
     log = run.path / "logs" / "output.log"
     try:
         method = method_name(settings.flat())
-        console.print(f"[bold]{run.address}[/]: {method} on {short_name(settings.run.env)}")
+        console.print(f"[bold]{run.address}[/]: {method} on {short_name(settings.env)}")
         build_start(settings, log)
         with (
             noise_to(log) as terminal,
             tracing_to(log),
-            Progress(terminal, run.name, settings.parameters.iterations) as progress,
+            Progress(terminal, run.name, settings.iterations) as progress,
             slow_steps_shown(log, progress.warn),
         ):
             train(settings, run, progress)
@@ -235,7 +235,7 @@ def _run(settings: RunSettings, run: RunFolder) -> None:
     except Exception as error:
         _note(run, "failed", words(error))
         fail(f"{words(error)}. Log: {log}\n{_saved(run)} Go on with: {again}")
-    run.set_status("finished", settings.parameters.iterations)
+    run.set_status("finished", settings.iterations)
     _say_what_next(run, settings)
 
 
@@ -253,7 +253,7 @@ def _note(run: RunFolder, state: Literal["interrupted", "failed"], message: str 
         run.set_status(state, run.last_iteration(), message)
 
 
-def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
+def _say_what_next(run: RunFolder, settings: TextParameters) -> None:
     from trca.cli.run.next_steps import next_steps
     from trca.cli.show.warnings import training_warnings
     from trca.common.json_lines import read_lines

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from trca.cli.preflight.size import Shape, engine, row_cache_bytes
 
 if TYPE_CHECKING:
-    from trca.tune_configs.settings import RunSettings
+    from trca.algorithms.settings.parameters import TextParameters
 
 USED: Final = 0.5
 """Expected share of the limits on steps, prompts and responses that rollouts use."""
@@ -37,15 +37,15 @@ class Rates:
     bandwidth: float
     read: float
 
-    def words(self, settings: RunSettings) -> str:
+    def words(self, settings: TextParameters) -> str:
         """The assumptions in words."""
         from trca.policies.engines import engine_class
 
-        least = engine_class(settings.parameters.engine).gpu_pass_s
+        least = engine_class(settings.engine).gpu_pass_s
         return (
             f"A100 or A800: {self.flops / 1e12:.0f} TFLOP/s at {self.utilisation:.0%},"
             f" {self.bandwidth / 1e12:.0f} TB/s at {self.read:.0%}, a pass of"
-            f" {settings.parameters.engine} takes {least * 1000:.0f} ms or more; rollouts use"
+            f" {settings.engine} takes {least * 1000:.0f} ms or more; rollouts use"
             f" {USED:.0%} of the step and token limits"
         )
 
@@ -74,7 +74,7 @@ class Work:
     @classmethod
     def of(
         cls,
-        settings: RunSettings,
+        settings: TextParameters,
         shape: Shape,
         gpu_bytes: float,
         placed: list[list[str]],
@@ -91,34 +91,33 @@ class Work:
         """
         from trca.policies.engines import engine_class
 
-        parameters = settings.parameters
         turns = USED * step_limit
         steps = settings.trajectories_per_iteration * turns
-        read = steps * USED * parameters.max_prompt_tokens
-        written = steps * USED * parameters.max_new_tokens
+        read = steps * USED * settings.max_prompt_tokens
+        written = steps * USED * settings.max_new_tokens
         tokens, rate = read + written, GPU.flops * GPU.utilisation
         learners = max(1, sum("learner" in names for names in placed))
         forward = 2 * shape.parameters / (rate * learners)
-        scored = int(parameters.kl_coeff > 0 or parameters.kl_coeff_format > 0)
-        scored += int(parameters.recompute_logprobs)
-        networks = 2 if getattr(parameters, "critic", "") else 1
+        scored = int(settings.kl_coeff > 0 or settings.kl_coeff_format > 0)
+        scored += int(settings.recompute_logprobs)
+        networks = 2 if getattr(settings, "critic", "") else 1
         scored += networks - 1
-        factor = 1 + (1 if parameters.lora_rank else 2) + int(parameters.gradient_checkpointing)
+        factor = 1 + (1 if settings.lora_rank else 2) + int(settings.gradient_checkpointing)
         engines = max(1, sum("engine" in names for names in placed))
         row, memory = row_cache_bytes(settings, shape), engine(settings, shape, gpu_bytes)
         together = max(1, memory.rollouts_at_once(row))
         cached = together * row * USED
-        split = max(1.0, engines / max(1, settings.run.num_env_runners))
+        split = max(1.0, engines / max(1, settings.num_env_runners))
         streamed = (shape.parameters * shape.size + cached) / split
-        least = engine_class(parameters.engine).gpu_pass_s
+        least = engine_class(settings.engine).gpu_pass_s
         a_pass = max(least, streamed / (GPU.bandwidth * GPU.read))
-        rollouts = settings.trajectories_per_iteration / max(1, settings.run.num_env_runners)
+        rollouts = settings.trajectories_per_iteration / max(1, settings.num_env_runners)
         waves = math.ceil(rollouts / together)
         return cls(
-            generation=waves * turns * USED * parameters.max_new_tokens * a_pass
+            generation=waves * turns * USED * settings.max_new_tokens * a_pass
             + read * 2 * shape.parameters / (rate * engines),
             scoring=scored * tokens * forward,
-            updates=parameters.num_epochs * networks * factor * tokens * forward,
+            updates=settings.num_epochs * networks * factor * tokens * forward,
             tokens=tokens,
             written=written,
         )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import gymnasium
 
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.envs.panel import Panel
-    from trca.tune_configs.settings import RunSettings
 
     TextEnvironment = gymnasium.Env[str, str]
 
@@ -39,11 +39,11 @@ class Environments:
             self._made[key] = make(env, **arguments)
         return self._made[key]
 
-    def of_split(self, settings: RunSettings, split: str) -> TextEnvironment:
+    def of_split(self, settings: TextParameters, split: str) -> TextEnvironment:
         """The environment of a run on a split; see `open`."""
-        return self.open(settings.run.env, {**settings.run.env_config, "split": split})
+        return self.open(settings.env, {**settings.env_config, "split": split})
 
-    def panels(self, settings: RunSettings) -> dict[str, Panel]:
+    def panels(self, settings: TextParameters) -> dict[str, Panel]:
         """The training panel and the evaluation panel, by ``train`` and ``evaluation``.
 
         Raises:
@@ -51,14 +51,14 @@ class Environments:
         """
         train, evaluation = (
             self.of_split(settings, split).get_wrapper_attr("panel")
-            for split in (settings.train_split, settings.evaluation_split)
+            for split in (settings.train_split, str(settings.evaluation_split))
         )
         return {
             "train": train,
-            "evaluation": evaluation.head(settings.parameters.evaluation_tasks),
+            "evaluation": evaluation.head(settings.evaluation_tasks),
         }
 
-    def step_limit(self, settings: RunSettings) -> int:
+    def step_limit(self, settings: TextParameters) -> int:
         """The environment's step limit; without official data, the limit of its class."""
         try:
             env = self.of_split(settings, settings.train_split)
@@ -73,13 +73,13 @@ class Environments:
         self._made.clear()
 
 
-def declared_step_limit(settings: RunSettings) -> int:
+def declared_step_limit(settings: TextParameters) -> int:
     """The step limit in the arguments of an environment, or the default of its class."""
     from trca.envs.plain import STEPS
     from trca.envs.registration import env_class
 
-    if limit := settings.run.env_config.get("max_steps"):
+    if limit := settings.env_config.get("max_steps"):
         return int(limit)
-    argument = inspect.signature(env_class(settings.run.env)).parameters.get("max_steps")
+    argument = inspect.signature(env_class(settings.env)).parameters.get("max_steps")
     default = argument.default if argument else None
     return default if isinstance(default, int) else STEPS

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from trca.cli.preflight.environments import Environments
 
 if TYPE_CHECKING:
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.envs.panel import Panel
-    from trca.tune_configs.settings import RunSettings
 
 
-def panel(settings: RunSettings, split: str) -> Panel:
+def panel(settings: TextParameters, split: str) -> Panel:
     """All tasks of a split of the run's environment.
 
     Raises:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.cli.preflight.preflight import Preflight
-    from trca.tune_configs.settings import RunSettings
 
 _COMMON_GB: Final = 80.0
 _CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
@@ -60,7 +60,7 @@ class GPUs:
         return cls(int(match[1]), float(match[2]))
 
     @classmethod
-    def asked(cls, settings: RunSettings) -> GPUs:
+    def asked(cls, settings: TextParameters) -> GPUs:
         """The GPUs that the run requests, each of the size of this machine's GPU, else 80 GB."""
         import torch
 
@@ -70,7 +70,7 @@ class GPUs:
         return cls(next(n for n in count() if place(settings, n) is not None), size)
 
 
-def place(settings: RunSettings, gpus: int) -> list[list[str]] | None:
+def place(settings: TextParameters, gpus: int) -> list[list[str]] | None:
     """Which processes meet on each GPU: runners start first, and Ray fills the fullest GPU.
 
     Ray does not place the driver, which computes on the first GPUs.
@@ -82,11 +82,10 @@ def place(settings: RunSettings, gpus: int) -> list[list[str]] | None:
     Returns:
         ``engine`` and ``learner`` by GPU; `None` if the GPUs are too few.
     """
-    run = settings.run
     free = [1.0] * gpus
     placed: list[list[str]] = [[] for _ in free]
-    asked = [("engine", run.num_gpus_per_env_runner)] * run.num_env_runners
-    asked += [("learner", run.num_gpus_per_learner)] * run.num_learners
+    asked = [("engine", settings.num_gpus_per_env_runner)] * settings.num_env_runners
+    asked += [("learner", settings.num_gpus_per_learner)] * settings.num_learners
     for name, share in asked:
         for part in [1.0] * int(share) if share >= 1 else [share] * (share > 0):
             fitting = [k for k in range(gpus) if free[k] >= part - 1e-9]
@@ -95,7 +94,7 @@ def place(settings: RunSettings, gpus: int) -> list[list[str]] | None:
             best = min(fitting, key=lambda k: (free[k], k))
             free[best] -= part
             placed[best].append(name)
-    for name, share in run.driver_gpus().items():
+    for name, share in settings.driver_gpus().items():
         if share > gpus:
             return None
         for k in range(math.ceil(share)):
@@ -103,11 +102,11 @@ def place(settings: RunSettings, gpus: int) -> list[list[str]] | None:
     return placed
 
 
-def problems(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
+def problems(settings: TextParameters, shape: Shape, gpus: GPUs) -> list[str]:
     """The parts of the run that do not fit, one sentence each."""
     placed = place(settings, gpus.count)
     if placed is None:
-        asked = settings.run.resources()[1]
+        asked = settings.resources()[1]
         return [f"the run asks for {asked:g} GPUs in its shares, and the machine has {gpus.count}"]
     wrong = []
     memory = engine(settings, shape, gpus.gigabytes * 1e9)
@@ -125,7 +124,7 @@ def problems(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
     return wrong
 
 
-def mends(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
+def mends(settings: TextParameters, shape: Shape, gpus: GPUs) -> list[str]:
     """Changes of settings with which the run fits: single changes, else several together."""
     more, fewer = [], dict[str, Any]()
     if place(settings, gpus.count) is None:
@@ -149,67 +148,65 @@ def mends(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
     return more or [f"more or larger GPUs, beside {_assignments(together)}"]
 
 
-def _fewer_processes(settings: RunSettings, gpus: GPUs) -> dict[str, Any]:
+def _fewer_processes(settings: TextParameters, gpus: GPUs) -> dict[str, Any]:
     """The most env runners and learners that have a place on the GPUs; empty without a place."""
-    run = settings.run
     for most in range(gpus.count, 0, -1):
         change = {
-            "num_env_runners": min(run.num_env_runners, most),
-            "num_learners": min(run.num_learners, most),
+            "num_env_runners": min(settings.num_env_runners, most),
+            "num_learners": min(settings.num_learners, most),
         }
         if place(_with(settings, change), gpus.count) is not None:
             return change
     return {}
 
 
-def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
+def _changes(settings: TextParameters, gpus: GPUs) -> Iterator[dict[str, Any]]:
     """Changes of settings that save memory and that the engine takes, the cheapest first."""
     from trca.policies.engines import engine_class
 
-    parameters = settings.parameters
-    longest = parameters.max_prompt_tokens + parameters.max_new_tokens
+    longest = settings.max_prompt_tokens + settings.max_new_tokens
     shared = any({"engine", "learner"} <= set(each) for each in place(settings, gpus.count) or [])
-    if shared and engine_class(parameters.engine).frees_memory and not _sleeps(settings):
-        yield {"engine_config": {**parameters.engine_config, "sleep": True}}
-    if parameters.sharding == "fsdp" and not parameters.sync_each_pass:
+    if shared and engine_class(settings.engine).frees_memory and not _sleeps(settings):
+        yield {"engine_config": {**settings.engine_config, "sleep": True}}
+    if settings.sharding == "fsdp" and not settings.sync_each_pass:
         yield {"sync_each_pass": True}
-    if not parameters.gradient_checkpointing:
+    if not settings.gradient_checkpointing:
         yield {"gradient_checkpointing": True}
-    budget = parameters.micro_batch_tokens // 2
+    budget = settings.micro_batch_tokens // 2
     while budget >= longest:
         yield {"micro_batch_tokens": budget}
         budget //= 2
-    shareable = policy_count(settings) == 1 and not getattr(parameters, "critic", "")
-    if parameters.sharding == "none" and shareable and gpus.count > 1:
-        share = settings.run.num_gpus_per_learner or 1
-        learners = max(gpus.count if share <= 1 else 2, settings.run.num_learners)
+    shareable = policy_count(settings) == 1 and not getattr(settings, "critic", "")
+    if settings.sharding == "none" and shareable and gpus.count > 1:
+        share = settings.num_gpus_per_learner or 1
+        learners = max(gpus.count if share <= 1 else 2, settings.num_learners)
         yield {"sharding": "fsdp", "num_learners": learners, "sync_each_pass": True}
-    if not parameters.lora_rank and engine_class(parameters.engine).takes_adapters:
+    if not settings.lora_rank and engine_class(settings.engine).takes_adapters:
         for precision in ({}, {"dtype": "bfloat16"}):
             change: dict[str, Any] = {"lora_rank": 16, **precision}
             if not _refused(settings, change):
                 yield change
                 break
-    if split_option := engine_class(parameters.engine).split_option:
+    if split_option := engine_class(settings.engine).split_option:
         for split in (2, 4, 8):
             if split <= gpus.count:
                 yield {
-                    "engine_config": {**parameters.engine_config, split_option: split},
+                    "engine_config": {**settings.engine_config, split_option: split},
                     "num_gpus_per_env_runner": split,
                 }
 
 
-def _refused(settings: RunSettings, change: dict[str, Any]) -> bool:
+def _refused(settings: TextParameters, change: dict[str, Any]) -> bool:
     """Whether the engine refuses the run with changed settings."""
     from trca.cli.preflight.preflight import model_folder
     from trca.policies.engines import engine_class
     from trca.policies.engines.engine import EngineSpec
 
-    parameters = _with(settings, change).parameters
+    parameters = _with(settings, change)
     spec = EngineSpec(
         model_folder(settings) or parameters.model,
         parameters.dtype,
-        "cuda" if settings.run.num_gpus_per_env_runner else "cpu",
+        "cuda" if settings.num_gpus_per_env_runner else "cpu",
         parameters.max_prompt_tokens + parameters.max_new_tokens,
         parameters.lora_rank,
         parameters.lora_alpha,
@@ -224,12 +221,8 @@ def _refused(settings: RunSettings, change: dict[str, Any]) -> bool:
     return False
 
 
-def _with(settings: RunSettings, change: dict[str, Any]) -> RunSettings:
-    of_run = {k: v for k, v in change.items() if k in type(settings.run).model_fields}
-    rest = {k: v for k, v in change.items() if k not in of_run}
-    return type(settings)(
-        settings.run.model_copy(update=of_run), settings.parameters.model_copy(update=rest)
-    )
+def _with(settings: TextParameters, change: dict[str, Any]) -> TextParameters:
+    return settings.model_copy(update=change)
 
 
 def _assignments(change: dict[str, Any]) -> str:
@@ -238,7 +231,7 @@ def _assignments(change: dict[str, Any]) -> str:
     return " ".join(quoted(f"{key}={value}") for key, value in values.items())
 
 
-def _together(settings: RunSettings, shape: Shape, gpus: GPUs, names: list[str]) -> float:
+def _together(settings: TextParameters, shape: Shape, gpus: GPUs, names: list[str]) -> float:
     memory, needs = engine(settings, shape, gpus.gigabytes * 1e9), learner(settings, shape)
     engines = names.count("engine") * (memory.weights + memory.cache)
     held = names.count("learner") * sum(needs.held.values())
@@ -248,12 +241,11 @@ def _together(settings: RunSettings, shape: Shape, gpus: GPUs, names: list[str])
     return engines + held + computing
 
 
-def _sleeps(settings: RunSettings) -> bool:
+def _sleeps(settings: TextParameters) -> bool:
     from trca.policies.engines import engine_class
 
-    parameters = settings.parameters
-    frees = engine_class(parameters.engine).frees_memory
-    return frees and bool(parameters.engine_config.get("sleep"))
+    frees = engine_class(settings.engine).frees_memory
+    return frees and bool(settings.engine_config.get("sleep"))
 
 
 def plan(preflight: Preflight, gpus: GPUs | None = None) -> Table:
@@ -266,7 +258,7 @@ def plan(preflight: Preflight, gpus: GPUs | None = None) -> Table:
     from rich import box
     from rich.table import Table
 
-    settings, parameters = preflight.settings, preflight.settings.parameters
+    settings = preflight.settings
     rollouts = settings.trajectories_per_iteration
     step_limit = preflight.environments.step_limit(settings)
     steps = rollouts * step_limit
@@ -274,20 +266,20 @@ def plan(preflight: Preflight, gpus: GPUs | None = None) -> Table:
     table.add_column(style="bold", overflow="fold")
     table.add_column(justify="right", no_wrap=True)
     table.add_column(style="dim", overflow="fold")
-    groups = f"an iteration: {parameters.tasks_per_iteration} groups of {parameters.group_size}"
-    groups += f", up to {parameters.refill_groups} more" if parameters.refill_groups else ""
-    updates = -(-steps // parameters.minibatch_size) * parameters.num_epochs
+    groups = f"an iteration: {settings.tasks_per_iteration} groups of {settings.group_size}"
+    groups += f", up to {settings.refill_groups} more" if settings.refill_groups else ""
+    updates = -(-steps // settings.minibatch_size) * settings.num_epochs
     table.add_row("rollouts", f"{rollouts:,}", groups)
     table.add_row(
         "rollouts in all",
-        f"{rollouts * parameters.iterations:,}",
-        f"{parameters.iterations} iterations",
+        f"{rollouts * settings.iterations:,}",
+        f"{settings.iterations} iterations",
     )
     for name, most, about in (
         ("steps", steps, f"an iteration; an episode has at most {step_limit}"),
-        ("updates", updates, f"an iteration, of {parameters.minibatch_size} steps"),
-        ("tokens read", steps * parameters.max_prompt_tokens, "an iteration"),
-        ("tokens written", steps * parameters.max_new_tokens, "an iteration"),
+        ("updates", updates, f"an iteration, of {settings.minibatch_size} steps"),
+        ("tokens read", steps * settings.max_prompt_tokens, "an iteration"),
+        ("tokens written", steps * settings.max_new_tokens, "an iteration"),
     ):
         table.add_row(name, f"at most {most:,}", about)
     table.add_section()
@@ -305,28 +297,28 @@ def plan(preflight: Preflight, gpus: GPUs | None = None) -> Table:
 def _add_model(table: Table, preflight: Preflight, gpus: GPUs) -> None:
     from trca.policies.model_names import TINY
 
-    settings, parameters = preflight.settings, preflight.settings.parameters
+    settings = preflight.settings
     try:
         shape = Shape.of(settings)
     except OSError:
-        table.add_row("model", "-", f"{parameters.model} is not on this machine: not counted")
+        table.add_row("model", "-", f"{settings.model} is not on this machine: not counted")
         return
-    at_most = "at most " if parameters.model == TINY and not preflight.model_folder else ""
-    about = f"parameters, {shape.dtype}: {parameters.model}"
+    at_most = "at most " if settings.model == TINY and not preflight.model_folder else ""
+    about = f"parameters, {shape.dtype}: {settings.model}"
     table.add_row("model", f"{at_most}{shape.parameters:,}", about)
-    if parameters.lora_rank:
-        about = f"LoRA of rank {parameters.lora_rank}"
-        table.add_row("trained", f"{shape.trained(parameters.lora_rank):,}", about)
+    if settings.lora_rank:
+        about = f"LoRA of rank {settings.lora_rank}"
+        table.add_row("trained", f"{shape.trained(settings.lora_rank):,}", about)
     table.add_section()
     needs = learner(settings, shape)
-    table.add_row(_each("learner", settings.run.num_learners), _bytes(needs.total), "at least")
+    table.add_row(_each("learner", settings.num_learners), _bytes(needs.total), "at least")
     for parts, about in ((needs.held, ""), (needs.computing, "during a pass")):
         for part, size in parts.items():
             table.add_row(f"  {part}", _bytes(size), about)
     table.add_section()
     memory = engine(settings, shape, gpus.gigabytes * 1e9)
     total = memory.weights + memory.cache
-    table.add_row(_each("engine", settings.run.num_env_runners), _bytes(total), "at least")
+    table.add_row(_each("engine", settings.num_env_runners), _bytes(total), "at least")
     table.add_row("  weights", _bytes(memory.weights), "")
     table.add_row("  KV cache", _bytes(memory.cache), "")
     fitting = memory.rollouts_at_once(row_cache_bytes(settings, shape))
@@ -349,7 +341,7 @@ def _each(name: str, count: int) -> str:
     return f"each of {count} {name}s" if count > 1 else f"the {name}"
 
 
-def _add_machine(table: Table, settings: RunSettings, shape: Shape) -> None:
+def _add_machine(table: Table, settings: TextParameters, shape: Shape) -> None:
     """The memory besides GPUs: each part, the sum, and the memory of this machine."""
     parts = machine(settings, shape)
     total = sum(parts.values())
@@ -374,7 +366,7 @@ def memory_here() -> float:
     return min(total, float(limit)) if limit.isdigit() else total
 
 
-def _add_gpus(table: Table, settings: RunSettings, shape: Shape, gpus: GPUs) -> None:
+def _add_gpus(table: Table, settings: TextParameters, shape: Shape, gpus: GPUs) -> None:
     placed = place(settings, gpus.count)
     for first, last, names in _runs(placed or []):
         which = f"GPU {first}" if first == last else f"GPUs {first} to {last}, each"

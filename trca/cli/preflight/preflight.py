@@ -22,12 +22,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from trca.algorithms.settings.parameters import TextParameters
 from trca.cli.preflight.environments import Environments
 from trca.common.files import find
 from trca.policies.model_names import SHRUNK, TINY, local_model, missing_folder, missing_model
 from trca.runs.trackers import missing_trackers
 from trca.tune_configs.files import ConfigError
-from trca.tune_configs.settings import RunSettings
 
 if TYPE_CHECKING:
     from trca.envs.panel import Panel
@@ -53,7 +53,7 @@ class Preflight:
     """
 
     def __init__(
-        self, settings: RunSettings, here: bool = True, environments: Environments | None = None
+        self, settings: TextParameters, here: bool = True, environments: Environments | None = None
     ) -> None:
         self.settings = settings
         self.here = here
@@ -73,7 +73,7 @@ class Preflight:
         """
         environments = Environments()
         try:
-            resolved = RunSettings.resolve(
+            resolved = TextParameters.resolve(
                 settings, source, need_data=here, open_env=environments.open
             )
         except BaseException:
@@ -108,10 +108,9 @@ class Preflight:
 
         Problems that are visible without Ray and PyTorch come first, without the slow checks.
         """
-        parameters = self.settings.parameters
         quick = [
-            parameters.too_small_group(),
-            missing_folder(parameters.model),
+            self.settings.too_small_group(),
+            missing_folder(self.settings.model),
             *(self._missing_parts() if self.here else ()),
         ]
         if quick := list(filter(None, quick)):
@@ -134,22 +133,21 @@ class Preflight:
         from trca.algorithms.credit import bind_credit
 
         notes = []
-        parameters = self.settings.parameters
-        if gold := bind_credit(parameters.credit, parameters.model_dump()).gold:
+        if gold := bind_credit(self.settings.credit, self.settings).gold:
             notes.append(f"training reads {' and '.join(gold)}: the hidden truth of its tasks")
         if slow := self._slow_dtype():
             notes.append(slow)
-        if parameters.model == TINY:
+        if self.settings.model == TINY:
             _, warned = self._validation
             return [*notes, *warned]
-        model = parameters.model
+        model = self.settings.model
         folder = model.startswith(SHRUNK) or Path(model).expanduser().is_dir()
-        taught = folder or parameters.credit == "imitation"
+        taught = folder or self.settings.credit == "imitation"
         return notes if taught else [*notes, *self._for_the_tiny_policy()]
 
     def lacks(self) -> list[str]:
         """What this machine lacks for the run. Does not ask the Hugging Face hub."""
-        model = self.settings.parameters.model
+        model = self.settings.model
         lacks = list(filter(None, [*self._missing_parts(), self._missing_engine]))
         if data := self.missing_data():
             lacks.append(f"data missing: {data}")
@@ -180,18 +178,18 @@ class Preflight:
 
     def _missing_parts(self) -> list[str]:
         """Trackers and GPUs that this machine lacks."""
-        trackers = missing_trackers(self.settings.run.tracking)
+        trackers = missing_trackers(self.settings.tracking)
         return [each for each in (*trackers, _missing_gpus(self.settings)) if each]
 
     @cached_property
     def _missing_engine(self) -> str:
         from trca.policies.engines import engine_class
 
-        return engine_class(self.settings.parameters.engine).missing()
+        return engine_class(self.settings.engine).missing()
 
     @cached_property
     def _missing_model(self) -> str:
-        return missing_model(self.settings.parameters.model) if self.here else ""
+        return missing_model(self.settings.model) if self.here else ""
 
     def _damage(self) -> str:
         from trca.policies.shipped import damage
@@ -226,19 +224,19 @@ class Preflight:
         """
         from trca.algorithms.settings.prompting import make_prompter
 
-        parameters = self.settings.parameters
+        settings = self.settings
         if not self.model_folder:
-            parameters = parameters.model_copy(update=self._prompt_without_model())
+            settings = settings.model_copy(update=self._prompt_without_model())
         try:
             env = self.environments.of_split(self.settings, self.settings.train_split)
         except FileNotFoundError:
             return ""  # `missing_data` names the data
-        limit = parameters.max_prompt_tokens
+        limit = settings.max_prompt_tokens
         try:
             task = env.get_wrapper_attr("task_ids")[0]
             observation, info = env.reset(seed=0, options={"task": task})
             whole, _ = (
-                make_prompter(parameters, self._tokenizer, most).encode(
+                make_prompter(settings, self._tokenizer, most).encode(
                     instruction=info["task"],
                     step=0,
                     max_steps=env.get_wrapper_attr("max_steps"),
@@ -259,10 +257,9 @@ class Preflight:
 
     def _prompt_without_model(self) -> dict[str, Any]:
         """The settings of prompts without the chat template of a model that is elsewhere."""
-        parameters = self.settings.parameters
-        if parameters.model == TINY:
+        if self.settings.model == TINY:
             return {}
-        template = "paper" if parameters.template == "chat" else parameters.template
+        template = "paper" if self.settings.template == "chat" else self.settings.template
         return {"template": template, "chat_template_kwargs": {}}
 
     @cached_property
@@ -273,13 +270,12 @@ class Preflight:
 
     def _slow_dtype(self) -> str:
         """A note on bfloat16 on a processor without its instructions; blank if not needed."""
-        run, parameters = self.settings.run, self.settings.parameters
-        elsewhere = not self.here or "RAY_ADDRESS" in os.environ or run.resources()[1] > 0
+        elsewhere = not self.here or "RAY_ADDRESS" in os.environ or self.settings.resources()[1] > 0
         if elsewhere or not self.model_folder:
             return ""
         from trca.policies.models import bfloat16_slowdown, resolve_dtype
 
-        if resolve_dtype(self.model_folder, parameters.dtype) == "float32":
+        if resolve_dtype(self.model_folder, self.settings.dtype) == "float32":
             return ""
         slowdown = bfloat16_slowdown()
         if slowdown < _SLOW:
@@ -291,16 +287,15 @@ class Preflight:
 
     def _for_the_tiny_policy(self) -> list[str]:
         """A note on settings that fit only the tiny policy, for a model of another size."""
-        parameters = self.settings.parameters
         small = []
-        if parameters.template == "compact":
+        if self.settings.template == "compact":
             small.append("template: compact, which does not explain how to answer")
-        if parameters.max_new_tokens < _FEWEST_NEW_TOKENS:
-            small.append(f"max_new_tokens: {parameters.max_new_tokens}")
+        if self.settings.max_new_tokens < _FEWEST_NEW_TOKENS:
+            small.append(f"max_new_tokens: {self.settings.max_new_tokens}")
         if not small:
             return []
         return [
-            f"these settings are for the tiny policy, not for {parameters.model}:"
+            f"these settings are for the tiny policy, not for {self.settings.model}:"
             f" {'; '.join(small)}. Start from a preset in paper/"
         ]
 
@@ -316,14 +311,13 @@ class _Words:
         self.backend_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
 
 
-def model_folder(settings: RunSettings) -> str:
+def model_folder(settings: TextParameters) -> str:
     """Folder of the run's model if the model is on this machine, else blank."""
-    run, parameters = settings.run, settings.parameters
-    return local_model(parameters.model, run.env, run.env_config, parameters.response_format)
+    return local_model(settings.model, settings.env, settings.env_config, settings.response_format)
 
 
-def _missing_gpus(settings: RunSettings) -> str:
-    asked = settings.run.resources()[1]
+def _missing_gpus(settings: TextParameters) -> str:
+    asked = settings.resources()[1]
     if asked == 0 or os.environ.get("RAY_ADDRESS"):
         return ""
     present = 0

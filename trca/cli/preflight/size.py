@@ -24,7 +24,7 @@ from trca.policies.dtypes import DTYPES
 from trca.policies.engines.memory import EngineLoad, EngineMemory
 
 if TYPE_CHECKING:
-    from trca.tune_configs.settings import RunSettings
+    from trca.algorithms.settings.parameters import TextParameters
 
 _PROCESS_BYTES: Final = 0.4e9
 """Bytes of a process with PyTorch and RLlib (see docs/scaling.md)."""
@@ -58,7 +58,7 @@ class Shape:
     dtype: str
 
     @classmethod
-    def of(cls, settings: RunSettings) -> Shape:
+    def of(cls, settings: TextParameters) -> Shape:
         """The shape of a run's model; reads no weights, builds no policy and asks no network.
 
         Raises:
@@ -89,7 +89,7 @@ class Shape:
             hidden=config.hidden_size,
             feed_forward=_feed_forward(config),
             key_values=(getattr(config, "num_key_value_heads", None) or heads) * width,
-            dtype=resolve_dtype(config, settings.parameters.dtype),
+            dtype=resolve_dtype(config, settings.dtype),
         )
 
     @property
@@ -145,14 +145,14 @@ class Needs:
         return sum(self.held.values()) + sum(self.computing.values())
 
 
-def learner(settings: RunSettings, shape: Shape) -> Needs:
+def learner(settings: TextParameters, shape: Shape) -> Needs:
     """Memory of each learner, on its device."""
-    parameters, shares = settings.parameters, _shares(settings)
-    lora, size = parameters.lora_rank, shape.size
+    shares = _shares(settings)
+    lora, size = settings.lora_rank, shape.size
     trained, policies = shape.trained(lora), policy_count(settings)
 
     def state(count: int) -> float:
-        return shape.state_bytes(parameters.optimizer, count, lora)
+        return shape.state_bytes(settings.optimizer, count, lora)
 
     held = {
         "weights, trained": policies * trained * 4 / shares,
@@ -161,17 +161,17 @@ def learner(settings: RunSettings, shape: Shape) -> Needs:
     }
     if lora:
         held["weights, frozen"] = shape.parameters * size / shares
-    elif parameters.kl_coeff > 0 or parameters.kl_coeff_format > 0:
+    elif settings.kl_coeff > 0 or settings.kl_coeff_format > 0:
         held["reference, frozen"] = policies * shape.parameters * size / shares
     if critic := _critic_parameters(settings, shape):
         held["critic, with gradients and optimizer state"] = policies * (critic * 8 + state(critic))
     computing: dict[str, float] = {}
-    if shares > 1 and not parameters.sync_each_pass:
+    if shares > 1 and not settings.sync_each_pass:
         computing["gradients, whole"] = trained * 4
     elif shares == 1 and shape.dtype == "bfloat16" and not lora:
         computing["bfloat16 copy of the weights"] = shape.parameters * size
     tokens = _micro_batch_tokens(settings)
-    if parameters.gradient_checkpointing:
+    if settings.gradient_checkpointing:
         stream = size if shares > 1 or lora else 4  # autocast keeps the stream in float32
         computing["inputs of all layers"] = tokens * shape.layers * shape.hidden * stream
     else:
@@ -179,7 +179,7 @@ def learner(settings: RunSettings, shape: Shape) -> Needs:
     return Needs(held, computing)
 
 
-def engine(settings: RunSettings, shape: Shape, gpu_bytes: float | None = None) -> EngineMemory:
+def engine(settings: TextParameters, shape: Shape, gpu_bytes: float | None = None) -> EngineMemory:
     """Memory of each env runner's engines, one a policy, on each of their devices.
 
     Args:
@@ -189,95 +189,88 @@ def engine(settings: RunSettings, shape: Shape, gpu_bytes: float | None = None) 
     """
     from trca.policies.engines import engine_class
 
-    run, parameters = settings.run, settings.parameters
-    groups = -(-parameters.tasks_per_iteration // max(1, run.num_env_runners))
+    groups = -(-settings.tasks_per_iteration // max(1, settings.num_env_runners))
     load = EngineLoad(
         policies=policy_count(settings),
         weights=shape.parameters * shape.size,
-        adapter=parameters.lora_rank * shape.adapted * shape.size,
-        rollouts=groups * parameters.group_size,
+        adapter=settings.lora_rank * shape.adapted * shape.size,
+        rollouts=groups * settings.group_size,
         row=row_cache_bytes(settings, shape),
-        gpu=gpu_bytes if run.num_gpus_per_env_runner > 0 else None,
-        options=parameters.engine_config,
+        gpu=gpu_bytes if settings.num_gpus_per_env_runner > 0 else None,
+        options=settings.engine_config,
     )
-    return engine_class(parameters.engine).memory(load)
+    return engine_class(settings.engine).memory(load)
 
 
-def row_cache_bytes(settings: RunSettings, shape: Shape) -> float:
+def row_cache_bytes(settings: TextParameters, shape: Shape) -> float:
     """Bytes of keys and values of one rollout at the longest prompt and response."""
-    parameters = settings.parameters
-    length = parameters.max_prompt_tokens + parameters.max_new_tokens
+    length = settings.max_prompt_tokens + settings.max_new_tokens
     return float(length * 2 * shape.layers * shape.key_values * shape.size)
 
 
-def machine(settings: RunSettings, shape: Shape) -> dict[str, float]:
+def machine(settings: TextParameters, shape: Shape) -> dict[str, float]:
     """Memory besides GPUs, of all processes of the run together, by part.
 
     Weights travel as a copy in the engine's precision, and again through Ray's object store if env
     runners are processes. Learners keep a copy of their state in the store, and each learner on a
     GPU first reads the model into the memory of the machine.
     """
-    run, parameters = settings.run, settings.parameters
     policies, size = policy_count(settings), shape.size
-    own = shape.trained(parameters.lora_rank), _critic_parameters(settings, shape)
+    own = shape.trained(settings.lora_rank), _critic_parameters(settings, shape)
     trained, critics = (policies * each for each in own)
     needs: dict[str, float] = {
-        "weights on their way": trained * size * (2 if run.num_env_runners else 1)
+        "weights on their way": trained * size * (2 if settings.num_env_runners else 1)
     }
-    if run.num_learners and parameters.max_learner_restarts:
-        states = [shape.state_bytes(parameters.optimizer, n, parameters.lora_rank) for n in own]
+    if settings.num_learners and settings.max_learner_restarts:
+        states = [shape.state_bytes(settings.optimizer, n, settings.lora_rank) for n in own]
         needs["learners' kept state"] = policies * (sum(own) * 4 + sum(states))
-    if run.num_gpus_per_learner > 0:
-        base = policies * shape.parameters * (size if parameters.lora_rank else 4)
-        needs["models being read"] = max(1, run.num_learners) * (base + critics * 4)
+    if settings.num_gpus_per_learner > 0:
+        base = policies * shape.parameters * (size if settings.lora_rank else 4)
+        needs["models being read"] = max(1, settings.num_learners) * (base + critics * 4)
     else:
-        needs["learners"] = max(1, run.num_learners) * learner(settings, shape).total
-    if run.num_gpus_per_env_runner == 0:
+        needs["learners"] = max(1, settings.num_learners) * learner(settings, shape).total
+    if settings.num_gpus_per_env_runner == 0:
         memory = engine(settings, shape)
-        needs["engines"] = max(1, run.num_env_runners) * (memory.weights + memory.cache)
-    processes = 1 + run.num_env_runners + run.num_learners
+        needs["engines"] = max(1, settings.num_env_runners) * (memory.weights + memory.cache)
+    processes = 1 + settings.num_env_runners + settings.num_learners
     plural = "es" if processes > 1 else ""
     needs[f"{processes} process{plural} with PyTorch and RLlib"] = processes * _PROCESS_BYTES
     return needs
 
 
-def policy_count(settings: RunSettings) -> int:
+def policy_count(settings: TextParameters) -> int:
     """Number of policies, each with separate weights."""
     from trca.envs.teams.team import Team
 
-    chosen = settings.parameters.role_policies
+    chosen = settings.role_policies
     if chosen == "shared":
         return 1
-    roles = Team.load(settings.run.env_config["team"]).roles if chosen == "own" else chosen.values()
+    roles = Team.load(settings.env_config["team"]).roles if chosen == "own" else chosen.values()
     return len(set(roles))
 
 
-def _critic_parameters(settings: RunSettings, shape: Shape) -> int:
+def _critic_parameters(settings: TextParameters, shape: Shape) -> int:
     """Weights of a critic: its network or adapter without the head, and its value heads."""
-    from trca.tune_configs.settings import config_class
-
-    parameters = settings.parameters
-    kind = getattr(parameters, "critic", "")
+    kind = getattr(settings, "critic", "")
     if not kind:
         return 0
-    network = parameters.lora_rank * shape.adapted or shape.parameters - shape.head
-    values = (shape.hidden + 1) * config_class(settings.run.algorithm).value_heads
+    network = settings.lora_rank * shape.adapted or shape.parameters - shape.head
+    values: int = (shape.hidden + 1) * settings.config_class().value_heads
     return values + (network if kind == "own" else 0)
 
 
-def _shares(settings: RunSettings) -> int:
+def _shares(settings: TextParameters) -> int:
     """Number of learners that share a model."""
-    return max(1, settings.run.num_learners) if settings.parameters.sharding == "fsdp" else 1
+    return max(1, settings.num_learners) if settings.sharding == "fsdp" else 1
 
 
-def _micro_batch_tokens(settings: RunSettings) -> int:
+def _micro_batch_tokens(settings: TextParameters) -> int:
     """Padded tokens of the largest forward pass."""
     from trca.algorithms.learner.rows import padded
 
-    parameters = settings.parameters
-    longest = padded(parameters.max_prompt_tokens + parameters.max_new_tokens)
-    rows_of_learner = -(-parameters.minibatch_size // max(1, settings.run.num_learners))
-    return longest * max(1, min(rows_of_learner, parameters.micro_batch_tokens // longest))
+    longest = padded(settings.max_prompt_tokens + settings.max_new_tokens)
+    rows_of_learner = -(-settings.minibatch_size // max(1, settings.num_learners))
+    return longest * max(1, min(rows_of_learner, settings.micro_batch_tokens // longest))
 
 
 def _feed_forward(config: Any) -> int:
@@ -287,7 +280,7 @@ def _feed_forward(config: Any) -> int:
     return int(next(filter(None, given), 4 * config.hidden_size))
 
 
-def _architecture(settings: RunSettings) -> Any:
+def _architecture(settings: TextParameters) -> Any:
     from transformers import AutoConfig
 
     from trca.cli.preflight.preflight import model_folder
@@ -295,12 +288,12 @@ def _architecture(settings: RunSettings) -> Any:
     from trca.policies.shrunk import ARCHITECTURES
     from trca.policies.tiny import architecture, spec_of
 
-    model = settings.parameters.model
+    model = settings.model
     if model in ARCHITECTURES:
         return AutoConfig.for_model(**ARCHITECTURES[model], dtype="bfloat16")  # as on the hub
     folder = model_folder(settings)
     if model == TINY and not folder:
-        spec = spec_of(settings.run.env)
+        spec = spec_of(settings.env)
         return architecture(spec, spec.words + spec.merges)
     try:
         return AutoConfig.from_pretrained(folder or model, local_files_only=True)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from trca.algorithms.settings.parameters import TextParameters
     from trca.runs.folder import RunFolder
     from trca.runs.selection import Selection
-    from trca.tune_configs.settings import RunSettings
 
 _SEARCH_OR_ANSWER: Final = (
     "`<think>...</think>` and then `<search>...</search>` or `<answer>...</answer>`"
@@ -35,7 +34,7 @@ _PROMPTS: Final = {
 }
 
 
-def card(run: RunFolder, selection: Selection, settings: RunSettings, to: Path) -> str:
+def card(run: RunFolder, selection: Selection, settings: TextParameters, to: Path) -> str:
     """The text of the card.
 
     Args:
@@ -44,9 +43,8 @@ def card(run: RunFolder, selection: Selection, settings: RunSettings, to: Path) 
         settings: The run's settings.
         to: The exported folder.
     """
-    parameters = settings.parameters
-    environment = ", ".join(f"{k}={json.dumps(v)}" for k, v in settings.run.env_config.items())
-    memory = "with" if parameters.memory else "without"
+    environment = ", ".join(f"{k}={json.dumps(v)}" for k, v in settings.env_config.items())
+    memory = "with" if settings.memory else "without"
     return f"""---
 library_name: transformers
 pipeline_tag: text-generation
@@ -54,18 +52,18 @@ pipeline_tag: text-generation
 
 # {run.name}, iteration {selection.iteration}
 
-A policy for `{settings.run.env}`, trained with {method_name(settings.flat())} by trca from
-`{parameters.model}`. It acts well only under the prompt and the tags it was trained with:
+A policy for `{settings.env}`, trained with {method_name(settings.flat())} by trca from
+`{settings.model}`. It acts well only under the prompt and the tags it was trained with:
 
 | | |
 |---|---|
 | checkpoint | {selection.words()} |
-| environment | `{settings.run.env}` with {environment or "its defaults"} |
-| prompt template | {_prompt(parameters)} |
-| response format | `{parameters.response_format}`: {_TAGS.get(parameters.response_format, "")} |
-| history | the last {parameters.history_length} steps, {memory} the line of memory |
-| limits | {parameters.max_prompt_tokens} prompt tokens, {parameters.max_new_tokens} new tokens |
-| evaluation temperature | {parameters.evaluation_temperature:g} |
+| environment | `{settings.env}` with {environment or "its defaults"} |
+| prompt template | {_prompt(settings)} |
+| response format | `{settings.response_format}`: {_TAGS.get(settings.response_format, "")} |
+| history | the last {settings.history_length} steps, {memory} the line of memory |
+| limits | {settings.max_prompt_tokens} prompt tokens, {settings.max_new_tokens} new tokens |
+| evaluation temperature | {settings.evaluation_temperature:g} |
 
 `trca.policies.prompts.Prompter` writes these prompts. To evaluate this folder:
 

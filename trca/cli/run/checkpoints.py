@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from filelock import FileLock
 
+from trca.algorithms.settings.parameters import TextParameters
 from trca.cli.show.console import noise_to, tracing_to
 from trca.common.cache import build_once, cache_folder, digest
 from trca.common.names import nearest
@@ -20,7 +21,6 @@ from trca.policies.model_names import is_gguf, is_packaged
 from trca.runs.folder import DEFAULT_ROOT, RunFolder, Which, run_name
 from trca.runs.selection import Selection
 from trca.tune_configs.files import ConfigError, assign, read
-from trca.tune_configs.settings import RunSettings
 
 if TYPE_CHECKING:
     from trca.algorithms.base.text_config import TextAlgorithmConfig
@@ -42,7 +42,7 @@ class Policy:
 
     name: str
     label: str
-    settings: RunSettings
+    settings: TextParameters
     model: str
     folder: Path
     selection: Selection | None = None
@@ -57,19 +57,20 @@ class Policy:
         Raises:
             ConfigError: For a panel of another environment.
         """
-        if self.settings.run.env != panel.environment:
+        if self.settings.env != panel.environment:
             raise ConfigError(
                 f"panel {panel.name} is of {panel.environment} and {self.name} plays"
-                f" {self.settings.run.env}: choose a panel of its environment"
+                f" {self.settings.env}: choose a panel of its environment"
             )
         data = {f"env_config.{key}": value for key, value in panel.env_config.items()}
         changed = {**data, **given, "evaluation_split": panel.split}
-        settings = RunSettings.resolve(assign(self.settings.flat(), changed), panel.name)
+        settings = TextParameters.resolve(assign(self.settings.flat(), changed), panel.name)
         return replace(self, settings=settings)
 
     def algorithm_config(self) -> TextAlgorithmConfig:
         """The config that plays this policy."""
-        return self.settings.algorithm_config().training(model=self.model)
+        config: TextAlgorithmConfig = self.settings.algorithm_config()
+        return config.training(model=self.model)
 
 
 def find_checkpoint(name: str) -> tuple[RunFolder, Which]:
@@ -124,7 +125,7 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
     path = Path(name).expanduser()
     if is_model_name(name):
         config = config or "quickstart"
-        settings = RunSettings.resolve(assign(read(config), given), run_name(config))
+        settings = TextParameters.resolve(assign(read(config), given), run_name(config))
         model = str(path.resolve()) if path.exists() else name
         return Policy(name, _label(name), settings, model, DEFAULT_ROOT)
     run, which = find_checkpoint(name)
@@ -133,7 +134,7 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
             f"--config {config} with a run: {run.path} brings its own settings; change one with"
             " --set"
         )
-    settings = RunSettings.resolve(assign(run.read_config(), given), f"{run.name}/config.yaml")
+    settings = TextParameters.resolve(assign(run.read_config(), given), f"{run.name}/config.yaml")
     checkpoint, selection = run.checkpoint(which), Selection.of(run, which)
     exported = checkpoint / "model"
     if not (_is_model(exported) or os.access(checkpoint, os.W_OK)):
@@ -180,7 +181,7 @@ def endpoint_policy(model: str, url: str, config: str | None, given: Mapping[str
     config = config or "quickstart"
     engine = {"engine": "openai", "engine_config": {"base_url": url}, "model": model}
     here = {"num_gpus_per_env_runner": 0}
-    settings = RunSettings.resolve(
+    settings = TextParameters.resolve(
         assign(read(config), {**engine, **here, **given}), run_name(config)
     )
     return Policy(f"{model} at {url}", _label(model), settings, model, DEFAULT_ROOT)

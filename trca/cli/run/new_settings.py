@@ -82,9 +82,8 @@ def new_settings(config: str, given: dict[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: For a config that does not exist, and for a sweep.
     """
-    from trca.algorithms.settings.by_name import switch
+    from trca.algorithms.settings.parameters import in_environment, switch
     from trca.tune_configs.files import ConfigError, assign, read
-    from trca.tune_configs.settings import in_environment
 
     base = read(config)
     if "base" in base:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.runs.folder import RunFolder
-    from trca.tune_configs.settings import RunSettings
 
 _GRPO: Final = "GRPO"
 _TINY_GRPO: Final = " --set lr=2e-4"
@@ -14,15 +14,15 @@ _TINY_GRPO: Final = " --set lr=2e-4"
 (docs/results_settings.md)."""
 
 
-def next_steps(run: RunFolder, settings: RunSettings) -> list[tuple[str, str]]:
+def next_steps(run: RunFolder, settings: TextParameters) -> list[tuple[str, str]]:
     """Commands for a finished run, each with its purpose."""
     from trca.envs.registration import lacks_rubric
     from trca.policies.model_names import TINY
     from trca.runs.refusals import quoted
 
     address, config = run.address, quoted(run.path / "config.yaml")
-    other = "GiGPO" if settings.run.algorithm == _GRPO else _GRPO
-    tiny_grpo = other == _GRPO and settings.parameters.model == TINY
+    other = "GiGPO" if settings.algorithm == _GRPO else _GRPO
+    tiny_grpo = other == _GRPO and settings.model == TINY
     changes = _TINY_GRPO if tiny_grpo else ""
     commands = [
         (f"trca inspect {quoted(address)}", "the rollouts of the last iteration, step by step"),
@@ -37,9 +37,9 @@ def next_steps(run: RunFolder, settings: RunSettings) -> list[tuple[str, str]]:
         ),
         (f"trca export {quoted(address)} --to my-policy", "a folder that from_pretrained opens"),
     ]
-    if not lacks_rubric(settings.run.env, settings.run.env_config.get("library")):
+    if not lacks_rubric(settings.env, settings.env_config.get("library")):
         why = "what failed rollouts contain, and what looks wrong"
         commands.insert(0, (f"trca diagnose {quoted(address)}", why))
-    if "tensorboard" in settings.run.tracking:
+    if "tensorboard" in settings.tracking:
         commands.append((f"tensorboard --logdir {quoted(run.path)}", "every metric over time"))
     return commands

@@ -13,20 +13,20 @@ from trca.policies.model_names import TINY
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trca.tune_configs.settings import RunSettings
+    from trca.algorithms.settings.parameters import TextParameters
 
 EPISODES: Final = 64
 """Episodes that show how good the policy is."""
 
 
-def build_start(settings: RunSettings, log: Path) -> None:
+def build_start(settings: TextParameters, log: Path) -> None:
     """Builds or fetches the start policy; evaluates a tiny policy that was built just now.
 
     Args:
         settings: The run's settings.
         log: The log of the run.
     """
-    built = settings.parameters.model == TINY and not model_folder(settings)
+    built = settings.model == TINY and not model_folder(settings)
     settings.algorithm_config().resolved_model()
     if built:
         for line in start_lines(_evaluate(settings, log)):
@@ -54,7 +54,7 @@ def start_lines(metrics: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _evaluate(settings: RunSettings, log: Path) -> Mapping[str, Any]:
+def _evaluate(settings: TextParameters, log: Path) -> Mapping[str, Any]:
     """The summary of `EPISODES` episodes on the training tasks."""
     from trca.algorithms.base.evaluation import evaluate_panel, local_runner
 
@@ -70,8 +70,8 @@ def _evaluate(settings: RunSettings, log: Path) -> Mapping[str, Any]:
                 runner,
                 tasks,
                 rollouts=-(-EPISODES // len(tasks.task_ids)),
-                seed=settings.run.seed,
-                temperature=settings.parameters.temperature,
+                seed=settings.seed,
+                temperature=settings.temperature,
             )
         finally:
             runner.stop()

@@ -34,8 +34,8 @@ from trca.runs.folder import RunFolder
 from trca.runs.provenance import COMMIT_VARIABLE, git_commit
 
 if TYPE_CHECKING:
-    from trca.tune_configs.settings import RunSettings
-    from trca.tune_configs.sweeps import SweepSettings
+    from trca.algorithms.settings.parameters import TextParameters
+    from trca.algorithms.settings.sweeps import SweepSettings
 
 _DRIVER_CPUS: Final = 1
 _LONGEST_LABEL: Final = 47
@@ -67,7 +67,7 @@ class Cluster:
     hours: int
 
     @classmethod
-    def of(cls, settings: RunSettings, nodes: int, trials: int = 1, **given: Any) -> Cluster:
+    def of(cls, settings: TextParameters, nodes: int, trials: int = 1, **given: Any) -> Cluster:
         """The machines that runs ask for, spread evenly.
 
         Args:
@@ -76,7 +76,7 @@ class Cluster:
             trials: Number of parallel runs.
             given: Other attributes; `None` for the amount that the runs ask for.
         """
-        cpus, gpus = settings.run.resources()
+        cpus, gpus = settings.resources()
         least = {
             "cpus": math.ceil(trials * (cpus + _DRIVER_CPUS) / nodes),
             "gpus": math.ceil(trials * gpus / nodes),
@@ -84,9 +84,9 @@ class Cluster:
         chosen = {name: value for name, value in given.items() if value is not None}
         return cls(nodes=nodes, **{**least, **chosen})
 
-    def lacks(self, settings: RunSettings) -> str:
+    def lacks(self, settings: TextParameters) -> str:
         """CPUs or GPUs that the run asks for and the machines lack; blank if they have all."""
-        cpus, gpus = settings.run.resources()
+        cpus, gpus = settings.resources()
         for what, asked, there in (
             ("CPUs", cpus + _DRIVER_CPUS, self.nodes * self.cpus),
             ("GPUs", gpus, self.nodes * self.gpus),
@@ -97,7 +97,7 @@ class Cluster:
 
 
 def pack(
-    settings: RunSettings,
+    settings: TextParameters,
     folder: Path,
     name: str,
     storage: str,
@@ -126,20 +126,19 @@ def pack(
     return command
 
 
-def _extras(settings: RunSettings, sweep: SweepSettings | None) -> list[str]:
+def _extras(settings: TextParameters, sweep: SweepSettings | None) -> list[str]:
     """The extras of this package that a run needs."""
     from trca.policies.engines import engine_class
 
-    parameters = settings.parameters
     return [
         "train",
-        *filter(None, [engine_class(parameters.engine).extra]),
-        *["lora"] * (parameters.lora_rank > 0),
+        *filter(None, [engine_class(settings.engine).extra]),
+        *["lora"] * (settings.lora_rank > 0),
         *["optuna"] * (sweep is not None and sweep.search is not None),
     ]
 
 
-def data_commands(runs: Iterable[RunSettings]) -> list[str]:
+def data_commands(runs: Iterable[TextParameters]) -> list[str]:
     """The commands that fetch the data that runs need and a new machine lacks."""
     from trca.envs.alfworld.env import ENV_ID
     from trca.envs.registration import canonical
@@ -147,11 +146,9 @@ def data_commands(runs: Iterable[RunSettings]) -> list[str]:
 
     commands = set()
     for settings in runs:
-        if canonical(settings.run.env) == ENV_ID and (
-            settings.run.env_config.get("games") == "official"
-        ):
+        if canonical(settings.env) == ENV_ID and (settings.env_config.get("games") == "official"):
             commands.add("python -m trca data alfworld")
-        if settings.parameters.model == SMOLLM2:
+        if settings.model == SMOLLM2:
             commands.add("python -m trca data smollm2")
     return sorted(commands)
 

@@ -25,9 +25,9 @@ from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
     from trca.algorithms.base.text_algorithm import TextAlgorithm
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.runs.folder import RunFolder
     from trca.tune_configs.run_parameters import RunParameters
-    from trca.tune_configs.settings import RunSettings
 
 _PATIENCE_S: Final = 600.0
 """Seconds from the first start of Ray after which a late start ends the run."""
@@ -38,7 +38,7 @@ class InterruptedRunError(Exception):
     """The user asked the run to stop; the last checkpoint is complete."""
 
 
-def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
+def train(settings: TextParameters, run: RunFolder, progress: Progress) -> None:
     """Trains to the last iteration, from the run's last checkpoint if there is one.
 
     Args:
@@ -50,7 +50,7 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
         InterruptedRunError: When the user asked to stop.
         OSError: When the disk is full; the last checkpoint is complete.
     """
-    last = settings.parameters.iterations
+    last = settings.iterations
     with (
         stopping_politely(progress) as asked_to_stop,
         _algorithm(settings, run, progress) as algorithm,
@@ -95,7 +95,7 @@ def stopping_politely(progress: Progress) -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def _algorithm(
-    settings: RunSettings, run: RunFolder, progress: Progress
+    settings: TextParameters, run: RunFolder, progress: Progress
 ) -> Iterator[TextAlgorithm]:
     """The algorithm, restored if the run has a checkpoint; Ray is up as long as the algorithm."""
     import ray
@@ -103,7 +103,7 @@ def _algorithm(
     progress.stage("starting Ray")
     started = not ray.is_initialized()
     if started:
-        start_ray(run.path, settings.run, progress.stage)
+        start_ray(run.path, settings, progress.stage)
     restored = " from its checkpoint" if run.has_checkpoint() else ""
     progress.stage(f"building the algorithm{restored}")
     # Env runners may have another working directory, and write to the log in the folder.

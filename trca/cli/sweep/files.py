@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from trca.algorithms.settings.sweeps import SweepSettings
 from trca.runs.folder import run_name
 from trca.tune_configs.files import ConfigError, assignments, read, shipped
-from trca.tune_configs.sweeps import SweepSettings
 
 _FOLDER: Final = "sweeps/"
 _KEYS: Final = frozenset({"base", "seeds"})

@@ -26,6 +26,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 from ray import tune
 from ray.tune.experiment import Trial as TuneTrial
 
+from trca.algorithms.settings.sweeps import SweepSettings
 from trca.cli.sweep.progress import Progress
 from trca.cli.sweep.trial import METRIC, SweepTrial
 from trca.cli.sweep.trials import OVER, Trial, by_point, read_trials, trial_names
@@ -37,7 +38,6 @@ from trca.cli.sweep.tuning import (
 )
 from trca.runs.folder import RunFolder
 from trca.runs.names import TRIALS
-from trca.tune_configs.sweeps import SweepSettings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -132,7 +132,7 @@ def _scheduler(sweep: SweepSettings) -> SweepScheduler:
     if sweep.scheduler is None:
         return SweepScheduler()  # type: ignore[no-untyped-call]
     first = sweep.trial(sweep.every_point()[0], sweep.seeds[0])  # all have one length
-    return PanelASHA(sweep, first.parameters.iterations)
+    return PanelASHA(sweep, first.iterations)
 
 
 def _place(folder: RunFolder) -> tuple[FileSystem | None, str]:
@@ -156,7 +156,7 @@ def cpus_of_ray(sweep: SweepSettings) -> float:
     driver.
     """
     trials = (sweep.trial(point, sweep.seeds[0]) for point in sweep.every_point())
-    most = max(trial.run.resources()[0] for trial in trials)
+    most = max(trial.resources()[0] for trial in trials)
     return (sweep.side_by_side or 1) * (1 + most)
 
 

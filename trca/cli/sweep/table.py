@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from trca.algorithms.settings.parameters import TextParameters
 from trca.cli.show.figures import draw_comparison
 from trca.cli.sweep.trials import Trial, by_point, joined
 from trca.common.files import write_text
@@ -17,7 +18,6 @@ from trca.common.registry import short_name
 from trca.runs.curve import panel_words
 from trca.runs.folder import RunFolder
 from trca.runs.success_tables import half_width, terminal_table
-from trca.tune_configs.settings import RunSettings
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -117,7 +117,7 @@ def as_rich(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def draw_sweep(trials: Sequence[Trial], settings: RunSettings, folder: RunFolder) -> bool:
+def draw_sweep(trials: Sequence[Trial], settings: TextParameters, folder: RunFolder) -> bool:
     """Draws ``sweep.png`` from the finished trials; False without finished trials.
 
     Args:
@@ -129,12 +129,12 @@ def draw_sweep(trials: Sequence[Trial], settings: RunSettings, folder: RunFolder
     if not runs:
         return False
     varied = {key for trial in trials for key in trial.point}
-    kept = {k: v for k, v in settings.run.env_config.items() if f"env_config.{k}" not in varied}
-    panel = panel_words(kept, settings.train_split, settings.evaluation_split)
+    kept = {k: v for k, v in settings.env_config.items() if f"env_config.{k}" not in varied}
+    panel = panel_words(kept, settings.train_split, str(settings.evaluation_split))
     panels = list(dict.fromkeys(trial.panel for trial in trials))
     if len(panels) > 1:
         panel = f"{len(panels)} panels, {panels[0]} to {panels[-1]}"
-    title = f"{folder.name}: {short_name(settings.run.env)}"
+    title = f"{folder.name}: {short_name(settings.env)}"
     draw_comparison(runs, folder.path / "sweep.png", title, panel)
     return True
 

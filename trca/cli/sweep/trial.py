@@ -21,16 +21,16 @@ from ray.air.constants import TRAINING_ITERATION
 from ray.tune import PlacementGroupFactory, Trainable
 from ray.tune.result import DONE
 
+from trca.algorithms.settings.sweeps import SweepSettings
 from trca.cli.sweep.table import measure
 from trca.common.errors import words
 from trca.runs.folder import RunFolder
 from trca.runs.names import STOPPED
 from trca.tune_configs.files import ConfigError
-from trca.tune_configs.sweeps import SweepSettings
 
 if TYPE_CHECKING:
     from trca.algorithms.base.text_algorithm import TextAlgorithm
-    from trca.tune_configs.settings import RunSettings
+    from trca.algorithms.settings.parameters import TextParameters
 
 logger = logging.getLogger(__name__)
 
@@ -71,10 +71,12 @@ class SweepTrial(Trainable):
         from trca.algorithms import ALGORITHMS
 
         settings = _settings(config)
-        algorithm: Any = ALGORITHMS[settings.run.algorithm]
-        request: PlacementGroupFactory = algorithm.default_resource_request(settings.rllib())
+        algorithm: Any = ALGORITHMS[settings.algorithm]
+        request: PlacementGroupFactory = algorithm.default_resource_request(
+            settings.algorithm_config()
+        )
         driver, *others = request.bundles
-        gpus = max(driver.get("GPU", 0), *settings.run.driver_gpus().values())
+        gpus = max(driver.get("GPU", 0), *settings.driver_gpus().values())
         return PlacementGroupFactory([{**driver, "GPU": gpus}, *others], strategy=request.strategy)
 
     def setup(self, config: dict[str, Any]) -> None:
@@ -98,7 +100,7 @@ class SweepTrial(Trainable):
         self._run.push()
         try:
             settings = _settings(config)
-            self._iterations = settings.parameters.iterations
+            self._iterations = settings.iterations
             if self._has_ended():
                 self._rows = self._run.metrics()
             else:
@@ -130,12 +132,12 @@ class SweepTrial(Trainable):
                 self._algorithm.recorder.save(self._algorithm)
             self._algorithm.stop()  # type: ignore[no-untyped-call]
 
-    def _build(self, settings: RunSettings) -> None:
+    def _build(self, settings: TextParameters) -> None:
         from trca.algorithms import ALGORITHMS
 
-        trackers = [name for name in settings.run.tracking if name != "tensorboard"]
+        trackers = [name for name in settings.tracking if name != "tensorboard"]
         config = settings.algorithm_config().reporting(tracking=trackers)  # Tune writes its events
-        algorithm = ALGORITHMS[settings.run.algorithm]
+        algorithm = ALGORITHMS[settings.algorithm]
         recorded = self._run.read_config() if self._run.has("config.yaml") else {}
         self._algorithm = algorithm(config=config, storage=self._storage)
         self._rows = self._algorithm.recorder.rows
@@ -172,7 +174,7 @@ class SweepTrial(Trainable):
         }
 
 
-def _settings(config: Mapping[str, Any]) -> RunSettings:
+def _settings(config: Mapping[str, Any]) -> TextParameters:
     """The settings of a trial's run."""
     pair = config["trial"]["pair"]
     point = {**pair["panel"], **config["trial"]["point"]["settings"]}

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from trca.algorithms.settings.sweeps import SweepSettings
 from trca.runs.folder import RunFolder
 from trca.runs.names import STOPPED, TRIALS
 from trca.runs.provenance import versions
 from trca.tune_configs.files import map_texts, path_parts
-from trca.tune_configs.sweeps import SweepSettings
 
 OVER: Final = frozenset({"finished", "stopped"})
 """States of trials that are not run again."""

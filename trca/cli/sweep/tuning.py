@@ -32,11 +32,11 @@ from ray.tune.search import Searcher
 from ray.tune.search.optuna import OptunaSearch
 from ray.tune.search.sample import Categorical
 
+from trca.algorithms.settings.sweeps import SweepSettings, plain
 from trca.cli.sweep.trial import METRIC, RECORDED, TRAJECTORIES, failed, whole
 from trca.runs.folder import RunFolder
 from trca.runs.names import STOPPED
 from trca.tune_configs.files import ConfigError
-from trca.tune_configs.sweeps import SweepSettings, plain
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial

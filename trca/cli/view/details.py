@@ -23,10 +23,10 @@ from trca.cli.show.steps import shown_values
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from trca.algorithms.settings.parameters import TextParameters
     from trca.analysis.reasons import Reasons
     from trca.records import Rollout, Step, StepBatch
     from trca.rubric import Clause
-    from trca.tune_configs.settings import RunSettings
 
 _THOUGHT: Final = re.compile(r"<think>(.*?)</think>", re.S)
 _EXACT: Final = 1e-6
@@ -45,7 +45,7 @@ class Details:
         settings: The settings of the run.
     """
 
-    def __init__(self, settings: RunSettings) -> None:
+    def __init__(self, settings: TextParameters) -> None:
         self.settings = settings
 
     def load(self) -> None:
@@ -127,15 +127,14 @@ class Details:
         from trca.records import StepBatch, advantages_of
 
         none: list[Parts] = [{} for _ in rollouts]
-        parameters = self.settings.parameters
         reasons = self._reasons
         explained = reasons is not None and all(map(reasons.knows, rollouts))
-        if parameters.credit != "trca" or not explained or not _all_credited(rollouts):
+        if self.settings.credit != "trca" or not explained or not _all_credited(rollouts):
             return none, ""
         assert reasons is not None
-        assert isinstance(parameters, TRCAParameters)  # `trca` is the rule of TRCA alone
+        assert isinstance(self.settings, TRCAParameters)  # `trca` is the rule of TRCA alone
         batch: StepBatch = StepBatch.from_rollouts(rollouts, reasons.library.categories)
-        parts = trca_parts(batch, parameters, **parameters.credit_config)
+        parts = trca_parts(batch, self.settings, **self.settings.credit_config)
         gap = np.abs(parts.episode + parts.step - advantages_of(rollouts)).max(initial=0.0)
         if gap > _EXACT:
             return none, (
@@ -196,7 +195,7 @@ class Details:
             from trca.policies.models import load_tokenizer
             from trca.policies.spans import token_bytes
 
-            name = self.settings.parameters.model
+            name = self.settings.model
             folder = model_folder(self.settings) or snapshot_download(name, local_files_only=True)
             return token_bytes(load_tokenizer(folder))
         except (ImportError, ValueError, OSError):

@@ -111,11 +111,11 @@ class RecordedRun:
     @cached_property
     def details(self) -> Details:
         """Describes groups; imports PyTorch and Ray."""
+        from trca.algorithms.settings.parameters import TextParameters
         from trca.cli.view.details import Details
-        from trca.tune_configs.settings import RunSettings
 
         source = f"{self.folder.name}/config.yaml"
-        settings = RunSettings.resolve(self.folder.read_config(), source, need_data=False)
+        settings = TextParameters.resolve(self.folder.read_config(), source, need_data=False)
         return Details(settings)
 
     def _inspect(self, kind: str, iteration: int, number: int) -> str:

@@ -36,8 +36,8 @@ class AnswerLogprobs(Read):
             ValueError: For a task without a known answer.
         """
         config = sources.config
-        tokenizer = engine_tokenizer(config.engine, config.resolved_model())
-        write = RESPONSE_FORMATS.get(config.response_format).write
+        tokenizer = engine_tokenizer(config.settings.engine, config.resolved_model())
+        write = RESPONSE_FORMATS.get(config.settings.response_format).write
         assert write is not None
         answers = _ANSWERS(sources, batch)
         actions = _ACTIONS(sources, batch)
@@ -59,7 +59,7 @@ class AnswerLogprobs(Read):
         """Requests the gold of the first training task, and the writer of responses."""
         if lack := _ANSWERS.lack(sources) or _ACTIONS.lack(sources):
             return lack
-        name = sources.config.response_format
+        name = sources.config.settings.response_format
         if RESPONSE_FORMATS.get(name).write is None:
             return f"response format {name!r} does not say how a response is written: give it write"
         return ""

@@ -44,7 +44,7 @@ class GoldRead(Read):
 
     def lack(self, sources: Sources) -> str:
         """Requests the gold of the first training task."""
-        split = sources.config.train_split
+        split = sources.config.settings.train_split
         first = sources.env_runner.panel(split).task_ids[:1]
         try:
             golds = sources.env_runner.gold(split, first)

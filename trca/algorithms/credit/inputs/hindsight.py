@@ -25,8 +25,8 @@ class HindsightRead(Read):
         For a response without an action token, the mean of all tokens.
         """
         config = sources.config
-        tokenizer = engine_tokenizer(config.engine, config.resolved_model())
-        prompter = make_prompter(config, tokenizer)
+        tokenizer = engine_tokenizer(config.settings.engine, config.resolved_model())
+        prompter = make_prompter(config.settings, tokenizer)
         steps = [(rollout, step) for rollout in sources.rollouts for step in rollout.steps]
         rows = [k for k, (r, step) in enumerate(steps) if r.won and len(step.response_ids)]
         scored = [steps[k] for k in rows]
@@ -36,7 +36,7 @@ class HindsightRead(Read):
         )
         means = np.zeros(len(steps))
         for k, score, (_, step) in zip(rows, scores, scored, strict=True):
-            action = action_mask_of([step], config.train_malformed)
+            action = action_mask_of([step], config.settings.train_malformed)
             means[k] = float(np.mean(score[action] if action.any() else score, dtype=np.float64))
         return means
 

@@ -38,9 +38,9 @@ class PlansRead(Read):
     def __call__(self, sources: Sources, batch: StepBatch) -> Plans:
         """Returns the plans."""
         config = sources.config
-        tokenizer = engine_tokenizer(config.engine, config.resolved_model())
-        responses = RESPONSE_FORMATS.get(config.response_format)
-        thought = make_prompter(config, tokenizer).thought
+        tokenizer = engine_tokenizer(config.settings.engine, config.resolved_model())
+        responses = RESPONSE_FORMATS.get(config.settings.response_format)
+        thought = make_prompter(config.settings, tokenizer).thought
         switch, subgoals = list[bool](), list[int]()
         parts = [np.empty(0, np.int8)]
         codes: dict[str, int] = {}
@@ -63,7 +63,7 @@ class PlansRead(Read):
 
     def lack(self, sources: Sources) -> str:
         """Checks that the response format has a plan."""
-        return lacks_plan(sources.config.response_format)
+        return lacks_plan(sources.config.settings.response_format)
 
 
 def lacks_plan(response_format: str) -> str:

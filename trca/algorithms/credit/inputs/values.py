@@ -101,12 +101,12 @@ class ValuesRead(Read):
             after=after,
             lengths=np.array([len(s.response_ids) for s in steps], dtype=np.int64),
             tokens=np.concatenate([*tokens, np.empty((0, heads))]).astype(np.float64),
-            action=action_mask_of(steps, sources.config.train_malformed),
+            action=action_mask_of(steps, sources.config.settings.train_malformed),
         )
 
     def lack(self, sources: Sources) -> str:
         """Checks that the algorithm has a critic."""
-        if sources.config.critic_kind:
+        if sources.config.settings.critic_kind:
             return ""
         return (
             f"{sources.config.parameters_class.algorithm} has no critic: set algorithm to TurnPPO,"

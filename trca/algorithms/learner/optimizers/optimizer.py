@@ -20,7 +20,7 @@ from typing import Any
 
 from torch.optim import Optimizer
 
-from trca.algorithms.settings.optimizers import OPTIMIZERS
+from trca.algorithms.settings.types import OPTIMIZERS
 from trca.policies.llm_module import LLMModule
 
 

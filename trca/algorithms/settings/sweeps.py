@@ -30,12 +30,11 @@ from typing import Annotated, Any, Final
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from trca.algorithms.settings.by_name import parameters_class, switch
+from trca.algorithms.settings.parameters import TextParameters, parameters_class, switch
 from trca.common.extras import missing_extra
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, assign, read
 from trca.tune_configs.run_parameters import Count
-from trca.tune_configs.settings import RunSettings
 
 METRICS: Final = ("success_rate", "score", "evaluation/success_rate", "evaluation/score")
 """Metrics for searches and schedulers; more is better."""
@@ -168,7 +167,7 @@ class SweepSettings(_Part):
 
     def checked(
         self, source: str = "sweep", need_data: bool = True
-    ) -> list[tuple[dict[str, Any], list[RunSettings]]]:
+    ) -> list[tuple[dict[str, Any], list[TextParameters]]]:
         """All points, each with the settings of its trials on each panel for the first seed.
 
         Raises:
@@ -240,25 +239,25 @@ class SweepSettings(_Part):
             return ["search is optuna and samples is 1: give the number of points, such as 8"]
         return [lack] if (lack := missing_extra("optuna", "search: optuna", "optuna")) else []
 
-    def _metric_problems(self, trials: list[RunSettings]) -> list[str]:
+    def _metric_problems(self, trials: list[TextParameters]) -> list[str]:
         """A metric that does not measure the policy."""
         if not (self.search or self.scheduler) or self.metric.startswith("evaluation/"):
             return []
         others = ("demonstrator", "recorded")
-        if any(getattr(trial.parameters, "demonstrations", "") in others for trial in trials):
+        if any(getattr(trial, "demonstrations", "") in others for trial in trials):
             return [
                 f"metric is {self.metric}, and in training it is the demonstrator's: set metric to"
                 f" evaluation/{self.metric}"
             ]
         return []
 
-    def _scheduler_problems(self, points: int, trials: list[RunSettings]) -> list[str]:
+    def _scheduler_problems(self, points: int, trials: list[TextParameters]) -> list[str]:
         """Contradictions between the scheduler, the number of points and the trials."""
         if self.scheduler is None:
             return []
         if points < 2:
             return ["scheduler is asha and there is 1 point: it compares points"]
-        lengths = sorted({trial.parameters.iterations for trial in trials})
+        lengths = sorted({trial.iterations for trial in trials})
         if len(lengths) > 1:
             return [
                 f"scheduler is asha and trials have {lengths} iterations: it compares trials of"
@@ -271,7 +270,7 @@ class SweepSettings(_Part):
                 " none would be stopped: lower it"
             ]
         if self.metric.startswith("evaluation/"):
-            between = [trial.run.evaluation_interval for trial in trials]
+            between = [trial.evaluation_interval for trial in trials]
             rare = next((each for each in between if each is None or each > grace), 0)
             if rare != 0:
                 return [
@@ -328,14 +327,14 @@ class SweepSettings(_Part):
         """Trials of each point."""
         return len(self.seeds) * len(self.panels)
 
-    def largest(self) -> RunSettings:
+    def largest(self) -> TextParameters:
         """The settings of the trial that asks Ray for the most GPUs, then the most CPUs."""
         trials = (trial for _, panels in self.checked(need_data=False) for trial in panels)
-        return max(trials, key=lambda trial: trial.run.resources()[::-1])
+        return max(trials, key=lambda trial: trial.resources()[::-1])
 
     def trial(
         self, point: Mapping[str, Any], seed: int, source: str = "sweep", need_data: bool = True
-    ) -> RunSettings:
+    ) -> TextParameters:
         """The settings of one trial, without settings that its algorithm does not have.
 
         Args:
@@ -357,7 +356,7 @@ class SweepSettings(_Part):
             kept = {k: v for k, v in self.set.items() if k.split(".")[0] in had}
             base = assign(base, kept)
         chosen = {**self.panels[0], **point, "seed": seed}
-        return RunSettings.resolve(assign(base, chosen), source, need_data)
+        return TextParameters.resolve(assign(base, chosen), source, need_data)
 
 
 def _base(base: str | Mapping[str, Any]) -> dict[str, Any]:
