@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.page_pictures import rows_of
 from trca.analysis.diagnosis import Diagnosis
-from trca.cli.show.diagnosis_figure import plot_diagnosis
+from trca.cli.show.diagnosis import plot_diagnosis
 from trca.cli.show.figures import draw_budgets, draw_setting, label_names, plot_comparison
 from trca.runs.curve import plot_curve
 
