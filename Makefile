@@ -22,6 +22,9 @@ PYTEST = .venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile --no-loads
 # Faults of `make faults` by words of their names; all without a word.
 WORDS ?=
 
+# Libraries with adapters in plugins/interop, and the library of examples/scienceworld; each has a file in constraints/.
+LIBRARIES = trl openenv verifiers verl skyrl scienceworld
+
 # Folders of tests for `make quick`; PART names another.
 QUICK = tests/rubric tests/common tests/analysis tests/test_root_files.py
 
@@ -68,18 +71,18 @@ docs: .venv/.docs
 
 .venv: .venv/.ready
 
-.venv/.train: pyproject.toml constraints.txt
+.venv/.train: pyproject.toml constraints/all.txt
 	.ci/setup train
 
 .venv/.ready: .venv/.train
 	.ci/setup dev
 
-.venv-vllm/.ready: .venv/.ready constraints-vllm.txt
+.venv-vllm/.ready: .venv/.ready constraints/vllm.txt
 	.ci/setup-vllm
 
-.venv-interop/.ready: .venv/.ready constraints-trl.txt constraints-openenv.txt constraints-verifiers.txt constraints-scienceworld.txt constraints-verl.txt constraints-skyrl.txt
-	.ci/setup-interop
+.venv-interop/.ready: .venv/.ready $(LIBRARIES:%=constraints/%.txt)
+	.ci/setup-interop $(LIBRARIES)
 
 .venv/.docs: .venv/.ready
-	.venv/bin/python -m pip install --quiet --quiet --constraint constraints.txt --editable '.[docs]'
+	.venv/bin/python -m pip install --quiet --quiet --constraint constraints/all.txt --editable '.[docs]'
 	touch .venv/.docs

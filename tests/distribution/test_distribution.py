@@ -52,7 +52,7 @@ def base(built, tmp_path_factory):
     folder = tmp_path_factory.mktemp("base")
     succeed(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
-    constraints = ROOT / "constraints.txt"
+    constraints = ROOT / "constraints" / "all.txt"
     succeed(python, "-m", "pip", "install", "--quiet", "--constraint", constraints, built[1])
     return python
 
