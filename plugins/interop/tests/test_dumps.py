@@ -7,14 +7,14 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from tests.interop.foreign import LIBRARY, play
+from foreign import LIBRARY, play
 from trca.algorithms.rules.trca import trca as trca_rule
 from trca.cli import app
-from trca.interop.dumps import dump_files, read_dump, write_dump
 from trca.records import StepBatch, read_rollouts
 from trca.rubric import RubricLibrary
 from trca.tune_configs.files import read
 from trca.tune_configs.settings import RunSettings
+from trca_interop.dumps import dump_files, read_dump, write_dump
 
 OPERATORS = RubricLibrary.load(LIBRARY).ids
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import httpx
 
-from trca.common.extras import required
 from trca.envs.responses import ACTION_FORMAT
-from trca.interop.episode import ASKED, Episode
+from trca_interop import required
+from trca_interop.episode import ASKED, Episode
 
 vf: Any = required("verifiers.v1", "verifiers")
 _to_wire: Any = required("verifiers.v1.dialects.chat", "verifiers").message_to_wire

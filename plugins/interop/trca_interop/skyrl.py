@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from trca.interop.credit import COLUMN, Credit
-from trca.interop.dumps import write_dump
-from trca.interop.verl import bind_all
+from trca_interop.credit import COLUMN, Credit
+from trca_interop.dumps import write_dump
+from trca_interop.verl import bind_all
 
 _REGISTRY: Final = "skyrl.backends.skyrl_train.utils.ppo_utils"
 _CREDITING: ContextVar[bool] = ContextVar("crediting", default=False)
@@ -63,7 +63,7 @@ def estimator(token_level_rewards: Any, response_mask: Any, **_: Any) -> tuple[A
     if not _CREDITING.get():
         raise ValueError(
             "SkyRL passes no annotations to its estimators: train with"
-            " trca.interop.skyrl.with_credit(RayPPOTrainer, register(...))"
+            " trca_interop.skyrl.with_credit(RayPPOTrainer, register(...))"
         )
     zeros = token_level_rewards.new_zeros(response_mask.shape)
     return zeros, zeros.clone()
@@ -165,7 +165,7 @@ def _annotations(generator_output: Mapping[str, Any], annotated: bool) -> list[A
     if not annotated and not any(COLUMN in metrics[row] for row in ends):
         raise ValueError(
             f"env_metrics of the rollouts have no {COLUMN!r}: return a list of annotations of"
-            f" trca.interop.credit.annotate as {COLUMN!r} in get_metrics of the environment, and"
+            f" trca_interop.credit.annotate as {COLUMN!r} in get_metrics of the environment, and"
             " raise max_input_length if every rollout reached the limit"
         )
     if lasts is None:

@@ -7,14 +7,14 @@ import sys
 import numpy as np
 import pytest
 
-from tests.interop.foreign import LIBRARY, masks, play, trajectories
+from foreign import LIBRARY, masks, play, trajectories
 from trca.algorithms.rules.beacon import BEACONParameters, beacon
 from trca.algorithms.rules.gigpo import GiGPOParameters, gigpo
 from trca.algorithms.rules.trca import TRCAParameters, trca
-from trca.interop.credit import Credit
-from trca.interop.dumps import write_dump
 from trca.records import StepBatch
 from trca.rubric import RubricLibrary
+from trca_interop.credit import Credit
+from trca_interop.dumps import write_dump
 
 OURS = {
     "trca": (trca, TRCAParameters),
@@ -204,8 +204,8 @@ def test_unknown_rules_and_settings_are_refused():
 
 def test_neither_ray_nor_pytorch_is_imported():
     program = (
-        "import sys, trca.interop.verl, trca.interop.skyrl\n"
-        "from trca.interop.credit import Credit\n"
+        "import sys, trca_interop.verl, trca_interop.skyrl\n"
+        "from trca_interop.credit import Credit\n"
         "for rule in ('trca', 'gigpo', 'beacon'): Credit.bind(rule, 'alfworld')\n"
         "sys.exit(' '.join({'ray', 'torch', 'verl', 'skyrl'} & set(sys.modules)) or 0)"
     )

@@ -18,14 +18,14 @@ from openenv.core.env_server import Action, Environment, Observation, State, cre
 from typer.testing import CliRunner
 from websockets.sync.server import serve
 
+from played import ALFWORLD, played
 from tests.envs.retrieval.servers import serving
-from tests.interop.played import ALFWORLD, played
 from tests.toy import Rooms
 from trca.cli import app
 from trca.envs import make
-from trca.interop.openenv import make_app
-from trca.interop.openenv_env import LONGEST, MOST, PeerError
 from trca.policies.tiny import tiny_policy
+from trca_interop.openenv import make_app
+from trca_interop.openenv_env import LONGEST, MOST, PeerError
 
 TASK = "small/train/heat-0012"
 
@@ -106,7 +106,7 @@ def test_sessions_play_side_by_side_without_touching_each_other(alfworld):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_out_and_in_again_an_environment_is_the_same(alfworld, seed):
     direct = make("alfworld", **ALFWORLD)
-    remote = make("trca.interop.openenv_env:RemoteEnv", url=alfworld, max_steps=50)
+    remote = make("trca_interop.openenv_env:RemoteEnv", url=alfworld, max_steps=50)
     observation, info = direct.reset(seed=seed)
     there, remote_info = remote.reset(options={"task": f"seed-{seed}"})
     assert (there, remote_info["task"]) == (observation, info["task"])
@@ -123,7 +123,7 @@ def test_out_and_in_again_an_environment_is_the_same(alfworld, seed):
 
 
 def test_steps_of_a_server_wait_on_a_network(alfworld):
-    assert make("trca.interop.openenv_env:RemoteEnv", url=alfworld).unwrapped.waits
+    assert make("trca_interop.openenv_env:RemoteEnv", url=alfworld).unwrapped.waits
     assert not make("examples/plain_key_door.py:KeyDoor").unwrapped.waits
 
 
@@ -158,7 +158,7 @@ class Echo(Environment):
 def echo():
     with serving(create_app(Echo, Said, Heard)) as url:
         names = {"action_field": "message", "observation_field": "echo"}
-        yield lambda **kwargs: make("trca.interop.openenv_env:RemoteEnv", url=url, **names | kwargs)
+        yield lambda **kwargs: make("trca_interop.openenv_env:RemoteEnv", url=url, **names | kwargs)
 
 
 def test_a_foreign_environment_is_played_through_its_named_fields(echo):
@@ -200,7 +200,7 @@ def test_an_end_without_a_reward_is_no_zero(echo):
 
 
 def test_the_error_for_a_missing_server_names_the_server():
-    env = make("trca.interop.openenv_env:RemoteEnv", url="http://127.0.0.1:9")
+    env = make("trca_interop.openenv_env:RemoteEnv", url="http://127.0.0.1:9")
     with pytest.raises(PeerError, match=r"http://127\.0\.0\.1:9: .*Failed to connect"):
         env.reset()
 
@@ -214,7 +214,7 @@ def test_a_server_that_does_not_answer_is_an_error():
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
         with (
-            closing(make("trca.interop.openenv_env:RemoteEnv", url=url, timeout_s=0.2)) as env,
+            closing(make("trca_interop.openenv_env:RemoteEnv", url=url, timeout_s=0.2)) as env,
             pytest.raises(PeerError, match="Timeout"),
         ):
             env.reset()
@@ -258,7 +258,7 @@ def test_invalid_replies_of_a_server_are_refused(data, complaint):
     with serve(speak, "127.0.0.1", 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
-        env = make("trca.interop.openenv_env:RemoteEnv", url=url)
+        env = make("trca_interop.openenv_env:RemoteEnv", url=url)
         with pytest.raises(PeerError, match=complaint) as caught:
             env.reset()
         server.shutdown()
@@ -270,7 +270,7 @@ def test_grpo_can_be_planned_on_a_server(alfworld, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = {
         "algorithm": "GRPO",
-        "env": "trca.interop.openenv_env:RemoteEnv",
+        "env": "trca_interop.openenv_env:RemoteEnv",
         "env_config": {"url": alfworld, "max_steps": 3},
         "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
         "max_prompt_tokens": 2000,
@@ -290,7 +290,7 @@ def test_grpo_trains_on_a_server(tmp_path, monkeypatch):
     door = "examples/plain_key_door.py:KeyDoor"
     settings = {
         "algorithm": "GRPO",
-        "env": "trca.interop.openenv_env:RemoteEnv",
+        "env": "trca_interop.openenv_env:RemoteEnv",
         "model": str(tiny_policy(door)),
         "template": "compact",
         "history_length": 0,

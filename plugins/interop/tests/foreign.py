@@ -6,10 +6,10 @@ from tests.toy import ACTIONS, Rooms
 from trca.algorithms.rollouts.recording import AgentRecorder, Turn
 from trca.envs import make
 from trca.envs.text_env import UNPARSED
-from trca.interop.credit import annotate
 from trca.policies.engines.engine import Completion
 from trca.policies.spans import Response
 from trca.records import Rollout
+from trca_interop.credit import annotate
 
 LIBRARY = str(Rooms.library)
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from tests.interop.foreign import LIBRARY, masks, play, trajectories
-from tests.interop.test_credit import OURS, columns, ours
-from trca.interop.credit import Credit
-from trca.interop.dumps import dump_files, read_dump
-from trca.interop.verl import bind_all, estimator, register, replace_compute_advantage
+from foreign import LIBRARY, masks, play, trajectories
+from test_credit import OURS, columns, ours
 from trca.rubric import RubricLibrary
+from trca_interop.credit import Credit
+from trca_interop.dumps import dump_files, read_dump
+from trca_interop.verl import bind_all, estimator, register, replace_compute_advantage
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,12 @@ pytest.importorskip("verifiers", reason="make test-interop runs it, in an enviro
 import verifiers.v1 as vf
 from verifiers.v1.utils.loaders import load_environment, resolve_env_config
 
-from tests.interop.leaking import Leaking
-from tests.interop.played import ALFWORLD, played
+from leaking import Leaking
+from played import ALFWORLD, played
 from trca.algorithms.settings.parameters import TextParameters
 from trca.envs import make
 from trca.envs.responses import write_action
-from trca.interop.verifiers_env import EpisodeError, VerifiersEnv
+from trca_interop.verifiers_env import EpisodeError, VerifiersEnv
 
 TASK = "small/train/heat-0012"
 
@@ -110,7 +110,7 @@ def test_the_rubric_counts_nothing_in_the_reward_by_default_and_a_limit_ends_wit
 
 def test_a_failure_of_the_environment_is_an_error_of_the_episode_and_no_reward():
     answers = [write_action("so", "knock")] * 9
-    episode, _ = episode_of("tests.interop.leaking:Leaking", "train-1", answers)
+    episode, _ = episode_of("leaking:Leaking", "train-1", answers)
     assert not episode.ok
     assert "the roof is leaking" in str(episode.errors)
     assert not [trace for trace in episode.traces if trace.rewards]
@@ -137,7 +137,7 @@ def verifiers_env(monkeypatch):
 
     def made_of(name, max_steps=25, taskset=None, timeout_s=120.0, won_above=0.0, **config):
         env = make(
-            "trca.interop.verifiers_env:VerifiersEnv",
+            "trca_interop.verifiers_env:VerifiersEnv",
             config={"taskset": {"id": name, **(taskset or {})}, **config},
             max_steps=max_steps,
             timeout_s=timeout_s,

@@ -37,12 +37,12 @@ def import_dump(
 
     from trca.algorithms.credit import bind_credit
     from trca.envs.text_env import DEFAULT_AGENT
-    from trca.interop.dumps import dump_files, read_dump
     from trca.records import StepBatch, assign_advantages
     from trca.runs.folder import RunFolder
     from trca.runs.rollout_files import agent_operators, write_rollouts
     from trca.tune_configs.files import ConfigError, read
     from trca.tune_configs.settings import RunSettings
+    from trca_interop.dumps import dump_files, read_dump
 
     with refusing(ConfigError, ValueError, OSError):
         files = dump_files(dump)

@@ -2,7 +2,7 @@
 
 ``uvicorn serve:app``, with a file ``serve.py``::
 
-    from trca.interop.openenv import make_app
+    from trca_interop.openenv import make_app
 
     app = make_app("alfworld", split="train")
 """
@@ -12,10 +12,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from trca.common.extras import required
 from trca.common.names import unknown
 from trca.envs.registration import EnvClass, env_class
-from trca.interop.episode import Episode
+from trca_interop import required
+from trca_interop.episode import Episode
 
 _server: Any = required("openenv.core.env_server", "openenv")
 
@@ -30,7 +30,7 @@ class TextObservation(_server.Observation):  # type: ignore[misc]
     """An observation of a text environment.
 
     ``reward`` is the sparse reward of the step. ``metadata`` has ``task_id``, ``accepted``, ``won``
-    and, with a rubric, ``rubric`` (`trca.interop.episode.Judged`).
+    and, with a rubric, ``rubric`` (`trca_interop.episode.Judged`).
     """
 
     text: str

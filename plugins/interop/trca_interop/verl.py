@@ -14,8 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trca.interop.credit import COLUMN, RULES, Credit
-from trca.interop.dumps import next_file, write_dump
+from trca_interop.credit import COLUMN, RULES, Credit
+from trca_interop.dumps import next_file, write_dump
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -88,7 +88,7 @@ def estimator(credit: Credit) -> Callable[..., tuple[Any, Any]]:
         if missing := [name for name in ("uid", COLUMN) if name not in columns]:
             raise ValueError(
                 f"the batch has no non_tensor_batch column {' and '.join(map(repr, missing))}: set"
-                " trainer.use_v1=False, write annotations of trca.interop.credit.annotate, and call"
+                " trainer.use_v1=False, write annotations of trca_interop.credit.annotate, and call"
                 " replace_compute_advantage on the trainer's module"
             )
         mask = response_mask.detach().cpu().numpy() > 0

@@ -15,12 +15,12 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.chat_template_utils import qwen2_5_chat_template
 
-from tests.interop.guess import Guess
-from tests.interop.test_trl_environments import guess_env
+from guess import Guess
+from test_trl_environments import guess_env
 from tests.toy import Rooms
 from trca.envs import make
-from trca.interop.trl import environment_factory, rows, rubric_return
 from trca.policies.shrunk import shrunk_model
+from trca_interop.trl import environment_factory, rows, rubric_return
 
 GAMES = {"games": "small"}
 USER = [{"role": "user", "content": "Act."}]

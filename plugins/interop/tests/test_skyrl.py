@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from tests.interop.foreign import LIBRARY, play, trajectories
-from tests.interop.test_credit import OURS, ours
-from trca.interop.credit import Credit
-from trca.interop.skyrl import estimator, register, with_credit
+from foreign import LIBRARY, play, trajectories
+from test_credit import OURS, ours
+from trca_interop.credit import Credit
+from trca_interop.skyrl import estimator, register, with_credit
 
 RULES = {rule: Credit.bind(rule, LIBRARY) for rule in OURS}
 

@@ -13,12 +13,12 @@ from contextlib import AsyncExitStack, suppress
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from trca.common.extras import required
 from trca.common.shared import Uncopied
 from trca.common.short_line import short_line
 from trca.envs.panel import no_task
 from trca.envs.text_env import Outcome, TextEnv
-from trca.interop.splits import part_of_split
+from trca_interop import required
+from trca_interop.splits import part_of_split
 
 MOST_TASKS: Final = 1_000
 """Largest number of tasks from an infinite taskset."""
@@ -36,7 +36,7 @@ class VerifiersEnv(Uncopied, TextEnv):
     ::
 
         env = make(
-            "trca.interop.verifiers_env:VerifiersEnv", config={"taskset": {"id": "my-tasks"}}
+            "trca_interop.verifiers_env:VerifiersEnv", config={"taskset": {"id": "my-tasks"}}
         )
 
     The first observation has all messages of the first request to the model. A later observation
@@ -46,7 +46,7 @@ class VerifiersEnv(Uncopied, TextEnv):
     remaining tasks are in ``train``.
 
     The environment has one agent and text only: requests with tools or images are refused. The
-    default harness of the agent is `trca.interop.verifiers.InProcessHarness`.
+    default harness of the agent is `trca_interop.verifiers.InProcessHarness`.
     """
 
     default_split = "test"

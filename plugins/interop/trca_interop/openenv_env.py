@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from typing import Annotated, Any, Final
 
 import gymnasium
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from trca.common.extras import missing_extra, required
 from trca.common.shared import Uncopied
 from trca.common.short_line import short_line
 from trca.envs.text_space import AnyText
+from trca_interop import required
 
 LONGEST: Final = 100_000
 """Largest number of characters of a server's text."""
@@ -52,7 +53,7 @@ class RemoteEnv(Uncopied, gymnasium.Env[str, str]):
 
     ::
 
-        env = make("trca.interop.openenv_env:RemoteEnv", url="http://127.0.0.1:8000")
+        env = make("trca_interop.openenv_env:RemoteEnv", url="http://127.0.0.1:8000")
 
     A task is a seed, which ``reset`` sends to the server. If the server ignores the seed, a rollout
     group compares different tasks. Instruction and admissible actions are the optional fields
@@ -82,8 +83,9 @@ class RemoteEnv(Uncopied, gymnasium.Env[str, str]):
         Raises:
             ImportError: If OpenEnv is not installed. The message has the install command.
         """
-        if advice := missing_extra("openenv", type(self).__name__, "openenv"):
-            raise ImportError(advice)
+        if find_spec("openenv") is None:
+            name = type(self).__name__
+            raise ImportError(f"{name} needs openenv: pip install 'trca-interop[openenv]'")
         self.observation_space = AnyText()
         self.action_space = AnyText()
         self._url, self._timeout_s, self._won_above = url, timeout_s, won_above

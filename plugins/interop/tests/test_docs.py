@@ -44,7 +44,7 @@ def prepare(library, names):
     if library == "trl":
         import trl
 
-        from tests.interop.test_trl import tiny_qwen
+        from test_trl import tiny_qwen
 
         names["model"], names["tokenizer"] = tiny_qwen()
         names["settings"] = trl.GRPOConfig(

@@ -1,6 +1,6 @@
 """Rollouts of verl, verl-agent and SkyRL as JSON lines, for ``trca import-dump``.
 
-Each line has ``uid``, ``traj_uid`` and ``trca``, an annotation of `trca.interop.credit.annotate` or
+Each line has ``uid``, ``traj_uid`` and ``trca``, an annotation of `trca_interop.credit.annotate` or
 a list of them. The dumps that these trainers write themselves lack these keys;
 docs/interop_credit.md explains how to write them.
 """
@@ -16,9 +16,9 @@ from typing import Any, Final
 import numpy as np
 
 from trca.common.files import write_text
-from trca.interop.credit import COLUMN, rollouts_of, steps_of
-from trca.interop.splits import numbered_rows
 from trca.records import Rollout
+from trca_interop.credit import COLUMN, rollouts_of, steps_of
+from trca_interop.splits import numbered_rows
 
 _PREFIX: Final = "trca_"
 """Beginning of the names of `next_file`."""
@@ -30,11 +30,11 @@ _READ: Final = (
 _SOURCES: Final = {
     "input_prompt": (
         "SkyRL's evaluation",
-        "train with trca.interop.skyrl.with_credit and trainer.dump_data_batch=true",
+        "train with trca_interop.skyrl.with_credit and trainer.dump_data_batch=true",
     ),
     "input": (
         "verl",
-        "dump with the argument dump of trca.interop.verl.register",
+        "dump with the argument dump of trca_interop.verl.register",
     ),
 }
 """Key of a line -> the writer of the dump, and how to dump the missing keys."""

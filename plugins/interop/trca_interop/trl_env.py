@@ -13,7 +13,7 @@ from trca.common.registry import Registry
 from trca.common.shared import Uncopied
 from trca.envs.panel import no_task
 from trca.envs.text_env import Outcome, TextEnv
-from trca.interop.splits import part_of_split, read_rows
+from trca_interop.splits import part_of_split, read_rows
 
 
 class TRLEnv(Uncopied, TextEnv):
@@ -21,7 +21,7 @@ class TRLEnv(Uncopied, TextEnv):
 
     ::
 
-        env = make("trca.interop.trl_env:TRLEnv", environment="guess.py:Guess", rows="rows.jsonl")
+        env = make("trca_interop.trl_env:TRLEnv", environment="guess.py:Guess", rows="rows.jsonl")
         env.step('{"name": "guess", "arguments": {"number": 4}}')
 
     Any text without a call is an answer, which ends the episode, as in TRL. The reward is

@@ -16,7 +16,7 @@ def guess_env(folder, rows, name="Guess", **kwargs):
     path = folder / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in lines))
     environment = f"{HERE / 'guess.py'}:{name}"
-    return make("trca.interop.trl_env:TRLEnv", environment=environment, rows=path, **kwargs)
+    return make("trca_interop.trl_env:TRLEnv", environment=environment, rows=path, **kwargs)
 
 
 def guess(number):
@@ -102,4 +102,4 @@ def test_a_class_that_lacks_a_method_is_refused(tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text("{}\n")
     with pytest.raises(ValueError, match="no method get_reward"):
-        make("trca.interop.trl_env:TRLEnv", environment=f"{file}:Half", rows=rows)
+        make("trca_interop.trl_env:TRLEnv", environment=f"{file}:Half", rows=rows)

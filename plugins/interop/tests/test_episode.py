@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.interop.played import ALFWORLD, played
+from played import ALFWORLD, played
 from tests.toy import Rooms
-from trca.interop.episode import OVER, Episode
-from trca.interop.splits import part_of_split, read_rows
+from trca_interop.episode import OVER, Episode
+from trca_interop.splits import part_of_split, read_rows
 
 PLAIN = "examples/plain_key_door.py:KeyDoor"
 

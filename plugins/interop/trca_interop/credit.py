@@ -279,7 +279,7 @@ def steps_of(
     ):
         raise ValueError(
             f"{where} has {annotation!r:.60} as annotation: write annotations with"
-            " trca.interop.credit.annotate"
+            " trca_interop.credit.annotate"
         )
     checked = [{key: _plain(value) for key, value in step.items()} for step in steps]
     for step in checked:
@@ -295,7 +295,7 @@ def _check(annotation: Mapping[str, Any], needs: Sequence[str], operators: int, 
     if missing := [name for name in needs if annotation.get(name) is None]:
         raise ValueError(
             f"{where}: the annotation lacks {', '.join(missing)}: write annotations with"
-            " trca.interop.credit.annotate"
+            " trca_interop.credit.annotate"
         )
     step, reward = annotation["step"], annotation["reward"]
     if type(step) is not int or step < 0:

@@ -4,7 +4,7 @@
 
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
-    from trca.interop.trl import environment_factory, rows, rubric_return
+    from trca_interop.trl import environment_factory, rows, rubric_return
 
     GRPOTrainer(
         model="Qwen/Qwen3-0.6B",
@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any, ClassVar, cast
 
 from trca.envs.registration import EnvClass, env_class
-from trca.interop.episode import ASKED, Episode
+from trca_interop.episode import ASKED, Episode
 
 
 class ToolEnvironment:
@@ -62,7 +62,7 @@ class ToolEnvironment:
         if task is None and seed is None:
             raise ValueError(
                 f"a row has the columns {', '.join(row) or 'none'}, but neither task nor seed: the"
-                " rollouts of a group would play different tasks; use trca.interop.trl.rows"
+                " rollouts of a group would play different tasks; use trca_interop.trl.rows"
             )
         try:
             return self.episode.start(task, seed)
