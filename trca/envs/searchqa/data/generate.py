@@ -24,9 +24,8 @@ from typing import Final
 
 from trca.envs.retrieval.passages import Passage
 from trca.envs.searchqa.answer_scores import normalized
-from trca.envs.searchqa.data import wording as words
 from trca.envs.searchqa.data.questions import SPLITS, Question
-from trca.envs.searchqa.data.wording import Kind, Relation
+from trca.envs.searchqa.data.wording import WORDS, Kind, Relation
 
 SIZES: Final = {"small": 200, "medium": 2_000, "large": 20_000}
 """Name of a generated world -> its number of passages."""
@@ -95,7 +94,7 @@ class Entity:
         """The passage about this entity."""
         statements = [(fact.relation.told, fact.value) for fact in self.facts]
         if self.alias:
-            statements.insert(1, (words.ALIASES[self.kind], self.alias))
+            statements.insert(1, (WORDS.aliases[self.kind], self.alias))
         sentences = (
             template.format(s=self.pronoun if number else self.name, o=value)
             for number, (template, value) in enumerate(statements)
@@ -161,7 +160,7 @@ def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
     entities = []
     for place, kind in enumerate(kinds):
         facts = []
-        for relation in words.RELATIONS[kind]:
+        for relation in WORDS.relations[kind]:
             if relation.target:
                 candidates = [
                     p for p in range(CIRCLE) if kinds[p] == relation.target and p != place
@@ -173,7 +172,7 @@ def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
         first = rng.choice([fact for fact in facts if fact.target is not None])
         rest = [fact for fact in facts if fact is not first]
         rng.shuffle(rest)
-        has_alias = kind in words.ALIASES and rng.random() < _ALIASED
+        has_alias = kind in WORDS.aliases and rng.random() < _ALIASED
         entities.append(
             Entity(
                 id=f"{number * CIRCLE + place}",
@@ -251,27 +250,27 @@ def _answers(circle: tuple[Entity, ...], fact: Fact) -> tuple[str, ...]:
 def _pronoun(kind: Kind, name: str) -> str:
     if kind != "person":
         return "It"
-    return ("She", "He")[words.FIRST_NAMES.index(name.split()[0]) % 2]
+    return ("She", "He")[WORDS.first_names.index(name.split()[0]) % 2]
 
 
 def _person(number: int, seed: int) -> str:
-    first, word = _pair(number, seed, 7919, len(words.FIRST_NAMES))
-    return f"{words.FIRST_NAMES[first]} {_word(word)}"
+    first, word = _pair(number, seed, 7919, len(WORDS.first_names))
+    return f"{WORDS.first_names[first]} {_word(word)}"
 
 
 def _place(number: int, seed: int) -> str:
-    second, word = _pair(number, seed, 6007, len(words.PLACES))
-    return f"{_word(word)} {words.PLACES[second]}"
+    second, word = _pair(number, seed, 6007, len(WORDS.places))
+    return f"{_word(word)} {WORDS.places[second]}"
 
 
 def _organisation(number: int, seed: int) -> str:
-    second, word = _pair(number, seed, 4637, len(words.ORGANISATIONS))
-    return f"{_word(word)} {words.ORGANISATIONS[second]}"
+    second, word = _pair(number, seed, 4637, len(WORDS.organisations))
+    return f"{_word(word)} {WORDS.organisations[second]}"
 
 
 def _work(number: int, seed: int) -> str:
-    adjective, noun = _pair(number, seed, 5479, len(words.ADJECTIVES), 24, len(words.NOUNS))
-    return f"The {words.ADJECTIVES[adjective]} {words.NOUNS[noun]}"
+    adjective, noun = _pair(number, seed, 5479, len(WORDS.adjectives), 24, len(WORDS.nouns))
+    return f"The {WORDS.adjectives[adjective]} {WORDS.nouns[noun]}"
 
 
 _NAMES: Final[dict[Kind, Callable[[int, int], str]]] = {
@@ -288,7 +287,7 @@ def _pair(
     stride: int,
     narrow: int,
     common: int = _COMMON,
-    wide: int = len(words.ONSETS) * len(words.CODAS),
+    wide: int = len(WORDS.onsets) * len(WORDS.codas),
 ) -> tuple[int, int]:
     """Two numbers below ``narrow`` and ``wide``, with a different pair for each number.
 
@@ -308,5 +307,5 @@ def _pair(
 
 def _word(number: int) -> str:
     """One of 1,024 made-up words, such as ``Kerosk``."""
-    onset, row = number % len(words.ONSETS), number // len(words.ONSETS)
-    return words.ONSETS[onset] + words.CODAS[(row + 5 * onset) % len(words.CODAS)]
+    onset, row = number % len(WORDS.onsets), number // len(WORDS.onsets)
+    return WORDS.onsets[onset] + WORDS.codas[(row + 5 * onset) % len(WORDS.codas)]

@@ -10,9 +10,8 @@ from pathlib import Path
 from types import ModuleType
 
 from trca.common.files import versions
-from trca.envs.webshop.data import generate, jsonfile, official, products
+from trca.envs.webshop.data import generate, jsonfile, official, products, wording
 from trca.envs.webshop.data import product_rows as rows
-from trca.envs.webshop.data import wording as words
 from trca.envs.webshop.data.jsonfile import DataFileError, Progress
 from trca.envs.webshop.data.products import HumanInstruction, Product
 
@@ -72,7 +71,7 @@ class GeneratedSource(Source):
     @cached_property
     def key(self) -> str:
         """Sixteen hex digits, from the arguments and the code."""
-        return _key("generated", self.total, self._seed, code_hash(generate, words, products))
+        return _key("generated", self.total, self._seed, code_hash(generate, wording, products))
 
     def read(self, progress: Progress | None = None) -> Iterator[Entry]:
         """Yields the products in order."""
