@@ -6,7 +6,7 @@ import pytest
 from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.data.generate import INSTRUCTED, LINE, SIZES, asin, draw, generated
 from trca.envs.webshop.data.products import document
-from trca.envs.webshop.data.sources import GeneratedSource
+from trca.envs.webshop.data.sources import generated_source
 from trca.envs.webshop.data.wording import WORDS
 from trca.envs.webshop.fuzzy import colour_or_self, says_the_same
 from trca.envs.webshop.goals import make_goals
@@ -121,6 +121,6 @@ def test_searching_with_the_instruction_finds_the_product_among_near_misses(prod
 
 
 def test_every_size_is_a_source():
-    assert [GeneratedSource(count).total for count in SIZES.values()] == [1_000, 10_000, 100_000]
+    assert [generated_source(count).total for count in SIZES.values()] == [1_000, 10_000, 100_000]
     with pytest.raises(ValueError, match="count is 0"):
-        GeneratedSource(0)
+        generated_source(0)
