@@ -2,7 +2,7 @@
 
 import pytest
 
-from trca.envs.retrieval.bm25_retriever import BM25Retriever
+from trca.envs.retrieval.bm25 import BM25Retriever
 from trca.envs.retrieval.porter import stem
 from trca.envs.searchqa.answer_scores import normalized
 from trca.envs.searchqa.data.generate import (
