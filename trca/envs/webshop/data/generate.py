@@ -59,12 +59,7 @@ def generated(
 
 
 def draw(number: int, seed: int = 0) -> tuple[Product, tuple[HumanInstruction, ...]]:
-    """One product and its instructions.
-
-    Args:
-        number: Number of the product, from 0.
-        seed: Seed of the catalogue.
-    """
+    """One product and its instructions."""
     line = _line(number // LINE, seed)
     rng = random.Random(f"webshop/{seed}/{number}")
     family, noun = line.family, f"{line.kind} {line.family.noun}"
@@ -84,9 +79,13 @@ def draw(number: int, seed: int = 0) -> tuple[Product, tuple[HumanInstruction, .
     description, bullets = _texts(rng, filled)
     label, price_range = _price(rng, family)
     asked = tuple(rng.sample(attributes, rng.randint(1, 2))) if number < INSTRUCTED else ()
+    options = {}
+    for name in line.groups:
+        values = WORDS.options[name]  # in page order
+        options[name] = tuple(sorted(rng.sample(values, rng.randint(2, 4)), key=values.index))
     product = Product(
         asin=asin(number),
-        title=_headline(title),
+        title=" ".join(w if w == "and" else w[0].upper() + w[1:] for w in title.split(" ")),
         description=description,
         bullets=bullets,
         price_label=label,
@@ -97,7 +96,7 @@ def draw(number: int, seed: int = 0) -> tuple[Product, tuple[HumanInstruction, .
             (WORDS.departments[family.category], family.query.title(), noun.title())
         ),
         query=family.query,
-        options={name: _values(rng, name) for name in line.groups},
+        options=options,
         attributes=attributes,
         instruction=f"Find me {', '.join(asked)} {family.query}" if asked else None,
         instruction_attributes=asked,
@@ -165,13 +164,6 @@ def _pair(digit: int) -> int:
     return 10 + digit * 7 % 90
 
 
-def _headline(title: str) -> str:
-    """The title with capitals, as shops write them."""
-    return " ".join(
-        word if word == "and" else word[0].upper() + word[1:] for word in title.split(" ")
-    )
-
-
 def _texts(rng: random.Random, filled: dict[str, str]) -> tuple[str, tuple[str, ...]]:
     """Description and bullets. One of them names the attribute that the title omits.
 
@@ -184,12 +176,6 @@ def _texts(rng: random.Random, filled: dict[str, str]) -> tuple[str, tuple[str, 
         bullets.insert(place, WORDS.telling_bullet.format(**filled))
     descriptions = WORDS.telling_descriptions if place == 2 else WORDS.descriptions
     return rng.choice(descriptions).format(**filled), tuple(bullets)
-
-
-def _values(rng: random.Random, group: str) -> tuple[str, ...]:
-    """Two to four values of an option group, in page order."""
-    values = WORDS.options[group]
-    return tuple(sorted(rng.sample(values, rng.randint(2, 4)), key=values.index))
 
 
 def _price(rng: random.Random, family: Family) -> tuple[str, tuple[float, ...]]:
