@@ -1,19 +1,22 @@
-"""Wrappers that add context, memory, facts and rubric judgments to ``info``."""
+"""Wrappers that add context, memory, facts and rubric judgments to ``info``, and a line to errors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, SupportsFloat
+from traceback import extract_tb
+from typing import Any, Final, SupportsFloat
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from trca.envs.adapter import Adapter
-from trca.envs.blame import add_place
 from trca.envs.info import RubricInfo
+from trca.envs.plain import PlainEnv
 from trca.envs.text_env import DEFAULT_AGENT, TextEnv
 from trca.rubric import Budgets, EpisodeRewards, Judge, RubricLibrary
 from trca.rubric.rewards import DEFAULT_LAMBDA
@@ -34,6 +37,7 @@ class Operators:
 
 NO_OPERATORS = Operators((), np.empty(0, np.int8))
 """The operators of an agent without rubric."""
+_ISOLATED: Final = str(Path(__file__).with_name("isolated.py"))
 
 
 def load_judge(library: str | Path, adapter_class: type[Adapter]) -> Judge:
@@ -52,7 +56,7 @@ class ContextAnnotation(gymnasium.Wrapper[str, str, str, str]):
 
     ``reset`` adds ``context`` and ``memory``. ``step`` adds ``context`` (before the action),
     ``next_context``, ``memory`` and ``facts``. In an environment without adapter, the context is
-    the observation, the memory is blank, and facts are absent. Observations, rewards, termination
+    the observation, the memory is empty, and facts are absent. Observations, rewards, termination
     and truncation stay unchanged. An exception of the environment gets a note with class and line.
     """
 
@@ -61,7 +65,7 @@ class ContextAnnotation(gymnasium.Wrapper[str, str, str, str]):
         super().__init__(env)
         text_env = env.unwrapped
         if not isinstance(text_env, TextEnv):
-            raise TypeError(f"{type(text_env).__name__} is no TextEnv: use trca.envs.make")
+            raise TypeError(f"{type(text_env).__name__} is not a TextEnv: use trca.envs.make")
         self._text_env = text_env
         self._adapts = text_env.adapter_class is not None
         self._context = ""
@@ -183,3 +187,48 @@ class RubricAnnotation(ContextAnnotation):
             reward=reward,
             fired=tuple([ids[number] for number in judgments.nonzero()[0].tolist()]),
         )
+
+
+def add_place(error: BaseException, env: gymnasium.Env[str, str]) -> None:
+    """Adds a note to an exception of an environment: ``in KeyDoor, at env.py:83 in unlock``.
+
+    See `place`. An exception that `trca.envs.isolated` raises gets no note: the child process added
+    the note, or died, and the message names class and step.
+    """
+    inner = env.unwrapped
+    if isinstance(inner, PlainEnv):
+        inner = inner.plain.unwrapped
+    frames = extract_tb(error.__traceback__)
+    if frames and frames[-1].filename == _ISOLATED:
+        return
+    note = f"in {type(inner).__name__}{place(error, type(inner))}"
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+
+
+def place(error: BaseException, env_class: type) -> str:
+    """The last line of an exception in a file that defines an environment's class or a base class.
+
+    Returns:
+        The line, such as ``, at env.py:83 in unlock``; see `line_in`.
+    """
+    files = set()
+    for base in env_class.__mro__:
+        if not base.__module__.startswith(("gymnasium", "builtins", "trca.envs.text_env")):
+            with suppress(TypeError, OSError):
+                files.add(inspect.getfile(base))
+    return line_in(files, error)
+
+
+def line_in(files: Collection[str], error: BaseException) -> str:
+    """The last line of an exception in some files; without such a line, the last line.
+
+    Args:
+        files: Paths of the files.
+        error: The exception.
+    """
+    frames = extract_tb(error.__traceback__)
+    if not frames:
+        return ""
+    frame = ([each for each in frames if each.filename in files] or frames)[-1]
+    return f", at {Path(frame.filename).name}:{frame.lineno} in {frame.name}"
