@@ -1,4 +1,4 @@
-"""Wrappers that add context, memory, facts and rubric judgments to ``info``, and a line to errors."""
+"""Wrappers that add context, memory, facts and rubric judgments to ``info``; lines of errors."""
 
 from __future__ import annotations
 

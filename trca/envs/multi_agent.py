@@ -18,20 +18,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from pettingzoo import AECEnv, ParallelEnv
 
 from trca.envs.registration import EnvClass, make
-from trca.envs.teams.env import RoleTransition, TeamEnv
+from trca.envs.teams.env import TeamEnv
 from trca.envs.teams.team import Team
 from trca.envs.text_env import UNPARSED
 from trca.envs.text_space import AnyText
 
-_RENDER_MODES: Final = ["ansi"]
 Results = dict[str, tuple[float, bool, bool]]
 """Reward, terminated and truncated by agent, for the agents that an action affects."""
+Infos = dict[str, dict[str, Any]]
 
 
 class Seen(str):
@@ -73,7 +73,7 @@ class Agents(ABC):
         """
 
     def act_all(self, actions: Mapping[str, str]) -> Results:
-        """Carries out one action per agent of `acting`. A missing action counts as blank."""
+        """Carries out one action per agent of `acting`. A missing action counts as empty."""
         results: Results = {}
         for agent in self.acting():
             results |= self.act(agent, actions.get(agent, UNPARSED))
@@ -92,20 +92,10 @@ class Agents(ABC):
         """Closes the environments."""
 
 
-class GroupAgents(Agents):
+class _Group(Agents):
     """N agents that play separate copies of the same task."""
 
     def __init__(self, env: EnvClass, count: int, **kwargs: Any) -> None:
-        """Makes one environment per agent.
-
-        Args:
-            env: The environment.
-            count: Number of agents.
-            kwargs: Arguments of `trca.envs.make`.
-
-        Raises:
-            ValueError: For fewer than one agent.
-        """
         if count < 1:
             raise ValueError(f"agents is {count}: give 1 or more")
         self.possible = tuple(f"agent_{number}" for number in range(count))
@@ -114,19 +104,16 @@ class GroupAgents(Agents):
         self._seen: dict[str, tuple[str, dict[str, Any]]] = {}
 
     def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
-        """Starts the same task for all agents: the options' task, or the first agent's draw."""
         self.live = list(self.possible)
         options = dict(options or {})
         for agent, env in self._envs.items():
             self._seen[agent] = env.reset(seed=seed, options=options)
-            options["task"] = self._seen[agent][1]["task_id"]
+            options["task"] = self._seen[agent][1]["task_id"]  # the draw of the first agent
 
     def acting(self) -> list[str]:
-        """All live agents."""
         return list(self.live)
 
     def act(self, agent: str, action: str) -> Results:
-        """Steps the agent's environment."""
         seen, reward, terminated, truncated, info = self._envs[agent].step(action)
         self._seen[agent] = seen, info
         if terminated or truncated:
@@ -134,52 +121,44 @@ class GroupAgents(Agents):
         return {agent: (float(reward), bool(terminated), bool(truncated))}
 
     def observe(self, agent: str) -> tuple[str, dict[str, Any]]:
-        """The last observation and ``info`` of the agent's environment."""
         return self._seen[agent]
 
     def render(self) -> str:
-        """The transcripts of all agents, one after another."""
         parts = [f"== {agent} ==\n{env.render()}" for agent, env in self._envs.items()]
         return "\n\n".join(parts)
 
     def close(self) -> None:
-        """Closes all environments."""
         for env in self._envs.values():
             env.close()
 
 
-class TeamAgents(Agents):
-    """The roles of a team."""
+class _Team(Agents):
+    """The roles of a team. The role with the turn acts, and all roles get the reward."""
 
     def __init__(self, env: EnvClass, team: str | Path | Team, **kwargs: Any) -> None:
-        """Makes the environment of the team.
-
-        Args:
-            env: The environment.
-            team: The team, or its name or path.
-            kwargs: Arguments of `trca.envs.make`.
-        """
         wrapped: Any = make(env, team=team, **kwargs)
         self._env: TeamEnv = wrapped.unwrapped
         self.possible = self._env.agents
         self.live = []
         self._last: dict[str, Any] = {}
-        self._ended: dict[str, RoleTransition] = {}
+        self._ended: Infos = {}
 
     def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
-        """Starts the episode of the team."""
         self.live = list(self.possible)
         self._env.reset(seed=seed, options=options)
         self._last, self._ended = {}, {}
 
     def acting(self) -> list[str]:
-        """The role with the turn, as a list; empty after the end of the episode."""
         return [self._env.agent] if self.live else []
 
     def act(self, agent: str, action: str) -> Results:
-        """Steps the environment with the role's action. All roles get the reward."""
         _, reward, terminated, truncated, info = self._env.step(action)
-        self._ended.update({each.agent: each for each in info["closed"]})
+        names = ("context", "next_context", "parsed", "accepted", "facts", "rubric")
+        for ended in info["closed"]:
+            values = {name: getattr(ended, name) for name in names}
+            if ended.rubric is None:
+                del values["rubric"]
+            self._ended[ended.agent] = values
         if terminated or truncated:
             self._last = {k: info[k] for k in ("won", "score", "measures") if k in info}
             self.live = []
@@ -187,27 +166,13 @@ class TeamAgents(Agents):
 
     def observe(self, agent: str) -> tuple[str, dict[str, Any]]:
         """The observation and ``info`` of a role, with the keys of its last ended transition."""
-        info = self._env.info_of(agent) | self._last
-        info["on_turn"] = agent in self.acting()
-        ended = self._ended.get(agent)
-        if ended is not None:
-            info |= {
-                "context": ended.context,
-                "next_context": ended.next_context,
-                "parsed": ended.parsed,
-                "accepted": ended.accepted,
-                "facts": ended.facts,
-            }
-            if ended.rubric is not None:
-                info["rubric"] = ended.rubric
-        return self._env.observe(agent), info
+        info = self._env.info_of(agent) | self._last | self._ended.get(agent, {})
+        return self._env.observe(agent), info | {"on_turn": agent in self.acting()}
 
     def render(self) -> str:
-        """The transcript of the team."""
         return self._env.render() or ""
 
     def close(self) -> None:
-        """Closes the environment."""
         self._env.close()
 
 
@@ -215,32 +180,28 @@ def make_agents(
     env: EnvClass,
     agents: int | None = None,
     team: str | Path | Team | None = None,
+    render_mode: str | None = None,
     **kwargs: Any,
 ) -> Agents:
-    """Makes a rollout group or the roles of a team.
-
-    Args:
-        env: The environment, as in `trca.envs.make`.
-        agents: Number of agents of a rollout group; None for a team.
-        team: The team, or its name or path; None for a group.
-        kwargs: Arguments of `trca.envs.make`.
+    """Makes a rollout group or the roles of a team; arguments as in `parallel_env`.
 
     Raises:
-        ValueError: If both or neither of ``agents`` and ``team`` are set.
+        ValueError: If both or neither of ``agents`` and ``team`` are set, or for fewer than one
+            agent.
     """
     if (agents is None) == (team is None):
         raise ValueError("set either agents (for a rollout group) or team")
-    if team is not None:
-        return TeamAgents(env, team, **kwargs)
-    return GroupAgents(env, agents or 0, **kwargs)
+    if render_mode is not None:
+        kwargs["render_mode"] = render_mode
+    return _Group(env, agents or 0, **kwargs) if team is None else _Team(env, team, **kwargs)
 
 
 class _Spaces:
     """The methods that both PettingZoo classes share."""
 
-    metadata: dict[str, Any] = {  # noqa: RUF012 (PettingZoo's own convention)
+    metadata: dict[str, Any] = {  # noqa: RUF012 (as in PettingZoo)
         "name": "trca_v0",
-        "render_modes": _RENDER_MODES,
+        "render_modes": ["ansi"],
         "is_parallelizable": True,
     }
 
@@ -274,7 +235,7 @@ class ParallelTextEnv(_Spaces, ParallelEnv[str, str, str]):  # type: ignore[misc
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    ) -> tuple[dict[str, str], Infos]:
         """Starts an episode. ``options={"task": task_id}`` names the task."""
         self._core.reset(seed, options)
         self.agents = list(self._core.live)
@@ -282,14 +243,8 @@ class ParallelTextEnv(_Spaces, ParallelEnv[str, str, str]):  # type: ignore[misc
 
     def step(
         self, actions: dict[str, str]
-    ) -> tuple[
-        dict[str, str],
-        dict[str, float],
-        dict[str, bool],
-        dict[str, bool],
-        dict[str, dict[str, Any]],
-    ]:
-        """Carries out the actions. A missing action of a live agent counts as blank."""
+    ) -> tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], Infos]:
+        """Carries out the actions. A missing action of a live agent counts as empty."""
         before = self.agents
         results = dict.fromkeys(before, (0.0, False, False)) | self._core.act_all(actions)
         rewards = {agent: reward for agent, (reward, _, _) in results.items()}
@@ -299,7 +254,7 @@ class ParallelTextEnv(_Spaces, ParallelEnv[str, str, str]):  # type: ignore[misc
         observations, infos = self._observed(before)
         return observations, rewards, ended, cut, infos
 
-    def _observed(self, agents: list[str]) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    def _observed(self, agents: list[str]) -> tuple[dict[str, str], Infos]:
         seen = {agent: self._core.observe(agent) for agent in agents}
         return {k: Seen(v[0]) for k, v in seen.items()}, {k: v[1] for k, v in seen.items()}
 
@@ -316,7 +271,8 @@ class TurnTextEnv(_Spaces, AECEnv[str, str, str]):  # type: ignore[misc]
         self.agents = list(self._core.live)
         self.rewards = dict.fromkeys(self.agents, 0.0)
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
-        self.terminations, self.truncations = _none(self.agents), _none(self.agents)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
         self.infos = {agent: self._core.observe(agent)[1] for agent in self.agents}
         self.agent_selection = self._core.acting()[0]
 
@@ -338,19 +294,11 @@ class TurnTextEnv(_Spaces, AECEnv[str, str, str]):  # type: ignore[misc]
             self.terminations[affected], self.truncations[affected] = terminated, truncated
         self.infos = {affected: self._core.observe(affected)[1] for affected in self.agents}
         self._accumulate_rewards()
-        self.agent_selection = self._next_after(agent) if self._core.live else agent
+        if acting := self._core.acting():  # the next agent in the order of all agents
+            place = self.possible_agents.index(agent) + 1
+            order = self.possible_agents[place:] + self.possible_agents[:place]
+            self.agent_selection = next(each for each in order if each in acting)
         self._deads_step_first()
-
-    def _next_after(self, agent: str) -> str:
-        """The next agent of `acting` in the order of all agents."""
-        may = self._core.acting()
-        order = self.possible_agents
-        place = order.index(agent)
-        return next(a for a in order[place + 1 :] + order[: place + 1] if a in may)
-
-
-def _none(agents: list[str]) -> dict[str, bool]:
-    return dict.fromkeys(agents, False)
 
 
 def parallel_env(
@@ -370,7 +318,7 @@ def parallel_env(
         render_mode: With ``ansi``, ``render`` returns the transcript of the episode as text.
         kwargs: Arguments of `trca.envs.make`.
     """
-    return ParallelTextEnv(_agents(env, agents, team, render_mode, kwargs), render_mode)
+    return ParallelTextEnv(make_agents(env, agents, team, render_mode, **kwargs), render_mode)
 
 
 def aec_env(
@@ -382,15 +330,4 @@ def aec_env(
     **kwargs: Any,
 ) -> TurnTextEnv:
     """Makes a PettingZoo AEC environment (agents act in turns); arguments as in `parallel_env`."""
-    return TurnTextEnv(_agents(env, agents, team, render_mode, kwargs), render_mode)
-
-
-def _agents(
-    env: EnvClass,
-    agents: int | None,
-    team: str | Path | Team | None,
-    render_mode: str | None,
-    kwargs: dict[str, Any],
-) -> Agents:
-    rendered = {} if render_mode is None else {"render_mode": render_mode}
-    return make_agents(env, agents, team, **kwargs, **rendered)
+    return TurnTextEnv(make_agents(env, agents, team, render_mode, **kwargs), render_mode)
