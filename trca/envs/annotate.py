@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,20 +173,29 @@ class RubricAnnotation(ContextAnnotation):
     def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Steps the environment and judges the transition."""
         observation, reward, terminated, truncated, info = super().step(action)
-        info["rubric"] = self._judge(info["facts"])
+        judgments = self.judge.judge(self._text_env.adapter.binding, info["facts"])
+        info["rubric"] = rubric_info(judgments, self.rewards, self.judge.library.ids)
         return observation, reward, terminated, truncated, info
 
-    def _judge(self, facts: Any) -> RubricInfo:
-        judgments = self.judge.judge(self._text_env.adapter.binding, facts)
-        foundational, breakthrough, reward = self.rewards.step(judgments)
-        ids = self.judge.library.ids
-        return RubricInfo(
-            judgments=judgments,
-            foundational=foundational,
-            breakthrough=breakthrough,
-            reward=reward,
-            fired=tuple([ids[number] for number in judgments.nonzero()[0].tolist()]),
-        )
+
+def rubric_info(
+    judgments: NDArray[np.uint8], rewards: EpisodeRewards, ids: Sequence[str]
+) -> RubricInfo:
+    """The judgments of the next transition of an episode, with their rewards.
+
+    Args:
+        judgments: uint8 (M,), 0 or 1.
+        rewards: The rewards of the episode; takes a step.
+        ids: The operators' ids.
+    """
+    foundational, breakthrough, reward = rewards.step(judgments)
+    return RubricInfo(
+        judgments=judgments,
+        foundational=foundational,
+        breakthrough=breakthrough,
+        reward=reward,
+        fired=tuple([ids[number] for number in judgments.nonzero()[0].tolist()]),
+    )
 
 
 def add_place(error: BaseException, env: gymnasium.Env[str, str]) -> None:

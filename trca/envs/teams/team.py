@@ -82,9 +82,15 @@ class Role(Record):
         return _ALL in self.acts or (verb is not None and verb[0].lower() in self.acts)
 
     @property
-    def sees_all_actions(self) -> bool:
-        """Whether the role sees all admissible actions of the environment."""
-        return not self.acts or _ALL in self.acts
+    def listens(self) -> bool:
+        """Whether the role sees messages."""
+        return "messages" in self.sees
+
+    @property
+    def sees_names_in(self) -> tuple[Sight, ...]:
+        """The parts of the state whose names the role sees: not a selection of actions."""
+        all_actions = not self.acts or _ALL in self.acts
+        return tuple(sight for sight in self.sees if sight != "admissible" or all_actions)
 
 
 class Team(FileRecord):
