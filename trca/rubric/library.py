@@ -40,8 +40,8 @@ class Operator(Record):
     )
     condition: str = Field(min_length=1, description="CEL truth value over facts and task")
 
-    def check(self, source: str, terms: Mapping[str, Term] | None = None) -> None:
-        """Checks the condition, and that ``reads`` and ``binds`` list all its names.
+    def check(self, source: str, terms: Mapping[str, Term] | None = None) -> Condition:
+        """Parses the condition, and checks that ``reads`` and ``binds`` list all its names.
 
         Args:
             source: Name of the library in error messages.
@@ -57,6 +57,7 @@ class Operator(Record):
             raise RubricError(f"{where}: {error}") from None
         _same_names(where, "reads", self.reads, condition.reads)
         _same_names(where, "binds", self.binds, condition.binds)
+        return condition
 
 
 class Provenance(Record):
