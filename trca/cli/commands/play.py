@@ -136,7 +136,7 @@ def _play(env: Env, policy: Policy, task_id: str | None, seed: int, why: bool) -
 
 
 def _make(environment: str, given: Mapping[str, Any]) -> Env:
-    from trca.envs.blame import place
+    from trca.envs.annotate import place
     from trca.envs.registration import arguments, default_split, env_class, make, no_argument
 
     names = arguments(environment)
@@ -176,7 +176,7 @@ def _episode(
     env: Env, policy: Policy, observation: str, info: dict[str, Any], seed: int, why: bool
 ) -> None:
     """Plays an episode from its first observation and ``info``."""
-    from trca.envs.playing import play
+    from trca.envs.check import play
 
     print_task(info["task_id"], info["task_type"])
     _print_turn(info)
