@@ -214,8 +214,8 @@ def machine(settings: RunSettings, shape: Shape) -> dict[str, float]:
     """Memory besides GPUs, of all processes of the run together, by part.
 
     Weights travel as a copy in the engine's precision, and again through Ray's object store if env
-    runners are processes. Learners keep a copy of their state in the store, and each learner on a
-    GPU first reads the model into the memory of the machine.
+    runners are processes. Each learner on a GPU first reads the model into the memory of the
+    machine.
     """
     run, parameters = settings.run, settings.parameters
     policies, size = policy_count(settings), shape.size
@@ -224,9 +224,6 @@ def machine(settings: RunSettings, shape: Shape) -> dict[str, float]:
     needs: dict[str, float] = {
         "weights on their way": trained * size * (2 if run.num_env_runners else 1)
     }
-    if run.num_learners and parameters.max_learner_restarts:
-        states = [shape.state_bytes(parameters.optimizer, n, parameters.lora_rank) for n in own]
-        needs["learners' kept state"] = policies * (sum(own) * 4 + sum(states))
     if run.num_gpus_per_learner > 0:
         base = policies * shape.parameters * (size if parameters.lora_rank else 4)
         needs["models being read"] = max(1, run.num_learners) * (base + critics * 4)
