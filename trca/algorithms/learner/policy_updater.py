@@ -15,12 +15,7 @@ from torch import Tensor, nn
 
 from trca.algorithms.learner.losses import LossInputs, objective
 from trca.algorithms.learner.mismatch import correct, drift_metrics, drift_of, refuse_mismatch
-from trca.algorithms.learner.optimizers.optimizer import (
-    OptimizerSpec,
-    learning_rates,
-    make_optimizers,
-    scale_learning_rates,
-)
+from trca.algorithms.learner.optimizers import OptimizerSpec, groups_of, make_optimizers
 from trca.algorithms.learner.passes import ForwardPasses
 from trca.algorithms.learner.reduction import Reduction
 from trca.algorithms.learner.rows import Rows
@@ -82,7 +77,7 @@ class PolicyUpdater:
             self._parameter_groups(), module, tuple(config.adam_betas), config.weight_decay
         )
         self.optimizers = make_optimizers(config.optimizer, spec)
-        self._rates = learning_rates(self.optimizers)
+        self._rates = [float(group["lr"]) for group in groups_of(self.optimizers)]
 
     @property
     def trained(self) -> nn.Module:
@@ -122,9 +117,7 @@ class PolicyUpdater:
             mismatch = drift_metrics(np.concatenate([*drifts, np.empty(0)]), reduce)
             if not replays:
                 mismatch["mismatch_kl"] = updates[0]["approx_kl"] if updates else math.nan
-        (first_optimizer, *_) = self.optimizers.values()
-        lr = first_optimizer.param_groups[0]["lr"]
-        return mean_metrics(updates, mismatch, lr, skipped)
+        return mean_metrics(updates, mismatch, groups_of(self.optimizers)[0]["lr"], skipped)
 
     def loss(self, inputs: LossInputs, out: dict[str, Tensor]) -> Tensor:
         """The objective of a pass; notes its terms for the metrics.
@@ -233,7 +226,8 @@ class PolicyUpdater:
     def _step(self, learned: bool) -> None:
         """Takes a step of each optimizer; a step without a gradient does not count."""
         share = min(1.0, (self.updates + 1) / max(self.config.lr_warmup_updates, 1))
-        scale_learning_rates(self.optimizers, self._rates, share)
+        for group, rate in zip(groups_of(self.optimizers), self._rates, strict=True):
+            group["lr"] = rate * share
         for optimizer in self.optimizers.values():
             optimizer.step()
         self.updates += learned

@@ -34,7 +34,7 @@ from trca.algorithms.learner.checkpoint import (
     split_state,
     training_tensors,
 )
-from trca.algorithms.learner.optimizers.saved import SavedOptimizer, as_entry
+from trca.algorithms.learner.optimizers import SavedOptimizer, groups_of
 from trca.algorithms.learner.policy_updater import PolicyUpdater
 from trca.algorithms.learner.start_weights import StartWeights, as_metadata, from_metadata
 from trca.algorithms.settings.policy_config import PolicyConfig
@@ -73,13 +73,13 @@ class SavingLearner(TorchLearner):
     def get_metadata(self) -> dict[str, Any]:
         """RLlib's metadata of a checkpoint, the start weights, and the optimizer."""
         metadata: dict[str, Any] = super().get_metadata()
-        return metadata | as_metadata(self._started_from) | as_entry(self._optimizer)
+        return metadata | as_metadata(self._started_from) | self._optimizer.entry()
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """RLlib's state, the number of updates that the warm-up reads, and the optimizer."""
         state: dict[str, Any] = super().get_state(*args, **kwargs)
         updates = {module_id: updater.updates for module_id, updater in self.updaters.items()}
-        return {**state, "updates": updates, **as_entry(self._optimizer)}
+        return {**state, "updates": updates, **self._optimizer.entry()}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restores a state, also the state of an earlier iteration.
@@ -167,17 +167,14 @@ class SavingLearner(TorchLearner):
 
     def _set_optimizer_state(self, state: dict[str, Any]) -> None:
         if not self._sharded:
-            before = self._param_groups()
+            before = groups_of(self._named_optimizers)
             super()._set_optimizer_state(state)
-            for group, of_config in zip(self._param_groups(), before, strict=True):
+            for group, of_config in zip(groups_of(self._named_optimizers), before, strict=True):
                 # The state brings the settings of the saved run.
                 group |= {k: v for k, v in of_config.items() if k != "params"}
             return
         for name, entry in state.items():
             split_state(self._named_optimizers[name], entry["state"]["state"])
-
-    def _param_groups(self) -> list[dict[str, Any]]:
-        return [group for each in self._named_optimizers.values() for group in each.param_groups]
 
     def _training_tensors(self) -> dict[str, Tensor]:
         """Weights and optimizer state of all policies; with several, ``MODULE/NAME``."""
