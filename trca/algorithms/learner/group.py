@@ -163,7 +163,7 @@ class TextLearnerGroup(LearnerGroup):
         else:
             shards = rows.shards(len(self._workers))
             parts = self._on_all(method, [{"rows": shard, **given} for shard in shards])
-            flat = np.zeros((len(rows.action), *parts[0].shape[1:]), dtype=np.float32)
+            flat = np.zeros((len(rows.action_mask), *parts[0].shape[1:]), dtype=np.float32)
             for shard, part in zip(shards, parts, strict=True):
                 flat[segments(rows.response_lengths, shard.number)] = part
         return np.split(flat, np.cumsum(rows.response_lengths)[:-1])

@@ -28,7 +28,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ray.rllib.core.learner.learner import DEFAULT_OPTIMIZER
 from torch.optim import Optimizer
@@ -76,12 +76,12 @@ def make_optimizers(name: str, spec: OptimizerSpec) -> dict[str, Optimizer]:
     Raises:
         ValueError: For an unknown name, and for a factory that breaks the contract.
     """
-    made = OPTIMIZERS.get(name)
+    made: Any = OPTIMIZERS.get(name)
     if isinstance(made, type) and issubclass(made, Optimizer):
         settings = {"betas": spec.betas, "weight_decay": spec.weight_decay}
         taken = inspect.signature(made).parameters.keys() & settings.keys()
-        constructor: Any = made
-        return {DEFAULT_OPTIMIZER: constructor(spec.groups, **{n: settings[n] for n in taken})}
+        kwargs: Any = {setting: settings[setting] for setting in taken}
+        return {DEFAULT_OPTIMIZER: cast("Any", made)(spec.groups, **kwargs)}
     optimizers = made(spec)
     if not isinstance(optimizers, Mapping) or not all(
         isinstance(each, Optimizer) for each in optimizers.values()
