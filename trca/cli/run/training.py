@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _PATIENCE_S: Final = 600.0
 """Seconds from the first start of Ray after which a late start ends the run."""
 _LONGEST_PAUSE_S: Final = 30.0
+_MOST_LOSSES: Final = 3
 
 
 class InterruptedRunError(Exception):
@@ -41,6 +42,8 @@ class InterruptedRunError(Exception):
 def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
     """Trains to the last iteration, from the run's last checkpoint if there is one.
 
+    A run that loses a learner continues from its last checkpoint, three times at most.
+
     Args:
         settings: The run's settings.
         run: The run's folder.
@@ -49,12 +52,26 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
     Raises:
         InterruptedRunError: When the user asked to stop.
         OSError: When the disk is full; the last checkpoint is complete.
+        LearnersLostError: When learners were lost too often.
     """
+    from trca.algorithms.learner.group import LearnersLostError
+
+    with stopping_politely(progress) as asked_to_stop:
+        for losses in range(_MOST_LOSSES + 1):
+            try:
+                _train(settings, run, progress, asked_to_stop)
+                return
+            except LearnersLostError:
+                if losses == _MOST_LOSSES or asked_to_stop():
+                    raise
+                progress.warn("a learner was lost: the run continues from its last checkpoint")
+
+
+def _train(
+    settings: RunSettings, run: RunFolder, progress: Progress, asked_to_stop: Callable[[], bool]
+) -> None:
     last = settings.parameters.iterations
-    with (
-        stopping_politely(progress) as asked_to_stop,
-        _algorithm(settings, run, progress) as algorithm,
-    ):
+    with _algorithm(settings, run, progress) as algorithm:
         recorder = algorithm.recorder
         recorder.tell = progress.stage
         progress.earlier(recorder.rows)

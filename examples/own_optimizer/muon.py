@@ -1,5 +1,7 @@
 """Muon: momentum whose matrix is made nearly orthogonal before each step (Jordan, 2024).
 
+trca train quickstart --set optimizer=examples/own_optimizer/muon.py:muon
+
 PyTorch's `torch.optim.Muon` trains the hidden matrices, as PyTorch recommends. AdamW trains
 embeddings, heads, norms and biases. A LoRA adapter consists of hidden matrices: Muon trains the
 adapter without AdamW.
@@ -20,11 +22,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from trca.algorithms.learner.optimizers.optimizer import OptimizerSpec
+from trca.algorithms.learner.optimizers import OptimizerSpec
 from trca.policies.llm_module import LLMModule
 
 
-def make_muon(spec: OptimizerSpec) -> dict[str, torch.optim.Optimizer]:
+def muon(spec: OptimizerSpec) -> dict[str, torch.optim.Optimizer]:
     """Muon over the hidden matrices, and AdamW over the other trained parameters."""
     hidden = hidden_matrices(spec.module)
     matrices = _groups(spec, lambda parameter: parameter in hidden)
