@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+from errno import EACCES
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
@@ -41,6 +43,19 @@ def taken(path: Path, storage: Storage | None) -> str:
 def not_writable(path: Path, error: OSError) -> str:
     """The error for a storage path without write access."""
     return f"cannot write to {path}: {error.strerror or error}: choose another --storage-path"
+
+
+def check_writable(root: Path) -> None:
+    """Refuses a folder of runs that this user cannot make or write. Writes nothing.
+
+    Raises:
+        ConfigError: Names the folder.
+    """
+    folder = next(path for path in (root, *root.absolute().parents) if path.exists())
+    if not folder.is_dir():
+        raise ConfigError(f"{root}: a file is in the way: name a folder")
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(not_writable(root, PermissionError(EACCES, os.strerror(EACCES))))
 
 
 def make_writable(folder: Path) -> None:

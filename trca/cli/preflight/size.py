@@ -25,6 +25,8 @@ from trca.policies.engines.memory import EngineLoad, EngineMemory
 if TYPE_CHECKING:
     from trca.tune_configs.settings import RunSettings
 
+_FEED_FORWARD: Final = ("intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner")
+"""Names of the width of the feed-forward part in configs of architectures."""
 _PROCESS_BYTES: Final = 0.4e9
 """Bytes of a process with PyTorch and RLlib (see docs/scaling.md)."""
 
@@ -73,6 +75,7 @@ class Shape:
             network = AutoModelForCausalLM.from_config(config)
         heads = config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // heads
+        widths = (getattr(config, name, None) for name in _FEED_FORWARD)
         modules = list(network.modules())
         parameters = sum(p.numel() for p in network.parameters())
         head = network.get_output_embeddings()
@@ -83,7 +86,7 @@ class Shape:
             adapted=sum(sum(m.weight.shape) for m in linear),
             layers=config.num_hidden_layers,
             hidden=config.hidden_size,
-            feed_forward=_feed_forward(config),
+            feed_forward=next(filter(None, widths), 4 * config.hidden_size),
             key_values=(getattr(config, "num_key_value_heads", None) or heads) * width,
             dtype=resolve_dtype(config, settings.parameters.dtype),
         )
@@ -127,16 +130,17 @@ class Needs:
 
 def learner(settings: RunSettings, shape: Shape) -> Needs:
     """Memory of each learner, on its device."""
-    parameters, shares = settings.parameters, _shares(settings)
+    from trca.algorithms.learner.rows import padded
+
+    parameters, learners = settings.parameters, max(1, settings.run.num_learners)
+    shares = learners if parameters.sharding == "fsdp" else 1
     lora, size = parameters.lora_rank, shape.size
     trained, policies = shape.trained(lora), policy_count(settings)
 
     moments = 8 if parameters.optimizer == "adamw" else 0
-    held = {
-        "weights, trained": policies * trained * 4 / shares,
-        "gradients": policies * trained * 4 / shares,
-        "optimizer state": policies * trained * moments / shares,
-    }
+    weights = policies * trained * 4 / shares
+    held = {"weights, trained": weights, "gradients": weights}
+    held["optimizer state"] = policies * trained * moments / shares
     if lora:
         held["weights, frozen"] = shape.parameters * size / shares
     elif parameters.kl_coeff > 0 or parameters.kl_coeff_format > 0:
@@ -148,7 +152,9 @@ def learner(settings: RunSettings, shape: Shape) -> Needs:
         computing["gradients, whole"] = trained * 4
     elif shares == 1 and shape.dtype == "bfloat16" and not lora:
         computing["bfloat16 copy of the weights"] = shape.parameters * size
-    tokens = _micro_batch_tokens(settings)
+    longest = padded(parameters.max_prompt_tokens + parameters.max_new_tokens)
+    rows = min(-(-parameters.minibatch_size // learners), parameters.micro_batch_tokens // longest)
+    tokens = longest * max(1, rows)
     if parameters.gradient_checkpointing:
         stream = size if shares > 1 or lora else 4  # autocast keeps the stream in float32
         computing["inputs of all layers"] = tokens * shape.layers * shape.hidden * stream
@@ -158,13 +164,7 @@ def learner(settings: RunSettings, shape: Shape) -> Needs:
 
 
 def engine(settings: RunSettings, shape: Shape, gpu_bytes: float | None = None) -> EngineMemory:
-    """Memory of each env runner's engines, one a policy, on each of their devices.
-
-    Args:
-        settings: Settings.
-        shape: Shape of the model.
-        gpu_bytes: Size of a GPU.
-    """
+    """Memory of each env runner's engines, one a policy, on each of their devices."""
     from trca.policies.engines import engine_class
 
     run, parameters = settings.run, settings.parameters
@@ -238,28 +238,6 @@ def _critic_parameters(settings: RunSettings, shape: Shape) -> int:
     network = parameters.lora_rank * shape.adapted or shape.parameters - shape.head
     values = (shape.hidden + 1) * config_class(settings.run.algorithm).value_heads
     return values + (network if kind == "own" else 0)
-
-
-def _shares(settings: RunSettings) -> int:
-    """Number of learners that share a model."""
-    return max(1, settings.run.num_learners) if settings.parameters.sharding == "fsdp" else 1
-
-
-def _micro_batch_tokens(settings: RunSettings) -> int:
-    """Padded tokens of the largest forward pass."""
-    from trca.algorithms.learner.rows import padded
-
-    parameters = settings.parameters
-    longest = padded(parameters.max_prompt_tokens + parameters.max_new_tokens)
-    rows_of_learner = -(-parameters.minibatch_size // max(1, settings.run.num_learners))
-    return longest * max(1, min(rows_of_learner, parameters.micro_batch_tokens // longest))
-
-
-def _feed_forward(config: Any) -> int:
-    """Width of the feed-forward part, under the name that an architecture has for it."""
-    names = ("intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner")
-    given = (getattr(config, name, None) for name in names)
-    return int(next(filter(None, given), 4 * config.hidden_size))
 
 
 def _architecture(settings: RunSettings) -> Any:
