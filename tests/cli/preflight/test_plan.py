@@ -27,7 +27,6 @@ SHAPE = Shape(
     parameters=10**9,
     head=10**8,
     adapted=5 * 10**5,
-    matrices=8 * 10**8,
     layers=24,
     hidden=2048,
     feed_forward=8192,
@@ -46,12 +45,9 @@ def near(bytes_there):
     return pytest.approx(bytes_there, rel=0.1)
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize("lora", [0, 4])
-def test_what_a_learner_holds_is_what_the_plan_counts(lora, optimizer):
-    settings = settings_of(
-        model=SHRUNK, lora_rank=lora, kl_coeff=0.1, dtype="bfloat16", optimizer=optimizer
-    )
+def test_what_a_learner_holds_is_what_the_plan_counts(lora):
+    settings = settings_of(model=SHRUNK, lora_rank=lora, kl_coeff=0.1, dtype="bfloat16")
     config = settings.algorithm_config()
     own = TextLearner(config=config, module_spec=config.get_multi_rl_module_spec())
     own.build()
@@ -90,7 +86,6 @@ def test_a_critic_is_counted_by_hand(settings, parameters):
     assert more == (4 + 4 + 8) * parameters
     assert learner(own, SHAPE).computing == learner(without, SHAPE).computing
     with_critic, alone = machine(own, SHAPE), machine(without, SHAPE)
-    assert with_critic["learners' kept state"] - alone["learners' kept state"] == 12 * parameters
     assert with_critic["models being read"] - alone["models being read"] == 2 * 4 * parameters
 
 

@@ -166,7 +166,7 @@ def test_refusals_and_helps_import_neither_ray_nor_torch(tmp_path, arguments, me
 )
 def test_a_plain_run_does_not_import_the_adapters(program):
     heavy = f"{ADAPTED} & set(sys.modules)"
-    ours = "{name for name in sys.modules if name.startswith('trca.interop')}"
+    ours = "{name for name in sys.modules if name.startswith('trca_interop')}"
     program = f"import sys; {program}; sys.exit(' '.join(({heavy}) | {ours}) or 0)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -121,7 +121,7 @@ def play(
 
 
 def _make(environment: str, given: Mapping[str, Any]) -> Env:
-    from trca.envs.blame import place
+    from trca.envs.annotate import place
     from trca.envs.registration import arguments, default_split, env_class, make, no_argument
 
     names = arguments(environment)
@@ -140,7 +140,7 @@ def _make(environment: str, given: Mapping[str, Any]) -> Env:
 
 def _play(env: Env, policy: Policy, task: str | None, seed: int, why: bool) -> None:
     """Plays one episode; an exception of the environment ends the command in one line."""
-    from trca.envs.playing import play
+    from trca.envs.check import play
 
     try:
         with tracing_to(_LOG):

@@ -171,7 +171,7 @@ def build(
     - `trca rubric check my.yaml --env my_env.py:MyEnv` then measures it
     """
     from trca.common.chat_endpoint import ChatEndpoint, EndpointError
-    from trca.envs.interface import interface
+    from trca.envs.library_report import interface
     from trca.rubric import RubricError
     from trca.rubric.generation import ATTEMPTS, as_yaml, generate
     from trca.rubric.library import Provenance

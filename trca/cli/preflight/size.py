@@ -6,13 +6,12 @@
     learner(settings, shape).total      # bytes of each learner, at least
     engine(settings, shape).weights     # bytes of each env runner's engine
 
-A trained parameter takes 16 bytes: weight, gradient and AdamW's two moments in float32. Muon has
-one moment for a matrix of a layer; the state of an optimizer of a user's own is not counted. A
-frozen parameter takes 2 or 4 bytes. Each policy of a team holds its own parameters; a frozen model
-below adapters is held once, except by vLLM. One policy computes at a time. The bytes of activations
-were counted once: the tensors that are alive after the forward pass of two and of four layers of
-Qwen2.5-1.5B, within 3% of these formulas. Not counted: logits, the work of the layer that computes,
-CUDA's contexts and fragments.
+A trained parameter takes 16 bytes: weight, gradient and AdamW's two moments in float32; the state
+of another optimizer is not counted. A frozen parameter takes 2 or 4 bytes. Each policy of a team
+holds its own parameters; a frozen model below adapters is held once, except by vLLM. One policy
+computes at a time. The bytes of activations were counted once: the tensors that are alive after the
+forward pass of two and of four layers of Qwen2.5-1.5B, within 3% of these formulas. Not counted:
+logits, the work of the layer that computes, CUDA's contexts and fragments.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ class Shape:
         head: Weights of a head that is not tied to the embedding.
         adapted: Inputs and outputs of all linear layers but the head, added up: the parameters of
             a LoRA adapter of rank 1.
-        matrices: Weights of all linear layers but the head.
         layers: Number of layers.
         hidden: Width of the residual stream.
         feed_forward: Width of the feed-forward part.
@@ -52,7 +50,6 @@ class Shape:
     parameters: int
     head: int
     adapted: int
-    matrices: int
     layers: int
     hidden: int
     feed_forward: int
@@ -87,7 +84,6 @@ class Shape:
             parameters=parameters,
             head=parameters - sum(p.numel() for p in network.base_model.parameters()),
             adapted=sum(sum(m.weight.shape) for m in linear),
-            matrices=sum(m.weight.numel() for m in linear),
             layers=config.num_hidden_layers,
             hidden=config.hidden_size,
             feed_forward=next(filter(None, widths), 4 * config.hidden_size),
@@ -103,18 +99,6 @@ class Shape:
     def trained(self, lora_rank: int) -> int:
         """Number of parameters that are trained."""
         return lora_rank * self.adapted or self.parameters
-
-    def state_bytes(self, optimizer: str, parameters: int, lora_rank: int) -> float:
-        """Bytes of the state that an optimizer keeps for trained parameters, at least.
-
-        The parameters are those of a network (or an adapter) with its heads, or only the heads.
-        """
-        if optimizer == "adamw":
-            return 8.0 * parameters
-        if optimizer == "muon":
-            matrices = lora_rank * self.adapted or self.matrices
-            return 8.0 * parameters - 4.0 * (matrices if parameters >= matrices else 0)
-        return 0.0
 
     def layer_bytes(self) -> float:
         """Bytes of activations of a token in one layer.
@@ -153,18 +137,16 @@ def learner(settings: RunSettings, shape: Shape) -> Needs:
     lora, size = parameters.lora_rank, shape.size
     trained, policies = shape.trained(lora), policy_count(settings)
 
-    def state(count: int) -> float:
-        return shape.state_bytes(parameters.optimizer, count, lora)
-
+    moments = 8 if parameters.optimizer == "adamw" else 0
     weights = policies * trained * 4 / shares
     held = {"weights, trained": weights, "gradients": weights}
-    held["optimizer state"] = policies * state(trained) / shares
+    held["optimizer state"] = policies * trained * moments / shares
     if lora:
         held["weights, frozen"] = shape.parameters * size / shares
     elif parameters.kl_coeff > 0 or parameters.kl_coeff_format > 0:
         held["reference, frozen"] = policies * shape.parameters * size / shares
     if critic := _critic_parameters(settings, shape):
-        held["critic, with gradients and optimizer state"] = policies * (critic * 8 + state(critic))
+        held["critic, with gradients and optimizer state"] = policies * critic * (8 + moments)
     computing: dict[str, float] = {}
     if shares > 1 and not parameters.sync_each_pass:
         computing["gradients, whole"] = trained * 4
@@ -210,8 +192,8 @@ def machine(settings: RunSettings, shape: Shape) -> dict[str, float]:
     """Memory besides GPUs, of all processes of the run together, by part.
 
     Weights travel as a copy in the engine's precision, and again through Ray's object store if env
-    runners are processes. Learners keep a copy of their state in the store, and each learner on a
-    GPU first reads the model into the memory of the machine.
+    runners are processes. Each learner on a GPU first reads the model into the memory of the
+    machine.
     """
     run, parameters = settings.run, settings.parameters
     policies, size = policy_count(settings), shape.size
@@ -220,9 +202,6 @@ def machine(settings: RunSettings, shape: Shape) -> dict[str, float]:
     needs: dict[str, float] = {
         "weights on their way": trained * size * (2 if run.num_env_runners else 1)
     }
-    if run.num_learners and parameters.max_learner_restarts:
-        states = [shape.state_bytes(parameters.optimizer, n, parameters.lora_rank) for n in own]
-        needs["learners' kept state"] = policies * (sum(own) * 4 + sum(states))
     if run.num_gpus_per_learner > 0:
         base = policies * shape.parameters * (size if parameters.lora_rank else 4)
         needs["models being read"] = max(1, run.num_learners) * (base + critics * 4)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _PATIENCE_S: Final = 600.0
 """Seconds from the first start of Ray after which a late start ends the run."""
 _LONGEST_PAUSE_S: Final = 30.0
+_MOST_LOSSES: Final = 3
 _STOPPING: Final = Event()
 
 
@@ -41,6 +42,8 @@ class InterruptedRunError(Exception):
 def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
     """Trains to the last iteration, from the run's last checkpoint if there is one.
 
+    A run that loses a learner continues from its last checkpoint, three times at most.
+
     Args:
         settings: The run's settings.
         run: The run's folder.
@@ -50,15 +53,30 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
         InterruptedRunError: When the user asked to stop.
         ConfigError: When the run asks for more GPUs than this machine has.
         OSError: When the disk is full; the last checkpoint is complete.
+        LearnersLostError: When learners were lost too often.
     """
-    last = settings.parameters.iterations
+    from trca.algorithms.learner.group import LearnersLostError
 
     def tell() -> None:
         progress.stage("stopping after this iteration; Ctrl-C again stops at once")
 
+    with stopping_politely(tell) as stop:
+        for losses in range(_MOST_LOSSES + 1):
+            try:
+                _train(settings, run, progress, stop)
+                return
+            except LearnersLostError:
+                if losses == _MOST_LOSSES or stop.is_set():
+                    raise
+                progress.warn("a learner was lost: the run continues from its last checkpoint")
+
+
+def _train(settings: RunSettings, run: RunFolder, progress: Progress, stop: Event) -> None:
+    """Trains to the last iteration, or until a learner is lost."""
+    last = settings.parameters.iterations
     progress.stage("starting Ray")
     cpus, gpus = settings.run.resources()
-    with stopping_politely(tell) as stop, running_ray(cpus, progress.stage) as context:
+    with running_ray(cpus, progress.stage) as context:
         if context is not None:
             _check_gpus(gpus)
             _link_logs(run.path / "logs" / "ray", context)

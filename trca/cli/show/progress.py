@@ -72,8 +72,8 @@ class Progress:
             self._console.print(f"{text} ...")
 
     def earlier(self, rows: list[dict[str, Any]]) -> None:
-        """Adds the rows of a run that is resumed."""
-        self._rows.extend(rows)
+        """Shows the rows of a run that is resumed."""
+        self._rows = list(rows)
 
     def show(self, row: Mapping[str, Any]) -> None:
         """Shows the row of one iteration, and each warning when it applies for the first time."""
