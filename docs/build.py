@@ -311,10 +311,11 @@ def _command(name: str, command: Any) -> str:
 
 
 def _members(parameter: Any) -> list[str]:
-    """The values of an option with an enumeration."""
+    """The values of an option with an enumeration or a literal type."""
     kind = parameter.type_descriptor.annotation
-    members = isinstance(kind, type) and issubclass(kind, Enum)
-    return [str(each.value) for each in kind] if members else []
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return [str(each.value) for each in kind]
+    return list(get_args(kind)) if get_origin(kind) is Literal else []
 
 
 def _usage(argument: Any) -> str:

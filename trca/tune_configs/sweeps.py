@@ -144,14 +144,10 @@ class SweepSettings(_Part):
         Raises:
             ConfigError: Names the key, its value and the allowed values.
         """
-        if unknown := _unknown_key(cls, settings):
-            raise ConfigError(f"{source}: {unknown}")
         try:
             sweep = cls(**settings)
         except ValidationError as error:
-            detail = error.errors(include_url=False)[0]
-            name = ".".join(map(str, detail["loc"]))
-            raise ConfigError(f"{source}: {name} is {detail['input']!r}: {detail['msg']}") from None
+            raise ConfigError(f"{source}: {_explain(error)}") from None
         if not (sweep.grid or sweep.sample or any(sweep.points)):
             raise ConfigError(
                 f"{source}: give points, grid or sample; a single run needs no sweep: trca train"
@@ -358,20 +354,16 @@ def _base(base: str | Mapping[str, Any]) -> dict[str, Any]:
     return read(base) if isinstance(base, str) else dict(base)
 
 
-def _unknown_key(model: type[BaseModel], settings: Mapping[str, Any], outer: str = "") -> str:
-    """The first key that a model does not have, with the nearest name; blank without one."""
-    for key, value in settings.items():
-        if key not in model.model_fields:
-            return f"unknown key {outer + key!r}: {nearest(key, model.model_fields)}"
-        part = _PARTS.get(key)
-        inner = _named(value)
-        if (
-            part
-            and isinstance(inner, Mapping)
-            and (unknown := _unknown_key(part, inner, f"{outer}{key}."))
-        ):
-            return unknown
-    return ""
+def _explain(error: ValidationError) -> str:
+    """An unknown key with the nearest name, else the first error."""
+    details = error.errors(include_url=False)
+    detail = next((d for d in details if d["type"] == "extra_forbidden"), details[0])
+    name = ".".join(map(str, detail["loc"]))
+    if detail["type"] != "extra_forbidden":
+        return f"{name} is {detail['input']!r}: {detail['msg']}"
+    *_, outer, key = ("", *map(str, detail["loc"]))
+    allowed = _PARTS.get(outer, SweepSettings).model_fields
+    return f"unknown key {name!r}: {nearest(key, allowed)}"
 
 
 def _distribution(key: str, space: Mapping[str, list[Any]]) -> Any:

@@ -137,10 +137,10 @@ def _study(
     from trca.common.files import write_json
     from trca.rubric import CATEGORIES
 
-    diagnoses = {
-        words: diagnose(*zip(*pairs, strict=True), operators.categories)
-        for words, pairs in played.items()
-    }
+    diagnoses = {}
+    for words, pairs in played.items():
+        rollouts, groups = zip(*pairs, strict=True)
+        diagnoses[words] = diagnose(rollouts, groups, operators.categories)
     kinds = [CATEGORIES[category] for category in operators.categories.tolist()]
     categories = dict(zip(operators.ids, kinds, strict=True))
     wanted = [name for name, category in categories.items() if category != "invalidity"]

@@ -109,12 +109,12 @@ def play(
             if task is not None and task not in env.get_wrapper_attr("task_ids"):
                 env.reset(options={"task": task})  # the environment may have further tasks
     end_watch = log_crashes(2)
-    env = SlowStepNotice(env, lambda text: errors.print(f"warning: {text}", markup=False))
+    watched = SlowStepNotice(env, lambda text: errors.print(f"warning: {text}", markup=False))
     try:
         if check:
-            _check(env, task, seed)
+            _check(watched, task, seed)
         else:
-            _play(env, policy, task, seed, why)
+            _play(watched, policy, task, seed, why)
     finally:
         end_watch()
         env.close()
