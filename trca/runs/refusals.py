@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-from errno import EACCES
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TYPE_CHECKING
 
 from trca.tune_configs.files import ConfigError
@@ -46,7 +44,7 @@ def not_writable(path: Path, error: OSError) -> str:
 
 
 def check_writable(root: Path) -> None:
-    """Refuses a folder of runs that this user cannot make or write. Writes nothing.
+    """Refuses a folder of runs that this user cannot make or write. Leaves nothing.
 
     Raises:
         ConfigError: Names the folder.
@@ -54,8 +52,10 @@ def check_writable(root: Path) -> None:
     folder = next(path for path in (root, *root.absolute().parents) if path.exists())
     if not folder.is_dir():
         raise ConfigError(f"{root}: a file is in the way: name a folder")
-    if not os.access(folder, os.W_OK):
-        raise ConfigError(not_writable(root, PermissionError(EACCES, os.strerror(EACCES))))
+    try:
+        TemporaryDirectory(dir=folder).cleanup()  # root may not write to each folder, such as /proc
+    except OSError as error:
+        raise ConfigError(not_writable(root, error)) from None
 
 
 def make_writable(folder: Path) -> None:

@@ -117,7 +117,7 @@ def command(arguments, folder):
         capture_output=True,
         text=True,
         env={n: v for n, v in os.environ.items() if n != "RAY_ADDRESS"}
-        | {"RAY_TMPDIR": str(folder)},
+        | {"RAY_TMPDIR": str(folder), "HF_ENDPOINT": "http://127.0.0.1:9"},
     )
     output, _, imported = done.stdout.rpartition("imported")
     return done.returncode, output + done.stderr, imported.split()
@@ -127,6 +127,9 @@ def command(arguments, folder):
     ("arguments", "message"),
     [
         ("train quikstart", "did you mean 'quickstart'"),
+        ("train --storage-path /proc/runs", "cannot write to /proc/runs"),
+        ("train --set model=owner/none", "the Hugging Face hub gives none"),
+        ("evaluate owner/none", "the Hugging Face hub gives none"),
         ("train --set lrr=1", "did you mean 'lr'"),
         ("train --set lr=-1", "lr is -1"),
         ("train --set group_size=1", "group_size is 1"),

@@ -132,9 +132,10 @@ def evaluate(
     """
     use_one_thread()
     from trca.cli.preflight.environments import panel as whole_panel
-    from trca.cli.run.checkpoints import endpoint_policy, policy
+    from trca.cli.run.checkpoints import endpoint_policy, is_model_name, policy
     from trca.envs.canonical import canonical_panel
     from trca.policies.agents import AGENTS
+    from trca.policies.model_names import missing_on_hub
     from trca.policies.weight_files import weights_hash
     from trca.runs.provenance import versions
     from trca.runs.refusals import make_writable
@@ -145,6 +146,9 @@ def evaluate(
         given = assignments(set_ or [])
         if prices and not all(price >= 0 for price in prices):
             raise ConfigError(f"--prices is {prices[0]:g} {prices[1]:g}: give prices from 0 on")
+        hub = run_or_model or ""
+        if not base_url and is_model_name(hub) and (lack := missing_on_hub(hub)):
+            raise ConfigError(lack)
         if panel_name and (split or tasks):
             raise ConfigError("--panel names split and tasks: leave --split and --tasks out")
         canonical = canonical_panel(panel_name) if panel_name else None

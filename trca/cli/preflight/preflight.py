@@ -25,7 +25,14 @@ from typing import Any, Final, Self
 from trca.cli.preflight.environments import Environments
 from trca.common.extras import missing_extra
 from trca.common.files import find
-from trca.policies.model_names import SHRUNK, TINY, local_model, missing_folder, missing_model
+from trca.policies.model_names import (
+    SHRUNK,
+    TINY,
+    local_model,
+    missing_folder,
+    missing_model,
+    missing_on_hub,
+)
 from trca.runs.trackers import missing_trackers
 from trca.tune_configs.files import ConfigError
 from trca.tune_configs.settings import RunSettings
@@ -104,6 +111,8 @@ class Preflight:
             *(self._missing_parts() if self.here else ()),
             self._missing_engine if self.here and parameters.engine == "vllm" else "",
         ]
+        if self.here and not any(quick):
+            quick.append(missing_on_hub(parameters.model))
         if quick := list(filter(None, quick)):
             return quick
         from trca.policies.shipped import damage
