@@ -97,7 +97,7 @@ def test_a_folder_that_is_not_there_is_told_before_the_model_is_asked(here):
     with replying(completion(GOOD)) as (url, requests):
         result = build(url, "missing/rubric.yaml")
     assert result.exit_code == 2
-    assert "is no folder: make it first" in " ".join(result.output.split())
+    assert "is not a folder: make it first" in " ".join(result.output.split())
     assert not requests
 
 

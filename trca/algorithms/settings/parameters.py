@@ -10,6 +10,7 @@ except `TextParameters.config_class`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from importlib import import_module
@@ -31,10 +32,10 @@ from trca.algorithms.settings.groups import (
 from trca.algorithms.settings.setting_names import ELSEWHERE, IGNORED, SYNONYMS
 from trca.algorithms.settings.types import (
     CREDIT_RULES,
-    OPTIMIZERS,
     Credit,
     Positive,
     Probability,
+    check_optimizer,
 )
 from trca.common.names import nearest, nearest_name
 from trca.common.registry import own_file
@@ -46,6 +47,7 @@ from trca.rubric import Budgets
 from trca.tune_configs.files import ConfigError
 from trca.tune_configs.run_parameters import RunParameters
 
+logger = logging.getLogger(__name__)
 P = TypeVar("P", bound="TextParameters")
 _RULES: Final = "trca.algorithms.rules"
 _DEFAULT: Final = "TRCA"
@@ -138,8 +140,10 @@ class TextParameters(
     )
 
     # Updates
-    optimizer: Annotated[str, AfterValidator(OPTIMIZERS.check)] = Field(
-        default="adamw", description="Optimizer of the learners: adamw, muon or 'file.py:NAME'."
+    optimizer: Annotated[str, AfterValidator(check_optimizer)] = Field(
+        default="adamw",
+        description="Optimizer of the learners: adamw, a class such as torch.optim:Adafactor, or "
+        "'file.py:NAME'.",
     )
     lr: float = Field(default=8e-7, gt=0.0, description="Learning rate.")
     lr_warmup_updates: int = Field(
@@ -205,6 +209,8 @@ class TextParameters(
         except ConfigError as error:
             raise ConfigError(f"{source}: {error}") from None
         given = {name: value for name, value in settings.items() if name != "algorithm"}
+        if given.pop("max_learner_restarts", 3) != 3:  # a setting of earlier versions
+            logger.warning("%s: %s", source, model.unknown("max_learner_restarts"))
         fields = model.model_fields
         wrong = [model.unknown(name, ("algorithm",)) for name in given if name not in fields]
         checked = None

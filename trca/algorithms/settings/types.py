@@ -13,15 +13,22 @@ from trca.tune_configs.run_parameters import Positive as Positive
 CREDIT_RULES: Final[Registry[Callable[..., Any]]] = Registry("credit rule")
 """Credit rules by name; ``@CREDIT_RULES.register("mine")`` adds one."""
 OPTIMIZERS: Final[Registry[Callable[..., Any]]] = Registry(
-    "optimizer",
-    {
-        "adamw": "trca.algorithms.learner.optimizers.adamw:make_adamw",
-        "muon": "trca.algorithms.learner.optimizers.muon:make_muon",
-    },
+    "optimizer", {"adamw": "torch.optim:AdamW"}
 )
-"""Optimizers by name, each an `OptimizerFactory`; ``path/to/file.py:NAME`` names a user's own."""
+"""Optimizers by name: classes of PyTorch, or an `OptimizerFactory`."""
 
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+def check_optimizer(name: str) -> str:
+    """Checks the name of an optimizer.
+
+    Raises:
+        ValueError: For an unknown name.
+    """
+    if name == "muon":
+        raise ValueError("Muon is an example: give examples/own_optimizer/muon.py:muon")
+    return OPTIMIZERS.check(name)
 
 
 def _rising(band: tuple[float, float]) -> tuple[float, float]:
